@@ -1,0 +1,8 @@
+"""Learning with invariances: declare what may change once, train on the worst case, get a certificate."""
+
+__version__ = "0.1.0"
+
+from .certificates import Certificate
+from .estimators import InvariantLinearSVC
+
+__all__ = ["Certificate", "InvariantLinearSVC", "__version__"]

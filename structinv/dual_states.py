@@ -1,0 +1,294 @@
+"""Dual variables of a term, in the form in which block-coordinate solvers improve them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from .functionals import Functionals
+from .losses import ScalarLoss
+from .matrices import scale_rows, stack
+from .oracles.base import Hull
+from .planes import PlaneSet, WorkingSet
+from .spaces import ExplicitSpace, Space
+
+if TYPE_CHECKING:
+    from .objective import Term
+
+BLOCKS_AT_ONCE = 64
+
+
+class DualState(ABC):
+    """The dual variables of one term; the element they stand for is part of the solver's `f`."""
+
+    @property
+    @abstractmethod
+    def offset(self) -> float:
+        """The linear part of the dual."""
+
+    @abstractmethod
+    def sweep(self, f: np.ndarray) -> tuple[float, int]:
+        """Improve every block once, updating `f` in place.
+
+        Returns
+        -------
+        gap : float
+            Sum of the blocks' gaps, each measured on arrival: an estimate of the duality gap.
+        rows : int
+            How many rows an oracle was asked.
+        """
+
+    @abstractmethod
+    def combination(self) -> np.ndarray:
+        """The term's part of `f`, recomputed from the state."""
+
+    @abstractmethod
+    def planes(self) -> PlaneSet:
+        """The state as planes with masses, blocks numbered within the term."""
+
+    @abstractmethod
+    def restore(self, planes: PlaneSet) -> None:
+        """Start from planes of the same blocks."""
+
+
+class HullState(DualState):
+    """One averaged plane a row, moved inside the hull of S(x) by the oracle's own kernel.
+
+    Parameters
+    ----------
+    hull : Hull
+    space : ExplicitSpace
+    signs : (n_rows,) array of -1 and 1
+    factor : (n_rows,) array
+        What the hull's planes are multiplied with to become planes of the term (slack rescaling).
+    weights : (n_rows,) array
+        The hull's weights: those of the term, times `factor`.
+    rng : numpy.random.Generator
+    """
+
+    def __init__(
+        self,
+        hull: Hull,
+        space: ExplicitSpace,
+        signs: np.ndarray,
+        factor: np.ndarray,
+        weights: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        self.hull = hull
+        self.signs = signs
+        self.space = space
+        self.factor = factor
+        self.rng = rng
+        self.rows = np.flatnonzero(weights > 0)
+        self.gaps = np.zeros(len(weights))
+
+    @property
+    def offset(self) -> float:
+        """See `DualState.offset`."""
+        return self.hull.offset
+
+    def sweep(self, f: np.ndarray) -> tuple[float, int]:
+        """See `DualState.sweep`."""
+        order = self.rng.permutation(self.rows)
+        self.hull.sweep(f, order, self.gaps)
+        return float(self.gaps[self.rows].sum()), len(order)
+
+    def combination(self) -> np.ndarray:
+        """See `DualState.combination`."""
+        return self.hull.combination()
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`; only rows whose plane is not the null plane."""
+        normals, levels = self.hull.planes()
+        active = np.flatnonzero(levels > 0)
+        levels, factor = levels[active], self.factor[active]
+        scaled = scale_rows(normals[active], factor)
+        whole = self.space.with_constants(scaled, factor * self.signs[active] * levels)
+        return PlaneSet(whole, factor * levels, active, np.ones(len(active)))
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`."""
+        n_rows = len(self.gaps)
+        share = planes.masses / self.factor[planes.blocks]
+        gather = sp.csr_matrix(
+            (share, (planes.blocks, np.arange(len(planes)))), shape=(n_rows, len(planes))
+        )
+        normals = gather @ planes.normals
+        self.hull.restore(normals[:, : self.space.n_features], gather @ planes.offsets)
+
+
+class PlaneCache(DualState):
+    """A few planes a block, asked for in batches; pairwise steps over each batch's planes.
+
+    Parameters
+    ----------
+    term : Term
+    space : Space
+    rng : numpy.random.Generator
+    max_planes : int, default=10
+        Planes kept for a block; the lightest beyond are averaged into one.
+    """
+
+    def __init__(
+        self, term: Term, space: Space, rng: np.random.Generator, max_planes: int = 10
+    ) -> None:
+        self.term = term
+        self.space = space
+        self.rng = rng
+        self.max_planes = max_planes
+        shuffled = rng.permutation(np.flatnonzero(term.weights > 0))
+        edges = range(BLOCKS_AT_ONCE, len(shuffled), BLOCKS_AT_ONCE)
+        self.batches = [np.sort(batch) for batch in np.split(shuffled, list(edges))]
+        self.sets = [
+            WorkingSet(space, term.weights[batch], term.floors[batch]) for batch in self.batches
+        ]
+        ignored = term.weights == 0
+        self.constant = float(term.weights[ignored] @ term.floors[ignored])
+
+    @property
+    def offset(self) -> float:
+        """See `DualState.offset`."""
+        return sum(working.offset for working in self.sets)
+
+    def sweep(self, f: np.ndarray) -> tuple[float, int]:
+        """See `DualState.sweep`."""
+        total, rows = 0.0, 0
+        for number in self.rng.permutation(len(self.batches)):
+            blocks, working = self.batches[number], self.sets[number]
+            planes = self.term.planes(self.space, f, blocks)
+            rows += self.term.rows_of(blocks)
+            heights = planes.offsets - self.space.scores(f, planes.normals)
+            local = working.blocks
+            mean = working.floors + np.bincount(
+                local, working.masses * working.scores(f), minlength=len(blocks)
+            )
+            gap = float(working.weights @ np.maximum(0.0, heights - mean))
+            total += gap
+            new = np.flatnonzero(heights > working.heights(f) + 1e-12 * (1.0 + np.abs(heights)))
+            working.add(planes.normals[new], planes.offsets[new], new)
+            working.ascend(f, 0.1 * gap, max_passes=10)
+            working.prune(max_idle=2)
+            working.merge(self.max_planes)
+        return total, rows
+
+    def combination(self) -> np.ndarray:
+        """See `DualState.combination`."""
+        return sum((working.combination() for working in self.sets), self.space.zeros())
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`."""
+        return join_planes(
+            self.space,
+            [
+                PlaneSet(working.normals, working.offsets, batch[working.blocks], working.masses)
+                for batch, working in zip(self.batches, self.sets, strict=True)
+                if working.normals is not None
+            ],
+        )
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`."""
+        for batch, working in zip(self.batches, self.sets, strict=True):
+            mine = np.flatnonzero(np.isin(planes.blocks, batch))
+            if len(mine):
+                working.add(
+                    planes.normals[mine],
+                    planes.offsets[mine],
+                    np.searchsorted(batch, planes.blocks[mine]),
+                    planes.masses[mine],
+                )
+
+
+class PenaltyState(DualState):
+    """One slope a functional; a list of planes would lose, since slopes may be averaged.
+
+    The dual of ``sum_j c_j r(L_j f)`` is ``- sum_j c_j r*(p_j)`` with ``- sum_j c_j p_j z_j`` as its
+    part of f. A sweep takes proximal-gradient steps on p, whose step length is one over the largest
+    eigenvalue of the weighted Gram matrix of the functionals.
+
+    Parameters
+    ----------
+    functionals : Functionals
+    loss : ScalarLoss
+    weights : (n_functionals,) array
+    space : Space
+    rng : numpy.random.Generator
+    """
+
+    def __init__(
+        self,
+        functionals: Functionals,
+        loss: ScalarLoss,
+        weights: np.ndarray,
+        space: Space,
+        rng: np.random.Generator,
+    ) -> None:
+        self.functionals = functionals
+        self.loss = loss
+        self.weights = weights
+        self.space = space
+        self.slopes = loss.derivative(np.zeros(len(weights)))
+        self.curvature = 1.05 * self._largest_eigenvalue(rng)
+
+    def _largest_eigenvalue(self, rng: np.random.Generator) -> float:
+        root = np.sqrt(self.weights)
+        vector = rng.standard_normal(len(root))
+        value = 0.0
+        for _ in range(50):
+            norm = np.linalg.norm(vector)
+            if norm == 0:
+                break
+            element = self.functionals.combine(self.space, root * vector / norm)
+            vector = root * self.functionals.apply(self.space, element)
+            value = max(value, float(np.linalg.norm(vector)))
+        return max(value, np.finfo(float).tiny)
+
+    @property
+    def offset(self) -> float:
+        """See `DualState.offset`."""
+        return -float(self.weights @ self.loss.conjugate(self.slopes))
+
+    def sweep(self, f: np.ndarray) -> tuple[float, int]:
+        """See `DualState.sweep`."""
+        u = self.functionals.apply(self.space, f)
+        parts = self.loss.value(u) + self.loss.conjugate(self.slopes) - self.slopes * u
+        gap = float(self.weights @ np.maximum(0.0, parts))
+        for _ in range(5):
+            step = 1.0 / self.curvature
+            new = self.loss.conjugate_prox(self.slopes + step * u, step)
+            f -= self.functionals.combine(self.space, self.weights * (new - self.slopes))
+            self.slopes = new
+            u = self.functionals.apply(self.space, f)
+        return gap, 0
+
+    def combination(self) -> np.ndarray:
+        """See `DualState.combination`."""
+        return -self.functionals.combine(self.space, self.weights * self.slopes)
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`: the family is one block, its state one plane."""
+        normal = self.space.element(self.combination())
+        return PlaneSet(normal, np.array([self.offset]), np.zeros(1, dtype=np.int64), np.ones(1))
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`; slopes are not kept in planes, so they start from zero."""
+
+
+def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:
+    """Several plane sets as one."""
+    from .matrices import stack
+
+    if not parts:
+        empty = space.element(space.zeros())[:0]
+        return PlaneSet(empty, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0))
+    return PlaneSet(
+        stack([part.normals for part in parts]),
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.blocks for part in parts]),
+        np.concatenate([part.masses for part in parts]),
+    )
+

@@ -1,0 +1,120 @@
+"""Rows of a matrix that is dense or CSR: take, join, multiply, without the caller asking which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+from numba import njit
+
+Rows = slice | np.ndarray
+Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
+
+ALL_ROWS = slice(None)
+
+
+def take(X: Matrix, rows: Rows) -> Matrix:
+    """Rows of `X` in the order asked; `X` itself, not a copy, for all of them."""
+    if isinstance(rows, slice) and rows == ALL_ROWS:
+        return X
+    return X[rows]
+
+
+def count(rows: Rows, n_rows: int) -> int:
+    """How many rows a selection of `n_rows` names."""
+    if isinstance(rows, slice):
+        return len(range(*rows.indices(n_rows)))
+    return len(rows)
+
+
+def stack(parts: Sequence[Matrix]) -> Matrix:
+    """Rows of all parts, one below the other; CSR as soon as one part is."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(sp.issparse(part) for part in parts):
+        return sp.csr_matrix(sp.vstack(parts, format="csr"))
+    return np.vstack(parts)
+
+
+def select(choice: np.ndarray, parts: Sequence[Matrix]) -> Matrix:
+    """Row i of part ``choice[i]``; every part has as many rows as `choice`."""
+    if len(parts) == 1:
+        return parts[0]
+    if not any(sp.issparse(part) for part in parts):
+        chosen = np.array(parts[0], copy=True)
+        for number, part in enumerate(parts[1:], start=1):
+            mask = choice == number
+            chosen[mask] = part[mask]
+        return chosen
+    place = np.argsort(np.argsort(choice, kind="stable"), kind="stable")
+    grouped = stack([part[choice == number] for number, part in enumerate(parts)])
+    return grouped[place]
+
+
+def with_data(X: sp.csr_matrix, data: np.ndarray) -> sp.csr_matrix:
+    """A CSR matrix with the pattern of `X`, index arrays shared, and other values."""
+    return sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape, copy=False)
+
+
+def scale_rows(X: Matrix, factors: np.ndarray) -> Matrix:
+    """Row i times ``factors[i]``."""
+    if sp.issparse(X):
+        return with_data(X, X.data * np.repeat(factors, np.diff(X.indptr)))
+    return X * factors[:, None]
+
+
+def row_dots(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
+    """``<V[assign[i]], points[i]>`` for every row i, in float64."""
+    V = np.ascontiguousarray(V, dtype=np.float64)
+    if sp.issparse(points):
+        return _row_dots_csr(points.indptr, points.indices, points.data, V, assign)
+    if len(V) == 1:
+        return np.asarray(points @ V[0], dtype=np.float64)
+    return _row_dots_dense(np.ascontiguousarray(points), V, assign)
+
+
+@njit(cache=True, nogil=True)
+def _row_dots_csr(indptr, indices, data, V, assign):
+    n_rows = indptr.shape[0] - 1
+    dots = np.zeros(n_rows)
+    for i in range(n_rows):
+        v = assign[i]
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += V[v, indices[k]] * data[k]
+        dots[i] = total
+    return dots
+
+
+@njit(cache=True, nogil=True)
+def _row_dots_dense(points, V, assign):
+    n_rows, n_features = points.shape
+    dots = np.zeros(n_rows)
+    for i in range(n_rows):
+        v = assign[i]
+        total = 0.0
+        for k in range(n_features):
+            total += V[v, k] * points[i, k]
+        dots[i] = total
+    return dots
+
+
+def interleave(mask: np.ndarray, inside: Matrix, outside: Matrix) -> Matrix:
+    """The rows of `inside` where `mask` holds and those of `outside` elsewhere, each in order."""
+    if np.all(mask):
+        return inside
+    if not np.any(mask):
+        return outside
+    place = np.empty(len(mask), dtype=np.intp)
+    place[mask] = np.arange(inside.shape[0])
+    place[~mask] = inside.shape[0] + np.arange(outside.shape[0])
+    return stack([inside, outside])[place]
+
+
+def rounding(x: np.ndarray, z: np.ndarray) -> float:
+    """How far two points may be apart and still count as equal, by their size and precision."""
+    parts = [part for part in (x, z) if part.dtype.kind == "f"]
+    eps = max((float(np.finfo(part.dtype).eps) for part in parts), default=0.0)
+    size = max(float(np.max(np.abs(part), initial=0.0)) for part in (x, z))
+    return max(1e-9, 16 * eps) * size

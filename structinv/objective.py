@@ -1,0 +1,397 @@
+"""Terms become planes and values: the only place where oracle, output, functional and space meet."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .dual_states import DualState, HullState, PenaltyState, PlaneCache
+from .functionals import Functionals
+from .losses import ScalarLoss
+from .matrices import ALL_ROWS, Matrix, Rows, count, row_dots, stack
+from .oracles.base import InvarianceOracle, Support
+from .outputs.base import Output
+from .planes import Planes
+from .spaces import Space
+
+ROWS_AT_ONCE = 2048
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of the objective.
+
+    Parameters
+    ----------
+    upper : float
+        A bound from above; infinity where an oracle knows none.
+    attained : float
+        The value over the changes that the oracles found. Equal to `upper` if they are exact.
+    """
+
+    upper: float
+    attained: float
+
+
+class Term(ABC):
+    """A sum of weighted convex blocks ``c_b phi_b(f)``, given by planes.
+
+    Attributes
+    ----------
+    weights : (n_blocks,) array
+    floors : (n_blocks,) array
+        A lower bound of each block.
+    """
+
+    weights: np.ndarray
+    floors: np.ndarray
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks the term has."""
+        return len(self.weights)
+
+    @abstractmethod
+    def validate(self, space: Space) -> None:
+        """Raise ValueError if the term cannot be evaluated on elements of the space."""
+
+    @abstractmethod
+    def planes(self, space: Space, f: np.ndarray, blocks: Rows = ALL_ROWS) -> Planes:
+        """A plane of each block named that touches it from below at `f`."""
+
+    @abstractmethod
+    def values(self, space: Space, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Each block's value at `f`: a bound from above, and what was attained."""
+
+    @abstractmethod
+    def dual_state(self, space: Space, rng: np.random.Generator) -> DualState:
+        """A state of the dual variables of this term that block-coordinate solvers improve."""
+
+    @abstractmethod
+    def rows_of(self, blocks: Rows) -> int:
+        """How many rows an oracle is asked when the blocks named are evaluated."""
+
+
+class WorstCase(Term):
+    """The worst-case invariant loss of every example (Teo et al. 2007, eq. 2).
+
+    ``l_i(f) = max over y', z in S(x_i) of G (f(z, y') - f(z, y_i)) + D(y_i, y') rho(x_i, z)``
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR matrix
+        Rows without the intercept; CSR with sorted, unique indices.
+    y : (n,) array
+        True labels.
+    oracle : InvarianceOracle
+    output : Output
+    weights : float or (n_examples,) array, default=1.0
+        Weight of each example, C included.
+    """
+
+    def __init__(
+        self,
+        X: Matrix,
+        y: np.ndarray,
+        oracle: InvarianceOracle,
+        output: Output,
+        weights: ArrayLike = 1.0,
+    ) -> None:
+        self.output = output.encode(y)
+        self.oracle = oracle
+        self.X = X
+        self.bound = oracle.bind(X, y)
+        self.weights = check_weights(weights, self.output.n_blocks)
+        self.floors = np.zeros(self.output.n_blocks)
+
+    def validate(self, space: Space) -> None:
+        """See `Term.validate`."""
+        wanted = (self.X.shape[1], self.output.n_outputs, self.output.n_extra)
+        given = (space.n_features, space.n_outputs, space.n_extra)
+        if wanted != given:
+            raise ValueError(
+                "the space must have (n_features, n_outputs, n_extra) = "
+                f"{wanted} for these rows and this output, got {given}"
+            )
+
+    def planes(self, space: Space, f: np.ndarray, blocks: Rows = ALL_ROWS) -> Planes:
+        """See `Term.planes`."""
+        return _join([self._evaluate(space, f, part) for part in self._parts(blocks)])
+
+    def values(self, space: Space, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Term.values`."""
+        answers = [self._evaluate(space, f, part, points=False) for part in self._parts(ALL_ROWS)]
+        upper = np.concatenate([answer.upper for answer in answers])
+        return upper, np.concatenate([answer.offsets for answer in answers])
+
+    def dual_state(self, space: Space, rng: np.random.Generator) -> DualState:
+        """See `Term.dual_state`: in-hull steps where the oracle has them for a two-class loss."""
+        output = self.output
+        margins = output.directions[..., 0]
+        # D max(0, 1 - y f) is the plain two-class loss with D as a factor of the weight.
+        plain = output.directions.shape == (1, 2, 1) and np.array_equal(
+            np.abs(margins), output.rewards
+        )
+        if plain and output.groups is None and not output.n_extra:
+            factor = output.rewards[0, output.codes]
+            signs = -np.sign(margins[0, output.codes])
+            weights = self.weights * factor
+            hull = self.bound.hull(signs, weights, space.intercept)
+            if hull is not None:
+                return HullState(hull, space, signs, factor, weights, rng)
+        return PlaneCache(self, space, rng)
+
+    def rows_of(self, blocks: Rows) -> int:
+        """See `Term.rows_of`."""
+        rows, _ = self.output.rows(blocks)
+        return count(rows, self.X.shape[0])
+
+    def _parts(self, blocks: Rows) -> list[Rows]:
+        """The blocks in portions whose answers fit in memory several times over."""
+        n_blocks = count(blocks, self.n_blocks)
+        if self.output.directions.shape[0] == 1 or n_blocks <= ROWS_AT_ONCE:
+            return [blocks]
+        edges = range(0, n_blocks, ROWS_AT_ONCE)
+        if isinstance(blocks, slice):
+            return [slice(edge, min(edge + ROWS_AT_ONCE, n_blocks)) for edge in edges]
+        return [blocks[edge : edge + ROWS_AT_ONCE] for edge in edges]
+
+    def _evaluate(self, space: Space, f: np.ndarray, blocks: Rows, points: bool = True) -> Planes:
+        """Planes of the blocks; without `points` only values, which stand in place of offsets."""
+        output = self.output
+        rows, groups = output.rows(blocks)
+        codes = output.codes[rows]
+        answers = [
+            self._ask(space, f, rows, codes, alternative)
+            for alternative in range(len(output.directions))
+        ]
+        gains, rewards, upper = (np.column_stack(part) for part in list(zip(*answers))[:3])
+        choice = output.choose(blocks, gains, rewards, upper, space.extra(f))
+        if not points:
+            attained = output.choose(blocks, gains, rewards, gains + rewards, space.extra(f)).upper
+            return Planes(np.zeros((0, 0)), attained, choice.upper)
+        normals = self._normals(space, [answer[3:] for answer in answers], codes, choice, groups)
+        return Planes(normals, choice.offsets, choice.upper)
+
+    def _ask(
+        self, space: Space, f: np.ndarray, rows: Rows, codes: np.ndarray, alternative: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Matrix, np.ndarray]:
+        """Gain, reward and bound of one alternative for all rows, the points and whose they are."""
+        table, worth = self.output.directions[alternative], self.output.rewards[alternative]
+        competes = np.any(table != 0, axis=1) | (worth > 0)
+        gains, rewards = np.zeros(len(codes)), np.zeros(len(codes))
+        upper = np.zeros(len(codes))
+        asked = np.flatnonzero(competes[codes])
+        if len(asked) < len(codes):
+            whole = np.arange(self.X.shape[0])[rows] if isinstance(rows, slice) else rows
+            rows, codes = whole[asked], codes[asked]
+        directions = np.ascontiguousarray(table @ space.weights(f))
+        answer = self.bound.support(rows, directions, codes, worth[codes])
+        check_answer(answer, len(codes), self.X.shape[1], self.oracle)
+        constants = (table @ space.constants(f))[codes]
+        gains[asked] = row_dots(answer.points, directions, codes) + constants
+        rewards[asked] = worth[codes] if answer.rho is None else worth[codes] * answer.rho
+        upper[asked] = gains[asked] + rewards[asked]
+        if answer.upper is not None:
+            graded = 0.0 if answer.rho is not None else worth[codes]
+            upper[asked] = np.maximum(upper[asked], answer.upper + graded + constants)
+        return gains, rewards, upper, answer.points, asked
+
+    def _normals(
+        self,
+        space: Space,
+        answers: Sequence[tuple[Matrix, np.ndarray]],
+        codes: np.ndarray,
+        choice: object,
+        groups: np.ndarray | None,
+    ) -> Matrix:
+        """Normals of the planes at the points of the chosen alternatives."""
+        chosen = choice.alternative
+        coefficients = -self.output.directions[np.maximum(chosen, 0), codes]
+        coefficients[chosen < 0] = 0.0
+        if choice.scale is not None:
+            sizes = 1 if groups is None else np.diff(groups)
+            coefficients *= np.repeat(choice.scale, sizes)[:, None]
+        if len(answers) == 1:
+            points = answers[0][0]
+            return space.normals(points, coefficients, groups, choice.extra)
+        parts, owners = [], []
+        for alternative, (points, asked) in enumerate(answers):
+            wanted = chosen[asked] == alternative
+            parts.append(points[np.flatnonzero(wanted)])
+            owners.append(asked[wanted])
+        owner = np.concatenate(owners)
+        silent = np.setdiff1d(np.arange(len(codes)), owner)
+        parts.append(self.X[:1][np.zeros(len(silent), dtype=np.int64)])
+        place = np.argsort(np.concatenate([owner, silent]), kind="stable")
+        return space.normals(stack(parts)[place], coefficients, groups, choice.extra)
+
+
+class Penalty(Term):
+    """``sum_j weights_j r(L_j f)``: a scalar loss of each of a family of linear functionals.
+
+    The whole family is one block, so that a plane costs one product with the family.
+
+    Parameters
+    ----------
+    functionals : Functionals
+    loss : ScalarLoss
+    weights : float or (n_functionals,) array, default=1.0
+        Weight of each functional, nu included.
+    """
+
+    def __init__(
+        self, functionals: Functionals, loss: ScalarLoss, weights: ArrayLike = 1.0
+    ) -> None:
+        self.functionals = functionals
+        self.loss = loss
+        self.inner_weights = check_weights(weights, functionals.size)
+        self.weights = np.ones(1)
+        self.floors = np.array([self.inner_weights.sum() * loss.floor])
+
+    def validate(self, space: Space) -> None:
+        """See `Term.validate`."""
+        if not np.all(np.isfinite(self.floors)):
+            raise ValueError(
+                f"{type(self.loss).__name__} declares no finite floor, so it has no null plane"
+            )
+        self.functionals.validate(space)
+
+    def planes(self, space: Space, f: np.ndarray, blocks: Rows = ALL_ROWS) -> Planes:
+        """See `Term.planes`."""
+        u = self.functionals.apply(space, f)
+        slopes = self.loss.derivative(u)
+        value = self.inner_weights @ self.loss.value(u)
+        normal = self.functionals.combine(space, -self.inner_weights * slopes)
+        offset = value - self.inner_weights @ (slopes * u)
+        return Planes(space.element(normal), np.array([offset]), np.array([value]))
+
+    def values(self, space: Space, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Term.values`."""
+        value = self.inner_weights @ self.loss.value(self.functionals.apply(space, f))
+        return np.array([value]), np.array([value])
+
+    def dual_state(self, space: Space, rng: np.random.Generator) -> DualState:
+        """See `Term.dual_state`: one slope a functional."""
+        return PenaltyState(self.functionals, self.loss, self.inner_weights, space, rng)
+
+    def rows_of(self, blocks: Rows) -> int:
+        """See `Term.rows_of`; no oracle is asked."""
+        return 0
+
+
+class Objective:
+    """``F(f) = 1/2 |f|^2 + sum of terms``, seen through planes and values only.
+
+    Parameters
+    ----------
+    space : Space
+    terms : sequence of Term
+        Their blocks are numbered one after the other.
+
+    Attributes
+    ----------
+    weights, floors : (n_blocks,) arrays
+    rows_asked : int
+        How many rows the oracles have been asked so far.
+    """
+
+    def __init__(self, space: Space, terms: Sequence[Term]) -> None:
+        if len(terms) == 0:
+            raise ValueError("terms must not be empty")
+        for term in terms:
+            term.validate(space)
+        self.space = space
+        self.terms = list(terms)
+        self.weights = np.concatenate([term.weights for term in terms])
+        self.floors = np.concatenate([term.floors for term in terms])
+        self.first = np.cumsum([0, *(term.n_blocks for term in terms)])
+        self.rows_asked = 0
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks all terms have together."""
+        return len(self.weights)
+
+    def planes(self, f: np.ndarray, blocks: np.ndarray | None = None) -> Planes:
+        """A plane of each block named (all by default, in order) that touches it at `f`."""
+        if blocks is None:
+            parts = []
+            for term in self.terms:
+                self.rows_asked += term.rows_of(ALL_ROWS)
+                parts.append(term.planes(self.space, f))
+            return _join(parts)
+        owner = np.searchsorted(self.first, blocks, side="right") - 1
+        parts, places = [], []
+        for number, term in enumerate(self.terms):
+            place = np.flatnonzero(owner == number)
+            if len(place):
+                local = blocks[place] - self.first[number]
+                self.rows_asked += term.rows_of(local)
+                parts.append(term.planes(self.space, f, local))
+                places.append(place)
+        joined = _join(parts)
+        if len(parts) == 1:
+            return joined
+        order = np.argsort(np.concatenate(places))
+        return Planes(joined.normals[order], joined.offsets[order], joined.upper[order])
+
+    def value(self, f: np.ndarray) -> Value:
+        """The objective at `f`."""
+        upper = attained = 0.5 * self.space.dot(f, f)
+        for term in self.terms:
+            self.rows_asked += term.rows_of(ALL_ROWS)
+            above, reached = term.values(self.space, f)
+            # A block of weight zero counts nothing, be its bound infinite.
+            counted = term.weights > 0
+            upper += term.weights[counted] @ above[counted]
+            attained += term.weights @ reached
+        return Value(float(upper), float(attained))
+
+
+def check_weights(weights: ArrayLike, size: int) -> np.ndarray:
+    """Finite, non-negative weights of the given number, or a ValueError."""
+    array = np.asarray(weights, dtype=np.float64)
+    if array.ndim == 0:
+        array = np.full(size, float(array))
+    if array.shape != (size,):
+        raise ValueError(f"weights must have shape ({size},), got {array.shape}")
+    if not np.all(np.isfinite(array)) or np.any(array < 0):
+        raise ValueError("weights must be finite and non-negative")
+    return array
+
+
+def check_answer(
+    answer: Support, n_rows: int, n_features: int, oracle: InvarianceOracle
+) -> None:
+    """Raise ValueError if an oracle's answer has a wrong shape or is not made of numbers."""
+    name = type(oracle).__name__
+    if not isinstance(answer, Support):
+        raise ValueError(f"{name}.support must return a Support, got {type(answer).__name__}")
+    if answer.points.shape != (n_rows, n_features):
+        raise ValueError(
+            f"{name}.support must return points of shape {(n_rows, n_features)}, "
+            f"got {answer.points.shape}"
+        )
+    values = answer.points if isinstance(answer.points, np.ndarray) else answer.points.data
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"{name}.support returned points that are not finite")
+    for part, array in (("upper", answer.upper), ("rho", answer.rho)):
+        if array is None:
+            continue
+        if np.shape(array) != (n_rows,) or np.any(np.isnan(array)):
+            raise ValueError(f"{name}.support must return {part} as {n_rows} numbers, none NaN")
+
+
+def _join(parts: Sequence[Planes]) -> Planes:
+    if len(parts) == 1:
+        return parts[0]
+    return Planes(
+        stack([part.normals for part in parts]),
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.upper for part in parts]),
+    )

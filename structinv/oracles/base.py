@@ -1,0 +1,327 @@
+"""The abstract oracle: what may change in an input without changing its label."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..matrices import ALL_ROWS, Matrix, Rows, count, take
+
+if TYPE_CHECKING:
+    from .combinators import Compose, Discounted, OnlyFor, Union
+
+
+@dataclass(frozen=True)
+class Support:
+    """An oracle's answer: for each row a member of S(x), and how far the answer can be from the best.
+
+    Parameters
+    ----------
+    points : (n, d) array or CSR matrix
+        ``points[i]`` lies in S(x_i).
+    upper : (n,) array, optional
+        Bound on the maximum of ``<v, z>``, or of ``<v, z> + reward * rho(z)`` where `rho` is given;
+        infinity where nothing is known, None where `points` attain it.
+    rho : (n,) array, optional
+        The grade rho(x_i, points[i]) in [0, 1]; None where every change counts in full.
+    """
+
+    points: Matrix
+    upper: np.ndarray | None = None
+    rho: np.ndarray | None = None
+
+
+class InvarianceOracle(BaseEstimator, ABC):
+    """A description of S(x), the set of inputs that share the label of x.
+
+    An author writes one method, `support`. The other views (`orbit`, `tangents`, `sample`,
+    `contains`, `graded_support`) are optional, and asking for an absent one is an error that names
+    it. The constructor stores its parameters and does nothing else, so that oracles clone, pickle
+    and can be searched over; `validate` is where parameters are checked, before any work.
+
+    S(x) always contains x itself. The rows that an oracle sees never hold the intercept.
+
+    Attributes
+    ----------
+    supports_sparse : bool
+        Whether `support` takes CSR rows.
+    finite : bool
+        Whether `orbit` lists all of S(x).
+    additive : bool
+        Whether S(x) = x + B with a set B that does not depend on x.
+    convex : bool
+        Whether S(x) is convex.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class SignFlip(InvarianceOracle):
+    ...     "The sign of the whole input carries no information."
+    ...     def support(self, X, V, assign, reward=None):
+    ...         turned = np.sum(X * V[assign], axis=1) < 0
+    ...         return Support(np.where(turned[:, None], -X, X))
+    >>> X, V = np.array([[1.0, -2.0]]), np.array([[1.0, 1.0]])
+    >>> SignFlip().support(X, V, np.array([0])).points
+    array([[-1.,  2.]])
+    """
+
+    supports_sparse: bool = False
+    finite: bool = False
+    additive: bool = False
+    convex: bool = False
+
+    @abstractmethod
+    def support(
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+    ) -> Support:
+        """The member of each S(x) that is furthest along a direction.
+
+        Parameters
+        ----------
+        X : (n, d) array, or CSR matrix if `supports_sparse`
+            The rows asked about. Never changed.
+        V : (p, d) array of float64
+            Directions, shared by many rows.
+        assign : (n,) array of int
+            Row i faces ``V[assign[i]]``.
+        reward : (n,) array, optional
+            Worth of an ungraded change; only graded oracles need to look at it.
+
+        Returns
+        -------
+        Support
+            ``points[i]`` maximises ``<V[assign[i]], z> + reward[i] * rho(X[i], z)`` over S(X[i])
+            (Teo et al. 2007, eq. 2, with the sign of alg. 2).
+        """
+
+    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
+        """This oracle on the rows of `X`, asked by row number from then on."""
+        self.validate(X.shape[1])
+        return BoundOracle(self, X, y)
+
+    def validate(self, n_features: int | None = None) -> None:
+        """Raise ValueError or TypeError if a parameter is out of its range."""
+
+    def orbit(self, X: Matrix) -> np.ndarray:
+        """All members of each S(x), the identity once and first, as an (n, s, d) array."""
+        raise self._absent("orbit")
+
+    def tangents(self, X: Matrix) -> np.ndarray:
+        """Derivatives of the changed input at no change, (n, t, d), per unit of each parameter."""
+        raise self._absent("tangents")
+
+    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
+        """`size` random members of each S(x), as an (n, size, d) array."""
+        raise self._absent("sample")
+
+    def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
+        """Whether `z` lies in S(`x`), up to rounding; both dense, of shape (d,)."""
+        raise self._absent("contains")
+
+    def graded_support(
+        self,
+        X: Matrix,
+        V: np.ndarray,
+        assign: np.ndarray,
+        reward: np.ndarray,
+        rho: float | Sequence[float],
+    ) -> Support:
+        """`support` when a change of a given size counts only `rho` of a full one."""
+        raise self._absent("graded support, so it cannot be discounted", verb="has no")
+
+    def _absent(self, what: str, verb: str = "does not define") -> NotImplementedError:
+        name = type(self).__name__
+        return NotImplementedError(f"{name} {verb} {what}")
+
+    def __or__(self, other: InvarianceOracle) -> Union:
+        """S(x) is everything that either oracle allows."""
+        from .combinators import Union
+
+        return Union(self, other)
+
+    def __matmul__(self, other: InvarianceOracle) -> Compose:
+        """First the change of `other`, then one of this oracle."""
+        from .combinators import Compose
+
+        return Compose(self, other)
+
+    def only_for(self, labels: Any) -> OnlyFor:
+        """The same invariance, for rows of the given true labels only."""
+        from .combinators import OnlyFor
+
+        return OnlyFor(self, labels)
+
+    def discounted(self, rho: float | Sequence[float]) -> Discounted:
+        """The same set, but larger changes cost less when they are missed.
+
+        Parameters
+        ----------
+        rho : float or sequence of float
+            Grades from no change (1, the largest) to the largest change. A sequence is indexed by
+            the number of edits (word oracles), by the member of the orbit (finite oracles), or is
+            interpolated linearly over the distance to the border (sets with a radius); a number
+            stands for the straight line from 1 to it, and in an orbit for the grade of every
+            member but the identity.
+        """
+        from .combinators import Discounted
+
+        return Discounted(self, rho)
+
+
+class BoundOracle:
+    """An oracle on given rows; objectives and certificates ask only this.
+
+    Oracles that need labels, a shape per row or a cache return a subclass from `bind`.
+    """
+
+    def __init__(self, oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> None:
+        self.oracle = oracle
+        self.X = X
+        self.y = y
+
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+    ) -> Support:
+        """`InvarianceOracle.support` on the rows named, ``assign`` having one entry for each."""
+        return self.oracle.support(take(self.X, rows), V, assign, reward)
+
+    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+        """`InvarianceOracle.sample` on the rows named."""
+        return self.oracle.sample(take(self.X, rows), size, rng)
+
+    def contains(self, row: int, z: np.ndarray) -> bool:
+        """Whether `z` lies in S(x) of the row."""
+        return self.oracle.contains(dense_rows(self.X, [row])[0], z)
+
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+        """In-hull steps for a two-class loss on all rows, or None where lists of planes do."""
+        return None
+
+    def labels(self, rows: Rows) -> np.ndarray | None:
+        """The true labels of the rows named, None where they are unknown."""
+        return None if self.y is None else self.y[rows]
+
+    def count(self, rows: Rows) -> int:
+        """How many rows a selection names."""
+        return count(rows, self.X.shape[0])
+
+
+class Hull(ABC):
+    """The dual state of a two-class worst-case loss, kept inside the hull of each S(x).
+
+    One averaged plane a row instead of a list: level tau in [0, 1] and a point of tau times the
+    hull of S(x). The plane has normal ``y * point`` and offset ``tau``; ``f`` is the sum of the
+    normals times the rows' weights.
+    """
+
+    @property
+    @abstractmethod
+    def offset(self) -> float:
+        """Sum of the planes' offsets times the rows' weights."""
+
+    @abstractmethod
+    def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
+        """Raise the dual in each row of `order` once, updating `f` in place.
+
+        ``gaps[i]`` becomes the row's weighted loss minus its averaged plane at `f` on arrival.
+        """
+
+    @abstractmethod
+    def combination(self) -> np.ndarray:
+        """`f` recomputed from the state, free of accumulated rounding."""
+
+    @abstractmethod
+    def planes(self) -> tuple[Matrix, np.ndarray]:
+        """Normals without the intercept, (n, d), and levels tau, (n,)."""
+
+    @abstractmethod
+    def restore(self, normals: Matrix, levels: np.ndarray) -> None:
+        """Start from planes that `planes` gave, for the same rows and this or a smaller set."""
+
+
+class FiniteOracle(InvarianceOracle):
+    """An oracle whose S(x) is a list; a subclass writes `orbit` and has everything else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Reversal(FiniteOracle):
+    ...     "A signal read backwards keeps its label."
+    ...     def orbit(self, X):
+    ...         return np.stack([X, X[:, ::-1]], axis=1)
+    >>> X = np.array([[1.0, 2.0, 3.0]])
+    >>> Reversal().support(X, np.array([[1.0, 0.0, 0.0]]), np.array([0])).points
+    array([[3., 2., 1.]])
+    """
+
+    finite = True
+
+    @abstractmethod
+    def orbit(self, X: Matrix) -> np.ndarray:
+        """All members of each S(x), the identity once and first, as an (n, s, d) array."""
+
+    def support(
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+    ) -> Support:
+        """See `InvarianceOracle.support`; exact, by enumeration."""
+        members, scores = self._scored_orbit(X, V, assign)
+        return Support(members[np.arange(len(members)), np.argmax(scores, axis=1)])
+
+    def graded_support(
+        self,
+        X: Matrix,
+        V: np.ndarray,
+        assign: np.ndarray,
+        reward: np.ndarray,
+        rho: float | Sequence[float],
+    ) -> Support:
+        """See `InvarianceOracle.graded_support`; exact, by enumeration."""
+        members, scores = self._scored_orbit(X, V, assign)
+        size = members.shape[1]
+        grades = np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else grade_profile(rho, size)
+        best = np.argmax(scores + reward[:, None] * grades, axis=1)
+        return Support(members[np.arange(len(members)), best], rho=grades[best])
+
+    def _scored_orbit(
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        self.validate(X.shape[1])
+        members = self.orbit(X)
+        return members, np.einsum("nsd,nd->ns", members, V[assign])
+
+    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
+        """Members drawn uniformly, with replacement."""
+        members = self.orbit(X)
+        picks = rng.integers(members.shape[1], size=(len(members), size))
+        return members[np.arange(len(members))[:, None], picks]
+
+    def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
+        """Whether `z` is a member, up to rounding."""
+        members = self.orbit(x[None, :])[0]
+        return bool(np.any(np.all(np.isclose(members, z, rtol=1e-9, atol=1e-12), axis=1)))
+
+
+def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np.ndarray:
+    """Grades from no change to the largest one, checked: the first is 1, all lie in [0, 1]."""
+    if np.isscalar(rho):
+        grades = np.linspace(1.0, float(rho), length or 2)  # type: ignore[arg-type]
+    else:
+        grades = np.asarray(rho, dtype=np.float64)
+    if grades.ndim != 1 or len(grades) < 1 or not np.all((grades >= 0) & (grades <= 1)):
+        raise ValueError(f"rho must be a number or a sequence of numbers in [0, 1], got {rho!r}")
+    if grades[0] != 1.0:
+        raise ValueError(f"rho must start with 1, the grade of no change, got {grades[0]!r}")
+    if length is not None and len(grades) != length:
+        raise ValueError(f"rho must have {length} entries here, got {len(grades)}")
+    return grades
+
+
+def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:
+    """The rows named as a dense array, for the views that are dense by contract."""
+    part = take(X, rows) if isinstance(rows, slice) else X[rows]
+    return part if isinstance(part, np.ndarray) else part.toarray()

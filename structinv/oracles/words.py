@@ -1,0 +1,184 @@
+"""Words of a bag of words that the other side may drop or rescale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..matrices import Matrix, with_data
+from .base import BoundOracle, Hull, InvarianceOracle, Support, dense_rows, grade_profile
+from .word_hull import IdentityHull, WordHull, worst_edit, worst_edit_graded
+
+
+class WordOracle(InvarianceOracle):
+    """At most `max_changes` entries of x are multiplied by factors in [low, high].
+
+    A word that is absent stays absent. With ``b = v * x`` the gain of word j is
+    ``max((low - 1) b_j, (high - 1) b_j)`` and the best edit takes the largest positive gains: linear
+    in the words of the row, whatever the signs of x.
+    """
+
+    supports_sparse = True
+    max_changes: int
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        """The smallest and the largest factor."""
+        raise NotImplementedError
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `InvarianceOracle.validate`."""
+        K = self.max_changes
+        if not isinstance(K, (int, np.integer)) or isinstance(K, bool):
+            raise TypeError(f"max_changes must be an integer, got {K!r}")
+        if K < 0:
+            raise ValueError(f"max_changes must be at least 0, got {K!r}")
+
+    def support(
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+    ) -> Support:
+        """See `InvarianceOracle.support`; exact (Teo et al. 2007, alg. 3, without its sort)."""
+        self.validate(X.shape[1])
+        rows, V = _csr(X), np.ascontiguousarray(V, dtype=np.float64)
+        K = int(min(self.max_changes, X.shape[1]))
+        data, _ = worst_edit(rows.indptr, rows.indices, rows.data, V, assign, K, *self.factors)
+        return Support(_like(X, rows, data))
+
+    def graded_support(
+        self,
+        X: Matrix,
+        V: np.ndarray,
+        assign: np.ndarray,
+        reward: np.ndarray,
+        rho: float | Sequence[float],
+    ) -> Support:
+        """See `InvarianceOracle.graded_support`; `rho` is indexed by the number of edits."""
+        self.validate(X.shape[1])
+        grades = grade_profile(rho, self.max_changes + 1)
+        rows, V = _csr(X), np.ascontiguousarray(V, dtype=np.float64)
+        reward = np.ascontiguousarray(reward, dtype=np.float64)
+        data, _, reached = worst_edit_graded(
+            rows.indptr, rows.indices, rows.data, V, assign,
+            int(self.max_changes), *self.factors, grades, reward,
+        )  # fmt: skip
+        return Support(_like(X, rows, data), rho=reached)
+
+    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
+        """See `InvarianceOracle.bind`."""
+        self.validate(X.shape[1])
+        return _BoundWords(self, X, y)
+
+    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
+        """Members with a uniform number of edits, at words and factors drawn uniformly."""
+        self.validate(X.shape[1])
+        members = np.repeat(dense_rows(X)[:, None, :], size, axis=1)
+        present = members != 0
+        edits = rng.integers(self.max_changes + 1, size=members.shape[:2])
+        order = np.where(present, rng.random(members.shape), np.inf).argsort(axis=2).argsort(axis=2)
+        edited = present & (order < edits[:, :, None])
+        factors = rng.uniform(*self.factors, size=members.shape)
+        return np.where(edited, members * factors, members).astype(X.dtype, copy=False)
+
+    def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
+        """See `InvarianceOracle.contains`."""
+        low, high = self.factors
+        tolerance = 1e-9 * (1.0 + np.abs(x)) * (x != 0)
+        edges = np.stack([low * x, high * x])
+        inside = (z >= edges.min(axis=0) - tolerance) & (z <= edges.max(axis=0) + tolerance)
+        edited = np.abs(z - x) > tolerance
+        return bool(np.all(inside) and np.count_nonzero(edited) <= self.max_changes)
+
+
+class FScale(WordOracle):
+    """FSCALE: at most `max_changes` words are scaled by factors between `low` and `high`.
+
+    ``S(x) = {x * a : low <= a <= high, at most max_changes entries of a differ from 1}``
+    (Teo et al. 2007, sec. 3).
+
+    Parameters
+    ----------
+    max_changes : int, default=10
+        At least 0.
+    low : float, default=0.5
+        Smallest factor, in [0, 1].
+    high : float, default=2.0
+        Largest factor, at least 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, v = np.array([[1.0, 2.0, 0.0]]), np.array([[1.0, -1.0, 5.0]])
+    >>> FScale(max_changes=1).support(X, v, np.array([0])).points
+    array([[2., 2., 0.]])
+    """
+
+    def __init__(self, max_changes: int = 10, low: float = 0.5, high: float = 2.0) -> None:
+        self.max_changes = max_changes
+        self.low = low
+        self.high = high
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        """See `WordOracle.factors`."""
+        return float(self.low), float(self.high)
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `InvarianceOracle.validate`."""
+        super().validate(n_features)
+        if not 0 <= self.low <= 1:
+            raise ValueError(f"low must be a factor in [0, 1], got {self.low!r}")
+        if not 1 <= self.high < np.inf:
+            raise ValueError(f"high must be a finite factor of at least 1, got {self.high!r}")
+
+
+class FDrop(WordOracle):
+    """FDROP: at most `max_changes` words are dropped (Globerson and Roweis 2006).
+
+    ``S(x) = {x * a : 0 <= a <= 1, at most max_changes entries of a differ from 1}``
+
+    Parameters
+    ----------
+    max_changes : int, default=10
+        At least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, v = np.array([[1.0, 2.0, 0.0]]), np.array([[1.0, -1.0, 5.0]])
+    >>> FDrop(max_changes=1).support(X, v, np.array([0])).points
+    array([[1., 0., 0.]])
+    """
+
+    factors = (0.0, 1.0)
+
+    def __init__(self, max_changes: int = 10) -> None:
+        self.max_changes = max_changes
+
+
+class _BoundWords(BoundOracle):
+    """Words on given rows, with in-hull steps."""
+
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
+        rows, (low, high) = _csr(self.X), self.oracle.factors
+        if self.oracle.max_changes == 0 or low == high:
+            return IdentityHull(rows, signs, weights, intercept=intercept)
+        return WordHull(
+            rows,
+            signs,
+            weights,
+            max_changes=int(min(self.oracle.max_changes, self.X.shape[1])),
+            low=low,
+            high=high,
+            intercept=intercept,
+        )
+
+
+def _csr(X: Matrix) -> sp.csr_matrix:
+    return X if sp.issparse(X) else sp.csr_matrix(X)
+
+
+def _like(X: Matrix, rows: sp.csr_matrix, data: np.ndarray) -> Matrix:
+    edited = with_data(rows, data)
+    return edited if sp.issparse(X) else edited.toarray()

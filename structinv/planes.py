@@ -1,0 +1,323 @@
+"""Planes that touch a convex term from below, and the small quadratic programs over them.
+
+A plane of block b is ``phi_b(g) >= offset - <normal, g>``. A convex combination of a block's planes
+is again one, so with masses alpha the dual of ``1/2 |f|^2 + sum_b c_b phi_b(f)`` is
+``sum_b c_b sum_j alpha_j offset_j - 1/2 |f|^2`` at ``f = sum_b c_b sum_j alpha_j normal_j``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from .matrices import Matrix, stack
+
+if TYPE_CHECKING:
+    from .spaces import Space
+
+
+@dataclass(frozen=True)
+class Planes:
+    """One plane a block, as an objective answers.
+
+    Parameters
+    ----------
+    normals : (m, D) array or CSR matrix
+    offsets : (m,) array
+    upper : (m,) array
+        Bound on each block's value at the point where the planes were asked for; infinity where
+        an oracle knows none. Equal to the plane's own value where the answer is exact.
+    """
+
+    normals: Matrix
+    offsets: np.ndarray
+    upper: np.ndarray
+
+
+@dataclass(frozen=True)
+class PlaneSet:
+    """Planes with the masses that a solver gave them: a dual point, and a warm start.
+
+    Parameters
+    ----------
+    normals : (m, D) array or CSR matrix
+    offsets : (m,) array
+    blocks : (m,) array of int
+        The block of the objective that each plane bounds.
+    masses : (m,) array
+        Non-negative, at most 1 in total for each block; what is missing lies on the block's floor.
+    summed : (n_blocks,) array, optional
+        Where the planes bound not single blocks but the sum of all, the weights of that sum.
+    """
+
+    normals: Matrix
+    offsets: np.ndarray
+    blocks: np.ndarray
+    masses: np.ndarray
+    summed: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @classmethod
+    def of_sum(cls, space: Space, f: np.ndarray, offset: float, weights: np.ndarray) -> PlaneSet:
+        """One plane with normal `f` that bounds the sum of all blocks with these weights."""
+        whole = np.full(1, -1)
+        return cls(space.element(f), np.array([offset]), whole, np.ones(1), weights.copy())
+
+    def total(
+        self, space: Space, weights: np.ndarray, floors: np.ndarray
+    ) -> tuple[np.ndarray, float]:
+        """Normal and offset of the plane that bounds the sum of all blocks with other weights.
+
+        Raises
+        ------
+        ValueError
+            If the planes bound a sum whose weights are not proportional to those given.
+        """
+        if self.summed is None:
+            mass = weights[self.blocks] * self.masses
+            gained = self.offsets - floors[self.blocks]
+            return space.combine(self.normals, mass), float(weights @ floors + mass @ gained)
+        factor = weights.sum() / self.summed.sum() if self.summed.sum() > 0 else 0.0
+        if weights.shape != self.summed.shape or not np.allclose(weights, factor * self.summed):
+            raise ValueError(
+                "warm_start does not fit: its planes bound the sum of all losses, and the weights "
+                "are not proportional to those of that sum"
+            )
+        mass = factor * self.masses
+        return space.combine(self.normals, mass), float(mass @ self.offsets)
+
+    def by_block(self) -> PlaneSet:
+        """These planes; ValueError if they bound only the sum of all blocks."""
+        if self.summed is not None:
+            raise ValueError(
+                "warm_start does not fit: planes of BMRM and Pegasos bound the sum of all losses; "
+                "SVMStruct and FrankWolfe need planes of single blocks"
+            )
+        return self
+
+
+class WorkingSet:
+    """The planes found so far for some blocks, their Gram matrix, and their masses.
+
+    Parameters
+    ----------
+    space : Space
+    weights : (n,) array
+        Weight of each block in the objective.
+    floors : (n,) array
+        Lower bound of each block: the offset of its null plane, which is always there.
+    """
+
+    def __init__(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> None:
+        self.space = space
+        self.weights = weights
+        self.floors = floors
+        self.normals: Matrix | None = None
+        self.offsets = np.zeros(0)
+        self.blocks = np.zeros(0, dtype=np.int64)
+        self.masses = np.zeros(0)
+        self.idle = np.zeros(0, dtype=np.int64)
+        self.gram = np.zeros((0, 0))
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def scores(self, f: np.ndarray) -> np.ndarray:
+        """Each plane's value at `f`, relative to its block's floor."""
+        if self.normals is None:
+            return np.zeros(0)
+        return self.offsets - self.floors[self.blocks] - self.space.scores(f, self.normals)
+
+    def heights(self, f: np.ndarray) -> np.ndarray:
+        """The highest plane of each block at `f`, the null plane included."""
+        highest = np.zeros(len(self.weights))
+        np.maximum.at(highest, self.blocks, self.scores(f))
+        return self.floors + highest
+
+    def add(
+        self,
+        normals: Matrix,
+        offsets: np.ndarray,
+        blocks: np.ndarray,
+        masses: np.ndarray | None = None,
+    ) -> None:
+        """Put in planes for the given (local) blocks; mass zero unless told."""
+        if len(offsets) == 0:
+            return
+        own = self.space.gram(normals, normals)
+        if self.normals is None:
+            joined, gram = normals, own
+        else:
+            cross = self.space.gram(self.normals, normals)
+            gram = np.block([[self.gram, cross], [cross.T, own]])
+            joined = stack([self.normals, normals])
+        blocks = np.concatenate([self.blocks, blocks])
+        order = np.argsort(blocks, kind="stable")
+        self.normals, self.gram = joined[order], gram[np.ix_(order, order)]
+        self.blocks = blocks[order]
+        self.offsets = np.concatenate([self.offsets, offsets])[order]
+        new = np.zeros(len(offsets)) if masses is None else masses
+        self.masses = np.concatenate([self.masses, new])[order]
+        self.idle = np.concatenate([self.idle, np.zeros(len(offsets), dtype=np.int64)])[order]
+
+    def ascend(self, f: np.ndarray, tolerance: float, max_passes: int) -> float:
+        """Raise the dual over the masses until its gap on these planes is small; update `f`.
+
+        Returns the gap that was left on these planes.
+        """
+        if self.normals is None:
+            return 0.0
+        start = np.searchsorted(self.blocks, np.arange(len(self.weights) + 1))
+        before = self.masses.copy()
+        gap = simplex_ascent(
+            self.gram, self.scores(f), start, self.weights, self.masses, tolerance, max_passes
+        )
+        moved = self.weights[self.blocks] * (self.masses - before)
+        if np.any(moved):
+            f += self.space.combine(self.normals, moved)
+        self.idle = np.where(self.masses > 0, 0, self.idle + 1)
+        return float(gap)
+
+    def prune(self, max_idle: int) -> None:
+        """Forget planes that have had no mass for more than `max_idle` rounds."""
+        self._keep(self.idle <= max_idle)
+
+    def merge(self, max_planes: int) -> None:
+        """Replace the lightest planes of a crowded block by their average, which is a plane too."""
+        if self.normals is None:
+            return
+        crowded = np.flatnonzero(np.bincount(self.blocks) > max_planes)
+        if len(crowded) == 0:
+            return
+        lightest_first = np.lexsort((self.masses, self.blocks))
+        start = np.searchsorted(self.blocks, np.arange(len(self.weights) + 1))
+        keep = np.ones(len(self), dtype=bool)
+        averages, offsets, masses = [], [], []
+        for block in crowded:
+            light = lightest_first[start[block] : start[block + 1] - max_planes + 1]
+            keep[light] = False
+            mass = self.masses[light].sum()
+            share = self.masses[light] / mass if mass > 0 else np.full(len(light), 1 / len(light))
+            averages.append(self.space.mix(self.normals[light], share))
+            offsets.append(share @ self.offsets[light])
+            masses.append(mass)
+        self._keep(keep)
+        self.add(stack(averages), np.array(offsets), crowded, np.array(masses))
+
+    def combination(self) -> np.ndarray:
+        """The element of the space that the masses stand for."""
+        if self.normals is None:
+            return self.space.zeros()
+        return self.space.combine(self.normals, self.weights[self.blocks] * self.masses)
+
+    @property
+    def offset(self) -> float:
+        """The linear part of the dual."""
+        gained = self.masses * (self.offsets - self.floors[self.blocks])
+        return float(self.weights @ self.floors + self.weights[self.blocks] @ gained)
+
+    def _keep(self, keep: np.ndarray) -> None:
+        if self.normals is None or np.all(keep):
+            return
+        self.normals, self.gram = self.normals[keep], self.gram[np.ix_(keep, keep)]
+        self.offsets, self.blocks = self.offsets[keep], self.blocks[keep]
+        self.masses, self.idle = self.masses[keep], self.idle[keep]
+
+
+@njit(cache=True, nogil=True)
+def simplex_ascent(gram, scores, start, weights, masses, tolerance, max_passes):
+    """Pairwise steps on a product of simplices, each block with a null plane of score zero.
+
+    Maximises ``sum_b c_b sum_j masses_j offset_j - 1/2 |f|^2`` over masses that are non-negative and
+    sum to at most one in each block; `scores` are ``offset_j - <normal_j, f>`` at the current masses.
+    `scores` and `masses` are changed in place.
+
+    Parameters
+    ----------
+    gram : (m, m) array
+        Inner products of the normals.
+    scores, masses : (m,) arrays
+    start : (n + 1,) array of int
+        Block b owns the planes ``start[b]`` to ``start[b + 1] - 1``.
+    weights : (n,) array
+    tolerance : float
+        The passes end when the gap over these planes is at most this.
+    max_passes : int
+
+    Returns
+    -------
+    float
+        The gap over these planes as measured in the last pass.
+    """
+    n_blocks = start.shape[0] - 1
+    total = 0.0
+    for _ in range(max_passes):
+        total = 0.0
+        for b in range(n_blocks):
+            if start[b + 1] > start[b] and weights[b] > 0:
+                total += _block_ascent(gram, scores, start[b], start[b + 1], weights[b], masses)
+        if total <= tolerance:
+            break
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _block_ascent(gram, scores, first, last, weight, masses):
+    """Pairwise steps on one block until its gap has shrunk tenfold; the gap on arrival."""
+    arrival = -1.0
+    for _ in range(4 * (last - first) + 4):
+        best, best_score = -1, 0.0
+        mean, used = 0.0, 0.0
+        for j in range(first, last):
+            mean += masses[j] * scores[j]
+            used += masses[j]
+            if scores[j] > best_score:
+                best, best_score = j, scores[j]
+        gap = weight * (best_score - mean)
+        if arrival < 0:
+            arrival = gap
+        if gap <= 0.1 * arrival or gap <= 0:
+            break
+        # The null plane (-1) gives mass away only if it has some to give.
+        worst, worst_score = -2, best_score
+        if 1.0 - used > 1e-15:
+            worst, worst_score = -1, 0.0
+        for j in range(first, last):
+            if masses[j] > 0 and (worst == -2 or scores[j] < worst_score):
+                worst, worst_score = j, scores[j]
+        if worst == -2 or worst == best or best_score <= worst_score:
+            break
+        _move(gram, scores, weight, masses, best, worst, best_score - worst_score, 1.0 - used)
+    return max(arrival, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _move(gram, scores, weight, masses, best, worst, advantage, free):
+    """Exact step of mass from plane `worst` to plane `best`, -1 being the null plane."""
+    curvature = 0.0
+    if best >= 0:
+        curvature += gram[best, best]
+    if worst >= 0:
+        curvature += gram[worst, worst]
+    if best >= 0 and worst >= 0:
+        curvature -= 2.0 * gram[best, worst]
+    limit = masses[worst] if worst >= 0 else free
+    step = limit
+    if weight * curvature * limit > advantage:
+        step = advantage / (weight * curvature)
+    if best >= 0:
+        masses[best] += step
+    if worst >= 0:
+        masses[worst] = 0.0 if step == limit else masses[worst] - step
+    for k in range(scores.shape[0]):
+        change = 0.0
+        if best >= 0:
+            change += gram[best, k]
+        if worst >= 0:
+            change -= gram[worst, k]
+        scores[k] -= weight * step * change

@@ -1,0 +1,39 @@
+"""Solvers: planes in, a function with a certificate out."""
+
+from .base import Bounds, Record, Solution, Solver, Status
+from .bmrm import BMRM
+from .frank_wolfe import FrankWolfe
+from .loop import solve
+from .pegasos import Pegasos
+from .reference import Reference
+from .stopping import Gap, Iterations, OracleCalls, Progress, Seconds, Stall, StopRule
+from .svmstruct import SVMStruct
+
+REGISTRY: dict[str, type[Solver]] = {
+    "svmstruct": SVMStruct,
+    "bmrm": BMRM,
+    "pegasos": Pegasos,
+    "frank_wolfe": FrankWolfe,
+}
+
+__all__ = [
+    "BMRM",
+    "REGISTRY",
+    "Bounds",
+    "FrankWolfe",
+    "Gap",
+    "Iterations",
+    "OracleCalls",
+    "Pegasos",
+    "Progress",
+    "Record",
+    "Reference",
+    "SVMStruct",
+    "Seconds",
+    "Solution",
+    "Solver",
+    "Stall",
+    "Status",
+    "StopRule",
+    "solve",
+]

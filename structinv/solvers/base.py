@@ -1,0 +1,166 @@
+"""What solvers share: their protocol, the status of a run, and the solution it returns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..objective import Objective
+from ..planes import PlaneSet
+
+
+class Status(Enum):
+    """Why a run ended; `advice` says what to try."""
+
+    CONVERGED = "converged"
+    TIME_LIMIT = "time limit"
+    ITERATION_LIMIT = "iteration limit"
+    ORACLE_CALL_LIMIT = "oracle call limit"
+    STALLED = "stalled"
+    ORACLE_TOO_COARSE = "oracle too coarse"
+    INTERRUPTED = "interrupted"
+    NOT_FINITE = "not finite"
+
+    @property
+    def advice(self) -> str:
+        """One sentence on what to do about it."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    Status.CONVERGED: "the relative gap is within the tolerance.",
+    Status.TIME_LIMIT: "allow more seconds, or accept the gap that is reported.",
+    Status.ITERATION_LIMIT: "allow more iterations, lower C, or scale the features.",
+    Status.ORACLE_CALL_LIMIT: "allow more oracle calls, or accept the gap that is reported.",
+    Status.STALLED: (
+        "the gap has stopped shrinking: raise tol, scale the features, lower C, "
+        "or try solver='frank_wolfe'."
+    ),
+    Status.ORACLE_TOO_COARSE: (
+        "the solver is done with the changes that the oracle finds, but the oracle cannot bound "
+        "what it misses, so no gap is certified: use an exact oracle or combination."
+    ),
+    Status.INTERRUPTED: "the model is the best one so far; fit again to go on.",
+    Status.NOT_FINITE: "values overflowed: scale the features or lower C.",
+}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One check of a run.
+
+    Parameters
+    ----------
+    iteration : int
+    rows_asked : int
+        Rows that oracles had been asked by then.
+    seconds : float
+        Time since the start, the checks included.
+    primal, dual : float
+        Bounds of the optimum found so far, primal being the smallest value and dual the largest.
+    """
+
+    iteration: int
+    rows_asked: int
+    seconds: float
+    primal: float
+    dual: float
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A function, and how far from the optimum it can be.
+
+    Attributes
+    ----------
+    f : (D,) array
+        The best element found.
+    primal : float
+        Objective at `f`, oracles bounded from above.
+    dual : float
+        Lower bound of the optimum.
+    gap : float
+        ``primal - dual``, absolute.
+    relative_gap : float
+        ``gap / max(primal, 1e-12 * objective at zero)``.
+    status : Status
+    history : list of Record
+    planes : PlaneSet
+        The dual point; a warm start for other weights, or a larger set on the same rows.
+    iterations : int
+    rows_asked : int
+    seconds : float
+    """
+
+    f: np.ndarray = field(repr=False)
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    status: Status
+    history: list[Record] = field(repr=False)
+    planes: PlaneSet = field(repr=False)
+    iterations: int
+    rows_asked: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a solver knows at a check: a candidate, its value where known, and a dual value.
+
+    Parameters
+    ----------
+    f : (D,) array
+    dual : float
+    upper, attained : float, optional
+        The objective at `f`, if the solver has just computed it.
+    """
+
+    f: np.ndarray
+    dual: float
+    upper: float | None = None
+    attained: float | None = None
+
+
+class Solver(BaseEstimator, ABC):
+    """A way to lower an objective. It sees planes and the space, and keeps no clock.
+
+    The constructor stores parameters; all that changes in a run is in the state.
+    """
+
+    def validate(self, objective: Objective) -> None:
+        """Raise ValueError for a parameter out of range, or an objective that is not sound for it."""
+
+    @abstractmethod
+    def init(
+        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+    ) -> Any:
+        """A state to start from; `planes` of an earlier solution if there are any."""
+
+    @abstractmethod
+    def step(self, objective: Objective, state: Any) -> float | None:
+        """One iteration; an estimate of the absolute gap if the solver has one, None otherwise.
+
+        Where None is returned the run is checked after every step, otherwise when the estimate is
+        promising, and now and then.
+        """
+
+    @abstractmethod
+    def bounds(self, objective: Objective, state: Any) -> Bounds:
+        """The candidate and the dual value, recomputed from the state."""
+
+    @abstractmethod
+    def planes(self, objective: Objective, state: Any) -> PlaneSet:
+        """The dual point as planes with masses."""
+
+
+def check_positive_integer(name: str, value: Any, *, minimum: int = 1) -> None:
+    """Raise ValueError unless `value` is an integer of at least `minimum`."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < minimum:
+        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")

@@ -1,0 +1,90 @@
+"""The one-slack bundle method: one plane an iteration bounds the sum of all losses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..objective import Objective
+from ..planes import PlaneSet, WorkingSet
+from .base import Bounds, Solver, check_positive_integer
+
+
+@dataclass
+class BMRMState:
+    """The bundle, its minimiser, and the best point so far with the planes' values there."""
+
+    bundle: WorkingSet
+    f: np.ndarray
+    best: np.ndarray
+    upper: float
+    attained: float
+
+
+class BMRM(Solver):
+    """Minimises ``1/2 |f|^2`` plus the highest of a bundle of planes (Teo et al. 2010, alg. 1).
+
+    Each iteration asks all oracles once, at the bundle's minimiser, and adds the sum of the answers
+    as one plane.
+
+    Parameters
+    ----------
+    max_idle : int, default=50
+        Planes without mass are forgotten after this many iterations.
+
+    Examples
+    --------
+    >>> BMRM()
+    BMRM()
+    """
+
+    def __init__(self, max_idle: int = 50) -> None:
+        self.max_idle = max_idle
+
+    def validate(self, objective: Objective) -> None:
+        """See `Solver.validate`."""
+        check_positive_integer("max_idle", self.max_idle)
+
+    def init(
+        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+    ) -> BMRMState:
+        """See `Solver.init`; planes of an earlier run become one."""
+        space = objective.space
+        floor = float(objective.weights @ objective.floors)
+        bundle = WorkingSet(space, np.ones(1), np.array([floor]))
+        if planes is not None and len(planes):
+            f, offset = planes.total(space, objective.weights, objective.floors)
+            bundle.add(space.element(f), np.array([offset]), np.zeros(1, int), np.ones(1))
+        f = bundle.combination()
+        return BMRMState(bundle, f, f, np.inf, np.inf)
+
+    def step(self, objective: Objective, state: BMRMState) -> None:
+        """See `Solver.step`."""
+        space = objective.space
+        planes = objective.planes(state.f)
+        normal = space.element(space.combine(planes.normals, objective.weights))
+        offset = float(objective.weights @ planes.offsets)
+        counted = objective.weights > 0
+        half = 0.5 * space.dot(state.f, state.f)
+        upper = half + float(objective.weights[counted] @ planes.upper[counted])
+        attained = half + offset - float(space.scores(state.f, normal)[0])
+        if (upper, attained) < (state.upper, state.attained):
+            state.best, state.upper, state.attained = state.f.copy(), upper, attained
+        bundle = state.bundle
+        above = attained - half - bundle.heights(state.f)[0]
+        bundle.prune(self.max_idle)
+        bundle.add(normal, np.array([offset]), np.zeros(1, int))
+        bundle.ascend(state.f, 0.01 * max(above, 0.0), 200)
+
+    def bounds(self, objective: Objective, state: BMRMState) -> Bounds:
+        """See `Solver.bounds`."""
+        state.f = state.bundle.combination()
+        dual = state.bundle.offset - 0.5 * objective.space.dot(state.f, state.f)
+        return Bounds(state.best, dual, state.upper, state.attained)
+
+    def planes(self, objective: Objective, state: BMRMState) -> PlaneSet:
+        """See `Solver.planes`."""
+        bundle = state.bundle
+        offset = bundle.offset
+        return PlaneSet.of_sum(objective.space, bundle.combination(), offset, objective.weights)

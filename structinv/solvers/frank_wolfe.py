@@ -1,0 +1,83 @@
+"""Block-coordinate Frank-Wolfe with pairwise and in-hull steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..dual_states import DualState, join_planes
+from ..objective import Objective
+from ..planes import PlaneSet
+from .base import Bounds, Solver
+
+
+@dataclass
+class FrankWolfeState:
+    """The dual states of all terms, and the element they add up to."""
+
+    parts: list[DualState]
+    f: np.ndarray
+
+
+class FrankWolfe(Solver):
+    """Raises the dual block by block; an iteration is one sweep over all blocks.
+
+    Each term keeps the dual variables that suit it: one averaged plane a row moved inside the hull of
+    S(x) where the oracle has such steps, a few planes a block with pairwise steps otherwise (Lacoste-
+    Julien et al. 2013, alg. 3, with corrective steps), one slope a functional for penalties.
+
+    Examples
+    --------
+    >>> FrankWolfe()
+    FrankWolfe()
+    """
+
+    def init(
+        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+    ) -> FrankWolfeState:
+        """See `Solver.init`."""
+        parts = [term.dual_state(objective.space, rng) for term in objective.terms]
+        if planes is not None:
+            for number, part in enumerate(parts):
+                part.restore(_of_term(objective, planes.by_block(), number))
+        return FrankWolfeState(parts, _total(objective, parts))
+
+    def step(self, objective: Objective, state: FrankWolfeState) -> float:
+        """See `Solver.step`."""
+        estimate = 0.0
+        for part in state.parts:
+            gap, rows = part.sweep(state.f)
+            objective.rows_asked += rows
+            estimate += gap
+        return estimate
+
+    def bounds(self, objective: Objective, state: FrankWolfeState) -> Bounds:
+        """See `Solver.bounds`."""
+        state.f = _total(objective, state.parts)
+        offset = sum(part.offset for part in state.parts)
+        return Bounds(state.f, offset - 0.5 * objective.space.dot(state.f, state.f))
+
+    def planes(self, objective: Objective, state: FrankWolfeState) -> PlaneSet:
+        """See `Solver.planes`."""
+        sets = [part.planes() for part in state.parts]
+        numbered = [
+            PlaneSet(part.normals, part.offsets, part.blocks + first, part.masses)
+            for part, first in zip(sets, objective.first, strict=False)
+        ]
+        return join_planes(objective.space, numbered)
+
+
+def _total(objective: Objective, parts: list[DualState]) -> np.ndarray:
+    f = objective.space.zeros()
+    for part in parts:
+        f += part.combination()
+    return f
+
+
+def _of_term(objective: Objective, planes: PlaneSet, number: int) -> PlaneSet:
+    first, last = objective.first[number], objective.first[number + 1]
+    mine = np.flatnonzero((planes.blocks >= first) & (planes.blocks < last))
+    return PlaneSet(
+        planes.normals[mine], planes.offsets[mine], planes.blocks[mine] - first, planes.masses[mine]
+    )

@@ -1,0 +1,199 @@
+"""The one loop: it owns time, counts, history, checks, interruption, status and the certificate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..objective import Objective
+from .base import Record, Solution, Solver, Status
+from .stopping import Gap, Progress, Stall, StopRule
+
+Callback = Callable[[Progress], bool | None]
+
+
+def solve(
+    objective: Objective,
+    solver: Solver,
+    stop: StopRule | None = None,
+    warm_start: Solution | None = None,
+    callbacks: Sequence[Callback] = (),
+    random_state: int | np.random.Generator | None = None,
+) -> Solution:
+    """Lower an objective until a stop rule says so.
+
+    Parameters
+    ----------
+    objective : Objective
+    solver : Solver
+    stop : StopRule, default=``Gap(1e-3)``
+        A stall rule is always added, so that no run goes on for ever.
+    warm_start : Solution, optional
+        Of an objective with the same blocks: other weights, or a larger S(x) on the same rows.
+    callbacks : sequence of callable
+        Called after each iteration with a `Progress`; one that returns True ends the run.
+    random_state : int or Generator, optional
+
+    Returns
+    -------
+    Solution
+        Its bounds are recomputed after the last step, with nothing cached. Ctrl-C ends a run like a
+        stop rule, with the best function so far.
+
+    Raises
+    ------
+    ValueError
+        If the objective is not sound for the solver, or the warm start does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.objective import Objective, WorstCase
+    >>> from structinv.oracles import Box
+    >>> from structinv.outputs import Binary
+    >>> from structinv.solvers import FrankWolfe, Gap, solve
+    >>> from structinv.spaces import ExplicitSpace
+    >>> X, y = np.array([[2.0, 0.0], [-2.0, 1.0]]), np.array([1, -1])
+    >>> objective = Objective(ExplicitSpace(2), [WorstCase(X, y, Box(0.5), Binary())])
+    >>> solve(objective, FrankWolfe(), Gap(1e-6), random_state=0).status.value
+    'converged'
+    """
+    solver.validate(objective)
+    if warm_start is not None and len(warm_start.planes):
+        _check_warm_start(objective, warm_start)
+    rng = np.random.default_rng(random_state)
+    run = _Run(objective, solver, (stop or Gap(1e-3)) | Stall())
+    try:
+        state = solver.init(objective, rng, warm_start.planes if warm_start else None)
+        status = run.iterate(state, callbacks)
+    except KeyboardInterrupt:
+        if run.state is None:
+            raise
+        status = Status.INTERRUPTED
+    return run.finish(status)
+
+
+def _check_warm_start(objective: Objective, warm_start: Solution) -> None:
+    planes = warm_start.planes
+    fits = planes.normals.shape[1] == objective.space.size
+    if not fits or planes.blocks.max() >= objective.n_blocks:
+        raise ValueError(
+            "warm_start does not fit: it must come from an objective on the same rows and space"
+        )
+
+
+class _Run:
+    """The best bounds of one run."""
+
+    def __init__(self, objective: Objective, solver: Solver, stop: StopRule) -> None:
+        self.objective = objective
+        self.solver = solver
+        self.stop = stop
+        self.state: Any = None
+        self.history: list[Record] = []
+        self.started = time.perf_counter()
+        self.calls_before = objective.rows_asked
+        self.iteration = 0
+        self.f = objective.space.zeros()
+        at_zero = objective.value(self.f)
+        self.primal, self.attained = at_zero.upper, at_zero.attained
+        self.scale = 1e-12 * at_zero.attained
+        self.dual = -np.inf
+        self.next_check = 1
+
+    def iterate(self, state: Any, callbacks: Sequence[Callback]) -> Status:
+        """Step and check until a rule, a callback or a number that is none ends it."""
+        self.state = state
+        while True:
+            estimate = self.solver.step(self.objective, state)
+            self.iteration += 1
+            checked = self._due(estimate)
+            if checked and not self._check():
+                return Status.NOT_FINITE
+            progress = self._progress(checked)
+            reason = self.stop.reason(progress)
+            if reason is None and any([callback(progress) for callback in callbacks]):
+                reason = Status.INTERRUPTED
+            if reason is not None:
+                return reason
+
+    def finish(self, status: Status) -> Solution:
+        """The certificate, recomputed."""
+        if self.iteration and (not self.history or self.history[-1].iteration < self.iteration):
+            self._check()
+        value = self.objective.value(self.f)
+        self.primal, self.attained = value.upper, value.attained
+        gap, attained_gap = self._relative(self.primal), self._relative(self.attained)
+        if status is Status.CONVERGED and gap > self.stop.tolerance:
+            status = Status.STALLED
+        elif gap <= self.stop.tolerance and status is not Status.INTERRUPTED:
+            status = Status.CONVERGED
+        elif attained_gap <= self.stop.tolerance and status is Status.STALLED:
+            status = Status.ORACLE_TOO_COARSE
+        return Solution(
+            f=self.f,
+            primal=self.primal,
+            dual=self.dual,
+            gap=self.primal - self.dual,
+            relative_gap=gap,
+            status=status,
+            history=self.history,
+            planes=self.solver.planes(self.objective, self.state),
+            iterations=self.iteration,
+            rows_asked=self.objective.rows_asked - self.calls_before,
+            seconds=time.perf_counter() - self.started,
+        )
+
+    def _due(self, estimate: float | None) -> bool:
+        """Whether to check: always without an estimate, else when it is promising, or at last."""
+        if estimate is None:
+            return True
+        promising = estimate <= 1.5 * self.stop.tolerance * abs(self.attained)
+        if promising or self.iteration >= self.next_check:
+            self.next_check = self.iteration + max(1, min(10, self.iteration // 2))
+            return True
+        return False
+
+    def _check(self) -> bool:
+        """Update the best bounds; False if they are not numbers."""
+        bounds = self.solver.bounds(self.objective, self.state)
+        upper, attained = bounds.upper, bounds.attained
+        if upper is None or attained is None:
+            value = self.objective.value(bounds.f)
+            upper, attained = value.upper, value.attained
+        if not np.isfinite(attained) or not np.isfinite(bounds.dual):
+            return False
+        better = upper < self.primal or (upper == self.primal and attained < self.attained)
+        if better or self.iteration == 0:
+            self.f = bounds.f.copy()
+            self.primal, self.attained = upper, attained
+        self.dual = max(self.dual, bounds.dual)
+        self.history.append(
+            Record(self.iteration, self._rows(), self._seconds(), self.primal, self.dual)
+        )
+        return True
+
+    def _relative(self, primal: float) -> float:
+        if not np.isfinite(self.dual):
+            return np.inf
+        return float((primal - self.dual) / max(primal, self.scale, np.finfo(float).tiny))
+
+    def _rows(self) -> int:
+        return self.objective.rows_asked - self.calls_before
+
+    def _seconds(self) -> float:
+        return time.perf_counter() - self.started
+
+    def _progress(self, checked: bool) -> Progress:
+        return Progress(
+            iteration=self.iteration,
+            rows_asked=self._rows(),
+            seconds=self._seconds(),
+            relative_gap=self._relative(self.primal),
+            attained_gap=self._relative(self.attained),
+            history=self.history,
+            checked=checked,
+        )

@@ -1,0 +1,179 @@
+"""When a run ends: rules that combine with ``|``."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .base import Record, Status
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a rule may look at.
+
+    Parameters
+    ----------
+    iteration, rows_asked : int
+    seconds : float
+    relative_gap : float
+        Of the best bounds so far; infinity before the first check.
+    attained_gap : float
+        The same over the changes that the oracles found.
+    history : sequence of Record
+        One record a check.
+    checked : bool
+        Whether this iteration was checked.
+    """
+
+    iteration: int
+    rows_asked: int
+    seconds: float
+    relative_gap: float
+    attained_gap: float
+    history: Sequence[Record]
+    checked: bool
+
+
+class StopRule(ABC):
+    """A reason to end a run."""
+
+    @abstractmethod
+    def reason(self, progress: Progress) -> Status | None:
+        """The status to end with, or None to go on."""
+
+    @property
+    def tolerance(self) -> float:
+        """The relative gap that this rule waits for; 0 if it waits for none."""
+        return 0.0
+
+    def __or__(self, other: StopRule) -> AnyOf:
+        return AnyOf((self, other))
+
+
+@dataclass(frozen=True)
+class AnyOf(StopRule):
+    """Ends with the first of several rules that applies."""
+
+    rules: tuple[StopRule, ...]
+
+    def reason(self, progress: Progress) -> Status | None:
+        """See `StopRule.reason`."""
+        reasons = (rule.reason(progress) for rule in self.rules)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    @property
+    def tolerance(self) -> float:
+        """See `StopRule.tolerance`."""
+        return max(rule.tolerance for rule in self.rules)
+
+
+@dataclass(frozen=True)
+class Gap(StopRule):
+    """Ends when the relative gap is at most `relative`.
+
+    If only the gap over the changes found by inexact oracles is that small, the run ends as "oracle
+    too coarse", since nothing bounds what they missed.
+
+    Examples
+    --------
+    >>> Gap(1e-3) | Seconds(60) | Iterations(1000)
+    AnyOf(rules=(AnyOf(rules=(Gap(relative=0.001), Seconds(limit=60))), Iterations(limit=1000)))
+    """
+
+    relative: float
+
+    def __post_init__(self) -> None:
+        _check_number("Gap", self.relative)
+
+    def reason(self, progress: Progress) -> Status | None:
+        """See `StopRule.reason`."""
+        if progress.relative_gap <= self.relative:
+            return Status.CONVERGED
+        if progress.attained_gap <= self.relative:
+            return Status.ORACLE_TOO_COARSE
+        return None
+
+    @property
+    def tolerance(self) -> float:
+        """See `StopRule.tolerance`."""
+        return self.relative
+
+
+@dataclass(frozen=True)
+class Seconds(StopRule):
+    """Ends after `limit` seconds; the step under way is finished first."""
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        _check_number("Seconds", self.limit)
+
+    def reason(self, progress: Progress) -> Status | None:
+        """See `StopRule.reason`."""
+        return Status.TIME_LIMIT if progress.seconds >= self.limit else None
+
+
+@dataclass(frozen=True)
+class OracleCalls(StopRule):
+    """Ends when the oracles have been asked `limit` rows."""
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        _check_number("OracleCalls", self.limit)
+
+    def reason(self, progress: Progress) -> Status | None:
+        """See `StopRule.reason`."""
+        return Status.ORACLE_CALL_LIMIT if progress.rows_asked >= self.limit else None
+
+
+@dataclass(frozen=True)
+class Iterations(StopRule):
+    """Ends after `limit` iterations."""
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        _check_number("Iterations", self.limit)
+
+    def reason(self, progress: Progress) -> Status | None:
+        """See `StopRule.reason`."""
+        return Status.ITERATION_LIMIT if progress.iteration >= self.limit else None
+
+
+@dataclass(frozen=True)
+class Stall(StopRule):
+    """Ends when twice the iterations no longer shrink the gap noticeably.
+
+    Slow but steady rates halve their gap when the iterations double, and go on.
+
+    Parameters
+    ----------
+    patience : int, default=100
+        Iterations before the rule looks at all.
+    shrink : float, default=0.9
+        The gap must be below this share of what it was at half the iterations.
+    """
+
+    patience: int = 100
+    shrink: float = 0.9
+
+    def reason(self, progress: Progress) -> Status | None:
+        """See `StopRule.reason`."""
+        if not progress.checked or progress.iteration < self.patience:
+            return None
+        earlier = [rec for rec in progress.history if 2 * rec.iteration <= progress.iteration]
+        if not earlier or not np.isfinite(earlier[-1].primal):
+            return None
+        before = earlier[-1].primal - earlier[-1].dual
+        now = progress.history[-1].primal - progress.history[-1].dual
+        return Status.STALLED if now > self.shrink * before else None
+
+
+def _check_number(name: str, value: float) -> None:
+    if not isinstance(value, (int, float, np.integer, np.floating)) or not value >= 0:
+        raise ValueError(f"{name} takes a number of at least 0, got {value!r}")

@@ -1,0 +1,117 @@
+"""The n-slack cutting-plane method: a working set of planes for every block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..objective import Objective
+from ..planes import PlaneSet, WorkingSet
+from ..dual_states import join_planes
+from .base import Bounds, Solver
+
+BLOCKS_IN_A_SET = 64
+
+
+@dataclass
+class SVMStructState:
+    """Working sets over portions of the blocks, and the element they add up to."""
+
+    batches: list[np.ndarray]
+    sets: list[WorkingSet]
+    f: np.ndarray
+
+
+class SVMStruct(Solver):
+    """Adds each block's most violated plane and solves over all planes found (Teo et al. 2007, alg. 1).
+
+    Parameters
+    ----------
+    epsilon : float, default=0.0
+        A plane is added only if it lies more than this above the block's planes so far: a sparser
+        solution, whose price shows in the gap.
+    max_idle : int, default=20
+        Planes without mass are forgotten after this many iterations.
+
+    Examples
+    --------
+    >>> SVMStruct(epsilon=0.1)
+    SVMStruct(epsilon=0.1)
+    """
+
+    def __init__(self, epsilon: float = 0.0, max_idle: int = 20) -> None:
+        self.epsilon = epsilon
+        self.max_idle = max_idle
+
+    def validate(self, objective: Objective) -> None:
+        """See `Solver.validate`."""
+        if not np.isfinite(self.epsilon) or self.epsilon < 0:
+            raise ValueError(f"epsilon must be a number of at least 0, got {self.epsilon!r}")
+
+    def init(
+        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+    ) -> SVMStructState:
+        """See `Solver.init`."""
+        every = np.arange(objective.n_blocks)
+        edges = range(BLOCKS_IN_A_SET, objective.n_blocks, BLOCKS_IN_A_SET)
+        batches = np.split(every, list(edges))
+        sets = [
+            WorkingSet(objective.space, objective.weights[batch], objective.floors[batch])
+            for batch in batches
+        ]
+        if planes is not None:
+            planes = planes.by_block()
+            for batch, working in zip(batches, sets, strict=True):
+                mine = np.flatnonzero((planes.blocks >= batch[0]) & (planes.blocks <= batch[-1]))
+                working.add(
+                    planes.normals[mine],
+                    planes.offsets[mine],
+                    planes.blocks[mine] - batch[0],
+                    planes.masses[mine],
+                )
+        return SVMStructState(batches, sets, _total(objective, sets))
+
+    def step(self, objective: Objective, state: SVMStructState) -> None:
+        """See `Solver.step`: planes at the current point, then the master problem."""
+        planes = objective.planes(state.f)
+        heights = planes.offsets - objective.space.scores(state.f, planes.normals)
+        violation = 0.0
+        for batch, working in zip(state.batches, state.sets, strict=True):
+            above = heights[batch] - working.heights(state.f)
+            margin = self.epsilon + 1e-12 * (1.0 + np.abs(heights[batch]))
+            new = np.flatnonzero(above > margin)
+            violation += float(working.weights[new] @ above[new])
+            working.prune(self.max_idle)
+            working.add(planes.normals[batch[new]], planes.offsets[batch[new]], new)
+        self._solve_master(state, 0.01 * violation)
+
+    def _solve_master(self, state: SVMStructState, tolerance: float) -> None:
+        """Block-coordinate ascent over the working sets until their gap is below the tolerance."""
+        share = tolerance / len(state.sets)
+        for _ in range(1000):
+            gap = sum(working.ascend(state.f, 0.5 * share, 1000) for working in state.sets)
+            if gap <= tolerance or len(state.sets) == 1:
+                break
+
+    def bounds(self, objective: Objective, state: SVMStructState) -> Bounds:
+        """See `Solver.bounds`."""
+        state.f = _total(objective, state.sets)
+        offset = sum(working.offset for working in state.sets)
+        return Bounds(state.f, offset - 0.5 * objective.space.dot(state.f, state.f))
+
+    def planes(self, objective: Objective, state: SVMStructState) -> PlaneSet:
+        """See `Solver.planes`."""
+        parts = [
+            PlaneSet(working.normals, working.offsets, batch[working.blocks], working.masses)
+            for batch, working in zip(state.batches, state.sets, strict=True)
+            if working.normals is not None
+        ]
+        return join_planes(objective.space, parts)
+
+
+def _total(objective: Objective, sets: list[WorkingSet]) -> np.ndarray:
+    f = objective.space.zeros()
+    for working in sets:
+        f += working.combination()
+    return f

@@ -1,0 +1,187 @@
+"""Where the function lives: inner products, and how inputs become normals of planes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import scipy.sparse as sp
+
+from .matrices import Matrix, scale_rows
+
+
+class Space(ABC):
+    """A Hilbert space whose elements are flat arrays; solvers use only these operations.
+
+    Normals of planes are whatever `normals` of the space returns; solvers stack them, pick rows of
+    them and hand them back.
+    """
+
+    @abstractmethod
+    def zeros(self) -> np.ndarray:
+        """The zero element."""
+
+    @abstractmethod
+    def dot(self, f: np.ndarray, g: np.ndarray) -> float:
+        """Inner product of two elements."""
+
+    @abstractmethod
+    def scores(self, f: np.ndarray, normals: Matrix) -> np.ndarray:
+        """Inner product of `f` with each normal, (m,)."""
+
+    @abstractmethod
+    def combine(self, normals: Matrix, coefficients: np.ndarray) -> np.ndarray:
+        """The element ``sum_j coefficients_j normal_j``."""
+
+    @abstractmethod
+    def mix(self, normals: Matrix, coefficients: np.ndarray) -> Matrix:
+        """``sum_j coefficients_j normal_j`` as one normal, in the form that `normals` has."""
+
+    @abstractmethod
+    def gram(self, left: Matrix, right: Matrix) -> np.ndarray:
+        """Inner products of two sets of normals, (m, k)."""
+
+    @abstractmethod
+    def element(self, f: np.ndarray) -> Matrix:
+        """The element `f` as a normal, (1, D)."""
+
+
+class ExplicitSpace(Space):
+    """Functions ``f(x, k) = <w_k, x> + b_k`` on explicit features, with the Euclidean norm.
+
+    An element is the flat array of the (n_outputs, n_features [+ 1]) weights, each row ending with its
+    constant if `intercept`, followed by `n_extra` parameters that no input multiplies (transitions
+    between labels, for instance).
+
+    Parameters
+    ----------
+    n_features : int
+    n_outputs : int, default=1
+    intercept : bool, default=False
+        Whether every input has a constant feature 1, penalised like the others and seen by no oracle.
+    n_extra : int, default=0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> space = ExplicitSpace(2, intercept=True)
+    >>> space.weights(np.array([1.0, 2.0, 3.0])), space.constants(np.array([1.0, 2.0, 3.0]))
+    (array([[1., 2.]]), array([3.]))
+    """
+
+    def __init__(
+        self, n_features: int, n_outputs: int = 1, *, intercept: bool = False, n_extra: int = 0
+    ) -> None:
+        self.n_features = n_features
+        self.n_outputs = n_outputs
+        self.intercept = intercept
+        self.n_extra = n_extra
+        self.stride = n_features + bool(intercept)
+        self.size = n_outputs * self.stride + n_extra
+
+    def zeros(self) -> np.ndarray:
+        """See `Space.zeros`."""
+        return np.zeros(self.size)
+
+    def weights(self, f: np.ndarray) -> np.ndarray:
+        """The weight of each feature, (n_outputs, n_features); a view."""
+        return self._table(f)[:, : self.n_features]
+
+    def constants(self, f: np.ndarray) -> np.ndarray:
+        """The constant of each output, (n_outputs,); zeros without an intercept."""
+        return self._table(f)[:, -1] if self.intercept else np.zeros(self.n_outputs)
+
+    def extra(self, f: np.ndarray) -> np.ndarray:
+        """The parameters that no input multiplies, (n_extra,); a view."""
+        return f[self.size - self.n_extra :]
+
+    def _table(self, f: np.ndarray) -> np.ndarray:
+        return f[: self.size - self.n_extra].reshape(self.n_outputs, self.stride)
+
+    def dot(self, f: np.ndarray, g: np.ndarray) -> float:
+        """See `Space.dot`."""
+        return float(f @ g)
+
+    def scores(self, f: np.ndarray, normals: Matrix) -> np.ndarray:
+        """See `Space.scores`."""
+        return normals @ f
+
+    def combine(self, normals: Matrix, coefficients: np.ndarray) -> np.ndarray:
+        """See `Space.combine`."""
+        return normals.T @ coefficients
+
+    def mix(self, normals: Matrix, coefficients: np.ndarray) -> Matrix:
+        """See `Space.mix`."""
+        row = coefficients[None, :]
+        return sp.csr_matrix(row) @ normals if sp.issparse(normals) else row @ normals
+
+    def gram(self, left: Matrix, right: Matrix) -> np.ndarray:
+        """See `Space.gram`."""
+        products = left @ right.T
+        return products.toarray() if sp.issparse(products) else products
+
+    def element(self, f: np.ndarray) -> Matrix:
+        """See `Space.element`."""
+        return f[None, :].copy()
+
+    def normals(
+        self,
+        points: Matrix,
+        coefficients: np.ndarray,
+        groups: np.ndarray | None = None,
+        extra: Matrix | None = None,
+    ) -> Matrix:
+        """Normals ``sum_r sum_k coefficients[r, k] e_k (x) points[r]``, summed over rows of a group.
+
+        Parameters
+        ----------
+        points : (n, n_features) array or CSR matrix
+        coefficients : (n, n_outputs) array
+        groups : (g + 1,) array of int, optional
+            Group j owns the rows ``groups[j]`` to ``groups[j + 1] - 1``; by default each row is one.
+        extra : (g, n_extra) array or CSR matrix, optional
+
+        Returns
+        -------
+        (g, size) array or CSR matrix
+            Dense for dense points and a single output, CSR otherwise.
+        """
+        if self.n_outputs == 1 and groups is None and not self.n_extra:
+            signs = coefficients[:, 0]
+            return self.with_constants(scale_rows(points, signs), signs)
+        boundaries = np.arange(points.shape[0] + 1) if groups is None else groups
+        rows, outputs = np.nonzero(coefficients)
+        spread = self._spread(sp.csr_matrix(points), rows, outputs, coefficients[rows, outputs])
+        n_groups = len(boundaries) - 1
+        owner = np.searchsorted(boundaries, rows, side="right") - 1
+        gather = sp.csr_matrix(
+            (np.ones(len(rows)), (owner, np.arange(len(rows)))), shape=(n_groups, len(rows))
+        )
+        normals = sp.csr_matrix(gather @ spread)
+        if self.n_extra:
+            tail = sp.csr_matrix((n_groups, self.n_extra)) if extra is None else sp.csr_matrix(extra)
+            normals = sp.csr_matrix(sp.hstack([normals, tail], format="csr"))
+        return normals
+
+    def with_constants(self, normals: Matrix, constants: np.ndarray) -> Matrix:
+        """Normals of a single output with their part on the constant put behind, if there is one."""
+        if not self.intercept:
+            return normals
+        if sp.issparse(normals):
+            return sp.csr_matrix(sp.hstack([normals, constants[:, None]], format="csr"))
+        return np.column_stack([normals, constants])
+
+    def _spread(
+        self, points: sp.csr_matrix, rows: np.ndarray, outputs: np.ndarray, values: np.ndarray
+    ) -> sp.csr_matrix:
+        """Row j is ``values[j]`` times row ``rows[j]`` (and its constant) in the columns of an output."""
+        if self.intercept:
+            ones = sp.csr_matrix(np.ones((points.shape[0], 1)))
+            points = sp.csr_matrix(sp.hstack([points, ones], format="csr"))
+        picked = points[rows]
+        counts = np.diff(picked.indptr)
+        indices = picked.indices.astype(np.int64) + np.repeat(outputs * self.stride, counts)
+        data = picked.data * np.repeat(values, counts)
+        width = self.n_outputs * self.stride
+        return sp.csr_matrix((data, indices, picked.indptr), shape=(len(rows), width))
+
