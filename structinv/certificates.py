@@ -110,13 +110,16 @@ def worst_case(
     answers, chosen = [], np.zeros(n_rows, dtype=np.int64)
     for number, table in enumerate(output.margin_directions):
         V = np.ascontiguousarray(table @ coef, dtype=np.float64)
+        # Predictions round each score by itself, however much of them cancels in a margin.
+        sizes = np.ascontiguousarray(np.abs(table) @ np.abs(coef), dtype=np.float64)
         constants = (table @ intercept)[output.codes].astype(np.float64)
         rival = np.any(table != 0, axis=1)[output.codes]
         answer = bound.support(ALL_ROWS, V, output.codes, None)
         check_answer(answer, n_rows, X.shape[1], oracle)
         reached = row_dots(answer.points, V, output.codes) + constants
         highest = reached if answer.upper is None else np.maximum(reached, answer.upper + constants)
-        size = row_dots(abs(answer.points), np.abs(V), output.codes) + np.abs(constants)
+        size = row_dots(abs(answer.points), sizes, output.codes)
+        size += (np.abs(table) @ np.abs(intercept))[output.codes]
         rounding = np.maximum(rounding, rounding_error(answer.points, coef.dtype) * size)
         worse = rival & (-reached < attacked)
         attacked[worse], chosen[worse] = -reached[worse], number

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .functionals import Functionals
 from .losses import ScalarLoss
-from .matrices import scale_rows, stack
+from .matrices import scale_rows
 from .oracles.base import Hull
 from .planes import PlaneSet, WorkingSet
 from .spaces import ExplicitSpace, Space
@@ -18,7 +18,8 @@ from .spaces import ExplicitSpace, Space
 if TYPE_CHECKING:
     from .objective import Term
 
-BLOCKS_AT_ONCE = 64
+BLOCKS_AT_ONCE = 128
+CACHED_ROUNDS = 20
 
 
 class DualState(ABC):
@@ -157,23 +158,30 @@ class PlaneCache(DualState):
     def sweep(self, f: np.ndarray) -> tuple[float, int]:
         """See `DualState.sweep`."""
         total, rows = 0.0, 0
-        for number in self.rng.permutation(len(self.batches)):
-            blocks, working = self.batches[number], self.sets[number]
-            planes = self.term.planes(self.space, f, blocks)
-            rows += self.term.rows_of(blocks)
-            heights = planes.offsets - self.space.scores(f, planes.normals)
-            local = working.blocks
-            mean = working.floors + np.bincount(
-                local, working.masses * working.scores(f), minlength=len(blocks)
-            )
-            gap = float(working.weights @ np.maximum(0.0, heights - mean))
-            total += gap
-            new = np.flatnonzero(heights > working.heights(f) + 1e-12 * (1.0 + np.abs(heights)))
-            working.add(planes.normals[new], planes.offsets[new], new)
-            working.ascend(f, 0.1 * gap, max_passes=10)
-            working.prune(max_idle=2)
+        order = self.rng.permutation(len(self.batches))
+        for number in order:
+            total += self._visit(f, self.batches[number], self.sets[number])
+            rows += self.term.rows_of(self.batches[number])
+        # Oracles are dear and planes are there: go on until they are as good as used up.
+        for _ in range(CACHED_ROUNDS):
+            cached = sum(self.sets[number].ascend(f, 0.0, max_passes=1) for number in order)
+            if cached <= 0.2 * total:
+                break
+        for working in self.sets:
+            working.prune(max_idle=2 * CACHED_ROUNDS)
             working.merge(self.max_planes)
         return total, rows
+
+    def _visit(self, f: np.ndarray, blocks: np.ndarray, working: WorkingSet) -> float:
+        """Ask for planes of a batch, add those that rise above the known ones, ascend; the gap."""
+        planes = self.term.planes(self.space, f, blocks)
+        heights = planes.offsets - self.space.scores(f, planes.normals)
+        known, mean = working.heights(f)
+        new = np.flatnonzero(heights > known + 1e-12 * (1.0 + np.abs(heights)))
+        working.add(planes.normals[new], planes.offsets[new], new)
+        gap = float(working.weights @ np.maximum(0.0, heights - mean))
+        working.ascend(f, 0.1 * gap, max_passes=3)
+        return gap
 
     def combination(self) -> np.ndarray:
         """See `DualState.combination`."""
@@ -280,13 +288,11 @@ class PenaltyState(DualState):
 
 def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:
     """Several plane sets as one."""
-    from .matrices import stack
-
     if not parts:
         empty = space.element(space.zeros())[:0]
         return PlaneSet(empty, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0))
     return PlaneSet(
-        stack([part.normals for part in parts]),
+        space.stack([part.normals for part in parts]),
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.blocks for part in parts]),
         np.concatenate([part.masses for part in parts]),

@@ -21,6 +21,11 @@ def take(X: Matrix, rows: Rows) -> Matrix:
     return X[rows]
 
 
+def floating(X: Matrix) -> Matrix:
+    """`X` itself if it holds floating-point numbers, else a copy in float64."""
+    return X if X.dtype.kind == "f" else X.astype(np.float64)
+
+
 def count(rows: Rows, n_rows: int) -> int:
     """How many rows a selection of `n_rows` names."""
     if isinstance(rows, slice):

@@ -120,7 +120,7 @@ class WorstCase(Term):
 
     def planes(self, space: Space, f: np.ndarray, blocks: Rows = ALL_ROWS) -> Planes:
         """See `Term.planes`."""
-        return _join([self._evaluate(space, f, part) for part in self._parts(blocks)])
+        return _join(space, [self._evaluate(space, f, part) for part in self._parts(blocks)])
 
     def values(self, space: Space, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Term.values`."""
@@ -324,7 +324,7 @@ class Objective:
             for term in self.terms:
                 self.rows_asked += term.rows_of(ALL_ROWS)
                 parts.append(term.planes(self.space, f))
-            return _join(parts)
+            return _join(self.space, parts)
         owner = np.searchsorted(self.first, blocks, side="right") - 1
         parts, places = [], []
         for number, term in enumerate(self.terms):
@@ -334,7 +334,7 @@ class Objective:
                 self.rows_asked += term.rows_of(local)
                 parts.append(term.planes(self.space, f, local))
                 places.append(place)
-        joined = _join(parts)
+        joined = _join(self.space, parts)
         if len(parts) == 1:
             return joined
         order = np.argsort(np.concatenate(places))
@@ -387,11 +387,11 @@ def check_answer(
             raise ValueError(f"{name}.support must return {part} as {n_rows} numbers, none NaN")
 
 
-def _join(parts: Sequence[Planes]) -> Planes:
+def _join(space: Space, parts: Sequence[Planes]) -> Planes:
     if len(parts) == 1:
         return parts[0]
     return Planes(
-        stack([part.normals for part in parts]),
+        space.stack([part.normals for part in parts]),
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.upper for part in parts]),
     )

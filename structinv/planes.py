@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from .matrices import Matrix, stack
 
 if TYPE_CHECKING:
-    from .spaces import Space
+    from .spaces import Normals, Space
 
 
 @dataclass(frozen=True)
@@ -25,14 +24,14 @@ class Planes:
 
     Parameters
     ----------
-    normals : (m, D) array or CSR matrix
+    normals : (m, D) array, CSR matrix or TensorRows
     offsets : (m,) array
     upper : (m,) array
         Bound on each block's value at the point where the planes were asked for; infinity where
         an oracle knows none. Equal to the plane's own value where the answer is exact.
     """
 
-    normals: Matrix
+    normals: Normals
     offsets: np.ndarray
     upper: np.ndarray
 
@@ -43,7 +42,7 @@ class PlaneSet:
 
     Parameters
     ----------
-    normals : (m, D) array or CSR matrix
+    normals : (m, D) array, CSR matrix or TensorRows
     offsets : (m,) array
     blocks : (m,) array of int
         The block of the objective that each plane bounds.
@@ -53,7 +52,7 @@ class PlaneSet:
         Where the planes bound not single blocks but the sum of all, the weights of that sum.
     """
 
-    normals: Matrix
+    normals: Normals
     offsets: np.ndarray
     blocks: np.ndarray
     masses: np.ndarray
@@ -117,7 +116,7 @@ class WorkingSet:
         self.space = space
         self.weights = weights
         self.floors = floors
-        self.normals: Matrix | None = None
+        self.normals: Normals | None = None
         self.offsets = np.zeros(0)
         self.blocks = np.zeros(0, dtype=np.int64)
         self.masses = np.zeros(0)
@@ -133,15 +132,17 @@ class WorkingSet:
             return np.zeros(0)
         return self.offsets - self.floors[self.blocks] - self.space.scores(f, self.normals)
 
-    def heights(self, f: np.ndarray) -> np.ndarray:
-        """The highest plane of each block at `f`, the null plane included."""
+    def heights(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """At `f`, the highest plane of each block, the null plane included, and the average one."""
+        scores = self.scores(f)
         highest = np.zeros(len(self.weights))
-        np.maximum.at(highest, self.blocks, self.scores(f))
-        return self.floors + highest
+        np.maximum.at(highest, self.blocks, scores)
+        mean = np.bincount(self.blocks, self.masses * scores, minlength=len(self.weights))
+        return self.floors + highest, self.floors + mean
 
     def add(
         self,
-        normals: Matrix,
+        normals: Normals,
         offsets: np.ndarray,
         blocks: np.ndarray,
         masses: np.ndarray | None = None,
@@ -155,7 +156,7 @@ class WorkingSet:
         else:
             cross = self.space.gram(self.normals, normals)
             gram = np.block([[self.gram, cross], [cross.T, own]])
-            joined = stack([self.normals, normals])
+            joined = self.space.stack([self.normals, normals])
         blocks = np.concatenate([self.blocks, blocks])
         order = np.argsort(blocks, kind="stable")
         self.normals, self.gram = joined[order], gram[np.ix_(order, order)]
@@ -207,7 +208,7 @@ class WorkingSet:
             offsets.append(share @ self.offsets[light])
             masses.append(mass)
         self._keep(keep)
-        self.add(stack(averages), np.array(offsets), crowded, np.array(masses))
+        self.add(self.space.stack(averages), np.array(offsets), crowded, np.array(masses))
 
     def combination(self) -> np.ndarray:
         """The element of the space that the masses stand for."""

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
 
-from .matrices import Matrix, scale_rows
+from .matrices import Matrix, scale_rows, stack
+from .tensor_rows import TensorRows
+
+Normals = Matrix | TensorRows
 
 
 class Space(ABC):
     """A Hilbert space whose elements are flat arrays; solvers use only these operations.
 
-    Normals of planes are whatever `normals` of the space returns; solvers stack them, pick rows of
-    them and hand them back.
+    Normals of planes are whatever `normals` of the space returns; solvers join them with `stack`, pick
+    rows of them with brackets and hand them back.
     """
 
     @abstractmethod
@@ -26,20 +30,24 @@ class Space(ABC):
         """Inner product of two elements."""
 
     @abstractmethod
-    def scores(self, f: np.ndarray, normals: Matrix) -> np.ndarray:
+    def scores(self, f: np.ndarray, normals: Normals) -> np.ndarray:
         """Inner product of `f` with each normal, (m,)."""
 
     @abstractmethod
-    def combine(self, normals: Matrix, coefficients: np.ndarray) -> np.ndarray:
+    def combine(self, normals: Normals, coefficients: np.ndarray) -> np.ndarray:
         """The element ``sum_j coefficients_j normal_j``."""
 
     @abstractmethod
-    def mix(self, normals: Matrix, coefficients: np.ndarray) -> Matrix:
+    def mix(self, normals: Normals, coefficients: np.ndarray) -> Normals:
         """``sum_j coefficients_j normal_j`` as one normal, in the form that `normals` has."""
 
     @abstractmethod
-    def gram(self, left: Matrix, right: Matrix) -> np.ndarray:
+    def gram(self, left: Normals, right: Normals) -> np.ndarray:
         """Inner products of two sets of normals, (m, k)."""
+
+    @abstractmethod
+    def stack(self, parts: Sequence[Normals]) -> Normals:
+        """Normals of all parts, one below the other."""
 
     @abstractmethod
     def element(self, f: np.ndarray) -> Matrix:
@@ -102,23 +110,40 @@ class ExplicitSpace(Space):
         """See `Space.dot`."""
         return float(f @ g)
 
-    def scores(self, f: np.ndarray, normals: Matrix) -> np.ndarray:
+    def scores(self, f: np.ndarray, normals: Normals) -> np.ndarray:
         """See `Space.scores`."""
-        return normals @ f
+        return normals.products(f) if isinstance(normals, TensorRows) else normals @ f
 
-    def combine(self, normals: Matrix, coefficients: np.ndarray) -> np.ndarray:
+    def combine(self, normals: Normals, coefficients: np.ndarray) -> np.ndarray:
         """See `Space.combine`."""
+        if isinstance(normals, TensorRows):
+            return normals.combination(coefficients)
         return normals.T @ coefficients
 
-    def mix(self, normals: Matrix, coefficients: np.ndarray) -> Matrix:
+    def mix(self, normals: Normals, coefficients: np.ndarray) -> Normals:
         """See `Space.mix`."""
+        if isinstance(normals, TensorRows):
+            return normals.mix(coefficients)
         row = coefficients[None, :]
         return sp.csr_matrix(row) @ normals if sp.issparse(normals) else row @ normals
 
-    def gram(self, left: Matrix, right: Matrix) -> np.ndarray:
+    def gram(self, left: Normals, right: Normals) -> np.ndarray:
         """See `Space.gram`."""
+        if isinstance(left, TensorRows) or isinstance(right, TensorRows):
+            return self._tensor(left).gram(self._tensor(right))
         products = left @ right.T
         return products.toarray() if sp.issparse(products) else products
+
+    def stack(self, parts: Sequence[Normals]) -> Normals:
+        """See `Space.stack`."""
+        if len(parts) > 1 and any(isinstance(part, TensorRows) for part in parts):
+            return TensorRows.join([self._tensor(part) for part in parts])
+        return stack(parts)
+
+    def _tensor(self, normals: Normals) -> TensorRows:
+        if isinstance(normals, TensorRows):
+            return normals
+        return TensorRows.of_dense(normals, self.n_outputs, self.n_extra)
 
     def element(self, f: np.ndarray) -> Matrix:
         """See `Space.element`."""
@@ -130,7 +155,7 @@ class ExplicitSpace(Space):
         coefficients: np.ndarray,
         groups: np.ndarray | None = None,
         extra: Matrix | None = None,
-    ) -> Matrix:
+    ) -> Normals:
         """Normals ``sum_r sum_k coefficients[r, k] e_k (x) points[r]``, summed over rows of a group.
 
         Parameters
@@ -143,45 +168,24 @@ class ExplicitSpace(Space):
 
         Returns
         -------
-        (g, size) array or CSR matrix
-            Dense for dense points and a single output, CSR otherwise.
+        array, CSR matrix or TensorRows
+            Of shape (g, size); plain rows for a single output, tensor rows otherwise.
         """
         if self.n_outputs == 1 and groups is None and not self.n_extra:
             signs = coefficients[:, 0]
             return self.with_constants(scale_rows(points, signs), signs)
-        boundaries = np.arange(points.shape[0] + 1) if groups is None else groups
-        rows, outputs = np.nonzero(coefficients)
-        spread = self._spread(sp.csr_matrix(points), rows, outputs, coefficients[rows, outputs])
-        n_groups = len(boundaries) - 1
-        owner = np.searchsorted(boundaries, rows, side="right") - 1
-        gather = sp.csr_matrix(
-            (np.ones(len(rows)), (owner, np.arange(len(rows)))), shape=(n_groups, len(rows))
-        )
-        normals = sp.csr_matrix(gather @ spread)
-        if self.n_extra:
-            tail = sp.csr_matrix((n_groups, self.n_extra)) if extra is None else sp.csr_matrix(extra)
-            normals = sp.csr_matrix(sp.hstack([normals, tail], format="csr"))
-        return normals
+        n_rows = points.shape[0]
+        start = np.arange(n_rows + 1) if groups is None else groups
+        if extra is None:
+            extra = np.zeros((len(start) - 1, self.n_extra))
+        tail = extra.toarray() if sp.issparse(extra) else extra
+        ones = np.ones(n_rows, dtype=points.dtype)
+        return TensorRows(self.with_constants(points, ones), coefficients, start, tail)
 
-    def with_constants(self, normals: Matrix, constants: np.ndarray) -> Matrix:
-        """Normals of a single output with their part on the constant put behind, if there is one."""
+    def with_constants(self, rows: Matrix, constants: np.ndarray) -> Matrix:
+        """Rows with a constant put behind, if the space has an intercept."""
         if not self.intercept:
-            return normals
-        if sp.issparse(normals):
-            return sp.csr_matrix(sp.hstack([normals, constants[:, None]], format="csr"))
-        return np.column_stack([normals, constants])
-
-    def _spread(
-        self, points: sp.csr_matrix, rows: np.ndarray, outputs: np.ndarray, values: np.ndarray
-    ) -> sp.csr_matrix:
-        """Row j is ``values[j]`` times row ``rows[j]`` (and its constant) in the columns of an output."""
-        if self.intercept:
-            ones = sp.csr_matrix(np.ones((points.shape[0], 1)))
-            points = sp.csr_matrix(sp.hstack([points, ones], format="csr"))
-        picked = points[rows]
-        counts = np.diff(picked.indptr)
-        indices = picked.indices.astype(np.int64) + np.repeat(outputs * self.stride, counts)
-        data = picked.data * np.repeat(values, counts)
-        width = self.n_outputs * self.stride
-        return sp.csr_matrix((data, indices, picked.indptr), shape=(len(rows), width))
-
+            return rows
+        if sp.issparse(rows):
+            return sp.csr_matrix(sp.hstack([rows, constants[:, None]], format="csr"))
+        return np.column_stack([rows, constants])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -96,6 +97,23 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
         return solution
 
 
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
+    """Take back what a failing fit has learnt: no model, or the one before, but no half of one."""
+    before = _learnt(estimator)
+    try:
+        yield
+    except BaseException:
+        for name in _learnt(estimator):
+            delattr(estimator, name)
+        vars(estimator).update(before)
+        raise
+
+
+def _learnt(estimator: BaseEstimator) -> dict[str, Any]:
+    return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+
+
 class _Relay:
     """Passes each iteration on to scikit-learn's callbacks."""
 
@@ -145,12 +163,12 @@ def check_number(
 
 
 def canonical(X: Matrix) -> Matrix:
-    """CSR with sorted indices and no duplicates; a copy if it is not so yet, for `X` is the user's."""
+    """CSR with sorted indices and no duplicates; a copy if it is not so yet, as `X` is the user's."""
     if not sp.issparse(X):
         return X
-    if isinstance(X, sp.csr_array):
-        X = sp.csr_matrix(X)
-    probe = sp.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
+    # The constructor would copy 64-bit indices into 32-bit ones.
+    probe = sp.csr_matrix(X.shape, dtype=X.dtype)
+    probe.data, probe.indices, probe.indptr = X.data, X.indices, X.indptr
     if probe.has_canonical_format:
         return probe
     probe = probe.copy()

@@ -19,7 +19,9 @@ from ..outputs import Binary, Multiclass, Output
 from ..outputs.base import check_cost, check_rescaling
 from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
-from .base import ConvexEstimator, canonical, check_number, with_callbacks
+from .base import ConvexEstimator, all_or_nothing, canonical, check_number, with_callbacks
+
+_ROWS = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32]}
 
 
 class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
@@ -140,32 +142,31 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
         ValueError, TypeError
             For parameters or data that cannot be used, before any work.
         """
-        oracle, solver = self._check_common()
-        check_number("C", self.C, minimum=0.0, strict=True)
-        check_rescaling(self.rescaling)
-        context = self._init_callback_context(max_subtasks=None)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], accept_large_sparse=True
-        )
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        X = self._prepare(X, oracle)
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!r}")
-        check_cost(self.cost, len(classes))
-        weights = self._weights(X, y, codes, classes, sample_weight)
-        output = self._output(len(classes))
-        n_outputs = 1 if len(classes) == 2 else len(classes)
-        space = ExplicitSpace(X.shape[1], n_outputs, intercept=bool(self.fit_intercept))
-        objective = Objective(space, [WorstCase(X, y, oracle, output, weights)])
-        solution = self._minimise(objective, solver, context)
-        self.classes_ = classes
-        self.coef_ = space.weights(solution.f).astype(X.dtype)
-        self.intercept_ = space.constants(solution.f).astype(X.dtype)
-        self.solution_: Solution = solution
-        self.n_iter_ = solution.iterations
-        context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        with all_or_nothing(self):
+            oracle, solver = self._check_common()
+            check_number("C", self.C, minimum=0.0, strict=True)
+            check_rescaling(self.rescaling)
+            context = self._init_callback_context(max_subtasks=None)
+            X, y = validate_data(self, X, y, **_ROWS)
+            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            X = self._prepare(X, oracle)
+            check_classification_targets(y)
+            classes, codes = np.unique(y, return_inverse=True)
+            if len(classes) < 2:
+                raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!r}")
+            check_cost(self.cost, len(classes))
+            weights = self._weights(X, y, codes, classes, sample_weight)
+            output = self._output(len(classes))
+            n_outputs = 1 if len(classes) == 2 else len(classes)
+            space = ExplicitSpace(X.shape[1], n_outputs, intercept=bool(self.fit_intercept))
+            objective = Objective(space, [WorstCase(X, y, oracle, output, weights)])
+            solution = self._minimise(objective, solver, context)
+            self.classes_ = classes
+            self.coef_ = space.weights(solution.f).astype(X.dtype)
+            self.intercept_ = space.constants(solution.f).astype(X.dtype)
+            self.solution_: Solution = solution
+            self.n_iter_ = solution.iterations
+            context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
     def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
@@ -213,7 +214,8 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
         ----------
         X : (n, n_features) array-like or sparse matrix
         y : (n,) array-like, optional
-            True labels; without them it is certified that the prediction does not change.
+            True labels; without them it is certified that the prediction does not change, and the
+            predictions stand in for the labels where the oracle depends on them.
 
         Returns
         -------
@@ -239,7 +241,9 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
             Sparse if `X` is.
         """
         X, output = self._labelled(X, y)
-        return worst_case(self.coef_, self.intercept_, self._oracle(), output, X).points
+        points = worst_case(self.coef_, self.intercept_, self._oracle(), output, X).points
+        # A copy, since the answer of an oracle may share its arrays with the user's X.
+        return points.copy()
 
     def _oracle(self) -> InvarianceOracle:
         return Identity() if self.oracle is None else self.oracle
@@ -256,14 +260,7 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
 
     def _check(self, X: Any) -> Matrix:
         check_is_fitted(self)
-        return validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            accept_large_sparse=True,
-            reset=False,
-        )
+        return validate_data(self, X, reset=False, **_ROWS)
 
     def _scores(self, X: Matrix) -> np.ndarray:
         return np.asarray(X @ self.coef_.T) + self.intercept_

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, with_data
+from ..matrices import Matrix, floating, with_data
 from .base import BoundOracle, Hull, InvarianceOracle, Support, dense_rows, grade_profile
 from .word_hull import IdentityHull, WordHull, worst_edit, worst_edit_graded
 
@@ -176,7 +176,7 @@ class _BoundWords(BoundOracle):
 
 
 def _csr(X: Matrix) -> sp.csr_matrix:
-    return X if sp.issparse(X) else sp.csr_matrix(X)
+    return floating(X) if sp.issparse(X) else sp.csr_matrix(floating(X))
 
 
 def _like(X: Matrix, rows: sp.csr_matrix, data: np.ndarray) -> Matrix:

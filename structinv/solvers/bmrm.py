@@ -72,7 +72,7 @@ class BMRM(Solver):
         if (upper, attained) < (state.upper, state.attained):
             state.best, state.upper, state.attained = state.f.copy(), upper, attained
         bundle = state.bundle
-        above = attained - half - bundle.heights(state.f)[0]
+        above = attained - half - bundle.heights(state.f)[0][0]
         bundle.prune(self.max_idle)
         bundle.add(normal, np.array([offset]), np.zeros(1, int))
         bundle.ascend(state.f, 0.01 * max(above, 0.0), 200)

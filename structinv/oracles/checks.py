@@ -1,0 +1,474 @@
+"""A public check of the oracle contract, for the oracles here and for those of users."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from ..matrices import ALL_ROWS, Matrix, row_dots
+from .base import BoundOracle, InvarianceOracle, Support
+from .combinators import bound_view
+
+_ROW_LIMIT = 12
+
+
+class OracleCheckError(AssertionError):
+    """An oracle breaks its contract; the message says where."""
+
+
+def check_oracle(
+    oracle: InvarianceOracle,
+    X: Matrix,
+    y: np.ndarray | None = None,
+    *,
+    n_directions: int = 8,
+    random_state: int | None = 0,
+) -> None:
+    """Raise if an oracle breaks the contract of `InvarianceOracle` on rows like these.
+
+    No single property reveals a wrong oracle, so many are tried: answers are finite, of the right
+    shape, inside S(x), no worse than x itself and no better than their own `upper`; no member of
+    S(x) that comes to light, as the answer for another direction, in a sample or in the orbit,
+    beats an `upper`; answers do not depend on the other rows of a block, their order, storage or
+    precision, nor on earlier calls; inputs stay untouched; clones and pickles answer alike.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    X : (n, d) array or CSR matrix
+        Rows to try, a dozen at most; a row of zeros is added.
+    y : (n,) array, optional
+        Their labels, for oracles that depend on them.
+    n_directions : int
+        How many independent directions to try; each has three neighbours, and a few special
+        directions are added.
+    random_state : int, optional
+        Seed of the directions, rewards and samples.
+
+    Raises
+    ------
+    OracleCheckError
+        Names the property that fails and the first row and direction where it does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Box, check_oracle
+    >>> check_oracle(Box(0.5), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    """
+    oracle.validate(X.shape[1])
+    trial = _Trial.start(oracle, X, y, n_directions, np.random.default_rng(random_state))
+    for check in _CHECKS:
+        check(trial)
+
+
+@dataclass
+class _Trial:
+    """The rows and questions that all checks share, and the answers to them."""
+
+    oracle: InvarianceOracle
+    X: np.ndarray
+    y: np.ndarray | None
+    V: np.ndarray
+    rewards: np.ndarray
+    rng: np.random.Generator
+    bound: BoundOracle
+    answers: list[Support]
+    points: np.ndarray
+    values: np.ndarray
+    upper: np.ndarray
+    grades: np.ndarray
+
+    @classmethod
+    def start(
+        cls,
+        oracle: InvarianceOracle,
+        X: Matrix,
+        y: np.ndarray | None,
+        n_directions: int,
+        rng: np.random.Generator,
+    ) -> _Trial:
+        dense = (X.toarray() if sp.issparse(X) else np.asarray(X))[:_ROW_LIMIT]
+        dense = np.vstack([dense, np.zeros(dense.shape[1])]).astype(np.float64)
+        labels = None if y is None else np.asarray(y)[:_ROW_LIMIT]
+        labels = None if labels is None else np.r_[labels, labels[:1]]
+        V = _directions(n_directions, dense.shape[1], rng)
+        # No reward, about as much as a change of the row's own size is worth, and more.
+        size = float(np.mean(np.abs(V)) * np.mean(np.abs(dense)))
+        rewards = rng.uniform(size=(len(V), len(dense)))
+        rewards *= np.resize([0.0, size, 10.0 * size], len(V))[:, None]
+        trial = cls(oracle, dense, labels, V, rewards, rng, *[None] * 6)
+        trial._answer_all()
+        return trial
+
+    def _answer_all(self) -> None:
+        with _untouched("bind", X=self.X, y=self.y):
+            self.bound = self.oracle.bind(self.X, self.y)
+        self.answers = [self.ask(self.bound, self.V[k], self.rewards[k]) for k in self.questions]
+        self.points = np.stack([answer.points for answer in self.answers])
+        pairs = list(zip(self.answers, self.V, self.rewards, strict=True))
+        self.values = np.stack([_value(a, v, r) for a, v, r in pairs])
+        self.upper = np.stack([_upper(a, v, r) for a, v, r in pairs])
+        self.grades = np.stack([_grades(answer, reward) for answer, _, reward in pairs])
+
+    @property
+    def questions(self) -> range:
+        """Numbers of the pairs of a direction and rewards."""
+        return range(len(self.V))
+
+    def ask(
+        self,
+        bound: BoundOracle,
+        V: np.ndarray,
+        reward: np.ndarray | None,
+        rows: Any = ALL_ROWS,
+        assign: np.ndarray | None = None,
+    ) -> Support:
+        """An answer that has been checked for its form; `V` is one direction unless assigned."""
+        V = np.atleast_2d(V)
+        assign = np.zeros(bound.count(rows), dtype=np.intp) if assign is None else assign
+        with _untouched("support", X=bound.X, V=V, assign=assign, reward=reward, y=bound.y):
+            answer = bound.support(rows, V, assign, reward)
+        _check_form(answer, len(assign), bound.X)
+        return answer
+
+    def tolerance(self, V: np.ndarray, points: np.ndarray, rtol: float = 1e-9) -> np.ndarray:
+        """Rounding to be expected in ``points @ V``, whatever their leading axes."""
+        return rtol * (np.abs(points) @ np.abs(V) + np.abs(self.X) @ np.abs(V)) + 1e-300
+
+
+def _directions(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    """Random directions, neighbours of them, some with ties and zeros, and the zero direction.
+
+    A poor choice that claims to be the best is found by the better one of a neighbour.
+    """
+    far = rng.standard_normal((n, d))
+    near = np.tile(far, (3, 1))
+    near *= rng.uniform(0.5, 1.5, near.shape)
+    ties = rng.integers(-1, 2, (2, d)).astype(np.float64)
+    return np.vstack([far, near, ties, np.ones(d), np.zeros(d)])
+
+
+def _value(
+    answer: Support, v: np.ndarray, reward: np.ndarray | None, assign: np.ndarray | None = None
+) -> np.ndarray:
+    """What the points reach; a reward without grades is a constant that is left out."""
+    assign = np.zeros(answer.points.shape[0], dtype=np.intp) if assign is None else assign
+    return row_dots(answer.points, np.atleast_2d(v), assign) + _grades(answer, reward)
+
+
+def _upper(
+    answer: Support, v: np.ndarray, reward: np.ndarray | None, assign: np.ndarray | None = None
+) -> np.ndarray:
+    return _value(answer, v, reward, assign) if answer.upper is None else answer.upper
+
+
+def _grades(answer: Support, reward: np.ndarray | None) -> np.ndarray:
+    if answer.rho is None or reward is None:
+        return np.zeros(answer.points.shape[0])
+    return reward * answer.rho
+
+
+def _check_form(answer: Support, n: int, X: Matrix) -> None:
+    if not isinstance(answer, Support):
+        raise OracleCheckError(f"support must return a Support, got {type(answer).__name__}")
+    points = answer.points
+    if not sp.issparse(X) and not isinstance(points, np.ndarray):
+        raise OracleCheckError("points must be an array where the rows are an array")
+    if sp.issparse(points) and points.format != "csr":
+        raise OracleCheckError(f"sparse points must be CSR, got {points.format}")
+    if points.shape != (n, X.shape[1]):
+        raise OracleCheckError(
+            f"points must have the shape of the rows, {(n, X.shape[1])}, got {points.shape}"
+        )
+    numbers = points.data if sp.issparse(points) else points
+    if numbers.dtype.kind != "f" or not np.all(np.isfinite(numbers)):
+        raise OracleCheckError("points must be finite floating-point numbers")
+    for name, part in (("upper", answer.upper), ("rho", answer.rho)):
+        if part is None:
+            continue
+        if not isinstance(part, np.ndarray) or part.shape != (n,):
+            raise OracleCheckError(f"{name} must be None or an array of shape ({n},)")
+        if np.any(np.isnan(part)) or np.any(part == -np.inf):
+            raise OracleCheckError(f"{name} must not be NaN or -infinity")
+    if answer.rho is not None and not np.all((answer.rho >= 0) & (answer.rho <= 1)):
+        raise OracleCheckError(f"rho must lie in [0, 1], got {answer.rho}")
+
+
+@contextmanager
+def _untouched(name: str, **arrays: Any) -> Iterator[None]:
+    """Compare arrays, or the arrays of CSR matrices, with what they were."""
+
+    def parts() -> dict[str, list[np.ndarray]]:
+        given = {k: a for k, a in arrays.items() if a is not None}
+        return {
+            k: [a.data, a.indices, a.indptr] if sp.issparse(a) else [a] for k, a in given.items()
+        }
+
+    before = {key: [part.copy() for part in value] for key, value in parts().items()}
+    yield
+    for key, value in parts().items():
+        same = [np.array_equal(old, new) for old, new in zip(before[key], value, strict=True)]
+        if not all(same):
+            raise OracleCheckError(f"{name} must not change its input {key}")
+
+
+def _fail_where(bad: np.ndarray, message: str) -> None:
+    """Raise with the first place, its last axis being rows and the one before it questions."""
+    if np.any(bad):
+        place = np.argwhere(np.atleast_2d(bad))[0]
+        raise OracleCheckError(f"{message} (row {place[-1]}, question {place[-2]})")
+
+
+def _check_identity(trial: _Trial) -> None:
+    grades = np.stack([
+        np.zeros(len(r)) if a.rho is None else r
+        for a, r in zip(trial.answers, trial.rewards, strict=True)
+    ])
+    identity = trial.V @ trial.X.T + grades
+    tolerance = trial.tolerance(trial.V.T, trial.X).T
+    _fail_where(
+        trial.values < identity - tolerance,
+        "an answer is worse than the unchanged row: S(x) must contain x",
+    )
+
+
+def _check_membership(trial: _Trial) -> None:
+    contains = _optional(trial.bound.contains)
+    for question in trial.questions:
+        for row, z in enumerate(trial.points[question]):
+            if contains(row, z) is False:
+                raise OracleCheckError(
+                    f"an answer lies outside S(x) (row {row}, question {question})"
+                )
+    for row, x in enumerate(trial.X):
+        if contains(row, x) is False:
+            raise OracleCheckError(f"contains must hold for the unchanged row (row {row})")
+        # As far out as no answer went in any direction.
+        far = x + 10.0 * (1.0 + np.max(np.abs(trial.points[:, row] - x)))
+        if np.all(np.isfinite(trial.upper)) and contains(row, far):
+            raise OracleCheckError(f"contains holds for a point that beats every answer (row {row})")
+
+
+def _check_upper(trial: _Trial) -> None:
+    tolerance = np.einsum("qnd,qd->qn", np.abs(trial.points), np.abs(trial.V)) * 1e-9
+    _fail_where(trial.upper < trial.values - tolerance, "upper is below what the answer reaches")
+
+
+def _check_cross(trial: _Trial) -> None:
+    ungraded = np.array([answer.rho is None for answer in trial.answers])
+    rho = np.stack([
+        np.ones(len(trial.X)) if answer.rho is None else answer.rho for answer in trial.answers
+    ])
+    for question in trial.questions:
+        v = trial.V[question]
+        reached = trial.points @ v
+        if not ungraded[question]:
+            reached = reached + rho * trial.rewards[question]
+        _fail_where(
+            reached > trial.upper[question] + trial.tolerance(v, trial.points),
+            f"the answer for another question beats the upper of question {question}",
+        )
+
+
+def _check_members(trial: _Trial) -> None:
+    """Samples and orbits: their form, membership, and that none beats an upper."""
+    n, d = trial.X.shape
+    sample = _optional(trial.bound.sample)(ALL_ROWS, 20, np.random.default_rng(0))
+    orbit = _optional(bound_view(trial.bound, "orbit"))(ALL_ROWS)
+    if trial.oracle.finite and orbit is None:
+        raise OracleCheckError("an oracle that declares itself finite must define orbit")
+    contains = _optional(trial.bound.contains)
+    for name, members in (("sample", sample), ("orbit", orbit)):
+        if members is None:
+            continue
+        if members.ndim != 3 or (members.shape[0], members.shape[2]) != (n, d):
+            raise OracleCheckError(f"{name} must have shape (n, size, d), got {members.shape}")
+        reached = np.einsum("nsd,qd->qsn", members, trial.V)
+        tolerance = trial.tolerance(trial.V.T, np.moveaxis(members, 1, 0))
+        excess = reached - trial.upper[:, None, :] - np.moveaxis(tolerance, 2, 0)
+        _fail_where(np.max(excess, axis=1, initial=-1.0) > 0, f"a member from {name} beats upper")
+        for row in range(n):
+            if any(contains(row, z) is False for z in members[row]):
+                raise OracleCheckError(f"a member from {name} lies outside S(x) (row {row})")
+    if sample is not None and sample.shape[1] != 20:
+        raise OracleCheckError("sample must have as many members as asked for")
+    if orbit is not None and not np.array_equal(orbit[:, 0], trial.X):
+        raise OracleCheckError("orbit must list the identity first")
+
+
+def _check_brute_force(trial: _Trial) -> None:
+    if not trial.oracle.finite:
+        return
+    orbit = bound_view(trial.bound, "orbit")(ALL_ROWS)
+    distance = np.abs(trial.points[:, :, None, :] - orbit[None]).max(axis=3).min(axis=2)
+    size = np.abs(trial.points).max(axis=2) + np.abs(trial.X).max(axis=1)
+    _fail_where(distance > 1e-9 * size, "an answer is not a member of the orbit")
+
+
+def _check_blocks(trial: _Trial) -> None:
+    """Answers of one row at a time, of permuted rows and of many directions at once."""
+    n = len(trial.X)
+    order = trial.rng.permutation(n)
+    V = np.ascontiguousarray(trial.V)
+    question = trial.rng.integers(len(V), size=n)
+    reward = trial.rewards[question, np.arange(n)]
+    wanted = trial.values[question, np.arange(n)], trial.upper[question, np.arange(n)]
+
+    def compare(name: str, bound: BoundOracle, rows: Any, ids: np.ndarray) -> None:
+        assign = question[ids]
+        answer = trial.ask(bound, V, reward[ids], rows, assign)
+        _same(trial, answer, V, reward[ids], assign, [w[ids] for w in wanted], ids, name)
+
+    each = np.arange(n)
+    compare("a call in which every row has a direction of its own", trial.bound, ALL_ROWS, each)
+    compare("a call with permuted row numbers", trial.bound, order, order)
+    compare("a call for some of the rows", trial.bound, slice(1, n), each[1:])
+    labels = None if trial.y is None else trial.y[order]
+    compare("permuted rows", trial.oracle.bind(trial.X[order], labels), ALL_ROWS, order)
+    for row in range(n):
+        rows = np.array([row])
+        compare("a call for one row", trial.bound, rows, rows)
+        labels = None if trial.y is None else trial.y[rows]
+        compare("a row on its own", trial.oracle.bind(trial.X[rows], labels), ALL_ROWS, rows)
+
+
+def _check_storage(trial: _Trial) -> None:
+    """Fortran order and strides, float32, and CSR with both widths of indices if declared."""
+    n, d = trial.X.shape
+    wide = np.zeros((2 * n, 2 * d))
+    wide[::2, ::2] = trial.X
+    V = np.zeros((len(trial.V), 2 * d))
+    V[:, ::2] = trial.V
+    _compare_all(trial, "strided rows", wide[::2, ::2], V[:, ::2])
+    _compare_all(trial, "rows in Fortran order", np.asfortranarray(trial.X), trial.V)
+    _compare_all(trial, "rows in float32", trial.X.astype(np.float32), trial.V, 1e-4)
+    if trial.oracle.supports_sparse:
+        _compare_all(trial, "CSR rows", sp.csr_matrix(trial.X), trial.V)
+        long = sp.csr_matrix(trial.X)
+        long.indices, long.indptr = long.indices.astype(np.int64), long.indptr.astype(np.int64)
+        _compare_all(trial, "CSR rows with 64-bit indices", long, trial.V)
+
+
+def _compare_all(
+    trial: _Trial, name: str, X: Matrix, V: np.ndarray, rtol: float = 1e-9
+) -> None:
+    with _untouched("bind", X=X, y=trial.y):
+        bound = trial.oracle.bind(X, trial.y)
+    for k in trial.questions:
+        answer = trial.ask(bound, V[k], trial.rewards[k])
+        wanted = [trial.values[k], trial.upper[k]]
+        ids = np.arange(len(trial.X))
+        _same(trial, answer, V[k : k + 1], trial.rewards[k], 0 * ids, wanted, ids, name, rtol)
+
+
+def _same(
+    trial: _Trial,
+    answer: Support,
+    V: np.ndarray,
+    reward: np.ndarray,
+    assign: np.ndarray,
+    wanted: list[np.ndarray],
+    ids: np.ndarray,
+    name: str,
+    rtol: float = 1e-9,
+) -> None:
+    """Values and bounds agree; points may differ where several are best."""
+    sizes = np.einsum("nd,nd->n", np.abs(trial.X[ids]), np.abs(V[assign])) + np.abs(wanted[0])
+    sizes += np.max(np.abs(trial.points), initial=0.0) * np.abs(V[assign]).sum(axis=1) + reward
+    got = _value(answer, V, reward, assign), _upper(answer, V, reward, assign)
+    for part, new, old in zip(("value", "upper"), got, wanted, strict=True):
+        finite = np.isfinite(old) & np.isfinite(new)
+        bad = np.where(finite, np.abs(new - np.where(finite, old, 0.0)) > rtol * sizes, new != old)
+        _fail_where(bad, f"{name}: the {part} of the answer differs")
+
+
+def _check_copies(trial: _Trial) -> None:
+    """The same call again, a clone, a pickle, and the unbound oracle where labels are no matter."""
+    _compare_all(trial, "the same call again", trial.X, trial.V)
+    again = trial.ask(trial.bound, trial.V[0], trial.rewards[0])
+    if not np.array_equal(again.points, trial.points[0]):
+        raise OracleCheckError("the same call again must give the same points")
+    try:
+        copies = {
+            "a clone": clone(trial.oracle),
+            "a pickle": pickle.loads(pickle.dumps(trial.oracle)),
+            "get_params": type(trial.oracle)(**trial.oracle.get_params(deep=False)),
+        }
+    except Exception as error:
+        raise OracleCheckError(f"clone, pickle and get_params must work: {error}") from error
+    for name, copy in copies.items():
+        if type(copy) is not type(trial.oracle):
+            raise OracleCheckError(f"{name} must have the same class")
+        answer = trial.ask(copy.bind(trial.X, trial.y), trial.V[0], trial.rewards[0])
+        if not np.array_equal(answer.points, trial.points[0]):
+            raise OracleCheckError(f"{name} must answer as the oracle itself does")
+
+
+def _check_scaling(trial: _Trial) -> None:
+    """Without grades the best value is homogeneous in the direction."""
+    for k in trial.questions:
+        answer = trial.answers[k]
+        if answer.upper is not None or answer.rho is not None:
+            continue
+        for factor in (1e-3, 7.0):
+            scaled = trial.ask(trial.bound, factor * trial.V[k], trial.rewards[k])
+            bad = np.abs(_value(scaled, trial.V[k], None) - trial.values[k])
+            bad = bad > trial.tolerance(trial.V[k], trial.points[k])
+            _fail_where(bad, f"the best value must scale with the direction, question {k}")
+
+
+def _check_flags(trial: _Trial) -> None:
+    """Sets declared additive do not depend on x; sets declared convex contain middles."""
+    exact = [k for k in trial.questions if trial.answers[k].upper is None]
+    if trial.oracle.additive:
+        shift = trial.rng.standard_normal(trial.X.shape)
+        bound = trial.oracle.bind(trial.X + shift, trial.y)
+        for k in exact:
+            moved = _value(trial.ask(bound, trial.V[k], trial.rewards[k]), trial.V[k], trial.rewards[k])
+            gap = np.abs(moved - shift @ trial.V[k] - trial.values[k])
+            sizes = trial.tolerance(trial.V[k], trial.points[k]) + 1e-9 * np.abs(moved)
+            sizes += 1e-9 * np.abs(shift) @ np.abs(trial.V[k])
+            _fail_where(gap > sizes, "declared additive, but the set depends on x")
+    contains = _optional(trial.bound.contains)
+    if trial.oracle.convex:
+        for k in range(1, len(trial.points)):
+            for row, middle in enumerate((trial.points[k - 1] + trial.points[k]) / 2):
+                if contains(row, middle) is False:
+                    raise OracleCheckError(
+                        f"declared convex, but a middle of two answers is outside (row {row})"
+                    )
+
+
+def _optional(view: Callable[..., Any]) -> Callable[..., Any]:
+    """The view, or None as its answer where the oracle does not define it."""
+
+    def ask(*args: Any) -> Any:
+        try:
+            return view(*args)
+        except NotImplementedError:
+            return None
+
+    return ask
+
+
+_CHECKS = (
+    _check_identity,
+    _check_upper,
+    _check_membership,
+    _check_cross,
+    _check_members,
+    _check_brute_force,
+    _check_blocks,
+    _check_storage,
+    _check_copies,
+    _check_scaling,
+    _check_flags,
+)

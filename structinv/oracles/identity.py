@@ -1,0 +1,68 @@
+"""The oracle of no change at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..matrices import Matrix, floating
+from . import affine_hull, word_hull
+from .base import BoundOracle, FiniteOracle, Hull, Support, dense_rows, grade_profile
+
+
+class Identity(FiniteOracle):
+    """S(x) = {x}: nothing may change, and the worst-case loss is the plain one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Identity
+    >>> X, V = np.array([[1.0, 2.0]]), np.array([[0.0, 3.0]])
+    >>> Identity().support(X, V, np.array([0])).points
+    array([[1., 2.]])
+    """
+
+    supports_sparse = True
+    additive = True
+    convex = True
+
+    def support(
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+    ) -> Support:
+        """`X` itself, not a copy."""
+        return Support(X)
+
+    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
+        """See `InvarianceOracle.bind`."""
+        return _BoundIdentity(self, X, y)
+
+    def graded_support(
+        self,
+        X: Matrix,
+        V: np.ndarray,
+        assign: np.ndarray,
+        reward: np.ndarray,
+        rho: float | Sequence[float],
+    ) -> Support:
+        """`X` itself, whose grade is 1 whatever `rho` says of changes."""
+        grade_profile(rho)
+        return Support(X, rho=np.ones(X.shape[0]))
+
+    def orbit(self, X: Matrix) -> np.ndarray:
+        """The rows themselves, (n, 1, d)."""
+        return dense_rows(X)[:, None, :].copy()
+
+    def tangents(self, X: Matrix) -> np.ndarray:
+        """No direction, (n, 0, d)."""
+        return np.zeros((X.shape[0], 0, X.shape[1]))
+
+
+class _BoundIdentity(BoundOracle):
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
+        """Dual coordinate ascent, as in liblinear: the hull of a point has only its level."""
+        X = floating(self.X)
+        if sp.issparse(X):
+            return word_hull.IdentityHull(X, signs, weights, intercept=intercept)
+        return affine_hull.IdentityHull(X, signs, weights, intercept)

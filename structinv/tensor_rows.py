@@ -1,0 +1,130 @@
+"""Normals of planes of several outputs, kept as short sums of outer products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .matrices import Matrix, scale_rows, stack
+
+
+class TensorRows:
+    """Rows ``a_j = [vec(sum over r in group j of coefficients_r (x) points_r), extra_j]``.
+
+    A plane of a multiclass loss is an input times two or three coefficients, that of a structured
+    loss a sum of those over its rows: this form multiplies the inputs once, not once an output.
+
+    Parameters
+    ----------
+    points : (n, d) array or CSR matrix
+    coefficients : (n, k) array
+    start : (m + 1,) array of int
+        Group j owns ``points[start[j]]`` to ``points[start[j + 1] - 1]``, at least one.
+    extra : (m, e) array
+        The part that no point multiplies.
+    """
+
+    def __init__(
+        self, points: Matrix, coefficients: np.ndarray, start: np.ndarray, extra: np.ndarray
+    ) -> None:
+        self.points = points
+        self.coefficients = coefficients
+        self.start = start
+        self.extra = extra
+
+    @classmethod
+    def of_dense(cls, rows: np.ndarray, n_outputs: int, n_extra: int) -> TensorRows:
+        """Flat dense rows in this form."""
+        split = rows.shape[1] - n_extra
+        points = rows[:, :split].reshape(len(rows) * n_outputs, split // n_outputs)
+        coefficients = np.tile(np.eye(n_outputs), (len(rows), 1))
+        return cls(points, coefficients, n_outputs * np.arange(len(rows) + 1), rows[:, split:])
+
+    @classmethod
+    def join(cls, parts: Sequence[TensorRows]) -> TensorRows:
+        """Rows of all parts, one below the other."""
+        sizes = np.concatenate([np.diff(part.start) for part in parts])
+        return cls(
+            stack([part.points for part in parts]),
+            np.vstack([part.coefficients for part in parts]),
+            np.r_[0, np.cumsum(sizes)],
+            np.vstack([part.extra for part in parts]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and their length when written out."""
+        width = self.points.shape[1] * self.coefficients.shape[1] + self.extra.shape[1]
+        return len(self), width
+
+    def __getitem__(self, rows: Any) -> TensorRows:
+        chosen = np.arange(len(self))[rows]
+        sizes = np.diff(self.start)[chosen]
+        start = np.r_[0, np.cumsum(sizes)]
+        members = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
+        return TensorRows(
+            self.points[members], self.coefficients[members], start, self.extra[chosen]
+        )
+
+    def products(self, f: np.ndarray) -> np.ndarray:
+        """Inner product of each row with a flat element."""
+        k, n_extra = self.coefficients.shape[1], self.extra.shape[1]
+        table = f[: len(f) - n_extra].reshape(k, self.points.shape[1])
+        each = np.einsum("rk,rk->r", np.asarray(self.points @ table.T), self.coefficients)
+        return self._by_group(each) + self.extra @ f[len(f) - n_extra :]
+
+    def combination(self, weights: np.ndarray) -> np.ndarray:
+        """The flat element ``sum_j weights_j a_j``."""
+        spread = self.coefficients * np.repeat(weights, np.diff(self.start))[:, None]
+        table = np.asarray(self.points.T @ spread).T
+        return np.concatenate([table.ravel(), self.extra.T @ weights])
+
+    def mix(self, weights: np.ndarray) -> TensorRows:
+        """``sum_j weights_j a_j`` as one row, of at most one point an output."""
+        spread = self.coefficients * np.repeat(weights, np.diff(self.start))[:, None]
+        used = np.flatnonzero(np.any(spread != 0, axis=0))
+        used = used if len(used) else np.array([0])
+        if sp.issparse(self.points):
+            points = sp.csr_matrix(sp.csr_matrix(spread[:, used].T) @ self.points)
+        else:
+            points = spread[:, used].T @ self.points
+        coefficients = np.eye(self.coefficients.shape[1])[used]
+        return TensorRows(
+            points, coefficients, np.array([0, len(used)]), (weights @ self.extra)[None, :]
+        )
+
+    def gram(self, other: TensorRows) -> np.ndarray:
+        """Inner products with the rows of another set."""
+        inner = self.points @ other.points.T
+        dense = inner.toarray() if sp.issparse(inner) else inner
+        products = dense * (self.coefficients @ other.coefficients.T)
+        return self._by_group(other._by_group(products.T).T) + self.extra @ other.extra.T
+
+    def scaled(self, factors: np.ndarray) -> TensorRows:
+        """Row j times ``factors[j]``."""
+        spread = np.repeat(factors, np.diff(self.start))
+        extra = self.extra * factors[:, None]
+        return TensorRows(self.points, self.coefficients * spread[:, None], self.start, extra)
+
+    def toarray(self) -> np.ndarray:
+        """The rows written out."""
+        written = np.zeros(self.shape)
+        for k in range(self.coefficients.shape[1]):
+            part = scale_rows(self.points, self.coefficients[:, k])
+            dense = part.toarray() if sp.issparse(part) else part
+            width = self.points.shape[1]
+            written[:, k * width : (k + 1) * width] = self._by_group(dense)
+        written[:, written.shape[1] - self.extra.shape[1] :] = self.extra
+        return written
+
+    def _by_group(self, values: np.ndarray) -> np.ndarray:
+        """Sums over the points of each group, along the first axis."""
+        if len(values) == len(self):
+            return values
+        return np.add.reduceat(values, self.start[:-1], axis=0)
