@@ -147,8 +147,6 @@ class PlaneCache(DualState):
         self.sets = [
             WorkingSet(space, term.weights[batch], term.floors[batch]) for batch in self.batches
         ]
-        ignored = term.weights == 0
-        self.constant = float(term.weights[ignored] @ term.floors[ignored])
 
     @property
     def offset(self) -> float:
@@ -279,11 +277,23 @@ class PenaltyState(DualState):
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`: the family is one block, its state one plane."""
-        normal = self.space.element(self.combination())
-        return PlaneSet(normal, np.array([self.offset]), np.zeros(1, dtype=np.int64), np.ones(1))
+        total = self.weights.sum()
+        share = 1.0 / total if total > 0 else 0.0
+        return PlaneSet(
+            self.space.element(share * self.combination()),
+            np.array([share * self.offset]),
+            np.zeros(1, dtype=np.int64),
+            np.ones(1),
+            slopes={0: self.slopes.copy()},
+        )
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`; slopes are not kept in planes, so they start from zero."""
+        """See `DualState.restore`; only where the slopes are known and the loss has them."""
+        slopes = planes.slopes.get(0)
+        if slopes is None or slopes.shape != self.slopes.shape:
+            return
+        if np.all(np.isfinite(self.loss.conjugate(slopes))):
+            self.slopes = slopes.copy()
 
 
 def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:
@@ -296,5 +306,6 @@ def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.blocks for part in parts]),
         np.concatenate([part.masses for part in parts]),
+        slopes={block: slopes for part in parts for block, slopes in part.slopes.items()},
     )
 

@@ -234,7 +234,8 @@ class WorstCase(Term):
 class Penalty(Term):
     """``sum_j weights_j r(L_j f)``: a scalar loss of each of a family of linear functionals.
 
-    The whole family is one block, so that a plane costs one product with the family.
+    The whole family is one block, so that a plane costs one product with the family. The weight of
+    the block is the sum of the weights: planes bound the loss whatever nu is.
 
     Parameters
     ----------
@@ -249,9 +250,11 @@ class Penalty(Term):
     ) -> None:
         self.functionals = functionals
         self.loss = loss
-        self.inner_weights = check_weights(weights, functionals.size)
-        self.weights = np.ones(1)
-        self.floors = np.array([self.inner_weights.sum() * loss.floor])
+        checked = check_weights(weights, functionals.size)
+        total = checked.sum()
+        self.shares = checked / total if total > 0 else checked
+        self.weights = np.array([total])
+        self.floors = np.array([self.shares.sum() * loss.floor])
 
     def validate(self, space: Space) -> None:
         """See `Term.validate`."""
@@ -265,19 +268,19 @@ class Penalty(Term):
         """See `Term.planes`."""
         u = self.functionals.apply(space, f)
         slopes = self.loss.derivative(u)
-        value = self.inner_weights @ self.loss.value(u)
-        normal = self.functionals.combine(space, -self.inner_weights * slopes)
-        offset = value - self.inner_weights @ (slopes * u)
+        value = self.shares @ self.loss.value(u)
+        normal = self.functionals.combine(space, -self.shares * slopes)
+        offset = value - self.shares @ (slopes * u)
         return Planes(space.element(normal), np.array([offset]), np.array([value]))
 
     def values(self, space: Space, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Term.values`."""
-        value = self.inner_weights @ self.loss.value(self.functionals.apply(space, f))
+        value = self.shares @ self.loss.value(self.functionals.apply(space, f))
         return np.array([value]), np.array([value])
 
     def dual_state(self, space: Space, rng: np.random.Generator) -> DualState:
         """See `Term.dual_state`: one slope a functional."""
-        return PenaltyState(self.functionals, self.loss, self.inner_weights, space, rng)
+        return PenaltyState(self.functionals, self.loss, self.weights[0] * self.shares, space, rng)
 
     def rows_of(self, blocks: Rows) -> int:
         """See `Term.rows_of`; no oracle is asked."""

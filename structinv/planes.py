@@ -7,7 +7,7 @@ is again one, so with masses alpha the dual of ``1/2 |f|^2 + sum_b c_b phi_b(f)`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +50,9 @@ class PlaneSet:
         Non-negative, at most 1 in total for each block; what is missing lies on the block's floor.
     summed : (n_blocks,) array, optional
         Where the planes bound not single blocks but the sum of all, the weights of that sum.
+    slopes : dict of int to array
+        For a block that is a family of penalties, the slopes that its plane was made of: no plane
+        tells them, and a warm start needs them.
     """
 
     normals: Normals
@@ -57,6 +60,7 @@ class PlaneSet:
     blocks: np.ndarray
     masses: np.ndarray
     summed: np.ndarray | None = None
+    slopes: dict[int, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.offsets)

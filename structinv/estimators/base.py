@@ -61,10 +61,7 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
             check_number("max_seconds", self.max_seconds, minimum=0.0, strict=True)
         if not isinstance(self.verbose, (bool, Integral)) or self.verbose < 0:
             raise ValueError(f"verbose must be an integer of at least 0, got {self.verbose!r}")
-        oracle = Identity() if self.oracle is None else self.oracle
-        if not isinstance(oracle, InvarianceOracle):
-            raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}")
-        return oracle, self._make_solver()
+        return check_oracle_type(self.oracle), self._make_solver()
 
     def _make_solver(self) -> Solver:
         if isinstance(self.solver, Solver):
@@ -150,6 +147,15 @@ class _Printer:
             )
 
 
+def check_oracle_type(oracle: Any) -> InvarianceOracle:
+    """The oracle, that of no change for None; TypeError for anything else."""
+    if oracle is None:
+        return Identity()
+    if not isinstance(oracle, InvarianceOracle):
+        raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}")
+    return oracle
+
+
 def check_number(
     name: str, value: Any, *, minimum: float, strict: bool = False, finite: bool = True
 ) -> None:
@@ -163,7 +169,7 @@ def check_number(
 
 
 def canonical(X: Matrix) -> Matrix:
-    """CSR with sorted indices and no duplicates; a copy if it is not so yet, as `X` is the user's."""
+    """CSR with sorted indices and no duplicates; a copy if it is not so, as `X` is the user's."""
     if not sp.issparse(X):
         return X
     # The constructor would copy 64-bit indices into 32-bit ones.

@@ -14,12 +14,19 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from ..certificates import Certificate, certify, worst_case
 from ..matrices import Matrix
 from ..objective import Objective, WorstCase
-from ..oracles import Identity, InvarianceOracle
-from ..outputs import Binary, Multiclass, Output
+from ..oracles import InvarianceOracle
+from ..outputs import Binary, EncodedOutput, Multiclass, Output
 from ..outputs.base import check_cost, check_rescaling
 from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
-from .base import ConvexEstimator, all_or_nothing, canonical, check_number, with_callbacks
+from .base import (
+    ConvexEstimator,
+    all_or_nothing,
+    canonical,
+    check_number,
+    check_oracle_type,
+    with_callbacks,
+)
 
 _ROWS = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32]}
 
@@ -207,7 +214,9 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
         scores = self._scores(self._check(X))
         return self.classes_[self._output(len(self.classes_)).predict(scores)]
 
-    def certify(self, X: Any, y: Any = None) -> Certificate:
+    def certify(
+        self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
+    ) -> Certificate:
         """What no allowed change of the rows can turn.
 
         Parameters
@@ -216,6 +225,8 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
         y : (n,) array-like, optional
             True labels; without them it is certified that the prediction does not change, and the
             predictions stand in for the labels where the oracle depends on them.
+        oracle : InvarianceOracle, optional
+            What may change; by default what the model was trained for.
 
         Returns
         -------
@@ -223,10 +234,12 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
             ``margins``, ``correct``, ``accuracy``, ``exact`` and ``attacked``. It speaks of changes
             in the feature space that the model was given, not of the raw input.
         """
-        X, output = self._labelled(X, y)
-        return certify(self.coef_, self.intercept_, self._oracle(), output, X)
+        X, output, oracle = self._labelled(X, y, oracle)
+        return certify(self.coef_, self.intercept_, oracle, output, X)
 
-    def worst_case(self, X: Any, y: Any = None) -> Matrix:
+    def worst_case(
+        self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
+    ) -> Matrix:
         """The rows after the allowed change that lowers the margin of their label most.
 
         Parameters
@@ -234,29 +247,31 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
         X : (n, n_features) array-like or sparse matrix
         y : (n,) array-like, optional
             True labels; without them the predictions take their place.
+        oracle : InvarianceOracle, optional
+            What may change; by default what the model was trained for.
 
         Returns
         -------
         (n, n_features) array or CSR matrix
             Sparse if `X` is.
         """
-        X, output = self._labelled(X, y)
-        points = worst_case(self.coef_, self.intercept_, self._oracle(), output, X).points
+        X, output, oracle = self._labelled(X, y, oracle)
+        points = worst_case(self.coef_, self.intercept_, oracle, output, X).points
         # A copy, since the answer of an oracle may share its arrays with the user's X.
         return points.copy()
 
-    def _oracle(self) -> InvarianceOracle:
-        return Identity() if self.oracle is None else self.oracle
-
-    def _labelled(self, X: Any, y: Any) -> tuple[Matrix, Any]:
-        """Checked rows and their labels as the output that the model was trained for."""
-        X = self._prepare(self._check(X), self._oracle())
+    def _labelled(
+        self, X: Any, y: Any, oracle: InvarianceOracle | None
+    ) -> tuple[Matrix, EncodedOutput, InvarianceOracle]:
+        """Checked rows, their labels as the output trained for, and the oracle to ask."""
+        oracle = check_oracle_type(self.oracle if oracle is None else oracle)
+        X = self._prepare(self._check(X), oracle)
         if y is None:
             y = self.classes_[self._output(len(self.classes_)).predict(self._scores(X))]
         y = np.asarray(y)
         if y.shape != (X.shape[0],):
             raise ValueError(f"y must have shape ({X.shape[0]},), one label a row, got {y.shape}")
-        return X, self._output(len(self.classes_)).encode(y, self.classes_)
+        return X, self._output(len(self.classes_)).encode(y, self.classes_), oracle
 
     def _check(self, X: Any) -> Matrix:
         check_is_fitted(self)

@@ -3,7 +3,8 @@
 from .affine import Box, Ellipsoid, TangentDerivative
 from .base import BoundOracle, FiniteOracle, Hull, InvarianceOracle, Support
 from .checks import OracleCheckError, check_oracle
-from .combinators import Compose, Discounted, OnlyFor, Union
+from .combinators import Discounted, OnlyFor, Union
+from .compose import Compose
 from .identity import Identity
 from .words import FDrop, FScale
 

@@ -122,7 +122,7 @@ class _BoundFrame(BoundOracle):
         return Support(_moved(take(self.X, rows), steps), rho=grades)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        X = take(self.X, rows)
+        X = dense_rows(self.X, rows)
         U = self.oracle._draw((len(X), size, self.frame.shape[-1]), rng)
         U = U * rng.uniform(size=(len(X), size, 1))
         return _moved(X[:, None, :], U @ self._frames(rows).swapaxes(-1, -2))
@@ -190,7 +190,7 @@ class Ellipsoid(_Framed):
         return not callable(self.factor)
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise if the radius is not a number of at least 0, or the factor not (d, r) and finite."""
+        """Raise if the radius is no number of at least 0, or the factor not (d, r) and finite."""
         if _bounded("radius", self.radius).ndim:
             raise ValueError(f"radius must be one number, got {self.radius!r}")
         if not callable(self.factor):
@@ -276,11 +276,11 @@ class TangentDerivative(_Framed):
         tangents: np.ndarray | Callable[[np.ndarray], np.ndarray] | InvarianceOracle,
         bounds: float | Sequence[float] | np.ndarray,
     ) -> None:
-        self.tangents = tangents  # type: ignore[method-assign,assignment]
+        self.tangents = tangents
         self.bounds = bounds
 
     @property
-    def tangents(self) -> Callable[[Matrix], np.ndarray]:  # type: ignore[override]
+    def tangents(self) -> Callable[[Matrix], np.ndarray]:
         """The view `InvarianceOracle.tangents`; the parameter of this name is in `get_params`."""
         return super().tangents
 
@@ -411,7 +411,7 @@ class Box(InvarianceOracle):
         shares, grades = _breakpoints(rho)
         radius = np.broadcast_to(np.asarray(self.radius, dtype=np.float64), X.shape[1:])
         free = radius > 0
-        part = free / max(np.sum(free), 1)
+        part = free / np.maximum(np.sum(free), 1)
         slopes = np.abs(V) * radius
         best = reward[:, None] * part
         share, lost = np.zeros(best.shape), np.zeros(best.shape)

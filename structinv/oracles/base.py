@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator
 from ..matrices import ALL_ROWS, Matrix, Rows, count, take
 
 if TYPE_CHECKING:
-    from .combinators import Compose, Discounted, OnlyFor, Union
+    from .combinators import Discounted, OnlyFor, Union
+    from .compose import Compose
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class InvarianceOracle(BaseEstimator, ABC):
         Whether S(x) = x + B with a set B that does not depend on x.
     convex : bool
         Whether S(x) is convex.
+    graded : bool
+        Whether answers carry a grade `rho`.
 
     Examples
     --------
@@ -74,6 +77,7 @@ class InvarianceOracle(BaseEstimator, ABC):
     finite: bool = False
     additive: bool = False
     convex: bool = False
+    graded: bool = False
 
     @abstractmethod
     def support(
@@ -134,6 +138,13 @@ class InvarianceOracle(BaseEstimator, ABC):
         """`support` when a change of a given size counts only `rho` of a full one."""
         raise self._absent("graded support, so it cannot be discounted", verb="has no")
 
+    def pullback(self, V: np.ndarray) -> np.ndarray | None:
+        """T'v for each direction v and each map T, (s, p, d), if S(x) = {T x} for fixed linear maps.
+
+        Maps come in the order of `orbit`. None, the default, where changes are no such maps.
+        """
+        return None
+
     def _absent(self, what: str, verb: str = "does not define") -> NotImplementedError:
         name = type(self).__name__
         return NotImplementedError(f"{name} {verb} {what}")
@@ -146,7 +157,7 @@ class InvarianceOracle(BaseEstimator, ABC):
 
     def __matmul__(self, other: InvarianceOracle) -> Compose:
         """First the change of `other`, then one of this oracle."""
-        from .combinators import Compose
+        from .compose import Compose
 
         return Compose(self, other)
 
@@ -189,6 +200,21 @@ class BoundOracle:
     ) -> Support:
         """`InvarianceOracle.support` on the rows named, ``assign`` having one entry for each."""
         return self.oracle.support(take(self.X, rows), V, assign, reward)
+
+    def graded_support(
+        self,
+        rows: Rows,
+        V: np.ndarray,
+        assign: np.ndarray,
+        reward: np.ndarray,
+        rho: float | Sequence[float],
+    ) -> Support:
+        """`InvarianceOracle.graded_support` on the rows named."""
+        return self.oracle.graded_support(take(self.X, rows), V, assign, reward, rho)
+
+    def orbit(self, rows: Rows) -> np.ndarray:
+        """`InvarianceOracle.orbit` on the rows named."""
+        return self.oracle.orbit(take(self.X, rows))
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         """`InvarianceOracle.sample` on the rows named."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from sklearn.base import clone
 
 from ..matrices import ALL_ROWS, Matrix, row_dots
 from .base import BoundOracle, InvarianceOracle, Support
-from .combinators import bound_view
 
 _ROW_LIMIT = 12
 
@@ -79,12 +78,11 @@ class _Trial:
     V: np.ndarray
     rewards: np.ndarray
     rng: np.random.Generator
-    bound: BoundOracle
-    answers: list[Support]
-    points: np.ndarray
-    values: np.ndarray
-    upper: np.ndarray
-    grades: np.ndarray
+    bound: BoundOracle = field(init=False)
+    answers: list[Support] = field(init=False)
+    points: np.ndarray = field(init=False)
+    values: np.ndarray = field(init=False)
+    upper: np.ndarray = field(init=False)
 
     @classmethod
     def start(
@@ -104,7 +102,7 @@ class _Trial:
         size = float(np.mean(np.abs(V)) * np.mean(np.abs(dense)))
         rewards = rng.uniform(size=(len(V), len(dense)))
         rewards *= np.resize([0.0, size, 10.0 * size], len(V))[:, None]
-        trial = cls(oracle, dense, labels, V, rewards, rng, *[None] * 6)
+        trial = cls(oracle, dense, labels, V, rewards, rng)
         trial._answer_all()
         return trial
 
@@ -116,7 +114,6 @@ class _Trial:
         pairs = list(zip(self.answers, self.V, self.rewards, strict=True))
         self.values = np.stack([_value(a, v, r) for a, v, r in pairs])
         self.upper = np.stack([_upper(a, v, r) for a, v, r in pairs])
-        self.grades = np.stack([_grades(answer, reward) for answer, _, reward in pairs])
 
     @property
     def questions(self) -> range:
@@ -228,10 +225,12 @@ def _fail_where(bad: np.ndarray, message: str) -> None:
 
 
 def _check_identity(trial: _Trial) -> None:
-    grades = np.stack([
-        np.zeros(len(r)) if a.rho is None else r
-        for a, r in zip(trial.answers, trial.rewards, strict=True)
-    ])
+    grades = np.stack(
+        [
+            np.zeros(len(r)) if a.rho is None else r
+            for a, r in zip(trial.answers, trial.rewards, strict=True)
+        ]
+    )
     identity = trial.V @ trial.X.T + grades
     tolerance = trial.tolerance(trial.V.T, trial.X).T
     _fail_where(
@@ -251,10 +250,10 @@ def _check_membership(trial: _Trial) -> None:
     for row, x in enumerate(trial.X):
         if contains(row, x) is False:
             raise OracleCheckError(f"contains must hold for the unchanged row (row {row})")
-        # As far out as no answer went in any direction.
+        # Further out than any answer went.
         far = x + 10.0 * (1.0 + np.max(np.abs(trial.points[:, row] - x)))
         if np.all(np.isfinite(trial.upper)) and contains(row, far):
-            raise OracleCheckError(f"contains holds for a point that beats every answer (row {row})")
+            raise OracleCheckError(f"contains holds for a point far outside (row {row})")
 
 
 def _check_upper(trial: _Trial) -> None:
@@ -264,9 +263,9 @@ def _check_upper(trial: _Trial) -> None:
 
 def _check_cross(trial: _Trial) -> None:
     ungraded = np.array([answer.rho is None for answer in trial.answers])
-    rho = np.stack([
-        np.ones(len(trial.X)) if answer.rho is None else answer.rho for answer in trial.answers
-    ])
+    rho = np.stack(
+        [np.ones(len(trial.X)) if answer.rho is None else answer.rho for answer in trial.answers]
+    )
     for question in trial.questions:
         v = trial.V[question]
         reached = trial.points @ v
@@ -282,7 +281,7 @@ def _check_members(trial: _Trial) -> None:
     """Samples and orbits: their form, membership, and that none beats an upper."""
     n, d = trial.X.shape
     sample = _optional(trial.bound.sample)(ALL_ROWS, 20, np.random.default_rng(0))
-    orbit = _optional(bound_view(trial.bound, "orbit"))(ALL_ROWS)
+    orbit = _optional(trial.bound.orbit)(ALL_ROWS)
     if trial.oracle.finite and orbit is None:
         raise OracleCheckError("an oracle that declares itself finite must define orbit")
     contains = _optional(trial.bound.contains)
@@ -307,7 +306,7 @@ def _check_members(trial: _Trial) -> None:
 def _check_brute_force(trial: _Trial) -> None:
     if not trial.oracle.finite:
         return
-    orbit = bound_view(trial.bound, "orbit")(ALL_ROWS)
+    orbit = trial.bound.orbit(ALL_ROWS)
     distance = np.abs(trial.points[:, :, None, :] - orbit[None]).max(axis=3).min(axis=2)
     size = np.abs(trial.points).max(axis=2) + np.abs(trial.X).max(axis=1)
     _fail_where(distance > 1e-9 * size, "an answer is not a member of the orbit")
@@ -357,9 +356,7 @@ def _check_storage(trial: _Trial) -> None:
         _compare_all(trial, "CSR rows with 64-bit indices", long, trial.V)
 
 
-def _compare_all(
-    trial: _Trial, name: str, X: Matrix, V: np.ndarray, rtol: float = 1e-9
-) -> None:
+def _compare_all(trial: _Trial, name: str, X: Matrix, V: np.ndarray, rtol: float = 1e-9) -> None:
     with _untouched("bind", X=X, y=trial.y):
         bound = trial.oracle.bind(X, trial.y)
     for k in trial.questions:
@@ -432,7 +429,8 @@ def _check_flags(trial: _Trial) -> None:
         shift = trial.rng.standard_normal(trial.X.shape)
         bound = trial.oracle.bind(trial.X + shift, trial.y)
         for k in exact:
-            moved = _value(trial.ask(bound, trial.V[k], trial.rewards[k]), trial.V[k], trial.rewards[k])
+            answer = trial.ask(bound, trial.V[k], trial.rewards[k])
+            moved = _value(answer, trial.V[k], trial.rewards[k])
             gap = np.abs(moved - shift @ trial.V[k] - trial.values[k])
             sizes = trial.tolerance(trial.V[k], trial.points[k]) + 1e-9 * np.abs(moved)
             sizes += 1e-9 * np.abs(shift) @ np.abs(trial.V[k])

@@ -70,7 +70,8 @@ def _largest(gain, count, k, guess):
     if k <= 0 or count == 0:
         return 0.0, 0.0
     if count <= k:
-        return _excess(gain, count, 0.0)[1], 0.0
+        least = gain[:count].min() if count == k else 0.0
+        return _excess(gain, count, 0.0)[1], least
     sum_all = _excess(gain, count, 0.0)[1] if guess <= 0 else 0.0
     low, high, within, beyond, sure = 0.0, np.inf, count, 0, 0.0
     for _ in range(_COUNTS):
@@ -145,10 +146,10 @@ def _shorten(place, b, count, delta, cut, drop, grow):
 def _respond(tau, mu, h, q, count, drop, grow, kappa):
     """Best budget shares of the listed words at level tau and multiplier mu.
 
-    Returns the spent budget, the terms of the worst-case margin, and the
-    derivatives needed by a Newton step on (tau, mu).
+    Returns the spent budget, a bound of what it gains, the terms of the
+    worst-case margin, and the derivatives for a Newton step on (tau, mu).
     """
-    spent, margin, dm_tau, dm_mu, ds_mu = 0.0, 0.0, 0.0, 0.0, 0.0
+    spent, won, margin, dm_tau, dm_mu, ds_mu = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for t in range(count):
         b = h[t] + q[t] * tau
         side = drop if b > 0 else -grow
@@ -157,6 +158,7 @@ def _respond(tau, mu, h, q, count, drop, grow, kappa):
         full = excess >= p * tau
         idle = excess <= 0
         share = 0.0 if idle else (tau if full else excess / p)
+        won += side * b * share
         b -= q[t] * side * share
         margin += b - max(side * b - mu, 0.0)
         keep = 1.0 if idle else (1.0 - side if full else 0.0)
@@ -165,7 +167,7 @@ def _respond(tau, mu, h, q, count, drop, grow, kappa):
         ds_mu += 0.0 if (idle or full) else 1.0 / p
         spent += share
         kappa[t] = share
-    return spent, margin, dm_tau, dm_mu, ds_mu
+    return spent, won, margin, dm_tau, dm_mu, ds_mu
 
 
 @njit(**_PLAIN)
@@ -176,9 +178,9 @@ def _bisect(tau, mu, h, q, count, K, drop, grow, kappa, slack):
         b = h[t] + q[t] * tau
         hi = max(hi, max(drop * b, -grow * b))
     for _ in range(_BISECTIONS):
-        spent, _m, _t, _u, slope = _respond(tau, mu, h, q, count, drop, grow, kappa)
+        spent, won, _, _, _, slope = _respond(tau, mu, h, q, count, drop, grow, kappa)
         excess = spent - K * tau
-        if mu * abs(excess) <= slack and (mu > 0 or excess <= 0):
+        if (won * excess / spent if excess > 0 else -mu * excess) <= slack:
             break
         if excess > 0:
             lo = mu
@@ -201,14 +203,14 @@ def _solve(tau, mu, h, q, count, h0, q0, K, drop, grow, kappa, slack):
     """
     start = tau
     for _ in range(_NEWTON_STEPS):
-        spent, margin, dm_tau, dm_mu, slope = _respond(
+        spent, won, margin, dm_tau, dm_mu, slope = _respond(
             tau, mu, h, q, count, drop, grow, kappa)
         margin += h0 + q0 * tau - mu * K
         dm_tau += q0
         dm_mu -= K
         excess = spent - K * tau
         lack = 1.0 - margin
-        loss = mu * abs(excess) if mu > 0 or excess <= 0 else np.inf
+        loss = won * excess / spent if excess > 0 else -mu * excess
         settled = loss <= slack
         if tau < 1 or lack < 0:
             loss += lack * lack / (2 * dm_tau) if dm_tau > 0 else np.inf
@@ -258,19 +260,19 @@ def _ray(tau, h, q, count, h0, q0, K, drop, grow, kappa):
 
 @njit(**_FAST)
 def _move(indices, data, delta, start, stop, place, b, q, count, b0, q0, step_tau,
-          target, rate, f):
+          target, rate, least, f):
     """Exact line search towards the target deviations; updates delta and f.
 
-    Returns the length of the step, between 0 and 1.
+    Returns the length of the step, 0 if it would gain no more than ``least``.
     """
     slope, curve = step_tau * (1.0 - b0), q0 * step_tau * step_tau
     for t in range(count):
         d = step_tau + target[t] - delta[place[t]]
         slope -= b[t] * d
         curve += q[t] * d * d
-    if slope <= 0:
-        return 0.0
     gamma = 1.0 if slope >= curve else slope / curve
+    if slope <= 0 or gamma * (slope - 0.5 * gamma * curve) <= least:
+        return 0.0
     step_tau *= gamma
     if step_tau != 0:
         scale = rate * step_tau
@@ -341,11 +343,15 @@ def _sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, 
             first = min(1.0, lack / curve) if curve > 0 else 1.0
         rate = gap / c
         slack = max(_LOSS * rate * min(1.0, rate / (4 * c * square[i])), 1e-15)
-        new, _ = _solve(first, threshold, h, q, count, h0, q0, K, drop, grow,
-                                 kappa, slack)
-        new = _ray(new, h, q, count, h0, q0, K, drop, grow, kappa)
-        gamma = _move(indices, data, delta, start, stop, place, b, q, count, b0, q0,
-                      new - level, kappa, c * signs[i], f)
+        # A step that gains less than a loose solution may lose is computed exactly.
+        for allowed, least in ((slack, slack), (1e-15, 0.0)):
+            new, _ = _solve(first, threshold, h, q, count, h0, q0, K, drop, grow, kappa,
+                            allowed)
+            new = _ray(new, h, q, count, h0, q0, K, drop, grow, kappa)
+            gamma = _move(indices, data, delta, start, stop, place, b, q, count, b0, q0,
+                          new - level, kappa, c * signs[i], least, f)
+            if gamma > 0:
+                break
         tau[i] = new if gamma == 1.0 else level + gamma * (new - level)
         if intercept:
             f[last] += c * signs[i] * (tau[i] - level)

@@ -2,6 +2,7 @@
 
 from .base import Bounds, Record, Solution, Solver, Status
 from .bmrm import BMRM
+from .checks import SolverCheckError, check_solver
 from .frank_wolfe import FrankWolfe
 from .loop import solve
 from .pegasos import Pegasos
@@ -32,8 +33,10 @@ __all__ = [
     "Seconds",
     "Solution",
     "Solver",
+    "SolverCheckError",
     "Stall",
     "Status",
     "StopRule",
+    "check_solver",
     "solve",
 ]

@@ -81,6 +81,8 @@ class BMRM(Solver):
         """See `Solver.bounds`."""
         state.f = state.bundle.combination()
         dual = state.bundle.offset - 0.5 * objective.space.dot(state.f, state.f)
+        if not np.isfinite(state.attained):
+            return Bounds(state.f, dual)
         return Bounds(state.best, dual, state.upper, state.attained)
 
     def planes(self, objective: Objective, state: BMRMState) -> PlaneSet:

@@ -62,7 +62,13 @@ class FrankWolfe(Solver):
         """See `Solver.planes`."""
         sets = [part.planes() for part in state.parts]
         numbered = [
-            PlaneSet(part.normals, part.offsets, part.blocks + first, part.masses)
+            PlaneSet(
+                part.normals,
+                part.offsets,
+                part.blocks + first,
+                part.masses,
+                slopes={int(first) + block: slopes for block, slopes in part.slopes.items()},
+            )
             for part, first in zip(sets, objective.first, strict=False)
         ]
         return join_planes(objective.space, numbered)
@@ -79,5 +85,9 @@ def _of_term(objective: Objective, planes: PlaneSet, number: int) -> PlaneSet:
     first, last = objective.first[number], objective.first[number + 1]
     mine = np.flatnonzero((planes.blocks >= first) & (planes.blocks < last))
     return PlaneSet(
-        planes.normals[mine], planes.offsets[mine], planes.blocks[mine] - first, planes.masses[mine]
+        planes.normals[mine],
+        planes.offsets[mine],
+        planes.blocks[mine] - first,
+        planes.masses[mine],
+        slopes={b - int(first): p for b, p in planes.slopes.items() if first <= b < last},
     )

@@ -32,7 +32,8 @@ def solve(
     stop : StopRule, default=``Gap(1e-3)``
         A stall rule is always added, so that no run goes on for ever.
     warm_start : Solution, optional
-        Of an objective with the same blocks: other weights, or a larger S(x) on the same rows.
+        Of an objective with the same blocks: other weights, or a larger S(x) on the same rows. It is
+        checked before the first step, so that a start that is good enough ends the run.
     callbacks : sequence of callable
         Called after each iteration with a `Progress`; one that returns True ends the run.
     random_state : int or Generator, optional
@@ -62,10 +63,10 @@ def solve(
     'converged'
     """
     solver.validate(objective)
-    if warm_start is not None and len(warm_start.planes):
+    if warm_start is not None:
         _check_warm_start(objective, warm_start)
     rng = np.random.default_rng(random_state)
-    run = _Run(objective, solver, (stop or Gap(1e-3)) | Stall())
+    run = _Run(objective, solver, (stop or Gap(1e-3)) | Stall(), warm_start)
     try:
         state = solver.init(objective, rng, warm_start.planes if warm_start else None)
         status = run.iterate(state, callbacks)
@@ -77,9 +78,9 @@ def solve(
 
 
 def _check_warm_start(objective: Objective, warm_start: Solution) -> None:
-    planes = warm_start.planes
-    fits = planes.normals.shape[1] == objective.space.size
-    if not fits or planes.blocks.max() >= objective.n_blocks:
+    planes, size = warm_start.planes, objective.space.size
+    fits = planes.normals.shape[1] == size and warm_start.f.shape == (size,)
+    if not fits or np.any(planes.blocks >= objective.n_blocks):
         raise ValueError(
             "warm_start does not fit: it must come from an objective on the same rows and space"
         )
@@ -88,7 +89,9 @@ def _check_warm_start(objective: Objective, warm_start: Solution) -> None:
 class _Run:
     """The best bounds of one run."""
 
-    def __init__(self, objective: Objective, solver: Solver, stop: StopRule) -> None:
+    def __init__(
+        self, objective: Objective, solver: Solver, stop: StopRule, warm_start: Solution | None
+    ) -> None:
         self.objective = objective
         self.solver = solver
         self.stop = stop
@@ -103,22 +106,20 @@ class _Run:
         self.scale = 1e-12 * at_zero.attained
         self.dual = -np.inf
         self.next_check = 1
+        self.resumed = warm_start is not None
+        if warm_start is not None:
+            value = objective.value(warm_start.f)
+            self._offer(warm_start.f, value.upper, value.attained)
 
     def iterate(self, state: Any, callbacks: Sequence[Callback]) -> Status:
         """Step and check until a rule, a callback or a number that is none ends it."""
         self.state = state
-        while True:
+        reason = self._reason(checked=True) if self.resumed else None
+        while reason is None:
             estimate = self.solver.step(self.objective, state)
             self.iteration += 1
-            checked = self._due(estimate)
-            if checked and not self._check():
-                return Status.NOT_FINITE
-            progress = self._progress(checked)
-            reason = self.stop.reason(progress)
-            if reason is None and any([callback(progress) for callback in callbacks]):
-                reason = Status.INTERRUPTED
-            if reason is not None:
-                return reason
+            reason = self._reason(self._due(estimate), callbacks)
+        return reason
 
     def finish(self, status: Status) -> Solution:
         """The certificate, recomputed."""
@@ -147,6 +148,16 @@ class _Run:
             seconds=time.perf_counter() - self.started,
         )
 
+    def _reason(self, checked: bool, callbacks: Sequence[Callback] = ()) -> Status | None:
+        """Why to end here, if there is a reason."""
+        if checked and not self._check():
+            return Status.NOT_FINITE
+        progress = self._progress(checked)
+        reason = self.stop.reason(progress)
+        if reason is None and any([callback(progress) for callback in callbacks]):
+            return Status.INTERRUPTED
+        return reason
+
     def _due(self, estimate: float | None) -> bool:
         """Whether to check: always without an estimate, else when it is promising, or at last."""
         if estimate is None:
@@ -166,15 +177,17 @@ class _Run:
             upper, attained = value.upper, value.attained
         if not np.isfinite(attained) or not np.isfinite(bounds.dual):
             return False
-        better = upper < self.primal or (upper == self.primal and attained < self.attained)
-        if better or self.iteration == 0:
-            self.f = bounds.f.copy()
-            self.primal, self.attained = upper, attained
+        self._offer(bounds.f, upper, attained)
         self.dual = max(self.dual, bounds.dual)
         self.history.append(
             Record(self.iteration, self._rows(), self._seconds(), self.primal, self.dual)
         )
         return True
+
+    def _offer(self, f: np.ndarray, upper: float, attained: float) -> None:
+        """Keep `f` if it is better than the best so far."""
+        if (upper, attained) < (self.primal, self.attained):
+            self.f, self.primal, self.attained = f.copy(), upper, attained
 
     def _relative(self, primal: float) -> float:
         if not np.isfinite(self.dual):

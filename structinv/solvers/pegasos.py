@@ -15,8 +15,11 @@ from .base import Bounds, Solver, check_positive_integer
 class PegasosState:
     """A dual-feasible sum of planes: `f` the sum of their normals, `offset` that of their offsets.
 
-    Both are feasible at the ends of passes only; `mean` is the average of such ends, `best` the one
-    with the highest dual value so far.
+    Offsets count from the floors, so that scaling a sum down mixes it with the null planes.
+
+    Both are feasible at the ends of passes only; `mean` is the average of such ends, `anchor` an
+    earlier end since which nothing was projected, with its number of passes, `best` the feasible
+    point with the highest dual value so far.
     """
 
     f: np.ndarray
@@ -25,6 +28,7 @@ class PegasosState:
     radius: float
     rng: np.random.Generator
     mean: tuple[np.ndarray, float]
+    anchor: tuple[np.ndarray, float, int]
     best: tuple[np.ndarray, float]
 
 
@@ -32,7 +36,8 @@ class Pegasos(Solver):
     """Subgradient steps of length 1/n on mini-batches, projected (Teo et al. 2007, alg. 2).
 
     An iteration is one pass over all blocks in random order, without replacement: then the iterate is
-    itself a dual-feasible point, and its dual value is a bound.
+    itself a dual-feasible point, and its dual value is a bound. So is the average of the planes of
+    the later passes alone, which leaves out the wild ones of the first.
 
     Parameters
     ----------
@@ -70,23 +75,28 @@ class Pegasos(Solver):
         floor = float(objective.weights @ objective.floors)
         # At the optimum |f|^2 = sum of offsets - sum of losses <= F(0) - floors; Teo's is sqrt(2) wider.
         radius = np.sqrt(max(objective.value(space.zeros()).attained - floor, 0.0))
-        if planes is None or len(planes) == 0:
-            start, passes = (space.zeros(), 0.0), 0
-        else:
-            start, passes = planes.total(space, objective.weights, objective.floors), 1
-        f, offset = start
-        return PegasosState(f.copy(), offset, passes, radius, rng, start, start)
+        f, offset, passes = space.zeros(), 0.0, 0
+        if planes is not None and len(planes):
+            f, offset = planes.total(space, objective.weights, objective.floors)
+            offset, passes = offset - floor, 1
+        start = (f.copy(), offset)
+        return PegasosState(f, offset, passes, radius, rng, start, (*start, passes), start)
 
     def step(self, objective: Objective, state: PegasosState) -> None:
         """See `Solver.step`: one pass."""
         n_blocks = objective.n_blocks
         order = state.rng.permutation(n_blocks)
         seen = state.passes * n_blocks
+        if state.passes >= 2 * state.anchor[2]:
+            state.anchor = (state.f.copy(), state.offset, state.passes)
+        projected = False
         for first in range(0, n_blocks, self.batch_size):
             batch = order[first : first + self.batch_size]
             seen += len(batch)
-            self._descend(objective, state, batch, len(batch) / seen, n_blocks / seen)
+            projected |= self._descend(objective, state, batch, len(batch) / seen, n_blocks / seen)
         state.passes += 1
+        if projected:
+            state.anchor = (state.f.copy(), state.offset, state.passes)
         share = 2.0 / (state.passes + 1.0)
         mean_f, mean_offset = state.mean
         state.mean = (
@@ -96,31 +106,55 @@ class Pegasos(Solver):
 
     def _descend(
         self, objective: Objective, state: PegasosState, batch: np.ndarray, fade: float, size: float
-    ) -> None:
-        """``f <- (1 - fade) f + size * sum of the batch's planes``, offsets alike, then project."""
+    ) -> bool:
+        """``f <- (1 - fade) f + size * sum of the batch's planes``, offsets alike, then project.
+
+        Returns whether the point lay outside the ball.
+        """
         planes = objective.planes(state.f, batch)
         mass = size * objective.weights[batch]
         state.f *= 1.0 - fade
         state.f += objective.space.combine(planes.normals, mass)
-        state.offset = (1.0 - fade) * state.offset + float(mass @ planes.offsets)
+        state.offset = (1.0 - fade) * state.offset + float(
+            mass @ (planes.offsets - objective.floors[batch])
+        )
         norm = np.sqrt(objective.space.dot(state.f, state.f))
-        if self.projection and norm > state.radius:
-            state.f *= state.radius / norm
-            state.offset *= state.radius / norm
+        if not self.projection or norm <= state.radius:
+            return False
+        state.f *= state.radius / norm
+        state.offset *= state.radius / norm
+        return True
 
     def bounds(self, objective: Objective, state: PegasosState) -> Bounds:
         """See `Solver.bounds`."""
         found = []
         for f, offset in [(state.f, state.offset), state.mean][: 1 + self.average]:
             value = objective.value(f)
-            dual = offset - 0.5 * objective.space.dot(f, f)
-            if dual > state.best[1] - 0.5 * objective.space.dot(state.best[0], state.best[0]):
-                state.best = (f.copy(), offset)
-            found.append(Bounds(f, dual, value.upper, value.attained))
-        lowest = min(found, key=lambda bounds: (bounds.upper, bounds.attained))
-        highest = max(bounds.dual for bounds in found)
-        return Bounds(lowest.f, highest, lowest.upper, lowest.attained)
+            found.append((value.upper, value.attained, f))
+            self._raise(objective, state, f, offset)
+        f, offset, passes = state.anchor
+        if passes < state.passes:
+            # Planes of the passes since the anchor: their sum is a difference of two sums.
+            share = state.passes / (state.passes - passes)
+            later = share * state.f + (1.0 - share) * f
+            self._raise(objective, state, later, share * state.offset + (1.0 - share) * offset)
+        upper, attained, lowest = min(found, key=lambda point: point[:2])
+        return Bounds(lowest, _dual(objective, *state.best), upper, attained)
+
+    def _raise(
+        self, objective: Objective, state: PegasosState, f: np.ndarray, offset: float
+    ) -> None:
+        """Keep a feasible point if its dual value is the highest so far."""
+        if _dual(objective, f, offset) > _dual(objective, *state.best):
+            state.best = (f.copy(), offset)
 
     def planes(self, objective: Objective, state: PegasosState) -> PlaneSet:
         """See `Solver.planes`: one plane, which bounds the weighted sum of all blocks."""
-        return PlaneSet.of_sum(objective.space, *state.best, objective.weights)
+        f, offset = state.best
+        offset += float(objective.weights @ objective.floors)
+        return PlaneSet.of_sum(objective.space, f, offset, objective.weights)
+
+
+def _dual(objective: Objective, f: np.ndarray, offset: float) -> float:
+    floor = float(objective.weights @ objective.floors)
+    return floor + offset - 0.5 * objective.space.dot(f, f)

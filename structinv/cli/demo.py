@@ -1,0 +1,200 @@
+"""The demonstration: a plain and two robust models on generated mail and on digits."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+
+from ..datasets import make_mail_like
+from ..estimators import InvariantLinearSVC
+from ..oracles import FDrop, FScale, Identity, InvarianceOracle
+from .messages import say, working_on
+from .reports import percent
+
+_SOLVERS = ("frank_wolfe", "svmstruct", "bmrm", "pegasos")
+
+
+@dataclass(frozen=True)
+class Study:
+    """Training rows, test sets by name, and how many entries of a row an attacker may drop."""
+
+    name: str
+    X: Any
+    y: Any
+    tests: dict[str, tuple[Any, Any]]
+    edits: int
+    entry: str
+    C: float
+
+    @property
+    def attack(self) -> str:
+        """What the attacker may drop."""
+        return f"{self.edits} {self.entry}"
+
+    @property
+    def models(self) -> dict[str, InvarianceOracle]:
+        """The oracles that models are trained with."""
+        return {
+            "hinge": Identity(),
+            "FDROP": FDrop(max_changes=self.edits),
+            "FSCALE": FScale(max_changes=self.edits, low=0.0, high=2.0),
+        }
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fitted model."""
+
+    study: Study
+    model: str
+    classifier: InvariantLinearSVC
+    seconds: float
+
+    def certify(self, test: str, edits: int) -> Any:
+        """The certificate against so many dropped words, whatever the model was trained for."""
+        judged = copy.copy(self.classifier).set_params(oracle=FDrop(max_changes=edits))
+        return judged.certify(*self.study.tests[test])
+
+
+def run_demo(out: Path, *, seed: int, quick: bool, console: Console) -> None:
+    """Train, print the table, draw the plots into the folder `out`."""
+    studies = [_mail(seed, quick), _digits(seed, quick)]
+    with working_on("compiling"):
+        _warm_up(seed)
+    runs = []
+    for study in studies:
+        for model, oracle in study.models.items():
+            with working_on(f"training {model} on {study.name}"):
+                runs.append(_fit(study, model, oracle, seed, seconds=1.0 if quick else 6.0))
+    _print_table(console, runs)
+    if find_spec("matplotlib") is None:
+        say('no plots: they need matplotlib, pip install "structinv[plot]"')
+        return
+    with working_on("comparing solvers"):
+        solver_runs = _compare_solvers(studies[0], seed, seconds=0.5 if quick else 2.0)
+    with working_on("drawing"):
+        _draw(out, runs, solver_runs, console)
+
+
+def _mail(seed: int, quick: bool) -> Study:
+    n_samples, n_features = (400, 500) if quick else (2000, 2000)
+    X, y = make_mail_like(n_samples, n_features, random_state=seed)
+    tests = {
+        "mail": make_mail_like(n_samples, n_features, random_state=seed + 1),
+        "mail, adapted": make_mail_like(n_samples, n_features, shift=0.7, random_state=seed + 2),
+    }
+    return Study("mail", X, y, tests, edits=5, entry="words of a mail", C=0.01)
+
+
+def _digits(seed: int, quick: bool) -> Study:
+    X, y = load_digits(return_X_y=True)
+    X = X / 16.0
+    keep = slice(0, 500) if quick else slice(None)
+    X, X_test, y, y_test = train_test_split(
+        X[keep], y[keep], test_size=0.5, stratify=y[keep], random_state=seed
+    )
+    return Study(
+        "digits", X, y, {"digits": (X_test, y_test)}, edits=2, entry="pixels of a digit", C=0.1
+    )
+
+
+def _warm_up(seed: int) -> None:
+    """Compile kernels outside the clock."""
+    for study in (_mail(seed, quick=True), _digits(seed, quick=True)):
+        for model, oracle in study.models.items():
+            _fit(study, model, oracle, seed, seconds=0.1)
+    _compare_solvers(_mail(seed, quick=True), seed, seconds=0.1)
+
+
+def _fit(
+    study: Study, model: str, oracle: InvarianceOracle, seed: int, seconds: float, **options: Any
+) -> Run:
+    classifier = InvariantLinearSVC(
+        oracle, C=study.C, max_seconds=seconds, random_state=seed, **options
+    )
+    start = perf_counter()
+    with warnings.catch_warnings():
+        # The table shows the gap that was reached.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        classifier.fit(study.X, study.y)
+    return Run(study, model, classifier, perf_counter() - start)
+
+
+def _compare_solvers(study: Study, seed: int, seconds: float) -> list[Run]:
+    oracle = study.models["FDROP"]
+    return [
+        _fit(study, solver, oracle, seed, seconds, solver=solver, tol=1e-4) for solver in _SOLVERS
+    ]
+
+
+def _print_table(console: Console, runs: Sequence[Run]) -> None:
+    studies = {run.study.name: run.study for run in runs}
+    table = Table(
+        title="Plain and robust models",
+        caption="Attack: "
+        + ", ".join(f"{study.attack} dropped" for study in studies.values())
+        + "; the worst ones for each row.",
+    )
+    for name in ("test set", "model"):
+        table.add_column(name, no_wrap=True)
+    for name in ("clean", "under attack", "certified", "gap", "seconds"):
+        table.add_column(name, justify="right")
+    for name, study in studies.items():
+        matching = [run for run in runs if run.study.name == name]
+        for test in study.tests:
+            for run in matching:
+                shown = test if run is matching[0] else ""
+                table.add_row(shown, *_cells(run, test), end_section=run is matching[-1])
+    console.print(table)
+
+
+def _cells(run: Run, test: str) -> tuple[str, ...]:
+    certificate = run.certify(test, run.study.edits)
+    return (
+        run.model,
+        percent(run.classifier.score(*run.study.tests[test])),
+        percent(float(np.mean(certificate.attacked > 0))),
+        percent(certificate.accuracy),
+        f"{run.classifier.solution_.relative_gap:.0e}",
+        f"{run.seconds:.2f}",
+    )
+
+
+def _draw(out: Path, runs: Sequence[Run], solver_runs: Sequence[Run], console: Console) -> None:
+    from .plots import draw_certified, draw_gaps
+
+    panels: dict[str, dict[str, tuple[list[int], list[float]]]] = {}
+    for run in runs:
+        edits = list(range(0, 2 * run.study.edits + 1))
+        for test in run.study.tests:
+            shares = [run.certify(test, count).accuracy for count in edits]
+            panels.setdefault(test, {})[run.model] = (edits, shares)
+    gaps: dict[str, dict[str, list[Any]]] = {}
+    for run in runs:
+        gaps.setdefault(f"{run.study.name}: models", {})[run.model] = _history(run)
+    for run in solver_runs:
+        gaps.setdefault("mail: FDROP by solver", {})[run.model] = _history(run)
+
+    out.mkdir(parents=True, exist_ok=True)
+    for path in (
+        draw_certified(panels, out / "certified.png"),
+        draw_gaps(gaps, out / "gaps.png"),
+    ):
+        console.print(f"plot: {path}", highlight=False, soft_wrap=True)
+
+
+def _history(run: Run) -> list[Any]:
+    return list(run.classifier.solution_.history)

@@ -1,0 +1,57 @@
+"""What the user hears: one line per error or warning on standard error, progress on a terminal."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+Parameters = ParamSpec("Parameters")
+
+
+def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
+    """Let a command answer bad input with exit code 2 and one line, without a traceback."""
+
+    @functools.wraps(command)
+    def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                command(*args, **kwargs)
+        except OSError as error:
+            reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+            say(f"error: {reason}")
+            raise typer.Exit(2) from None
+        except (ValueError, TypeError, NotImplementedError) as error:
+            say(f"error: {error}")
+            raise typer.Exit(2) from None
+
+    return guarded
+
+
+def say(text: str) -> None:
+    """One line on standard error."""
+    typer.echo("structinv: " + " ".join(text.split()), err=True)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    say(f"warning: {message}")
+
+
+@contextmanager
+def working_on(what: str) -> Iterator[None]:
+    """A spinner with the time on standard error, on a terminal only."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        progress.add_task(what, total=None)
+        yield

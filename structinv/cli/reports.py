@@ -1,0 +1,115 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from scipy import sparse
+
+from .model_file import SavedModel
+from .rows import Labels
+
+
+def percent(share: float) -> str:
+    """A share as tables show it."""
+    return f"{100 * share:.1f}%"
+
+
+def training_report(console: Console, training: dict[str, Any], output: Path) -> None:
+    """How training ended, and where the model went."""
+    console.print(
+        f"{training['rows']} rows, {training['features']} features,"
+        f" {training['seconds']:.1f} s, relative gap {training['relative_gap']:.1e}:"
+        f" {escape(training['status'])}",
+        highlight=False,
+    )
+    console.print(f"saved to {escape(str(output))}", highlight=False)
+
+
+def evaluation_report(console: Console, saved: SavedModel, X: sparse.csr_matrix, y: Labels) -> None:
+    """Accuracy, under attack and certified, of all rows and per class."""
+    saved.check_labels(y)
+    right = saved.classifier.predict(X) == y
+    certificate = saved.classifier.certify(X, y)
+    table = Table(title=f"Edits allowed: {escape(saved.oracle_name())}")
+    table.add_column("class")
+    for name in ("rows", "accuracy", "under attack", "certified"):
+        table.add_column(name, justify="right")
+    groups = [(name, y == label) for name, label in _named(saved, np.unique(y))]
+    for name, rows in [*groups, ("all", np.ones(len(y), dtype=bool))]:
+        shares = (right[rows], certificate.attacked[rows] > 0, certificate.correct[rows])
+        cells = (percent(float(np.mean(share))) for share in shares)
+        table.add_row(escape(name), str(int(rows.sum())), *cells, end_section=name == groups[-1][0])
+    console.print(table)
+    if not np.all(certificate.exact):
+        console.print(
+            f"{int(np.sum(~certificate.exact))} rows lie between certified and under attack.",
+            highlight=False,
+        )
+
+
+def explanation_report(
+    console: Console, saved: SavedModel, X: sparse.csr_matrix, y: Labels, row: int
+) -> None:
+    """The worst edit of one row, word by word, from the most harmful on."""
+    saved.check_labels(y)
+    edited = sparse.csr_matrix(saved.classifier.worst_case(X, y))
+    direction, start = _margin(saved, X, edited, y)
+    before, after = X.toarray().ravel(), edited.toarray().ravel()
+    moves = direction * (after - before)
+    touched = np.flatnonzero(after != before)
+    touched = touched[np.argsort(moves[touched], kind="stable")]
+
+    (label,), (guess,) = saved.label_names(y), saved.label_names(saved.classifier.predict(X))
+    table = Table(
+        title=f"Row {row}: label {escape(label)}, predicted {escape(guess)}; worst edit within"
+        f" {escape(saved.oracle_name())}",
+        caption=f"The score is the margin of the label {escape(label)}: above 0 it is predicted.",
+    )
+    table.add_column("word or feature", overflow="fold")
+    for name in ("before", "after", "moves score", "score"):
+        table.add_column(name, justify="right")
+    table.add_row("(no edit)", "", "", "", f"{start:.4f}")
+    for column, score in zip(touched, start + np.cumsum(moves[touched]), strict=True):
+        values = (f"{before[column]:.4g}", f"{after[column]:.4g}", f"{moves[column]:+.4f}")
+        table.add_row(escape(saved.features.name(int(column))), *values, f"{score:.4f}")
+    console.print(table)
+    certified = bool(saved.classifier.certify(X, y).correct[0])
+    console.print(_verdict(start, start + float(moves.sum()), certified), highlight=False)
+
+
+def _margin(
+    saved: SavedModel, X: sparse.csr_matrix, edited: sparse.csr_matrix, y: Labels
+) -> tuple[NDArray[np.float64], float]:
+    """Direction along which the label's margin over its strongest rival grows, and its value."""
+    weights, intercept = saved.classifier.coef_, np.ravel(saved.classifier.intercept_)
+    place = int(np.flatnonzero(saved.classifier.classes_ == y[0])[0])
+    if len(weights) == 1:
+        sign = 1.0 if place == 1 else -1.0
+        direction, offset = sign * weights[0], sign * intercept[0]
+    else:
+        scores = np.ravel(edited @ weights.T) + intercept
+        scores[place] = -np.inf
+        rival = int(np.argmax(scores))
+        direction, offset = weights[place] - weights[rival], intercept[place] - intercept[rival]
+    return direction, float((X @ direction)[0] + offset)
+
+
+def _verdict(start: float, end: float, certified: bool) -> str:
+    if start <= 0:
+        return "The prediction is wrong without any edit."
+    if end <= 0:
+        return "This edit turns the prediction."
+    if certified:
+        return "No allowed edit turns the prediction: certified."
+    return "This edit does not turn the prediction; whether another does is not certified."
+
+
+def _named(saved: SavedModel, labels: Labels) -> list[tuple[str, Any]]:
+    return list(zip(saved.label_names(labels), labels, strict=True))

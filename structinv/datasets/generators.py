@@ -1,0 +1,142 @@
+"""Generated data that behave like the real kind, for demonstrations and tests."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+_N_STRONG = 16  # telltale words per class
+_STRONG_RATE = 0.3  # share of a class's mails that have a given telltale word
+_STRONG_LEAK = 0.01  # the same in the other class
+_WEAK_SHARE = 0.25  # share of the vocabulary that leans to one class, half of it to each
+_WEAK_TILT = 1.2  # how much likelier, in log odds, a leaning word is in its own class
+_MEDIAN_LENGTH = 80
+
+
+def make_mail_like(
+    n_samples: int = 2000,
+    n_features: int = 2000,
+    *,
+    shift: float = 0.0,
+    spam_share: float = 0.4,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[sparse.csr_matrix, NDArray[np.str_]]:
+    """Generate word counts that look like mail, with senders of spam who adapt.
+
+    The vocabulary follows Zipf's law and lengths have a long tail. A few words are telltale for
+    one class; a quarter of the vocabulary leans a little to one class. A plain hinge loss relies
+    on the telltale words, and these are what senders of spam change: with probability `shift` each
+    telltale word of spam is left out of a spam mail, and telltale words of ham are put in as often
+    as ham has them, times `shift`. Ham does not change.
+
+    Which word is telltale depends on `n_features` only, so draws with other seeds and other shifts
+    belong together.
+
+    Parameters
+    ----------
+    n_samples : int, default=2000
+        Number of mails.
+    n_features : int, default=2000
+        Number of words, at least 100.
+    shift : float, default=0.0
+        How far the senders of spam adapted, from 0 (not at all) to 1.
+    spam_share : float, default=0.4
+        Expected share of spam, strictly between 0 and 1. Both classes occur if `n_samples` >= 2.
+    random_state : int, RandomState or None, default=None
+        Seed or generator.
+
+    Returns
+    -------
+    X : csr_matrix of shape (n_samples, n_features), int64
+        Word counts.
+    y : ndarray of shape (n_samples,)
+        "ham" or "spam".
+
+    Examples
+    --------
+    >>> from structinv.datasets import make_mail_like
+    >>> X, y = make_mail_like(n_samples=300, n_features=500, random_state=0)
+    >>> X.shape, sorted(set(y.tolist()))
+    ((300, 500), ['ham', 'spam'])
+    """
+    _check(n_samples, n_features, shift, spam_share)
+    rng = check_random_state(random_state)
+    spam = rng.uniform(size=n_samples) < spam_share
+    spam[:2] = True, False
+    rng.shuffle(spam)
+
+    spam_words, ham_words, lean = _vocabulary(n_features)
+    X = _ordinary_words(spam, lean, rng)
+    in_spam = np.where(spam, _STRONG_RATE * (1 - shift), _STRONG_LEAK)
+    in_ham = np.where(spam, max(_STRONG_RATE * shift, _STRONG_LEAK), _STRONG_RATE)
+    for words, rate in ((spam_words, in_spam), (ham_words, in_ham)):
+        X = X + _telltale_words(words, rate, n_features, rng)
+    X.sort_indices()
+    return X, np.where(spam, "spam", "ham")
+
+
+def _check(n_samples: Any, n_features: Any, shift: Any, spam_share: Any) -> None:
+    for name, value, least in (("n_samples", n_samples, 2), ("n_features", n_features, 100)):
+        if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    if not _is_number(shift) or not 0 <= shift <= 1:
+        raise ValueError(f"shift must be a number from 0 to 1, got {shift!r}")
+    if not _is_number(spam_share) or not 0 < spam_share < 1:
+        raise ValueError(f"spam_share must lie strictly between 0 and 1, got {spam_share!r}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real)
+
+
+def _vocabulary(
+    n_features: int,
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+    """Telltale words of either class, and the lean of every word: 1 spam, -1 ham, 0 neither."""
+    order = np.random.RandomState(n_features).permutation(n_features)
+    spam_words, ham_words = order[:_N_STRONG], order[_N_STRONG : 2 * _N_STRONG]
+    n_lean = int(_WEAK_SHARE * n_features / 2)
+    lean = np.zeros(n_features)
+    lean[order[2 * _N_STRONG :][:n_lean]] = 1.0
+    lean[order[2 * _N_STRONG :][n_lean : 2 * n_lean]] = -1.0
+    return spam_words, ham_words, lean
+
+
+def _ordinary_words(
+    spam: NDArray[np.bool_], lean: NDArray[np.float64], rng: np.random.RandomState
+) -> sparse.csr_matrix:
+    n_samples, n_features = len(spam), len(lean)
+    lengths = np.ceil(rng.lognormal(np.log(_MEDIAN_LENGTH), 0.8, size=n_samples)).astype(np.intp)
+    row = np.repeat(np.arange(n_samples), lengths)
+    word = np.empty(len(row), dtype=np.intp)
+    zipf = 1.0 / (np.arange(n_features) + 10.0)
+    for is_spam, sign in ((True, 0.5), (False, -0.5)):
+        chance = zipf * np.exp(sign * _WEAK_TILT * lean)
+        here = spam[row] == is_spam
+        word[here] = rng.choice(n_features, size=here.sum(), p=chance / chance.sum())
+    return _counts(row, word, np.ones(len(row), dtype=np.int64), (n_samples, n_features))
+
+
+def _telltale_words(
+    words: NDArray[np.intp],
+    rate: NDArray[np.float64],
+    n_features: int,
+    rng: np.random.RandomState,
+) -> sparse.csr_matrix:
+    row, which = np.nonzero(rng.uniform(size=(len(rate), len(words))) < rate[:, None])
+    count = 1 + rng.poisson(0.5, size=len(row)).astype(np.int64)
+    return _counts(row, words[which], count, (len(rate), n_features))
+
+
+def _counts(
+    row: NDArray[np.intp],
+    word: NDArray[np.intp],
+    count: NDArray[np.int64],
+    shape: tuple[int, int],
+) -> sparse.csr_matrix:
+    return sparse.coo_matrix((count, (row, word)), shape=shape).tocsr()

@@ -1,0 +1,269 @@
+"""A public check of the solver contract, for the solvers here and for those of users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from sklearn.base import clone
+
+from ..functionals import LinearFunctionals
+from ..losses import Squared
+from ..objective import Objective, Penalty, Term, WorstCase
+from ..oracles import Box, Ellipsoid, FDrop
+from ..outputs import Binary, Multiclass
+from ..planes import PlaneSet
+from ..spaces import ExplicitSpace
+from .base import Solution, Solver, Status
+from .loop import solve
+from .reference import Reference
+from .stopping import Gap, Iterations, OracleCalls, Progress, Seconds, StopRule
+
+_REFERENCE_GAP = 1e-8
+
+
+class SolverCheckError(AssertionError):
+    """A solver breaks its contract; the message names the problem and the property."""
+
+
+def check_solver(solver: Solver, *, tolerance: float = 1e-5, random_state: int = 0) -> None:
+    """Raise if a solver breaks the contract of `Solver` on a few small problems.
+
+    The problems are a two-class loss, a multiclass loss with a cost matrix, and a loss with a
+    squared penalty; one that `Solver.validate` refuses by ValueError is passed over, the first must
+    be taken. On each the solver has to reach the optimum that `Reference` finds; its bounds have to
+    bracket it at every check, and the planes that it returns to prove its dual value. A start from
+    its own solution has to end at once, and starts must stay as they were. The same seed has to give
+    the same numbers, also in a clone. Runs that are cut short have to leave a usable solution.
+
+    Parameters
+    ----------
+    solver : Solver
+    tolerance : float, default=1e-5
+        The relative gap to reach.
+    random_state : int, default=0
+        Seed of the solver.
+
+    Raises
+    ------
+    SolverCheckError
+        Names the problem and the property that fails.
+
+    Examples
+    --------
+    >>> from structinv.solvers import FrankWolfe, check_solver
+    >>> check_solver(FrankWolfe())
+    """
+    for number, (name, make) in enumerate(_PROBLEMS.items()):
+        try:
+            solver.validate(make(1.0))
+        except ValueError:
+            if number == 0:
+                raise
+            continue
+        trial = _Trial(solver, name, make, _reference(name), tolerance, random_state)
+        for check in _CHECKS:
+            check(trial)
+
+
+def _worst(X: np.ndarray, codes: np.ndarray, oracle: object, output: object, C: float) -> Term:
+    return WorstCase(X, codes, oracle, output, C * np.linspace(0.2, 1.0, len(X)))
+
+
+def _rows(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    codes = np.arange(9) % n_classes
+    return rng.standard_normal((n_classes, 4))[codes] + rng.standard_normal((9, 4)), codes
+
+
+def _two_class(C: float) -> Objective:
+    X, codes = _rows(2)
+    space = ExplicitSpace(4, intercept=True)
+    return Objective(space, [_worst(X, codes, FDrop(1), Binary(), C)])
+
+
+def _multiclass(C: float) -> Objective:
+    X, codes = _rows(3)
+    output = Multiclass([[0, 1, 2], [0.5, 0, 1], [1, 3, 0]])
+    return Objective(
+        ExplicitSpace(4, 3), [_worst(X, codes, Ellipsoid(np.eye(4)[:, :2], 0.4), output, C)]
+    )
+
+
+def _penalised(C: float) -> Objective:
+    X, codes = _rows(2)
+    family = LinearFunctionals(np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 2.0, 1.0, 1.0]]))
+    terms = [_worst(X, codes, Box(0.2), Binary(), C), Penalty(family, Squared(), 2.0 * C)]
+    return Objective(ExplicitSpace(4), terms)
+
+
+_PROBLEMS: dict[str, Callable[[float], Objective]] = {
+    "two classes": _two_class,
+    "several classes": _multiclass,
+    "a loss and a squared penalty": _penalised,
+}
+
+
+@cache
+def _reference(name: str) -> Solution:
+    found = solve(_PROBLEMS[name](1.0), Reference(), Gap(_REFERENCE_GAP) | Iterations(500))
+    assert found.status is Status.CONVERGED, f"Reference failed on {name}: {found}"
+    return found
+
+
+@dataclass
+class _Trial:
+    """A solver on one problem, whose optimum lies between the bounds of `reference`."""
+
+    solver: Solver
+    name: str
+    make: Callable[[float], Objective]
+    reference: Solution
+    tolerance: float
+    random_state: int
+
+    def __post_init__(self) -> None:
+        self.solution = self.run(Gap(self.tolerance))
+
+    @property
+    def slack(self) -> float:
+        """Rounding to be expected in a value of the objective."""
+        return 1e-9 * (1.0 + abs(self.reference.primal))
+
+    def run(
+        self,
+        stop: StopRule,
+        *,
+        solver: Solver | None = None,
+        C: float = 1.0,
+        warm_start: Solution | None = None,
+        callbacks: tuple[Callable[[Progress], bool | None], ...] = (),
+    ) -> Solution:
+        """A run with the seed of the trial."""
+        solver, seed = solver or self.solver, self.random_state
+        return solve(self.make(C), solver, stop, warm_start, callbacks, seed)
+
+    def require(self, holds: bool, message: str) -> None:
+        """Raise with the names of the solver and of the problem unless `holds`."""
+        if not holds:
+            raise SolverCheckError(f"{type(self.solver).__name__} on {self.name}: {message}")
+
+    def require_usable(self, solution: Solution, when: str) -> None:
+        """The function is finite, and the bounds are those of this problem."""
+        self.require(bool(np.all(np.isfinite(solution.f))), f"f is not finite after {when}")
+        best = (self.reference.dual - self.slack, self.reference.primal + self.slack)
+        for record in (*solution.history, solution):
+            self.require(
+                record.dual <= best[1],
+                f"the dual value {record.dual!r} lies above the optimum {best[1]!r} after {when}",
+            )
+            self.require(
+                record.primal >= best[0],
+                f"the primal value {record.primal!r} lies below the optimum {best[0]!r} "
+                f"after {when}",
+            )
+
+    def proven(self, planes: PlaneSet) -> float:
+        """The dual value of planes with masses."""
+        objective = self.make(1.0)
+        f, offset = planes.total(objective.space, objective.weights, objective.floors)
+        return offset - 0.5 * objective.space.dot(f, f)
+
+    def numbers(self, solution: Solution) -> list[np.ndarray]:
+        """All numbers of a start, written out."""
+        planes, space = solution.planes, self.make(1.0).space
+        rows = [space.combine(planes.normals, unit) for unit in np.eye(len(planes))]
+        return [solution.f.copy(), *(planes.__dict__[k].copy() for k in _NUMBERS), *rows]
+
+
+_NUMBERS = ("offsets", "blocks", "masses")
+
+
+def _check_optimum(trial: _Trial) -> None:
+    solution, best = trial.solution, trial.reference.primal
+    trial.require_usable(solution, "a full run")
+    excess = (solution.primal - best) / best
+    trial.require(
+        excess <= trial.tolerance and solution.status is Status.CONVERGED,
+        f"misses the optimum: ended as {solution.status.value!r} with a value {excess:.2g} "
+        f"(relative) above it and a relative gap of {solution.relative_gap:.2g}, "
+        f"where {trial.tolerance:.2g} was asked",
+    )
+
+
+def _check_planes(trial: _Trial) -> None:
+    proven, claimed = trial.proven(trial.solution.planes), trial.solution.dual
+    trial.require(
+        abs(proven - claimed) <= trial.slack + trial.tolerance * abs(claimed),
+        f"the planes returned prove a dual value of {proven!r}, not of {claimed!r}",
+    )
+
+
+def _check_restart(trial: _Trial) -> None:
+    again = trial.run(Gap(1.01 * trial.tolerance), warm_start=trial.solution)
+    trial.require_usable(again, "a restart")
+    trial.require(
+        again.status is Status.CONVERGED and len(again.history) == 1,
+        f"a restart from its own solution did not end at the first check: {again}",
+    )
+
+
+def _check_start_untouched(trial: _Trial) -> None:
+    before = trial.numbers(trial.solution)
+    trial.run(Gap(trial.tolerance) | Iterations(20), C=2.0, warm_start=trial.solution)
+    after = trial.numbers(trial.solution)
+    same = all(np.array_equal(old, new) for old, new in zip(before, after, strict=True))
+    trial.require(same, "the solution that a run started from was changed")
+
+
+def _check_repeatable(trial: _Trial) -> None:
+    copy = clone(trial.solver)
+    trial.require(
+        repr(copy.get_params()) == repr(trial.solver.get_params()),
+        "a clone has other parameters",
+    )
+    for solver, who in ((trial.solver, "a second run"), (copy, "a run of a clone")):
+        again = trial.run(Gap(trial.tolerance), solver=solver)
+        same = np.array_equal(again.f, trial.solution.f) and again.dual == trial.solution.dual
+        trial.require(same, f"{who} with the same random_state gave other numbers")
+
+
+def _check_cut_short(trial: _Trial) -> None:
+    limits = {
+        Seconds(0): Status.TIME_LIMIT,
+        OracleCalls(0): Status.ORACLE_CALL_LIMIT,
+        Iterations(0): Status.ITERATION_LIMIT,
+        Iterations(2): Status.ITERATION_LIMIT,
+    }
+    for stop, status in limits.items():
+        solution = trial.run(stop)
+        trial.require_usable(solution, f"{stop}")
+        done = solution.status is Status.CONVERGED and solution.relative_gap <= 0
+        trial.require(
+            solution.status is status or done,
+            f"{stop} ended as {solution.status.value!r}",
+        )
+
+
+def _check_interrupt(trial: _Trial) -> None:
+    def press(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    solution = trial.run(Gap(trial.tolerance), callbacks=(press,))
+    trial.require_usable(solution, "Ctrl-C")
+    trial.require(
+        solution.status is Status.INTERRUPTED, f"Ctrl-C ended as {solution.status.value!r}"
+    )
+
+
+_CHECKS: tuple[Callable[[_Trial], None], ...] = (
+    _check_optimum,
+    _check_planes,
+    _check_restart,
+    _check_start_untouched,
+    _check_repeatable,
+    _check_cut_short,
+    _check_interrupt,
+)

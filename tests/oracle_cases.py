@@ -1,0 +1,374 @@
+"""Instances of every oracle with the support of its set written in cvxpy, for tests of all layers.
+
+A builder is a function ``(x, label, v, reward) -> cvxpy expression`` of the largest
+``<v, z> + reward * rho(x, z)`` over z in S(x), written from the definition of the set and not from
+the code of the oracle. Sets without grades leave the reward out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+
+from structinv.oracles import (
+    Box,
+    Ellipsoid,
+    FDrop,
+    FiniteOracle,
+    FScale,
+    Identity,
+    InvarianceOracle,
+    TangentDerivative,
+)
+
+N, D = 8, 5
+Builder = Callable[[np.ndarray, Any, Any, float], Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An oracle, the classes of the registry it covers, and its support as an expression.
+
+    `sparse` says that CSR rows apply, `graded` that the expression contains the reward, `exact`
+    that the oracle attains the expression (otherwise it may stay below).
+    """
+
+    name: str
+    oracle: InvarianceOracle
+    covers: tuple[str, ...]
+    build: Builder = field(repr=False)
+    sparse: bool = False
+    graded: bool = False
+    exact: bool = True
+
+    def support_expression(self, x: np.ndarray, label: Any, v: Any) -> Any:
+        """The largest <v, z> over S(x); convex in `v`, an affine expression of shape (d,)."""
+        return self.build(x, label, v, 0.0)
+
+    def graded_support_expression(self, x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+        """The largest <v, z> + reward * rho(x, z) over S(x), for a number `reward` >= 0."""
+        return self.build(x, label, v, reward) + (0.0 if self.graded else reward)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def rows(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with zeros and both signs, and labels 0, 1, 2."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((N, D)) * (rng.random((N, D)) < 0.7)
+    return X, np.arange(N) % 3
+
+
+class Permutations(FiniteOracle):
+    """Reorderings of the features: finitely many fixed linear maps."""
+
+    supports_sparse = False
+
+    def __init__(self, orders: Any) -> None:
+        self.orders = orders
+
+    def orbit(self, X: np.ndarray) -> np.ndarray:
+        return X[:, np.asarray(self.orders)]
+
+    def pullback(self, V: np.ndarray) -> np.ndarray:
+        # (T x)_j = x_order[j], so (T'v)_order[j] = v_j.
+        return V[:, np.argsort(self.orders, axis=1)].swapaxes(0, 1)
+
+
+class Shrinkings(FiniteOracle):
+    """The row and its multiples by fixed factors, made without telling that they are linear."""
+
+    def orbit(self, X: np.ndarray) -> np.ndarray:
+        return np.stack([X, 0.5 * X, -0.25 * X], axis=1)
+
+
+def row_factor(X: np.ndarray) -> np.ndarray:
+    """A factor of each row, (n, d, 2)."""
+    return np.stack([np.roll(X, 1, axis=1), 1.0 + X**2], axis=2)
+
+
+def row_tangents(X: np.ndarray) -> np.ndarray:
+    """Two directions of each row, (n, 2, d)."""
+    return np.stack([np.roll(X, 1, axis=1) - X, np.ones_like(X)], axis=1)
+
+
+def identity() -> Builder:
+    return lambda x, label, v, reward: x @ v
+
+
+def words(K: int, low: float, high: float, grades: Any = None) -> Builder:
+    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+        b = cp.multiply(x, v)
+        gains = cp.maximum((low - 1.0) * b, (high - 1.0) * b, 0.0)
+        most = range(min(K, len(x)) + 1) if grades is not None else [min(K, len(x))]
+        worth = [cp.sum_largest(gains, k) if k else cp.Constant(0.0) for k in most]
+        if grades is not None:
+            worth = [value + reward * grades[k] for k, value in zip(most, worth, strict=True)]
+        return x @ v + largest(worth)
+
+    return build
+
+
+def box(radius: Any, grades: Any = None) -> Builder:
+    r = np.broadcast_to(np.asarray(radius, dtype=float), (D,))
+
+    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+        if grades is None:
+            return x @ v + r @ cp.abs(v)
+        free = np.flatnonzero(r > 0)
+        shares = np.linspace(0.0, 1.0, len(grades))
+        each = [
+            largest(
+                [t * r[j] * cp.abs(v[j]) + reward * g / len(free)
+                 for t, g in zip(shares, grades, strict=True)]
+            )
+            for j in free
+        ]  # fmt: skip
+        return x @ v + sum(each)
+
+    return build
+
+
+def ellipsoid(factor: Any, radius: float, grades: Any = None) -> Builder:
+    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+        F = factor(x[None, :])[0] if callable(factor) else factor
+        length = radius * cp.norm(F.T @ v)
+        if grades is None:
+            return x @ v + length
+        shares = np.linspace(0.0, 1.0, len(grades))
+        return x @ v + largest(
+            [t * length + reward * g for t, g in zip(shares, grades, strict=True)]
+        )
+
+    return build
+
+
+def tangent(tangents: Any, bounds: Any) -> Builder:
+    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+        T = tangents(x[None, :])[0] if callable(tangents) else tangents
+        return x @ v + np.broadcast_to(bounds, (len(T),)) @ cp.abs(T @ v)
+
+    return build
+
+
+def finite(oracle: FiniteOracle, grades: Any = None) -> Builder:
+    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+        members = oracle.orbit(x[None, :])[0]
+        added = np.zeros(len(members)) if grades is None else reward * np.asarray(grades)
+        return largest([z @ v + a for z, a in zip(members, added, strict=True)])
+
+    return build
+
+
+def union(left: Builder, right: Builder) -> Builder:
+    return lambda x, label, v, reward: cp.maximum(
+        left(x, label, v, reward), right(x, label, v, reward)
+    )
+
+
+def after_finite(left: Builder, right: FiniteOracle) -> Builder:
+    """`left` around each member of a finite set."""
+
+    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+        return largest([left(z, label, v, reward) for z in right.orbit(x[None, :])[0]])
+
+    return build
+
+
+def additive_after(left: Builder, right: Builder) -> Builder:
+    """The sum of `right` and what `left` adds to any point."""
+    return lambda x, label, v, reward: (
+        right(x, label, v, reward) + left(np.zeros(len(x)), label, v, reward)
+    )
+
+
+def linear_after(orders: Any, right: Builder) -> Builder:
+    """The largest support of `right` along T'v, over permutations T."""
+
+    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+        return largest(
+            [right(x, label, np.eye(len(x))[np.asarray(order)].T @ v, reward) for order in orders]
+        )
+
+    return build
+
+
+def only_for(build: Builder, labels: Any, graded: bool = False) -> Builder:
+    def chosen(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+        if label in labels:
+            return build(x, label, v, reward)
+        return x @ v + (reward if graded else 0.0)
+
+    return chosen
+
+
+def largest(parts: list[Any]) -> Any:
+    return cp.maximum(*parts) if len(parts) > 1 else parts[0]
+
+
+_rng = np.random.default_rng(7)
+FACTOR = _rng.standard_normal((D, 2))
+TANGENTS = _rng.standard_normal((2, D))
+RADII = np.array([0.5, 0.0, 1.0, 0.2, 0.0])
+ORDERS = [[0, 1, 2, 3, 4], [1, 2, 3, 4, 0], [4, 3, 2, 1, 0]]
+BENT = [1.0, 0.9, 0.2]
+
+_fscale, _fdrop = words(2, 0.5, 3.0), words(2, 0.0, 1.0)
+_box, _ball = box(RADII), ellipsoid(FACTOR, 0.5)
+_permutations, _shrinkings = Permutations(ORDERS), Shrinkings()
+
+CASES = [
+    Case("identity", Identity(), ("identity",), identity(), sparse=True),
+    Case("fscale", FScale(2, 0.5, 3.0), ("fscale",), _fscale, sparse=True),
+    Case("fscale-more-than-words", FScale(99, 0.0, 2.0), ("fscale",), words(99, 0.0, 2.0), True),
+    Case("fscale-none", FScale(0), ("fscale",), words(0, 0.5, 2.0), True),
+    Case("fscale-factor-one", FScale(3, 1.0, 1.0), ("fscale",), identity(), True),
+    Case("fdrop", FDrop(2), ("fdrop",), _fdrop, sparse=True),
+    Case("box", Box(0.3), ("box",), box(0.3)),
+    Case("box-radii", Box(RADII), ("box",), _box),
+    Case("box-point", Box(0.0), ("box",), identity()),
+    Case("ellipsoid", Ellipsoid(FACTOR, 0.5), ("ellipsoid",), _ball),
+    Case("ellipsoid-point", Ellipsoid(FACTOR, 0.0), ("ellipsoid",), identity()),
+    Case("ellipsoid-rows", Ellipsoid(row_factor, 0.3), ("ellipsoid",), ellipsoid(row_factor, 0.3)),
+    Case("tangent", TangentDerivative(TANGENTS, 0.4), ("tangent",), tangent(TANGENTS, 0.4)),
+    Case(
+        "tangent-rows",
+        TangentDerivative(row_tangents, [0.1, 0.3]),
+        ("tangent",),
+        tangent(row_tangents, [0.1, 0.3]),
+    ),
+    Case(
+        "tangent-oracle",
+        TangentDerivative(Ellipsoid(row_factor), 0.2),
+        ("tangent",),
+        tangent(lambda X: row_factor(X).swapaxes(1, 2), 0.2),
+    ),
+    Case("finite", _permutations, (), finite(_permutations)),
+    Case("union", FScale(2, 0.5, 3.0) | FDrop(2), ("union",), union(_fscale, _fdrop), sparse=True),
+    Case("union-dense", Box(RADII) | Ellipsoid(FACTOR, 0.5), ("union",), union(_box, _ball)),
+    Case(
+        "compose-additive",
+        Box(RADII) @ FScale(2, 0.5, 3.0),
+        ("compose",),
+        additive_after(_box, _fscale),
+    ),
+    Case(
+        "compose-convex",
+        Box(RADII) @ Ellipsoid(FACTOR, 0.5),
+        ("compose",),
+        additive_after(_box, _ball),
+    ),
+    Case(
+        "compose-finite",
+        FScale(2, 0.5, 3.0) @ _permutations,
+        ("compose",),
+        after_finite(_fscale, _permutations),
+    ),
+    Case(
+        "compose-both-finite",
+        _shrinkings @ _permutations,
+        ("compose",),
+        after_finite(finite(_shrinkings), _permutations),
+    ),
+    Case(
+        "compose-linear",
+        _permutations @ FScale(2, 0.5, 3.0),
+        ("compose",),
+        linear_after(ORDERS, _fscale),
+    ),
+    Case(
+        "compose-identity",
+        FScale(2, 0.5, 3.0) @ Identity(),
+        ("compose",),
+        _fscale,
+        sparse=True,
+    ),
+    Case(
+        "only_for",
+        FScale(2, 0.5, 3.0).only_for([1, 2]),
+        ("only_for",),
+        only_for(_fscale, [1, 2]),
+        sparse=True,
+    ),
+    Case(
+        "only_for-union",
+        FDrop(2).only_for(1) | Box(0.3).only_for(0),
+        ("only_for", "union"),
+        union(only_for(_fdrop, [1]), only_for(box(0.3), [0])),
+    ),
+    Case(
+        "only_for-compose",
+        Box(RADII).only_for([0]) @ FScale(2, 0.5, 3.0).only_for([0, 1]),
+        ("only_for", "compose"),
+        additive_after(only_for(_box, [0]), only_for(_fscale, [0, 1])),
+    ),
+    Case(
+        "discounted-fscale",
+        FScale(2, 0.5, 3.0).discounted(BENT),
+        ("discounted",),
+        words(2, 0.5, 3.0, BENT),
+        sparse=True,
+        graded=True,
+    ),
+    Case(
+        "discounted-fdrop",
+        FDrop(3).discounted(0.1),
+        ("discounted",),
+        words(3, 0.0, 1.0, [1.0, 0.7, 0.4, 0.1]),
+        sparse=True,
+        graded=True,
+    ),
+    Case(
+        "discounted-box",
+        Box(RADII).discounted(BENT),
+        ("discounted",),
+        box(RADII, BENT),
+        graded=True,
+    ),
+    Case(
+        "discounted-ellipsoid",
+        Ellipsoid(FACTOR, 0.5).discounted(BENT),
+        ("discounted",),
+        ellipsoid(FACTOR, 0.5, BENT),
+        graded=True,
+    ),
+    Case(
+        "discounted-finite",
+        _permutations.discounted([1.0, 0.5, 0.0]),
+        ("discounted",),
+        finite(_permutations, [1.0, 0.5, 0.0]),
+        graded=True,
+    ),
+    Case(
+        "discounted-union",
+        (FScale(2, 0.5, 3.0) | FDrop(2)).discounted(BENT),
+        ("discounted", "union"),
+        union(words(2, 0.5, 3.0, BENT), words(2, 0.0, 1.0, BENT)),
+        sparse=True,
+        graded=True,
+    ),
+    Case(
+        "discounted-member",
+        FDrop(2).discounted(BENT) | FScale(2, 0.9, 1.1),
+        ("discounted", "union"),
+        union(
+            words(2, 0.0, 1.0, BENT),
+            lambda x, label, v, reward: words(2, 0.9, 1.1)(x, label, v, 0.0) + reward,
+        ),
+        sparse=True,
+        graded=True,
+    ),
+    Case(
+        "discounted-only_for",
+        FDrop(2).only_for([1]).discounted(BENT),
+        ("discounted", "only_for"),
+        only_for(words(2, 0.0, 1.0, BENT), [1], graded=True),
+        sparse=True,
+        graded=True,
+    ),
+]

@@ -1,0 +1,615 @@
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+
+from structinv.matrices import ALL_ROWS, row_dots
+from structinv.oracles import (
+    REGISTRY,
+    Box,
+    Compose,
+    Discounted,
+    Ellipsoid,
+    FDrop,
+    FScale,
+    Identity,
+    InvarianceOracle,
+    OnlyFor,
+    OracleCheckError,
+    Support,
+    TangentDerivative,
+    Union,
+    check_oracle,
+)
+
+from .oracle_cases import CASES, FACTOR, RADII, D, Permutations, rows
+
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def test_every_registered_oracle_has_a_case_of_its_class():
+    assert {name for case in CASES for name in case.covers} == set(REGISTRY)
+    for name, oracle in REGISTRY.items():
+        assert any(name in case.covers and isinstance(case.oracle, oracle) for case in CASES)
+
+
+@every_case
+def test_keeps_the_contract(case):
+    check_oracle(case.oracle, *rows())
+    assert case.oracle.supports_sparse == case.sparse
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.sparse], ids=str)
+def test_keeps_the_contract_from_sparse_rows(case):
+    X, y = rows(1)
+    check_oracle(case.oracle, sp.csr_matrix(X), y, random_state=1)
+
+
+def test_check_needs_labels_only_where_they_matter():
+    X, _ = rows()
+    check_oracle(FScale(2) | FDrop(1), X)
+    with pytest.raises(ValueError, match="true labels"):
+        check_oracle(FScale(2).only_for(1), X)
+
+
+@every_case
+def test_reaches_the_support_of_the_set(case):
+    X, y = rows(2)
+    V = np.random.default_rng(2).standard_normal((6, D))
+    V[-1] = 0.0
+    assign = np.arange(len(X)) % len(V)
+    answer = case.oracle.bind(X, y).support(ALL_ROWS, V, assign)
+    wanted = [
+        case.support_expression(x, label, cp.Constant(V[a])).value
+        for x, label, a in zip(X, y, assign, strict=True)
+    ]
+    np.testing.assert_allclose(row_dots(answer.points, V, assign), wanted, rtol=1e-9, atol=1e-9)
+    assert answer.upper is None
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("case", [case for case in CASES if case.graded], ids=str)
+def test_reaches_the_support_of_the_graded_set(case, size):
+    X, y = rows(3)
+    rng = np.random.default_rng(3)
+    V, reward = rng.standard_normal((len(X), D)), rng.uniform(0.0, size, len(X))
+    each = np.arange(len(X))
+    answer = case.oracle.bind(X, y).support(ALL_ROWS, V, each, reward)
+    wanted = [
+        case.graded_support_expression(*row).value
+        for row in zip(X, y, map(cp.Constant, V), reward, strict=True)
+    ]
+    reached = row_dots(answer.points, V, each) + reward * answer.rho
+    np.testing.assert_allclose(reached, wanted, rtol=1e-9, atol=1e-9)
+
+
+@every_case
+def test_expressions_are_convex(case):
+    X, y = rows()
+    v = cp.Variable(D)
+    for x, label in zip(X[:3], y[:3], strict=True):
+        assert case.graded_support_expression(x, label, v, 0.5).is_dcp()
+
+
+@every_case
+def test_answers_a_question_about_no_rows(case):
+    bound = case.oracle.bind(*rows())
+    none = np.zeros(0, dtype=np.intp)
+    assert bound.support(none, np.ones((1, D)), none, np.zeros(0)).points.shape == (0, D)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.graded], ids=str)
+def test_no_reward_is_a_reward_of_zero(case):
+    bound = case.oracle.bind(*rows())
+    V, assign = np.ones((1, D)), np.zeros(len(bound.X), dtype=int)
+    plain = bound.support(ALL_ROWS, V, assign)
+    zero = bound.support(ALL_ROWS, V, assign, np.zeros(len(assign)))
+    np.testing.assert_array_equal(plain.points, zero.points)
+    np.testing.assert_array_equal(plain.rho, zero.rho)
+
+
+numbers = st.floats(-3.0, 3.0, allow_nan=False, width=32).map(lambda t: round(t, 3))
+vectors = st.lists(numbers, min_size=D, max_size=D).map(np.array)
+
+
+@every_case
+@settings(max_examples=25, deadline=None)
+@given(x=vectors, v=vectors, label=st.integers(0, 2), seed=st.integers(0, 99))
+def test_no_member_beats_the_answer(case, x, v, label, seed):
+    bound = case.oracle.bind(x[None, :], np.array([label]))
+    answer = bound.support(ALL_ROWS, v[None, :], np.array([0]))
+    best = (answer.points @ v).item()
+    members = bound.sample(ALL_ROWS, 50, np.random.default_rng(seed))[0]
+    assert np.all(members @ v <= best + 1e-9 * (1.0 + abs(best)))
+    try:
+        assert bound.contains(0, answer.points[0])
+        assert bound.contains(0, x)
+        assert all(bound.contains(0, z) for z in members[:5])
+        if np.any(v != 0):
+            beyond = answer.points[0] + 1e-3 * v / np.linalg.norm(v)
+            assert not bound.contains(0, beyond)
+    except NotImplementedError as error:
+        assert "does not define contains" in str(error)  # noqa: PT017
+
+
+@every_case
+def test_copies_answer_alike_and_parameters_nest(case):
+    X, y = rows()
+    V, assign = np.ones((1, D)), np.zeros(len(X), dtype=int)
+    wanted = case.oracle.bind(X, y).support(ALL_ROWS, V, assign).points
+    for copy in (clone(case.oracle), pickle.loads(pickle.dumps(case.oracle))):
+        assert copy.get_params().keys() == case.oracle.get_params().keys()
+        got = copy.bind(X, y).support(ALL_ROWS, V, assign).points
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_nested_parameters_can_be_searched():
+    oracle = ((FScale() | Box(0.1)) @ Identity()).only_for(1)
+    for params in ParameterGrid({"oracle__left__left__max_changes": [1, 2], "labels": [0, [1]]}):
+        oracle.set_params(**params)
+        assert oracle.oracle.left.left.max_changes == params["oracle__left__left__max_changes"]
+    tangent = TangentDerivative(Ellipsoid(FACTOR), bounds=1.0)
+    tangent.set_params(tangents__radius=2.0, bounds=3.0)
+    assert tangent.get_params(deep=False)["tangents"].radius == 2.0
+    assert tangent.get_params()["tangents__radius"] == 2.0
+    assert "Ellipsoid" in repr(tangent)
+
+
+def test_operators_build_the_combinators():
+    a, b = FScale(1), FDrop(2)
+    union, compose, only, graded = a | b, a @ b, a.only_for("x"), a.discounted(0.5)
+    assert (type(union), union.left, union.right) == (Union, a, b)
+    assert (type(compose), compose.left, compose.right) == (Compose, a, b)
+    assert (type(only), only.oracle, only.labels) == (OnlyFor, a, "x")
+    assert (type(graded), graded.oracle, graded.rho) == (Discounted, a, 0.5)
+
+
+def test_flags_follow_from_the_parts():
+    box, ball, words = Box(0.1), Ellipsoid(FACTOR), FScale(1)
+    turns = Permutations([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
+    flags = ("supports_sparse", "finite", "additive", "convex")
+
+    def declared(oracle):
+        return [flag for flag in flags if getattr(oracle, flag)]
+
+    assert declared(words | words) == ["supports_sparse"]
+    assert declared(words | box) == []
+    assert declared(turns | Identity()) == ["finite"]
+    assert declared(box | ball) == ["additive"]
+    assert declared(box @ ball) == ["additive", "convex"]
+    assert declared(ball @ words) == []
+    assert declared(turns @ turns) == ["finite"]
+    assert declared(box.only_for(1)) == ["additive", "convex"]
+    assert declared(turns.discounted(0.5)) == ["finite"]
+    assert declared(Ellipsoid(lambda X: X[:, :, None])) == ["convex"]
+    assert declared(TangentDerivative(ball, 1.0)) == ["convex"]
+
+
+class TestCompose:
+    def test_inexact_pairs_know_no_bound_but_stay_above_either_order(self):
+        X, y = rows(4)
+        oracle = FScale(2, 0.2, 4.0) @ Ellipsoid(np.eye(D))
+        check_oracle(oracle, X, y)
+        V, assign = np.random.default_rng(0).standard_normal((1, D)), np.zeros(len(X), dtype=int)
+        answer = oracle.support(X, V, assign)
+        assert np.all(answer.upper == np.inf)
+        reached = answer.points @ V[0]
+        first = oracle.right.support(X, V, assign).points
+        naive = oracle.left.support(first, V, assign).points @ V[0]
+        assert np.all(reached >= naive - 1e-12)
+        assert np.any(reached > naive + 1e-3)
+
+    def test_inexact_pairs_work_on_sparse_rows(self):
+        X, y = rows(4)
+        check_oracle(FScale(1, 0.2, 4.0) @ FDrop(1), sp.csr_matrix(X), y)
+
+    def test_bounds_of_the_parts_travel(self):
+        X, _ = rows(4)
+        loose, V = Loose(0.5), np.ones((1, D))
+        assign = np.zeros(len(X), dtype=int)
+        turns = Permutations([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
+        for oracle in (Box(0.1) @ loose, loose @ Box(0.1), turns @ loose, loose @ turns):
+            answer = oracle.support(X, V, assign)
+            reached = answer.points @ V[0]
+            np.testing.assert_allclose(answer.upper, reached + 1.0)
+        answer = (loose | Identity()).support(X, V, assign)
+        np.testing.assert_allclose(answer.upper, X.sum(axis=1) + 0.5 * D + 1.0)
+
+    def test_graded_parts_are_refused(self):
+        X, _ = rows()
+        graded = FDrop(1).discounted(0.5)
+        for oracle in (
+            graded @ Box(1.0),
+            Box(1.0) @ (graded | Identity()),
+            graded.only_for(0) @ FDrop(),
+        ):
+            with pytest.raises(NotImplementedError, match="Compose refuses graded parts"):
+                oracle.bind(X, np.zeros(len(X)))
+
+        with pytest.raises(NotImplementedError, match="IgnoresReward has grades"):
+            (Box(1.0) @ IgnoresReward()).support(X, np.ones((1, D)), np.zeros(len(X), dtype=int))
+
+    def test_contains_names_the_pair_that_has_none(self):
+        with pytest.raises(NotImplementedError, match="contains for Box @ FScale"):
+            (Box(1.0) @ FScale(1)).contains(np.ones(D), np.ones(D))
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        TangentDerivative(np.ones((1, D)), 1.0),
+        Box(1.0) @ Identity(),
+        Box(1.0).discounted(0.5),
+        Box(1.0) | TangentDerivative(np.ones((1, D)), 1.0),
+    ],
+    ids=repr,
+)
+def test_sets_without_grades_refuse_a_discount_by_name(oracle):
+    X, _ = rows()
+    part = oracle.right if isinstance(oracle, Union) else oracle
+    with pytest.raises(NotImplementedError, match=f"{type(part).__name__} has no graded support"):
+        oracle.discounted(0.5).support(X, np.ones((1, D)), np.zeros(len(X), dtype=int))
+
+
+@pytest.mark.parametrize("view", ["orbit", "tangents"])
+def test_absent_views_are_named(view):
+    with pytest.raises(NotImplementedError, match=f"FScale does not define {view}"):
+        getattr(FScale(1), view)(np.ones((1, D)))
+
+
+def test_orbits_of_combinations():
+    X, y = rows()
+    turns = Permutations([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
+    assert (turns | turns).orbit(X).shape == (len(X), 3, D)
+    assert (turns @ turns).orbit(X).shape == (len(X), 4, D)
+    members = turns.only_for(1).bind(X, y).orbit(np.arange(2))
+    np.testing.assert_array_equal(members[0], X[[0, 0]])
+    np.testing.assert_array_equal(members[1], turns.orbit(X)[1])
+
+
+def test_tangents_are_per_unit():
+    X, _ = rows()
+    np.testing.assert_array_equal(Ellipsoid(FACTOR, 9.0).tangents(X)[1], FACTOR.T)
+    np.testing.assert_array_equal(Box(RADII).tangents(X)[0], np.eye(D)[RADII > 0])
+    np.testing.assert_array_equal(TangentDerivative(FACTOR.T, 3.0).tangents(X)[2], FACTOR.T)
+    assert Identity().tangents(X).shape == (len(X), 0, D)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "error", "message"),
+    [
+        (Box(-1.0), ValueError, "radius"),
+        (Box(np.nan), ValueError, "radius"),
+        (Box("wide"), TypeError, "radius"),
+        (Box(1j), TypeError, "radius"),
+        (Box([1.0, 2.0]), ValueError, r"radius.*\(5,\)"),
+        (Box(np.ones((1, D))), ValueError, "radius"),
+        (Ellipsoid(FACTOR, -1.0), ValueError, "radius"),
+        (Ellipsoid(FACTOR, np.inf), ValueError, "radius"),
+        (Ellipsoid(FACTOR, [1.0, 2.0]), ValueError, "radius"),
+        (Ellipsoid(FACTOR[:3]), ValueError, r"factor.*\(5, r\).*\(3, 2\)"),
+        (Ellipsoid(np.ones(D)), ValueError, "factor"),
+        (Ellipsoid([[1.0], [2.0, 3.0]]), TypeError, "factor"),
+        (Ellipsoid(FACTOR * np.nan), ValueError, "factor"),
+        (Ellipsoid(lambda X: X), ValueError, r"factor\(X\)"),
+        (TangentDerivative(FACTOR, 1.0), ValueError, r"tangents.*\(t, 5\)"),
+        (TangentDerivative(FACTOR.T, -1.0), ValueError, "bounds"),
+        (TangentDerivative(FACTOR.T, [1.0]), ValueError, r"bounds.*\(2,\)"),
+        (TangentDerivative(lambda X: X[:, None, :], [1.0, 2.0]), ValueError, "bounds"),
+        (TangentDerivative(lambda X: X, 1.0), ValueError, r"tangents\(X\)"),
+        (TangentDerivative(Ellipsoid(FACTOR[:3]), 1.0), ValueError, "factor"),
+        (TangentDerivative(FDrop(1), 1.0), NotImplementedError, "FDrop does not define tangents"),
+        (Union(FDrop(1), "fdrop"), TypeError, "right"),
+        (Compose(None, FDrop(1)), TypeError, "left"),
+        (OnlyFor(3, [1]), TypeError, "oracle"),
+        (OnlyFor(FDrop(1), None), ValueError, "labels"),
+        (OnlyFor(FDrop(1), []), ValueError, "labels"),
+        (Discounted(FDrop, 0.5), TypeError, "oracle"),
+        (Discounted(FDrop(1), 1.5), ValueError, "rho"),
+        (Discounted(FDrop(1), [0.5, 0.2]), ValueError, "rho"),
+        (Box(-1.0) | FDrop(1), ValueError, "radius"),
+        (FDrop(-1).only_for(1), ValueError, "max_changes"),
+    ],
+)
+def test_parameters_out_of_range_are_named(oracle, error, message):
+    X, y = rows()
+    with pytest.raises(error, match=message):
+        oracle.bind(X, y)
+
+
+def test_labels_may_be_one_label_a_sequence_or_a_set():
+    X, y = rows()
+    names = np.array(["ham", "spam", "other"])[y]
+    one = np.flatnonzero(names == "spam")
+    for labels in ("spam", ["spam"], ("spam",), {"spam"}, np.array(["spam"])):
+        bound = Box(1.0).only_for(labels).bind(X, names)
+        points = bound.support(ALL_ROWS, np.ones((1, D)), np.zeros(len(X), dtype=int)).points
+        np.testing.assert_array_equal(np.flatnonzero(np.any(points != X, axis=1)), one)
+
+
+class Loose(InvarianceOracle):
+    """A box whose bound is too large by 1."""
+
+    additive = True
+
+    def __init__(self, radius):
+        self.radius = radius
+
+    def support(self, X, V, assign, reward=None):
+        answer = Box(self.radius).support(X, V, assign)
+        return Support(answer.points, row_dots(answer.points, V, assign) + 1.0)
+
+
+class Moves(InvarianceOracle):
+    """At most K features move by at most a radius: right, and the base of the broken ones below."""
+
+    radius = 0.5
+
+    def __init__(self, max_changes=2):
+        self.max_changes = max_changes
+
+    def support(self, X, V, assign, reward=None):
+        moves = self.order(X, V)[:, : self.max_changes]
+        steps = np.zeros(V.shape)
+        np.put_along_axis(steps, moves, self.radius, axis=1)
+        return Support(X + (steps * np.sign(V))[assign])
+
+    def order(self, X, V):
+        return np.argsort(-np.abs(V), axis=1)
+
+    def sample(self, X, size, rng):
+        steps = rng.uniform(-self.radius, self.radius, (len(X), size, X.shape[1]))
+        chosen = rng.random(steps.shape).argsort(axis=2) < self.max_changes
+        return X[:, None, :] + steps * chosen
+
+    def contains(self, x, z):
+        moved = np.abs(z - x)
+        few = np.count_nonzero(moved > 1e-6) <= self.max_changes
+        return bool(few and np.all(moved <= self.radius + 1e-6))
+
+
+class MovesUnseen(Moves):
+    """The same without the optional views, so that answers alone have to give it away."""
+
+    sample = InvarianceOracle.sample
+    contains = InvarianceOracle.contains
+
+
+class WrongSign(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        return super().support(X, -V, assign)
+
+
+class OneChangeTooMany(Moves):
+    def support(self, X, V, assign, reward=None):
+        return Moves(self.max_changes + 1).support(X, V, assign)
+
+
+class IgnoresAssign(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        return super().support(X, V, np.zeros_like(assign))
+
+
+class WithoutIdentity(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        return Support(X + self.radius * np.roll(np.sign(V), 1, axis=1)[assign])
+
+
+class Greedy(MovesUnseen):
+    """Takes the first features that gain something, and claims that to be the best."""
+
+    def order(self, X, V):
+        return np.argsort(V == 0, axis=1, kind="stable")
+
+    sample = Moves.sample
+
+
+class GreedyUnseen(MovesUnseen):
+    """Scales the features of largest weight, whatever the row."""
+
+    def support(self, X, V, assign, reward=None):
+        top = np.argsort(-np.abs(V), axis=1)[assign][:, : self.max_changes]
+        factors = np.ones(X.shape)
+        np.put_along_axis(factors, top, 3.0, axis=1)
+        return Support(X * np.where(X * V[assign] > 0, factors, 1.0))
+
+
+class ChangesRows(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        answer = super().support(X, V, assign)
+        X += 1e-3
+        return answer
+
+
+class ChangesDirections(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        V *= 1.0 + 1e-12
+        return super().support(X, V, assign)
+
+
+class UpperBelowAnswer(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        answer = super().support(X, V, assign)
+        return Support(answer.points, row_dots(answer.points, V, assign) - 0.01)
+
+
+class UpperTooLow(Greedy):
+    """A valid but poor answer, with a bound that is only as good."""
+
+    sample = InvarianceOracle.sample
+
+    def order(self, X, V):
+        return np.argsort(-np.round(np.abs(V)), axis=1, kind="stable")
+
+    def support(self, X, V, assign, reward=None):
+        answer = super().support(X, V, assign)
+        return Support(answer.points, row_dots(answer.points, V, assign) + 1e-3)
+
+
+class DependsOnBlock(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        step = self.radius * np.sign(V)[assign] / (1.0 + np.std(X))
+        return Support(X + step)
+
+
+class DependsOnOrder(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        return Support(X + np.sign(V)[assign] * np.arange(1.0, len(X) + 1.0)[:, None])
+
+
+class NotNumbers(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        return Support(np.where(V[assign] == 0, np.nan, X))
+
+
+class UpperNotNumbers(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        return Support(X, np.full(len(X), np.nan))
+
+
+class WrongShape(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        return Support(super().support(X, V, assign).points[:, :-1])
+
+
+class NotASupport(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        return super().support(X, V, assign).points
+
+
+class Integers(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        return Support(np.zeros(X.shape, dtype=int))
+
+
+class Remembers(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        self.calls = getattr(self, "calls", 0) + 1
+        return Support(X + min(self.calls, 500) * 1e-3 * np.sign(V)[assign])
+
+
+class ChangesParameters(MovesUnseen):
+    def __init__(self, max_changes=2):
+        self.max_changes = min(max_changes, 1) + 0.0
+
+    def order(self, X, V):
+        return super().order(X, V)[:, : int(self.max_changes)]
+
+    def support(self, X, V, assign, reward=None):
+        return Support(X)
+
+
+class NotPicklable(MovesUnseen):
+    def __init__(self, rule=None):
+        self.max_changes = 2
+        self.rule = rule
+
+
+class SparseOnlyInName(Moves):
+    supports_sparse = True
+
+    def support(self, X, V, assign, reward=None):
+        if sp.issparse(X):
+            return Support(sp.csr_matrix(X.multiply(2.0)))
+        return super().support(X, V, assign)
+
+
+class AdditiveOnlyInName(GreedyUnseen):
+    additive = True
+
+    def support(self, X, V, assign, reward=None):
+        return Support(np.where(X * V[assign] > 0, 3.0, 1.0) * X)
+
+
+class ConvexOnlyInName(Moves):
+    convex = True
+
+
+class FiniteOnlyInName(Moves):
+    finite = True
+
+
+class ContainsTooMuch(Moves):
+    def contains(self, x, z):
+        return True
+
+
+class SamplesTooFar(Moves):
+    def sample(self, X, size, rng):
+        return X[:, None, :] + rng.standard_normal((len(X), size, X.shape[1]))
+
+
+class NotHomogeneous(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        steps = np.sign(V) * np.minimum(np.abs(V).sum(axis=1, keepdims=True), 1.0)
+        return Support(X + steps[assign])
+
+
+class GradeTooLarge(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        return Support(X, rho=np.full(len(X), 1.5))
+
+
+class IgnoresReward(MovesUnseen):
+    def support(self, X, V, assign, reward=None):
+        answer = Box(0.5).discounted(0.0).support(X, V, assign)
+        return Support(answer.points, rho=answer.rho)
+
+
+class OrbitMissesAnswer(Permutations):
+    def support(self, X, V, assign, reward=None):
+        return Support(X + np.sign(V[assign]))
+
+
+def test_check_passes_the_oracle_that_the_broken_ones_come_from():
+    for oracle in (Moves(2), Moves(0), Moves(D), MovesUnseen(2)):
+        check_oracle(oracle, rows()[0])
+
+
+@pytest.mark.parametrize(
+    ("oracle", "message"),
+    [
+        (WrongSign(), "worse than the unchanged row"),
+        (OneChangeTooMany(), "outside S"),
+        (IgnoresAssign(), "every row has a direction of its own"),
+        (WithoutIdentity(), "must contain x"),
+        (Greedy(), "beats"),
+        (GreedyUnseen(), "beats"),
+        (ChangesRows(), "must not change its input X"),
+        (ChangesDirections(), "must not change its input V"),
+        (UpperBelowAnswer(), "upper is below"),
+        (UpperTooLow(), "beats"),
+        (DependsOnBlock(), "differs|beats"),
+        (DependsOnOrder(), "differs"),
+        (NotNumbers(), "finite"),
+        (UpperNotNumbers(), "upper must not be NaN"),
+        (WrongShape(), "shape of the rows"),
+        (NotASupport(), "must return a Support"),
+        (Integers(), "floating-point"),
+        (Remembers(), "differs|beats|same call"),
+        (ChangesParameters(2), "clone"),
+        (NotPicklable(lambda x: x), "pickle"),
+        (SparseOnlyInName(), "CSR rows"),
+        (AdditiveOnlyInName(), "declared additive"),
+        (ConvexOnlyInName(), "declared convex"),
+        (FiniteOnlyInName(), "must define orbit"),
+        (ContainsTooMuch(), "contains holds for a point far"),
+        (SamplesTooFar(), "sample"),
+        (NotHomogeneous(), "scale|beats"),
+        (GradeTooLarge(), "rho must lie"),
+        (IgnoresReward(), "worse than the unchanged|beats"),
+        (OrbitMissesAnswer([[0, 1, 2, 3, 4]]), "outside S|member of the orbit"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, InvarianceOracle) else "",
+)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_check_finds_planted_bugs(oracle, message, seed):
+    X, y = rows(seed)
+    with pytest.raises(OracleCheckError, match=message):
+        check_oracle(oracle, X, y, random_state=seed)
