@@ -26,6 +26,16 @@ def floating(X: Matrix) -> Matrix:
     return X if X.dtype.kind == "f" else X.astype(np.float64)
 
 
+def pick(rows: Rows, chosen: np.ndarray, n_rows: int) -> Rows:
+    """Some of the `n_rows` rows that a selection names; the selection itself for all of them."""
+    if len(chosen) == n_rows:
+        return rows
+    if isinstance(rows, slice):
+        start, step = rows.start or 0, rows.step or 1
+        return start + step * chosen
+    return rows[chosen]
+
+
 def count(rows: Rows, n_rows: int) -> int:
     """How many rows a selection of `n_rows` names."""
     if isinstance(rows, slice):

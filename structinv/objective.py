@@ -1,4 +1,4 @@
-"""Terms become planes and values: the only place where oracle, output, functional and space meet."""
+"""Terms become planes and values: where oracle, output, functional and space meet."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from .dual_states import DualState, HullState, PenaltyState, PlaneCache
 from .functionals import Functionals
 from .losses import ScalarLoss
-from .matrices import ALL_ROWS, Matrix, Rows, count, row_dots, stack
+from .matrices import ALL_ROWS, Matrix, Rows, count, pick, stack
 from .oracles.base import InvarianceOracle, Support
-from .outputs.base import Output
+from .outputs.base import Choice, Output
 from .planes import Planes
-from .spaces import Space
+from .spaces import ExplicitSpace, Space
 
 ROWS_AT_ONCE = 2048
 
@@ -136,7 +136,7 @@ class WorstCase(Term):
         plain = output.directions.shape == (1, 2, 1) and np.array_equal(
             np.abs(margins), output.rewards
         )
-        if plain and output.groups is None and not output.n_extra:
+        if plain and output.groups is None and isinstance(space, ExplicitSpace):
             factor = output.rewards[0, output.codes]
             signs = -np.sign(margins[0, output.codes])
             weights = self.weights * factor
@@ -165,70 +165,79 @@ class WorstCase(Term):
         output = self.output
         rows, groups = output.rows(blocks)
         codes = output.codes[rows]
-        answers = [
-            self._ask(space, f, rows, codes, alternative)
-            for alternative in range(len(output.directions))
-        ]
-        gains, rewards, upper = (np.column_stack(part) for part in list(zip(*answers))[:3])
-        choice = output.choose(blocks, gains, rewards, upper, space.extra(f))
+        shape = (len(codes), len(output.directions))
+        gains, rewards, upper = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        found: list[tuple[np.ndarray, Matrix]] = []
+        for alternative, (table, worth) in enumerate(
+            zip(output.directions, output.rewards, strict=True)
+        ):
+            asked = np.flatnonzero((np.any(table != 0, axis=1) | (worth > 0))[codes])
+            question = _Question(self, pick(rows, asked, len(codes)))
+            if len(asked) == 0:
+                found.append((asked, self.X[:0]))
+                continue
+            few = codes[asked]
+            worst = space.furthest(f, question, table, few, worth[few])
+            gains[asked, alternative] = worst.gains
+            rewards[asked, alternative] = worst.rewards
+            upper[asked, alternative] = worst.upper
+            found.append((asked, worst.points))
+        extra = space.extra(f)
+        choice = output.choose(blocks, gains, rewards, upper, extra)
         if not points:
-            attained = output.choose(blocks, gains, rewards, gains + rewards, space.extra(f)).upper
+            attained = output.choose(blocks, gains, rewards, gains + rewards, extra).upper
             return Planes(np.zeros((0, 0)), attained, choice.upper)
-        normals = self._normals(space, [answer[3:] for answer in answers], codes, choice, groups)
+        normals = space.normals(
+            self._chosen_points(found, choice.alternative),
+            self._coefficients(choice, codes, groups),
+            groups,
+            choice.extra,
+        )
         return Planes(normals, choice.offsets, choice.upper)
 
-    def _ask(
-        self, space: Space, f: np.ndarray, rows: Rows, codes: np.ndarray, alternative: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Matrix, np.ndarray]:
-        """Gain, reward and bound of one alternative for all rows, the points and whose they are."""
-        table, worth = self.output.directions[alternative], self.output.rewards[alternative]
-        competes = np.any(table != 0, axis=1) | (worth > 0)
-        gains, rewards = np.zeros(len(codes)), np.zeros(len(codes))
-        upper = np.zeros(len(codes))
-        asked = np.flatnonzero(competes[codes])
-        if len(asked) < len(codes):
-            whole = np.arange(self.X.shape[0])[rows] if isinstance(rows, slice) else rows
-            rows, codes = whole[asked], codes[asked]
-        directions = np.ascontiguousarray(table @ space.weights(f))
-        answer = self.bound.support(rows, directions, codes, worth[codes])
-        check_answer(answer, len(codes), self.X.shape[1], self.oracle)
-        constants = (table @ space.constants(f))[codes]
-        gains[asked] = row_dots(answer.points, directions, codes) + constants
-        rewards[asked] = worth[codes] if answer.rho is None else worth[codes] * answer.rho
-        upper[asked] = gains[asked] + rewards[asked]
-        if answer.upper is not None:
-            graded = 0.0 if answer.rho is not None else worth[codes]
-            upper[asked] = np.maximum(upper[asked], answer.upper + graded + constants)
-        return gains, rewards, upper, answer.points, asked
-
-    def _normals(
-        self,
-        space: Space,
-        answers: Sequence[tuple[Matrix, np.ndarray]],
-        codes: np.ndarray,
-        choice: object,
-        groups: np.ndarray | None,
-    ) -> Matrix:
-        """Normals of the planes at the points of the chosen alternatives."""
+    def _coefficients(
+        self, choice: Choice, codes: np.ndarray, groups: np.ndarray | None
+    ) -> np.ndarray:
+        """What each row's point is multiplied with in the normal, (n_rows, n_outputs)."""
         chosen = choice.alternative
         coefficients = -self.output.directions[np.maximum(chosen, 0), codes]
         coefficients[chosen < 0] = 0.0
         if choice.scale is not None:
             sizes = 1 if groups is None else np.diff(groups)
             coefficients *= np.repeat(choice.scale, sizes)[:, None]
-        if len(answers) == 1:
-            points = answers[0][0]
-            return space.normals(points, coefficients, groups, choice.extra)
+        return coefficients
+
+    def _chosen_points(
+        self, found: Sequence[tuple[np.ndarray, Matrix]], chosen: np.ndarray
+    ) -> Matrix:
+        """The point of each row's alternative; any row of X where there is none."""
+        if len(found) == 1:
+            return found[0][1]
         parts, owners = [], []
-        for alternative, (points, asked) in enumerate(answers):
-            wanted = chosen[asked] == alternative
-            parts.append(points[np.flatnonzero(wanted)])
+        for alternative, (asked, points) in enumerate(found):
+            wanted = np.flatnonzero(chosen[asked] == alternative)
+            parts.append(points[wanted])
             owners.append(asked[wanted])
-        owner = np.concatenate(owners)
-        silent = np.setdiff1d(np.arange(len(codes)), owner)
+        silent = np.setdiff1d(np.arange(len(chosen)), np.concatenate(owners))
         parts.append(self.X[:1][np.zeros(len(silent), dtype=np.int64)])
-        place = np.argsort(np.concatenate([owner, silent]), kind="stable")
-        return space.normals(stack(parts)[place], coefficients, groups, choice.extra)
+        place = np.argsort(np.concatenate([*owners, silent]), kind="stable")
+        return stack(parts)[place]
+
+
+class _Question:
+    """Rows of a worst-case term; answers are checked before anyone builds on them."""
+
+    def __init__(self, term: WorstCase, rows: Rows) -> None:
+        self.term = term
+        self.rows = rows
+
+    def support(self, V: np.ndarray, assign: np.ndarray, reward: np.ndarray) -> Support:
+        answer = self.term.bound.support(self.rows, V, assign, reward)
+        check_answer(answer, len(assign), self.term.X.shape[1], self.term.oracle)
+        return answer
+
+    def orbit(self) -> np.ndarray:
+        return self.term.bound.orbit(self.rows)
 
 
 class Penalty(Term):

@@ -4,22 +4,126 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from .matrices import Matrix, scale_rows, stack
+from .matrices import Matrix, row_dots, scale_rows, stack
 from .tensor_rows import TensorRows
 
 Normals = Matrix | TensorRows
 
 
-class Space(ABC):
-    """A Hilbert space whose elements are flat arrays; solvers use only these operations.
+class Answer(Protocol):
+    """What an oracle answers; see `structinv.oracles.Support`."""
 
-    Normals of planes are whatever `normals` of the space returns; solvers join them with `stack`, pick
-    rows of them with brackets and hand them back.
+    points: Matrix
+    upper: np.ndarray | None
+    rho: np.ndarray | None
+
+
+class Question(Protocol):
+    """Some rows of a bound oracle, to which a space turns with directions of its own."""
+
+    def support(self, V: np.ndarray, assign: np.ndarray, reward: np.ndarray) -> Answer:
+        """The member of each S(x) that is furthest along a direction."""
+
+    def orbit(self) -> np.ndarray:
+        """All members of each S(x), (n, s, d)."""
+
+
+@dataclass(frozen=True)
+class Furthest:
+    """The worst members of S(x) that were found, and what is known of the worst there are.
+
+    Parameters
+    ----------
+    points : (n, d) array or CSR matrix
+    gains : (n,) array
+        What the function reaches at the points.
+    rewards : (n,) array
+        Worth of a change, times the grade of the point.
+    upper : (n,) array
+        Bound on the largest gain plus reward.
     """
+
+    points: Matrix
+    gains: np.ndarray
+    rewards: np.ndarray
+    upper: np.ndarray
+
+
+class Space(ABC):
+    """A Hilbert space of functions f(x, k); solvers use only these operations.
+
+    Elements are arrays, or anything that can be copied, added to (``+=``, ``-=``) and multiplied by
+    numbers. Normals of planes are whatever `normals` of the space returns; solvers join them with
+    `stack`, pick rows of them with brackets and hand them back.
+
+    Attributes
+    ----------
+    n_features : int
+        Length of an input.
+    n_outputs : int
+        Number of functions f(., k).
+    n_extra : int
+        Number of parameters that no input multiplies.
+    """
+
+    n_features: int
+    n_outputs: int
+    n_extra: int = 0
+
+    @abstractmethod
+    def furthest(
+        self,
+        f: np.ndarray,
+        question: Question,
+        table: np.ndarray,
+        codes: np.ndarray,
+        worth: np.ndarray,
+    ) -> Furthest:
+        """Ask where in S(x) the function ``sum_k table[c, k] f(., k)`` is largest, c a row's code.
+
+        Parameters
+        ----------
+        f : element
+        question : Question
+        table : (n_classes, n_outputs) array
+        codes : (n,) array of int
+        worth : (n,) array
+            Worth of an ungraded change.
+        """
+
+    @abstractmethod
+    def normals(
+        self,
+        points: Matrix,
+        coefficients: np.ndarray,
+        groups: np.ndarray | None = None,
+        extra: Matrix | None = None,
+    ) -> Normals:
+        """Normals ``sum_r sum_k coefficients[r, k] e_k (x) points[r]``, summed over rows of a group.
+
+        Parameters
+        ----------
+        points : (n, n_features) array or CSR matrix
+        coefficients : (n, n_outputs) array
+        groups : (g + 1,) array of int, optional
+            Group j owns the rows ``groups[j]`` to ``groups[j + 1] - 1``; by default each row is
+            one.
+        extra : (g, n_extra) array or CSR matrix, optional
+        """
+
+    @abstractmethod
+    def owns(self, normals: Normals) -> bool:
+        """Whether these can be normals of this space."""
+
+    def extra(self, f: np.ndarray) -> np.ndarray:
+        """The parameters that no input multiplies, (n_extra,)."""
+        return np.zeros(0)
 
     @abstractmethod
     def zeros(self) -> np.ndarray:
@@ -149,6 +253,30 @@ class ExplicitSpace(Space):
         """See `Space.element`."""
         return f[None, :].copy()
 
+    def owns(self, normals: Normals) -> bool:
+        """See `Space.owns`."""
+        return normals.shape[1] == self.size
+
+    def furthest(
+        self,
+        f: np.ndarray,
+        question: Question,
+        table: np.ndarray,
+        codes: np.ndarray,
+        worth: np.ndarray,
+    ) -> Furthest:
+        """See `Space.furthest`: the few weights become directions, not the many rows."""
+        directions = np.ascontiguousarray(table @ self.weights(f))
+        answer = question.support(directions, codes, worth)
+        constants = (table @ self.constants(f))[codes]
+        gains = row_dots(answer.points, directions, codes) + constants
+        rewards = worth if answer.rho is None else worth * answer.rho
+        upper = gains + rewards
+        if answer.upper is not None:
+            graded = worth if answer.rho is None else 0.0
+            upper = np.maximum(upper, answer.upper + graded + constants)
+        return Furthest(answer.points, gains, rewards, upper)
+
     def normals(
         self,
         points: Matrix,
@@ -156,21 +284,7 @@ class ExplicitSpace(Space):
         groups: np.ndarray | None = None,
         extra: Matrix | None = None,
     ) -> Normals:
-        """Normals ``sum_r sum_k coefficients[r, k] e_k (x) points[r]``, summed over rows of a group.
-
-        Parameters
-        ----------
-        points : (n, n_features) array or CSR matrix
-        coefficients : (n, n_outputs) array
-        groups : (g + 1,) array of int, optional
-            Group j owns the rows ``groups[j]`` to ``groups[j + 1] - 1``; by default each row is one.
-        extra : (g, n_extra) array or CSR matrix, optional
-
-        Returns
-        -------
-        array, CSR matrix or TensorRows
-            Of shape (g, size); plain rows for a single output, tensor rows otherwise.
-        """
+        """See `Space.normals`: plain rows for a single output, tensor rows otherwise."""
         if self.n_outputs == 1 and groups is None and not self.n_extra:
             signs = coefficients[:, 0]
             return self.with_constants(scale_rows(points, signs), signs)

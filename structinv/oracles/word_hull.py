@@ -455,6 +455,15 @@ class IdentityHull:
         _sweep_identity(X.indptr, X.indices, X.data, self.signs, self.weights, self.square,
                         self.tau, self.intercept, f, order, gaps)
 
+    def losses(self, f):
+        """Robust losses of all rows at ``f``, with (n,) entries."""
+        return self._losses(f, np.zeros(0), 0, 0.0, 0.0)
+
+    def _losses(self, f, mu, max_changes, drop, grow):
+        X = self.X
+        return _robust_losses(X.indptr, X.indices, X.data, self.signs, mu, max_changes, drop,
+                              grow, self.intercept, f)
+
     def rescale(self, weights):
         """Change the weights and keep the state; ``f`` becomes `combination()`."""
         self.weights = np.array(weights, dtype=np.float64)
@@ -514,6 +523,10 @@ class WordHull(IdentityHull):
         _sweep_words(X.indptr, X.indices, X.data, self.delta, self.signs, self.weights,
                      self.square, self.tau, self.mu, self.max_changes, self.drop, self.grow,
                      self.intercept, f, order, gaps)
+
+    def losses(self, f):
+        """See `IdentityHull.losses`."""
+        return self._losses(f, self.mu, self.max_changes, self.drop, self.grow)
 
     def _deviations(self):
         return self.delta
@@ -662,3 +675,29 @@ def worst_edit_graded(indptr, indices, data, V, assign, max_changes, low, high, 
         if changes > 0:
             _edit(start, stop, b, gain[left - changes], changes, low, high, out)
     return out, values, grades
+
+
+@njit(**_FAST)
+def _margin(indices, data, start, stop, f):
+    margin = 0.0
+    for j in range(start, stop):
+        margin += data[j] * f[indices[j]]
+    return margin
+
+
+@njit(**_PLAIN)
+def _robust_losses(indptr, indices, data, signs, mu, K, drop, grow, intercept, f):
+    n, longest = signs.size, _longest(indptr)
+    b, gain, losses = np.empty(longest + 1), np.empty(longest + 1), np.empty(n)
+    for i in range(n):
+        start, stop, sign, top = indptr[i], indptr[i + 1], signs[i], 0.0
+        if K == 0:
+            margin = _margin(indices, data, start, stop, f)
+        else:
+            margin, above = _gains(indices, data, start, stop, f, 1.0 + sign * drop,
+                                   1.0 - sign * grow, b, gain)
+            top = _largest(gain, above, K, mu[i])[0]
+        if intercept:
+            margin += f[f.size - 1]
+        losses[i] = max(0.0, 1.0 - sign * margin + top)
+    return losses
