@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from sklearn.model_selection import train_test_split
 
 from ..datasets import make_mail_like
 from ..estimators import InvariantLinearSVC
+from ..inspection import draw_certified, draw_gaps
 from ..oracles import FDrop, FScale, Identity, InvarianceOracle
 from .messages import say, working_on
 from .reports import percent
@@ -65,8 +65,7 @@ class Run:
 
     def certify(self, test: str, edits: int) -> Any:
         """The certificate against so many dropped words, whatever the model was trained for."""
-        judged = copy.copy(self.classifier).set_params(oracle=FDrop(max_changes=edits))
-        return judged.certify(*self.study.tests[test])
+        return self.classifier.certify(*self.study.tests[test], oracle=FDrop(max_changes=edits))
 
 
 def run_demo(out: Path, *, seed: int, quick: bool, console: Console) -> None:
@@ -174,8 +173,6 @@ def _cells(run: Run, test: str) -> tuple[str, ...]:
 
 
 def _draw(out: Path, runs: Sequence[Run], solver_runs: Sequence[Run], console: Console) -> None:
-    from .plots import draw_certified, draw_gaps
-
     panels: dict[str, dict[str, tuple[list[int], list[float]]]] = {}
     for run in runs:
         edits = list(range(0, 2 * run.study.edits + 1))

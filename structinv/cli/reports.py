@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from scipy import sparse
 
+from ..inspection import Explanation, explain_edit
 from .model_file import SavedModel
 from .rows import Labels
 
@@ -59,13 +59,7 @@ def explanation_report(
 ) -> None:
     """The worst edit of one row, word by word, from the most harmful on."""
     saved.check_labels(y)
-    edited = sparse.csr_matrix(saved.classifier.worst_case(X, y))
-    direction, start = _margin(saved, X, edited, y)
-    before, after = X.toarray().ravel(), edited.toarray().ravel()
-    moves = direction * (after - before)
-    touched = np.flatnonzero(after != before)
-    touched = touched[np.argsort(moves[touched], kind="stable")]
-
+    edit = explain_edit(saved.classifier, X, y)
     (label,), (guess,) = saved.label_names(y), saved.label_names(saved.classifier.predict(X))
     table = Table(
         title=f"Row {row}: label {escape(label)}, predicted {escape(guess)}; worst edit within"
@@ -75,38 +69,22 @@ def explanation_report(
     table.add_column("word or feature", overflow="fold")
     for name in ("before", "after", "moves score", "score"):
         table.add_column(name, justify="right")
-    table.add_row("(no edit)", "", "", "", f"{start:.4f}")
-    for column, score in zip(touched, start + np.cumsum(moves[touched]), strict=True):
-        values = (f"{before[column]:.4g}", f"{after[column]:.4g}", f"{moves[column]:+.4f}")
-        table.add_row(escape(saved.features.name(int(column))), *values, f"{score:.4f}")
+    table.add_row("(no edit)", "", "", "", f"{edit.margin:.4f}")
+    for column, before, after, move, margin in zip(
+        edit.features, edit.before, edit.after, edit.moves, edit.margins, strict=True
+    ):
+        cells = (f"{before:.4g}", f"{after:.4g}", f"{move:+.4f}", f"{margin:.4f}")
+        table.add_row(escape(saved.features.name(column)), *cells)
     console.print(table)
-    certified = bool(saved.classifier.certify(X, y).correct[0])
-    console.print(_verdict(start, start + float(moves.sum()), certified), highlight=False)
+    console.print(_verdict(edit), highlight=False)
 
 
-def _margin(
-    saved: SavedModel, X: sparse.csr_matrix, edited: sparse.csr_matrix, y: Labels
-) -> tuple[NDArray[np.float64], float]:
-    """Direction along which the label's margin over its strongest rival grows, and its value."""
-    weights, intercept = saved.classifier.coef_, np.ravel(saved.classifier.intercept_)
-    place = int(np.flatnonzero(saved.classifier.classes_ == y[0])[0])
-    if len(weights) == 1:
-        sign = 1.0 if place == 1 else -1.0
-        direction, offset = sign * weights[0], sign * intercept[0]
-    else:
-        scores = np.ravel(edited @ weights.T) + intercept
-        scores[place] = -np.inf
-        rival = int(np.argmax(scores))
-        direction, offset = weights[place] - weights[rival], intercept[place] - intercept[rival]
-    return direction, float((X @ direction)[0] + offset)
-
-
-def _verdict(start: float, end: float, certified: bool) -> str:
-    if start <= 0:
+def _verdict(edit: Explanation) -> str:
+    if edit.margin <= 0:
         return "The prediction is wrong without any edit."
-    if end <= 0:
+    if edit.edited_margin <= 0:
         return "This edit turns the prediction."
-    if certified:
+    if edit.certified:
         return "No allowed edit turns the prediction: certified."
     return "This edit does not turn the prediction; whether another does is not certified."
 

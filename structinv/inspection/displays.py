@@ -1,12 +1,16 @@
-"""The plots of the demonstration; needs the extra "plot"."""
+"""Plots of certificates and of convergence; they need the extra "plot"."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
@@ -16,6 +20,8 @@ Curves = Mapping[str, tuple[Sequence[int], Sequence[float]]]
 
 def draw_certified(panels: Mapping[str, Curves], path: Path) -> Path:
     """Certified accuracy against the number of edits: a panel per test set, a line per model."""
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
     figure, row = _row_of_axes(len(panels), sharey=True)
     for axes, (title, curves) in zip(row, panels.items(), strict=True):
         for name, (edits, shares) in curves.items():
@@ -53,6 +59,8 @@ def gap_curve(records: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _row_of_axes(count: int, sharey: bool) -> tuple[Figure, list[Axes]]:
+    from matplotlib.figure import Figure
+
     # A figure of its own, not pyplot: no display and no global state.
     figure = Figure(figsize=(4.2 * count, 3.6), layout="constrained")
     return figure, list(np.ravel(figure.subplots(1, count, sharey=sharey, squeeze=False)))

@@ -1,0 +1,118 @@
+"""What the worst edit of a row does, feature by feature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..estimators import InvariantLinearSVC
+from ..oracles import InvarianceOracle
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The worst edit of one row, from the most harmful feature on.
+
+    The margin of the label is its score less that of the strongest rival at the edited row: above 0
+    the label is predicted.
+
+    Attributes
+    ----------
+    features : (t,) array of int
+        Columns that the edit touches.
+    before, after : (t,) arrays
+        Their values.
+    moves : (t,) array
+        By how much each moves the margin.
+    margin : float
+        Margin without any edit.
+    edited_margin : float
+        Margin after the whole edit.
+    certified : bool
+        Whether no allowed edit at all turns the label.
+    """
+
+    features: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    moves: np.ndarray
+    margin: float
+    edited_margin: float
+    certified: bool
+
+    @property
+    def margins(self) -> np.ndarray:
+        """The margin after each feature in turn, (t,)."""
+        return self.margin + np.cumsum(self.moves)
+
+
+def explain_edit(
+    model: InvariantLinearSVC, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
+) -> Explanation:
+    """Explain the worst allowed edit of one row.
+
+    Parameters
+    ----------
+    model : InvariantLinearSVC
+        Fitted.
+    X : (1, n_features) array-like or sparse matrix
+    y : (1,) array-like, optional
+        The true label; the prediction takes its place.
+    oracle : InvarianceOracle, optional
+        What may change; by default what the model was trained for.
+
+    Returns
+    -------
+    Explanation
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv import InvariantLinearSVC
+    >>> from structinv.oracles import FDrop
+    >>> X, y = np.array([[2.0, 1.0], [0.0, 1.0]]), np.array([1, 0])
+    >>> model = InvariantLinearSVC(FDrop(1), fit_intercept=False, random_state=0).fit(X, y)
+    >>> explain_edit(model, X[:1], y[:1]).features
+    array([0])
+    """
+    if X.shape[0] != 1:
+        raise ValueError(f"X must have one row to explain, got {X.shape[0]}")
+    label = model.predict(X)[0] if y is None else np.asarray(y)[0]
+    edited = _dense_row(model.worst_case(X, [label], oracle=oracle))
+    row = _dense_row(X)
+    direction, offset = _margin_direction(model, edited, label)
+    moves = direction * (edited - row)
+    touched = np.flatnonzero(edited != row)
+    touched = touched[np.argsort(moves[touched], kind="stable")]
+    margin = float(row @ direction + offset)
+    return Explanation(
+        features=touched,
+        before=row[touched],
+        after=edited[touched],
+        moves=moves[touched],
+        margin=margin,
+        edited_margin=float(edited @ direction + offset),
+        certified=bool(model.certify(X, [label], oracle=oracle).correct[0]),
+    )
+
+
+def _dense_row(X: Any) -> np.ndarray:
+    return np.ravel(X.toarray() if sp.issparse(X) else X)
+
+
+def _margin_direction(
+    model: InvariantLinearSVC, edited: np.ndarray, label: Any
+) -> tuple[np.ndarray, float]:
+    """Along what the label's margin over its strongest rival at the edited row grows."""
+    weights, intercept = model.coef_, np.ravel(model.intercept_)
+    place = int(np.flatnonzero(model.classes_ == label)[0])
+    if len(weights) == 1:
+        sign = 1.0 if place == 1 else -1.0
+        return sign * weights[0], float(sign * intercept[0])
+    scores = weights @ edited + intercept
+    scores[place] = -np.inf
+    rival = int(np.argmax(scores))
+    return weights[place] - weights[rival], float(intercept[place] - intercept[rival])

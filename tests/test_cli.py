@@ -1,0 +1,384 @@
+import json
+import lzma
+import pickle
+import re
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import skops.io
+from sklearn.datasets import dump_svmlight_file
+from sklearn.svm import LinearSVC
+from typer.testing import CliRunner
+
+from structinv import InvariantLinearSVC
+from structinv.cli import app
+from structinv.cli.model_file import load_model
+from structinv.datasets import make_mail_like
+from structinv.oracles import FDrop, FScale
+
+WORDS = {
+    "spam": ["cheap", "pills", "winner", "money", "offer"],
+    "ham": ["meeting", "notes", "lunch"],
+}
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "200"})
+
+
+def succeed(*arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fail(*arguments):
+    """The one line of an error."""
+    result = run(*arguments)
+    assert result.exit_code == 2, result.output
+    (line,) = [line for line in result.stderr.splitlines() if "error: " in line]
+    assert line.startswith("structinv: error: ")
+    assert "Traceback" not in result.output
+    return line
+
+
+def write_mails(path, seed, n_mails=60):
+    rng = np.random.default_rng(seed)
+    lines = []
+    for k in range(n_mails):
+        label = ("ham", "spam")[k % 2]
+        words = [*rng.choice(WORDS[label], 4), *rng.choice(["the", "and", "for"], 3)]
+        lines.append(json.dumps({"text": " ".join(words), "label": label}))
+    content = "\n".join(lines)
+    if path.suffix == ".xz":
+        path.write_bytes(lzma.compress(content.encode()))
+    else:
+        path.write_text(content)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Data and models that tests read and never change."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_mails(folder / "train.jsonl", seed=0)
+    write_mails(folder / "test.jsonl.xz", seed=1)
+    for name, seed in (("train", 0), ("test", 1)):
+        X, y = make_mail_like(200, 100, random_state=seed)
+        dump_svmlight_file(X, np.where(y == "spam", 1, -1), str(folder / f"{name}.svm"))
+    options = ("--oracle", "fdrop", "--max-changes", 2, "--C", 0.1, "--tol", 0.01)
+    succeed("fit", folder / "train.jsonl", *options, "-o", folder / "text.model")
+    succeed("fit", folder / "train.svm", *options, "-o", folder / "rows.model")
+    return folder
+
+
+def table_rows(text):
+    """The cells of the lines of a table, split at blanks."""
+    bar = "\N{BOX DRAWINGS LIGHT VERTICAL}"
+    return [line.replace(bar, " ").split() for line in text.splitlines() if line[:1] == bar]
+
+
+def numbers_after(text, word):
+    """The percentages in the first line of a table that begins with a word."""
+    line = next(line for line in text.splitlines() if word in line.split()[1:2])
+    return [float(cell.rstrip("%")) for cell in line.split() if cell.endswith("%")]
+
+
+class TestFit:
+    def test_reports_how_training_ended(self, folder, tmp_path):
+        out = succeed("fit", folder / "train.svm", "--oracle", "identity", "-o", tmp_path / "m")
+        assert "200 rows, 100 features" in out
+        assert "relative gap" in out
+        assert (tmp_path / "m").is_file()
+
+    def test_equals_the_estimator(self, folder, tmp_path):
+        options = ("--oracle", "fscale", "--max-changes", 3, "--low", 0.5, "--high", 8)
+        more = ("--C", 0.02, "--tol", 0.02, "--no-intercept", "--seed", 7, "--max-seconds", 600)
+        succeed("fit", folder / "train.svm", *options, *more, "-o", tmp_path / "m")
+        saved = load_model(tmp_path / "m")
+        X, y = saved.features.read(folder / "train.svm")
+        direct = InvariantLinearSVC(
+            FScale(max_changes=3, low=0.5, high=8.0),
+            C=0.02,
+            tol=0.02,
+            fit_intercept=False,
+            random_state=7,
+            max_seconds=600,
+        ).fit(X, y)
+        np.testing.assert_allclose(saved.classifier.coef_, direct.coef_, atol=1e-12)
+        assert saved.classifier.oracle.get_params() == direct.oracle.get_params()
+        assert saved.oracle_name() == "FScale(high=8.0, low=0.5, max_changes=3)"
+
+    def test_a_fit_without_the_gap_asked_for_warns_in_one_line(self, folder, tmp_path):
+        options = ("--C", 1000, "--max-seconds", 0.001, "--solver", "bmrm", "--tol", 1e-9)
+        result = run("fit", folder / "train.svm", *options, "-o", tmp_path / "m")
+        assert result.exit_code == 0
+        assert (
+            len([n for n in result.stderr.splitlines() if n.startswith("structinv: warning")]) == 1
+        )
+        assert len(result.stderr.splitlines()) == 1
+
+    @pytest.mark.parametrize("scaling", ["count", "log", "tfidf"])
+    @pytest.mark.parametrize("unit_length", [False, True])
+    def test_vectorizers(self, folder, tmp_path, scaling, unit_length):
+        options = ("--vectorizer", scaling, *(["--unit-length"] if unit_length else []))
+        succeed(
+            "fit", folder / "train.jsonl", *options, "--C", 0.1, "--tol", 0.1, "-o", tmp_path / "m"
+        )
+        features = load_model(tmp_path / "m").features
+        X, _ = features.read(folder / "test.jsonl.xz")
+        assert np.allclose(X.multiply(X).sum(axis=1), 1.0) == unit_length
+        if scaling == "count" and not unit_length:
+            assert (X.data == np.round(X.data)).all()
+        assert numbers_after(succeed("evaluate", tmp_path / "m", folder / "test.jsonl.xz"), "all")
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (
+                ["--oracle", "magic"],
+                "--oracle must be one of identity, fscale, fdrop, box; got 'magic'",
+            ),
+            (["--oracle", "fdrop", "--low", 0.5], "--low is not an option of --oracle fdrop"),
+            (["--oracle", "ellipsoid"], "--oracle ellipsoid needs factor: train"),
+            (["--oracle", "box"], "--oracle box needs --radius"),
+            (["--oracle", "box", "--radius", 1], "Box does not take sparse rows"),
+            (["--max-changes", -1], "max_changes"),
+            (["--low", 2], "low"),
+            (["--high", 0.5], "high"),
+            (["--C", 0], "C"),
+            (["--tol", -1], "tol"),
+            (["--solver", "magic"], "solver.*magic"),
+        ],
+    )
+    def test_bad_options(self, folder, tmp_path, options, message):
+        line = fail("fit", folder / "train.svm", *options, "-o", tmp_path / "m")
+        assert re.search(message, line)
+        assert not (tmp_path / "m").exists()
+
+    def test_output_is_checked_before_the_work(self, folder, tmp_path):
+        assert "is a folder" in fail("fit", tmp_path / "nowhere", "-o", tmp_path)
+        assert "existing folder" in fail("fit", tmp_path / "nowhere", "-o", tmp_path / "a" / "b")
+
+    def test_broken_data(self, tmp_path):
+        def message(name, content):
+            (tmp_path / name).write_bytes(content)
+            return fail("fit", tmp_path / name, "-o", tmp_path / "m")
+
+        assert "rows.svm, line 2" in message("rows.svm", b"1 1:2\n0 x:1\n")
+        assert "mails.jsonl, line 1" in message("mails.jsonl", b"{}\n")
+        assert "holds no rows" in message("rows.svm", b"# nothing\n")
+        assert "is truncated" in message("rows.svm.xz", lzma.compress(b"1 1:1\n" * 99)[:-20])
+        assert "no row has a feature" in message("rows.svm", b"1\n0\n")
+        assert "empty vocabulary" in message("mails.jsonl", b'{"text": "!", "label": 1}')
+        assert "class" in message("rows.svm", b"1 1:1\n1 1:2\n")
+
+    def test_absent_data(self, tmp_path):
+        assert "nowhere: No such file" in fail("fit", tmp_path / "nowhere", "-o", tmp_path / "m")
+
+
+class TestEvaluate:
+    @pytest.mark.parametrize(("model", "data"), [("text", "test.jsonl.xz"), ("rows", "test.svm")])
+    def test_agrees_with_the_estimator(self, folder, model, data):
+        out = succeed("evaluate", folder / f"{model}.model", folder / data)
+        saved = load_model(folder / f"{model}.model")
+        X, y = saved.features.read(folder / data)
+        clean, attacked, certified = numbers_after(out, "all")
+        assert clean == pytest.approx(100 * saved.classifier.score(X, y), abs=0.05)
+        assert certified == pytest.approx(100 * saved.classifier.certify(X, y).accuracy, abs=0.05)
+        assert certified <= attacked <= clean
+        assert "FDrop(max_changes=2)" in out
+        for name in saved.label_names(saved.classifier.classes_):
+            assert len(numbers_after(out, name)) == 3
+
+    def test_strange_labels(self, folder, tmp_path):
+        (tmp_path / "rows.svm").write_text("1 1:1\n3 1:1\n")
+        line = fail("evaluate", folder / "rows.model", tmp_path / "rows.svm")
+        assert "must be among -1, 1" in line
+        assert line.endswith("got 3")
+
+    def test_kinds_of_data_are_not_mixed(self, folder):
+        assert "text" in fail("evaluate", folder / "text.model", folder / "test.svm")
+        assert "SVMlight" in fail("evaluate", folder / "rows.model", folder / "train.jsonl")
+
+
+class TestPredict:
+    def test_a_saved_model_predicts_the_same(self, folder, tmp_path):
+        saved = load_model(folder / "rows.model")
+        X, y = saved.features.read(folder / "train.svm")
+        again = InvariantLinearSVC(FDrop(2), C=0.1, tol=0.01, random_state=0).fit(X, y)
+        out = succeed("predict", folder / "rows.model", folder / "test.svm")
+        X_test, _ = saved.features.read(folder / "test.svm")
+        assert [float(line) for line in out.splitlines()] == again.predict(X_test).tolist()
+        succeed("predict", folder / "rows.model", folder / "test.svm", "-o", tmp_path / "labels")
+        assert (tmp_path / "labels").read_text() == out
+
+    def test_text_needs_no_labels(self, folder, tmp_path):
+        path = tmp_path / "new.jsonl"
+        path.write_text('{"text": "cheap pills offer"}\n{"text": "lunch meeting unknownword"}\n')
+        assert succeed("predict", folder / "text.model", path).split() == ["spam", "ham"]
+
+    def test_certify_says_which_predictions_no_edit_changes(self, folder):
+        out = succeed("predict", folder / "rows.model", folder / "test.svm", "--certify")
+        saved = load_model(folder / "rows.model")
+        X, _ = saved.features.read(folder / "test.svm")
+        firm = [line.split("\t")[1] == "yes" for line in out.splitlines()]
+        assert firm == saved.classifier.certify(X).correct.tolist()
+
+    def test_missing_columns_are_zero_and_new_ones_refused(self, folder, tmp_path):
+        few, many = tmp_path / "few.svm", tmp_path / "many.svm"
+        few.write_text("1 3:1\n")
+        many.write_text("1 3:1 500:9\n")
+        expected = succeed("predict", folder / "rows.model", few)
+        line = fail("predict", folder / "rows.model", many)
+        assert "up to number 500" in line
+        assert "--ignore-new-features" in line
+        out = succeed("predict", folder / "rows.model", many, "--ignore-new-features")
+        assert out == expected
+
+    def test_numbering_is_that_of_the_training_file(self, folder, tmp_path):
+        saved = load_model(folder / "rows.model")
+        assert saved.features.zero_based
+        (tmp_path / "rows.svm").write_text("1 3:1\n")
+        X, _ = saved.features.read(tmp_path / "rows.svm")
+        assert X.nonzero()[1].tolist() == [3]
+
+        (tmp_path / "train.svm").write_text("1 1:1\n-1 2:1\n" * 5)
+        succeed("fit", tmp_path / "train.svm", "-o", tmp_path / "m")
+        (tmp_path / "rows.svm").write_text("1 1:1\n1 0:1\n")
+        assert "line 2" in fail("predict", tmp_path / "m", tmp_path / "rows.svm")
+
+
+class TestExplain:
+    def test_words_and_scores_add_up(self, folder):
+        out = succeed("explain", folder / "text.model", folder / "test.jsonl.xz", "--row", 1)
+        assert "Row 1: label spam" in out
+        saved = load_model(folder / "text.model")
+        X, y = saved.features.read(folder / "test.jsonl.xz")
+        rows = table_rows(out)
+        edits = [cells for cells in rows if cells and cells[0] in WORDS["spam"]]
+        start = next(float(cells[-1]) for cells in rows if cells[:2] == ["(no", "edit)"])
+        assert start == pytest.approx(saved.classifier.decision_function(X[[1]])[0], abs=1e-4)
+        assert 1 <= len(edits) <= 2
+        assert all(float(cells[2]) == 0 for cells in edits)
+        moves = [float(cells[3]) for cells in edits]
+        assert moves == sorted(moves)
+        end = float(edits[-1][4])
+        assert end == pytest.approx(start + sum(moves), abs=3e-4)
+        assert end == pytest.approx(saved.classifier.certify(X, y).margins[1], abs=1e-3)
+        assert ("certified" in out.splitlines()[-1]) == (end > 0)
+
+    def test_features_have_the_numbers_of_the_file(self, folder):
+        out = succeed("explain", folder / "rows.model", folder / "test.svm", "--row", 0)
+        number = table_rows(out)[-1][0]
+        first_row = (folder / "test.svm").read_text().splitlines()
+        first_row = next(line for line in first_row if not line.startswith("#"))
+        assert f" {number}:" in first_row
+
+    def test_many_classes(self, tmp_path):
+        rng = np.random.default_rng(0)
+        y = np.arange(60) % 3
+        X = rng.poisson(0.5 + 2.0 * (np.arange(30) % 3 == y[:, None]))
+        dump_svmlight_file(X, y, str(tmp_path / "rows.svm"))
+        options = ("--oracle", "fdrop", "--max-changes", 2, "--C", 0.1, "--tol", 0.01)
+        succeed("fit", tmp_path / "rows.svm", *options, "-o", tmp_path / "m")
+        saved = load_model(tmp_path / "m")
+        X, y = saved.features.read(tmp_path / "rows.svm")
+        margins = saved.classifier.certify(X, y).margins
+        for row in (4, 5, 6):
+            out = succeed("explain", tmp_path / "m", tmp_path / "rows.svm", "--row", row)
+            assert f"label {row % 3}" in out
+            assert table_rows(out)[-1][0].isdigit()
+            assert float(table_rows(out)[-1][-1]) == pytest.approx(margins[row], abs=1e-3)
+
+    @pytest.mark.parametrize("row", [-1, 60])
+    def test_row_out_of_range(self, folder, row):
+        line = fail("explain", folder / "text.model", folder / "train.jsonl", "--row", row)
+        assert "--row must lie in 0 to 59" in line
+
+
+class Planted:
+    def __init__(self):
+        self.anything = 1
+
+
+class TestModelFiles:
+    def refusal(self, path, folder):
+        return fail("evaluate", path, folder / "test.svm")
+
+    def test_unknown_types_are_refused_by_name(self, folder, tmp_path):
+        state = skops.io.loads((folder / "rows.model").read_bytes())
+        state["features"]["extra"] = Planted()
+        skops.io.dump(state, tmp_path / "m")
+        line = self.refusal(tmp_path / "m", folder)
+        assert "is refused" in line
+        assert f"{Planted.__module__}.Planted" in line
+
+    def test_pickles_are_never_opened(self, folder, tmp_path):
+        class Trap:
+            def __reduce__(self):
+                return (open, (str(tmp_path / "sprung"), "w"))
+
+        (tmp_path / "m").write_bytes(pickle.dumps(Trap()))
+        assert "not a model file" in self.refusal(tmp_path / "m", folder)
+        assert not (tmp_path / "sprung").exists()
+
+    def test_other_contents(self, folder, tmp_path):
+        for other in ({"a": 1}, [1, 2], LinearSVC()):
+            skops.io.dump(other, tmp_path / "m")
+            assert "not a model file" in self.refusal(tmp_path / "m", folder)
+
+    @pytest.mark.parametrize("part", ["features", "oracle", "parameters", "fitted", "version"])
+    def test_missing_or_strange_parts(self, folder, tmp_path, part):
+        state = skops.io.loads((folder / "rows.model").read_bytes())
+        for broken in ({**state, part: "strange"}, {k: v for k, v in state.items() if k != part}):
+            skops.io.dump(broken, tmp_path / "m")
+            assert "not a model file" in self.refusal(tmp_path / "m", folder)
+
+    @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
+    def test_truncated(self, folder, tmp_path, share):
+        content = (folder / "rows.model").read_bytes()
+        (tmp_path / "m").write_bytes(content[: int(share * len(content))])
+        assert "not a model file" in self.refusal(tmp_path / "m", folder)
+
+    def test_data_in_place_of_a_model(self, folder):
+        assert "not a model file" in self.refusal(folder / "train.svm", folder)
+
+    def test_weights_that_do_not_fit(self, folder, tmp_path):
+        state = skops.io.loads((folder / "rows.model").read_bytes())
+        state["features"]["n_features"] = 7
+        skops.io.dump(state, tmp_path / "m")
+        assert "do not fit" in self.refusal(tmp_path / "m", folder)
+
+
+class TestDemo:
+    def test_writes_a_table_and_two_plots(self, tmp_path):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)
+            out = succeed("demo", "--quick", "--out", tmp_path / "plots")
+        for name in ("hinge", "FDROP", "FSCALE", "digits", "certified", "gap", "seconds"):
+            assert name in out
+        names = sorted(path.name for path in (tmp_path / "plots").iterdir())
+        assert names == ["certified.png", "gaps.png"]
+
+    def test_says_so_where_matplotlib_is_missing(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("structinv.cli.demo.find_spec", lambda name: None)
+        result = run("demo", "--quick", "--out", tmp_path / "plots")
+        assert result.exit_code == 0
+        assert "structinv[plot]" in result.stderr
+        assert not (tmp_path / "plots").exists()
+
+
+def test_help_and_version():
+    for command in ([], ["demo"], ["fit"], ["evaluate"], ["predict"], ["explain"]):
+        assert "Usage" in succeed(*command, "--help")
+    assert succeed("--version").startswith("structinv 0.")
+
+
+def test_runs_as_a_module():
+    command = [sys.executable, "-m", "structinv", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("structinv 0.")

@@ -1,0 +1,225 @@
+import gzip
+import json
+import lzma
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+from sklearn.svm import LinearSVC
+
+from structinv.datasets import load_jsonlines, load_svmlight, make_mail_like
+
+ROWS = b"1 1:2 3:1.5\n-1 2:4 # a comment\n# only a comment\n\n1\n"
+OPENERS = {"": open, ".gz": gzip.open, ".xz": lzma.open}
+
+
+def write(path, content):
+    with OPENERS[path.suffix if path.suffix in OPENERS else ""](path, "wb") as stream:
+        stream.write(content)
+    return path
+
+
+@pytest.fixture(params=list(OPENERS))
+def ending(request):
+    return request.param
+
+
+def test_svmlight_reads_plain_and_compressed(tmp_path, ending):
+    X, y = load_svmlight(write(tmp_path / f"rows.svm{ending}", ROWS))
+    assert isinstance(X, sparse.csr_matrix)
+    assert X.toarray().tolist() == [[2, 0, 1.5], [0, 4, 0], [0, 0, 0]]
+    assert y.tolist() == [1, -1, 1]
+
+
+def test_svmlight_reads_back_what_scikit_learn_wrote(tmp_path):
+    X, _ = make_mail_like(50, 200, random_state=0)
+    y = np.arange(50)
+    for zero_based in (True, False):
+        dump_svmlight_file(X, y, str(tmp_path / "rows"), zero_based=zero_based)
+        X_read, y_read = load_svmlight(tmp_path / "rows", n_features=200, zero_based=zero_based)
+        assert (X_read != X).nnz == 0
+        assert np.array_equal(y_read, y)
+
+
+def test_svmlight_numbering_can_be_fixed(tmp_path):
+    path = write(tmp_path / "rows.svm", b"1 1:1\n")
+    assert load_svmlight(path)[0].shape == (1, 1)
+    assert load_svmlight(path, zero_based=True)[0].shape == (1, 2)
+    with pytest.raises(ValueError, match="line 2.*Invalid index 0"):
+        load_svmlight(write(path, b"1 1:1\n1 0:1\n"), zero_based=False)
+
+
+def test_svmlight_reads_a_very_large_index(tmp_path):
+    X, _ = load_svmlight(write(tmp_path / "rows.svm", b"1 1:1 2000000000:3\n"))
+    assert X.shape == (1, 2_000_000_000)
+    assert X.indices.tolist() == [0, 1_999_999_999]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "1 abc",
+        "spam 1:2",
+        "1 1:",
+        "1 2:1 1:3",
+        "1 2:1 2:1",
+        "1 -1:2",
+        "1 1.5:2",
+        "1 1:nan",
+        "inf 1:1",
+        "1,2 1:1",
+        "1 99999999999999999999:1",
+        "1 1:2:3",
+        "1 1:\N{GREEK SMALL LETTER ALPHA}",
+        "<html>",
+    ],
+)
+@pytest.mark.parametrize("place", [1, 2, 60, 100])
+def test_svmlight_names_the_first_broken_line(tmp_path, ending, broken, place):
+    lines = [f"{k % 2} 1:{k} 7:1" for k in range(1, 101)]
+    lines[99] = "later 0:0:0"
+    lines[place - 1] = broken
+    path = write(tmp_path / f"rows.svm{ending}", "\n".join(lines).encode())
+    with pytest.raises(ValueError, match=rf"rows.svm{ending}, line {place}: not 'label"):
+        load_svmlight(path)
+
+
+def test_svmlight_shows_a_broken_line_cut_short(tmp_path):
+    path = write(tmp_path / "rows.svm", b"1 1:1\n" + b"x" * 5000)
+    with pytest.raises(ValueError, match="line 2") as caught:
+        load_svmlight(path)
+    assert len(str(caught.value)) < 400 + len(str(path))
+
+
+def test_svmlight_refuses_more_features_than_asked(tmp_path):
+    with pytest.raises(ValueError, match=r"rows.svm: .*n_features"):
+        load_svmlight(write(tmp_path / "rows.svm", ROWS), n_features=2)
+
+
+@pytest.mark.parametrize("load", [load_svmlight, load_jsonlines])
+class TestDamagedFiles:
+    @pytest.mark.parametrize("content", [b"", b"\n \n"])
+    def test_no_rows(self, tmp_path, load, ending, content):
+        with pytest.raises(ValueError, match=f"rows{ending} (holds no rows|is empty)"):
+            load(write(tmp_path / f"rows{ending}", content))
+
+    @pytest.mark.parametrize("end", [".gz", ".xz"])
+    def test_zero_bytes(self, tmp_path, load, end):
+        (tmp_path / f"rows{end}").touch()
+        with pytest.raises(ValueError, match=f"rows{end} is empty"):
+            load(tmp_path / f"rows{end}")
+
+    @pytest.mark.parametrize("end", [".gz", ".xz"])
+    @pytest.mark.parametrize("share", [0.05, 0.5, 0.95, 0.999])
+    def test_truncated(self, tmp_path, load, end, share):
+        rng = np.random.default_rng(0)
+        lines = (json.dumps({"text": rng.bytes(20).hex(), "label": 1}) for _ in range(2000))
+        if load is load_svmlight:
+            lines = (f"1 1:{value}" for value in rng.normal(size=2000))
+        path = write(tmp_path / f"rows{end}", "\n".join(lines).encode())
+        path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+        with pytest.raises(ValueError, match=f"rows{end} is truncated"):
+            load(path)
+
+    @pytest.mark.parametrize("end", [".gz", ".xz"])
+    def test_not_compressed(self, tmp_path, load, end):
+        (tmp_path / f"rows{end}").write_bytes(ROWS)
+        with pytest.raises(ValueError, match=f"rows{end} is not an intact {end} file"):
+            load(tmp_path / f"rows{end}")
+
+    def test_absent(self, tmp_path, load):
+        with pytest.raises(FileNotFoundError):
+            load(tmp_path / "nowhere")
+
+
+def test_jsonlines_reads_plain_and_compressed(tmp_path, ending):
+    text = "a caf\N{LATIN SMALL LETTER E WITH ACUTE}"
+    content = f'{{"text": "{text}", "label": 1, "id": 3}}\n\n{{"label": 0, "text": ""}}\n'
+    path = write(tmp_path / f"mails.jsonl{ending}", content.encode())
+    texts, labels = load_jsonlines(path)
+    assert texts == [text, ""]
+    assert labels.tolist() == [1, 0]
+
+
+def test_jsonlines_with_other_keys_and_without_labels(tmp_path):
+    path = write(tmp_path / "mails.jsonl", b'{"body": "x", "class": true}\n')
+    assert load_jsonlines(path, "body", "class")[1].tolist() == [True]
+    assert load_jsonlines(path, "body", None) == (["x"], None)
+
+
+@pytest.mark.parametrize(
+    ("broken", "reason"),
+    [
+        (b'{"text": "x"', "not JSON"),
+        (b"[1, 2]", "object is needed, got list"),
+        (b'{"label": 1}', "text key 'text'.*only"),
+        (b'{"text": 3, "label": 1}', "text key 'text'.*got 3"),
+        (b'{"text": "x"}', "label key 'label'.*only"),
+        (b'{"text": "x", "label": null}', "label key 'label'.*got None"),
+        (b'{"text": "x", "label": 1.5}', "label key 'label'.*got 1.5"),
+        (b'{"text": "x", "label": "spam"}', "one kind: 'spam' is str"),
+        (b'{"text": "\xff", "label": 1}', "not UTF-8"),
+        (b"[" * 100_000, "not JSON"),
+    ],
+)
+def test_jsonlines_names_the_broken_line(tmp_path, ending, broken, reason):
+    good = b'{"text": "x", "label": 1}\n'
+    path = write(tmp_path / f"mails.jsonl{ending}", good + b"\n" + good + broken + b"\n" + good)
+    with pytest.raises(ValueError, match=rf"mails.jsonl{ending}, line 4: .*{reason}"):
+        load_jsonlines(path)
+
+
+def test_mail_is_deterministic_and_looks_like_mail():
+    X, y = make_mail_like(500, 1000, random_state=3)
+    again, y_again = make_mail_like(500, 1000, random_state=3)
+    assert (again != X).nnz == 0
+    assert np.array_equal(y, y_again)
+    assert X.shape == (500, 1000)
+    assert X.has_sorted_indices
+    assert X.data.min() >= 1
+    lengths = np.asarray(X.sum(axis=1)).ravel()
+    assert lengths.max() > 5 * np.median(lengths)
+    frequent = np.sort(np.asarray(X.sum(axis=0)).ravel())[::-1]
+    assert frequent[:100].sum() > 0.4 * frequent.sum()
+
+
+def test_mail_has_both_classes_in_the_smallest_draw():
+    for seed in range(20):
+        _, y = make_mail_like(2, 100, spam_share=0.01, random_state=seed)
+        assert sorted(y) == ["ham", "spam"]
+
+
+def test_plain_hinge_reads_mail_well_until_senders_adapt():
+    hinge = LinearSVC(loss="hinge", C=0.01).fit(*make_mail_like(random_state=0))
+    scores = [hinge.score(*make_mail_like(shift=s, random_state=1)) for s in (0.0, 0.7, 1.0)]
+    assert scores[0] > 0.98
+    assert scores[0] > scores[1] + 0.05 > scores[2] + 0.1
+
+
+def test_forgetting_the_telltale_words_helps_once_senders_adapt():
+    X, y = make_mail_like(random_state=0)
+    adapted = make_mail_like(shift=1.0, random_state=1)
+    hinge = LinearSVC(loss="hinge", C=0.01).fit(X, y)
+    strongest = np.argsort(-np.abs(hinge.coef_[0]))[:40]
+    keep = np.setdiff1d(np.arange(X.shape[1]), strongest)
+    rest = LinearSVC(loss="hinge", C=0.01).fit(X[:, keep], y)
+    assert rest.score(adapted[0][:, keep], adapted[1]) > hinge.score(*adapted) + 0.05
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_samples", 1),
+        ("n_samples", 10.5),
+        ("n_features", 99),
+        ("shift", -0.1),
+        ("shift", float("nan")),
+        ("shift", "much"),
+        ("spam_share", 0.0),
+        ("spam_share", 1),
+    ],
+)
+def test_mail_names_a_bad_argument(name, value):
+    with pytest.raises(ValueError, match=f"{name} must .*got"):
+        make_mail_like(**{name: value})

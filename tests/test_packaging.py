@@ -1,0 +1,145 @@
+"""The package as a whole: what importing it loads, its layers, and the README's commands."""
+
+import ast
+import re
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import structinv
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "structinv"
+
+# From bottom to top: a module imports from its own layer and from those above it in this list.
+LAYERS = [
+    "matrices",
+    "tensor_rows",
+    "losses",
+    "kernels",
+    "planes",
+    "spaces",
+    "functionals",
+    "outputs",
+    "oracles",
+    "dual_states",
+    "objective",
+    "solvers",
+    "certificates",
+    "estimators",
+    "inspection",
+    "datasets",
+    "cli",
+    "__main__",
+]
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def not_at_import(tree):
+    """Nodes that do not run when the module is imported: bodies of functions."""
+    functions = (n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.Lambda))
+    return {node for function in functions for node in ast.walk(function)}
+
+
+def only_for_types(tree):
+    """Nodes that run for type checkers only."""
+    blocks = (n for n in ast.walk(tree) if isinstance(n, ast.If))
+    typing = (block for block in blocks if "TYPE_CHECKING" in ast.dump(block.test))
+    return {node for block in typing for node in ast.walk(block)}
+
+
+def imported_modules(name, *, at_import=False):
+    """Modules of the package that a module imports, anywhere or when it is imported itself."""
+    path = MODULES[name]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    skipped = only_for_types(tree) | (not_at_import(tree) if at_import else set())
+    found = set()
+    for node in ast.walk(tree):
+        if node in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+            base = ".".join([*(parents if node.level else []), *filter(None, [node.module])])
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                found.add(full if full in MODULES else base)
+    return {module for module in found if module.split(".")[0] == "structinv"} - {name}
+
+
+def layer(module):
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else None
+
+
+def test_every_module_has_a_layer():
+    unknown = {layer(name) for name in MODULES} - {None} - set(LAYERS)
+    assert not unknown, f"give {sorted(unknown)} a place in LAYERS"
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if layer(name)])
+def test_imports_run_one_way(name):
+    place = LAYERS.index(layer(name))
+    for module in imported_modules(name):
+        if layer(module) is None:
+            # The package itself stands for all layers, so only what lies outside may use it.
+            assert layer(name) in ("cli", "__main__"), f"{name} imports the whole package"
+        else:
+            assert LAYERS.index(layer(module)) <= place, f"{name} imports {module} from above"
+
+
+def test_the_import_walker_sees_relative_imports():
+    assert "structinv.datasets.readers" in imported_modules("structinv.datasets")
+    assert "structinv.datasets" in imported_modules("structinv.cli.rows")
+    assert "structinv.cli" in imported_modules("structinv.__main__")
+
+
+def test_there_are_no_circles():
+    graph = {name: imported_modules(name, at_import=True) for name in MODULES}
+    assert list(TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("module", ["cvxpy", "matplotlib", "typer", "skops", "pandas"])
+def test_importing_the_package_stays_light(module):
+    code = f"import sys, structinv; sys.exit({module!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_package_is_typed_and_has_a_version():
+    assert (PACKAGE / "py.typed").is_file()
+    assert re.fullmatch(r"\d+\.\d+\.\d+\w*", structinv.__version__)
+
+
+def readme_commands():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"^```sh\n(.*)$", text, flags=re.MULTILINE)[:2]
+
+
+def test_readme_starts_with_the_two_commands():
+    demo, tests = readme_commands()
+    assert demo.startswith("python -m pip install")
+    assert demo.endswith("structinv demo")
+    assert tests.startswith("python -m pip install")
+    assert "python -m pytest" in tests
+
+
+def test_continuous_integration_runs_the_readme_commands():
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    (extraction,) = re.findall(r"^mapfile -t commands < <\((.*)\)$", script, flags=re.MULTILINE)
+    lines = subprocess.run(
+        ["bash", "-c", extraction], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert lines == readme_commands()
+    assert 'bash -c "set -euo pipefail; $command"' in script
