@@ -1,4 +1,4 @@
-"""Learning with invariances: declare what may change once, train on the worst case, get a certificate."""
+"""Learning with invariances: say once what may change, train on the worst case, get a certificate."""
 
 __version__ = "0.1.0"
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .matrices import ALL_ROWS, Matrix, row_dots, select
-from .objective import check_answer
+from .objective import check_answer, check_reached
 from .oracles.base import InvarianceOracle
 from .outputs.base import EncodedOutput
 
@@ -117,6 +117,7 @@ def worst_case(
         answer = bound.support(ALL_ROWS, V, output.codes, None)
         check_answer(answer, n_rows, X.shape[1], oracle)
         reached = row_dots(answer.points, V, output.codes) + constants
+        check_reached(reached, oracle)
         highest = reached if answer.upper is None else np.maximum(reached, answer.upper + constants)
         size = row_dots(abs(answer.points), sizes, output.codes)
         size += (np.abs(table) @ np.abs(intercept))[output.codes]

@@ -61,9 +61,7 @@ class LinearFunctionals(Functionals):
 
     def validate(self, space: Space) -> None:
         """See `Functionals.validate`."""
-        if not isinstance(space, ExplicitSpace):
-            raise ValueError("LinearFunctionals need a space with explicit weights")
-        expected = space.n_outputs * space.n_features
+        expected = _explicit(space).n_outputs * space.n_features
         if self.coefficients.ndim != 2 or self.coefficients.shape[1] != expected:
             raise ValueError(
                 f"coefficients must have {expected} columns (outputs times features), "
@@ -72,11 +70,18 @@ class LinearFunctionals(Functionals):
 
     def apply(self, space: Space, f: np.ndarray) -> np.ndarray:
         """See `Functionals.apply`."""
-        return self.coefficients @ space.weights(f).ravel()
+        return self.coefficients @ _explicit(space).weights(f).ravel()
 
     def combine(self, space: Space, coefficients: np.ndarray) -> np.ndarray:
         """See `Functionals.combine`."""
-        element = space.zeros()
-        shape = (space.n_outputs, space.n_features)
-        space.weights(element)[...] = (self.coefficients.T @ coefficients).reshape(shape)
+        explicit = _explicit(space)
+        element = explicit.zeros()
+        weights = explicit.weights(element)
+        weights[...] = (self.coefficients.T @ coefficients).reshape(weights.shape)
         return element
+
+
+def _explicit(space: Space) -> ExplicitSpace:
+    if not isinstance(space, ExplicitSpace):
+        raise ValueError("LinearFunctionals need a space with explicit weights")
+    return space

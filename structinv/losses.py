@@ -131,9 +131,7 @@ class Huber(ScalarLoss):
     def prox(self, u, step):
         """See `ScalarLoss.prox`."""
         shrunk = u / (1.0 + 2.0 * step)
-        return np.where(
-            np.abs(shrunk) <= self.width, shrunk, u - 2.0 * step * self.width * np.sign(u)
-        )
+        return np.where(np.abs(shrunk) <= self.width, shrunk, u - 2.0 * step * self.width * np.sign(u))
 
 
 REGISTRY: dict[str, type[ScalarLoss]] = {

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-Rows = slice | np.ndarray
-Matrix = np.ndarray | sp.csr_matrix | sp.csr_array
+Rows: TypeAlias = slice | np.ndarray
+# An array or a CSR matrix; SciPy has no types that a checker could tell apart.
+Matrix: TypeAlias = Any
 
 ALL_ROWS = slice(None)
 

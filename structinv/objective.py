@@ -67,6 +67,13 @@ class Term(ABC):
     def values(self, space: Space, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Each block's value at `f`: a bound from above, and what was attained."""
 
+    def total(self, space: Space, f: np.ndarray) -> tuple[float, float]:
+        """The weighted sum of `values`."""
+        above, reached = self.values(space, f)
+        # A block of weight zero counts nothing, be its bound infinite.
+        counted = self.weights > 0
+        return float(self.weights[counted] @ above[counted]), float(self.weights @ reached)
+
     @abstractmethod
     def dual_state(self, space: Space, rng: np.random.Generator) -> DualState:
         """A state of the dual variables of this term that block-coordinate solvers improve."""
@@ -124,6 +131,8 @@ class WorstCase(Term):
 
     def values(self, space: Space, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `Term.values`."""
+        if space.dot(f, f) == 0:
+            return self._values_at_zero(space)
         answers = [self._evaluate(space, f, part, points=False) for part in self._parts(ALL_ROWS)]
         upper = np.concatenate([answer.upper for answer in answers])
         return upper, np.concatenate([answer.offsets for answer in answers])
@@ -133,17 +142,22 @@ class WorstCase(Term):
         output = self.output
         margins = output.directions[..., 0]
         # D max(0, 1 - y f) is the plain two-class loss with D as a factor of the weight.
-        plain = output.directions.shape == (1, 2, 1) and np.array_equal(
-            np.abs(margins), output.rewards
-        )
+        plain = output.directions.shape == (1, 2, 1) and np.array_equal(np.abs(margins), output.rewards)
         if plain and output.groups is None and isinstance(space, ExplicitSpace):
             factor = output.rewards[0, output.codes]
             signs = -np.sign(margins[0, output.codes])
             weights = self.weights * factor
             hull = self.bound.hull(signs, weights, space.intercept)
             if hull is not None:
-                return HullState(hull, space, signs, factor, weights, rng)
+                return HullState(hull, self, space, signs, factor, rng)
         return PlaneCache(self, space, rng)
+
+    def _values_at_zero(self, space: Space) -> tuple[np.ndarray, np.ndarray]:
+        """No change matters to the zero function, so no oracle is asked."""
+        rewards = self.output.rewards[:, self.output.codes].T
+        gains, extra = np.zeros(rewards.shape), np.zeros(space.n_extra)
+        upper = self.output.choose(ALL_ROWS, gains, rewards, rewards, extra).upper
+        return upper, upper
 
     def rows_of(self, blocks: Rows) -> int:
         """See `Term.rows_of`."""
@@ -178,6 +192,7 @@ class WorstCase(Term):
                 continue
             few = codes[asked]
             worst = space.furthest(f, question, table, few, worth[few])
+            check_reached(worst.gains, self.oracle)
             gains[asked, alternative] = worst.gains
             rewards[asked, alternative] = worst.rewards
             upper[asked, alternative] = worst.upper
@@ -195,9 +210,7 @@ class WorstCase(Term):
         )
         return Planes(normals, choice.offsets, choice.upper)
 
-    def _coefficients(
-        self, choice: Choice, codes: np.ndarray, groups: np.ndarray | None
-    ) -> np.ndarray:
+    def _coefficients(self, choice: Choice, codes: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
         """What each row's point is multiplied with in the normal, (n_rows, n_outputs)."""
         chosen = choice.alternative
         coefficients = -self.output.directions[np.maximum(chosen, 0), codes]
@@ -207,9 +220,7 @@ class WorstCase(Term):
             coefficients *= np.repeat(choice.scale, sizes)[:, None]
         return coefficients
 
-    def _chosen_points(
-        self, found: Sequence[tuple[np.ndarray, Matrix]], chosen: np.ndarray
-    ) -> Matrix:
+    def _chosen_points(self, found: Sequence[tuple[np.ndarray, Matrix]], chosen: np.ndarray) -> Matrix:
         """The point of each row's alternative; any row of X where there is none."""
         if len(found) == 1:
             return found[0][1]
@@ -254,9 +265,7 @@ class Penalty(Term):
         Weight of each functional, nu included.
     """
 
-    def __init__(
-        self, functionals: Functionals, loss: ScalarLoss, weights: ArrayLike = 1.0
-    ) -> None:
+    def __init__(self, functionals: Functionals, loss: ScalarLoss, weights: ArrayLike = 1.0) -> None:
         self.functionals = functionals
         self.loss = loss
         checked = check_weights(weights, functionals.size)
@@ -357,11 +366,9 @@ class Objective:
         upper = attained = 0.5 * self.space.dot(f, f)
         for term in self.terms:
             self.rows_asked += term.rows_of(ALL_ROWS)
-            above, reached = term.values(self.space, f)
-            # A block of weight zero counts nothing, be its bound infinite.
-            counted = term.weights > 0
-            upper += term.weights[counted] @ above[counted]
-            attained += term.weights @ reached
+            above, reached = term.total(self.space, f)
+            upper += above
+            attained += reached
         return Value(float(upper), float(attained))
 
 
@@ -377,10 +384,11 @@ def check_weights(weights: ArrayLike, size: int) -> np.ndarray:
     return array
 
 
-def check_answer(
-    answer: Support, n_rows: int, n_features: int, oracle: InvarianceOracle
-) -> None:
-    """Raise ValueError if an oracle's answer has a wrong shape or is not made of numbers."""
+def check_answer(answer: Support, n_rows: int, n_features: int, oracle: InvarianceOracle) -> None:
+    """Raise ValueError if an oracle's answer has a wrong shape, or bounds that are no numbers.
+
+    Points that are no numbers show in what they reach, which `check_reached` looks at.
+    """
     name = type(oracle).__name__
     if not isinstance(answer, Support):
         raise ValueError(f"{name}.support must return a Support, got {type(answer).__name__}")
@@ -389,14 +397,17 @@ def check_answer(
             f"{name}.support must return points of shape {(n_rows, n_features)}, "
             f"got {answer.points.shape}"
         )
-    values = answer.points if isinstance(answer.points, np.ndarray) else answer.points.data
-    if not np.all(np.isfinite(values)):
-        raise ValueError(f"{name}.support returned points that are not finite")
     for part, array in (("upper", answer.upper), ("rho", answer.rho)):
         if array is None:
             continue
         if np.shape(array) != (n_rows,) or np.any(np.isnan(array)):
             raise ValueError(f"{name}.support must return {part} as {n_rows} numbers, none NaN")
+
+
+def check_reached(reached: np.ndarray, oracle: InvarianceOracle) -> None:
+    """Raise ValueError if an oracle's points have no finite product with the directions asked."""
+    if not np.all(np.isfinite(reached)):
+        raise ValueError(f"{type(oracle).__name__}.support returned points that are not finite")
 
 
 def _join(space: Space, parts: Sequence[Planes]) -> Planes:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-
 if TYPE_CHECKING:
     from .spaces import Normals, Space
 
@@ -71,9 +70,7 @@ class PlaneSet:
         whole = np.full(1, -1)
         return cls(space.element(f), np.array([offset]), whole, np.ones(1), weights.copy())
 
-    def total(
-        self, space: Space, weights: np.ndarray, floors: np.ndarray
-    ) -> tuple[np.ndarray, float]:
+    def total(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> tuple[np.ndarray, float]:
         """Normal and offset of the plane that bounds the sum of all blocks with other weights.
 
         Raises

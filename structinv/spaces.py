@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,15 +13,23 @@ import scipy.sparse as sp
 from .matrices import Matrix, row_dots, scale_rows, stack
 from .tensor_rows import TensorRows
 
-Normals = Matrix | TensorRows
+Normals: TypeAlias = Matrix | TensorRows
 
 
 class Answer(Protocol):
     """What an oracle answers; see `structinv.oracles.Support`."""
 
-    points: Matrix
-    upper: np.ndarray | None
-    rho: np.ndarray | None
+    @property
+    def points(self) -> Matrix:
+        """Members of S(x)."""
+
+    @property
+    def upper(self) -> np.ndarray | None:
+        """Bounds, None if exact."""
+
+    @property
+    def rho(self) -> np.ndarray | None:
+        """Grades, None if there are none."""
 
 
 class Question(Protocol):
@@ -292,7 +300,7 @@ class ExplicitSpace(Space):
         start = np.arange(n_rows + 1) if groups is None else groups
         if extra is None:
             extra = np.zeros((len(start) - 1, self.n_extra))
-        tail = extra.toarray() if sp.issparse(extra) else extra
+        tail: Any = extra if isinstance(extra, np.ndarray) else extra.toarray()
         ones = np.ones(n_rows, dtype=points.dtype)
         return TensorRows(self.with_constants(points, ones), coefficients, start, tail)
 

@@ -68,9 +68,7 @@ class TensorRows:
         sizes = np.diff(self.start)[chosen]
         start = np.r_[0, np.cumsum(sizes)]
         members = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
-        return TensorRows(
-            self.points[members], self.coefficients[members], start, self.extra[chosen]
-        )
+        return TensorRows(self.points[members], self.coefficients[members], start, self.extra[chosen])
 
     def products(self, f: np.ndarray) -> np.ndarray:
         """Inner product of each row with a flat element."""

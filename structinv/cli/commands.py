@@ -173,9 +173,7 @@ def predict(
     lines = saved.label_names(saved.classifier.predict(X))
     if certify:
         firm = saved.classifier.certify(X).correct
-        lines = [
-            f"{line}\t{'yes' if sure else 'no'}" for line, sure in zip(lines, firm, strict=True)
-        ]
+        lines = [f"{line}\t{'yes' if sure else 'no'}" for line, sure in zip(lines, firm, strict=True)]
     text = "".join(f"{line}\n" for line in lines)
     if output is None:
         typer.echo(text, nl=False)

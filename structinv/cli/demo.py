@@ -105,9 +105,7 @@ def _digits(seed: int, quick: bool) -> Study:
     X, X_test, y, y_test = train_test_split(
         X[keep], y[keep], test_size=0.5, stratify=y[keep], random_state=seed
     )
-    return Study(
-        "digits", X, y, {"digits": (X_test, y_test)}, edits=2, entry="pixels of a digit", C=0.1
-    )
+    return Study("digits", X, y, {"digits": (X_test, y_test)}, edits=2, entry="pixels of a digit", C=0.1)
 
 
 def _warm_up(seed: int) -> None:
@@ -121,9 +119,7 @@ def _warm_up(seed: int) -> None:
 def _fit(
     study: Study, model: str, oracle: InvarianceOracle, seed: int, seconds: float, **options: Any
 ) -> Run:
-    classifier = InvariantLinearSVC(
-        oracle, C=study.C, max_seconds=seconds, random_state=seed, **options
-    )
+    classifier = InvariantLinearSVC(oracle, C=study.C, max_seconds=seconds, random_state=seed, **options)
     start = perf_counter()
     with warnings.catch_warnings():
         # The table shows the gap that was reached.
@@ -134,9 +130,7 @@ def _fit(
 
 def _compare_solvers(study: Study, seed: int, seconds: float) -> list[Run]:
     oracle = study.models["FDROP"]
-    return [
-        _fit(study, solver, oracle, seed, seconds, solver=solver, tol=1e-4) for solver in _SOLVERS
-    ]
+    return [_fit(study, solver, oracle, seed, seconds, solver=solver, tol=1e-4) for solver in _SOLVERS]
 
 
 def _print_table(console: Console, runs: Sequence[Run]) -> None:

@@ -82,8 +82,7 @@ def load_model(path: Path) -> SavedModel:
         raise ValueError(f"{path} is not a model file of structinv: {_short(error)}") from None
     if unknown:
         raise ValueError(
-            f"{path} is refused: it asks for types that structinv does not trust:"
-            f" {', '.join(unknown)}"
+            f"{path} is refused: it asks for types that structinv does not trust: {', '.join(unknown)}"
         )
     try:
         return _from_state(skops.io.loads(data, trusted=[]))

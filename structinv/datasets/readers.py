@@ -118,9 +118,7 @@ def load_jsonlines(
                 record = _parse_record(line)
                 texts.append(_text(record, text_key))
                 if label_key is not None:
-                    labels.append(
-                        _label(record, label_key, kind=type(labels[0]) if labels else None)
-                    )
+                    labels.append(_label(record, label_key, kind=type(labels[0]) if labels else None))
             except ValueError as error:
                 raise ValueError(f"{path}, line {number}: {error}") from None
     if not texts:

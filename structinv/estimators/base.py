@@ -18,7 +18,17 @@ from sklearn.utils import check_random_state
 from ..matrices import Matrix
 from ..objective import Objective
 from ..oracles import Identity, InvarianceOracle
-from ..solvers import REGISTRY, Gap, Progress, Seconds, Solution, Solver, Status, solve
+from ..solvers import (
+    REGISTRY,
+    Gap,
+    Progress,
+    Seconds,
+    Solution,
+    Solver,
+    Status,
+    StopRule,
+    solve,
+)
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -30,7 +40,7 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks; `verbose` print
         def _init_callback_context(self, **kwargs: Any) -> _NoContext:
             return _NoContext()
 
-    def with_callbacks(method: Callable) -> Callable:  # type: ignore[no-redef]
+    def with_callbacks(method: Callable) -> Callable:
         """Leave the method as it is."""
         return method
 
@@ -68,14 +78,12 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
             return clone(self.solver)
         names = {"auto": REGISTRY["frank_wolfe"], **REGISTRY}
         if not isinstance(self.solver, str) or self.solver not in names:
-            raise ValueError(
-                f"solver must be one of {sorted(names)} or a Solver, got {self.solver!r}"
-            )
+            raise ValueError(f"solver must be one of {sorted(names)} or a Solver, got {self.solver!r}")
         return names[self.solver]()
 
     def _minimise(self, objective: Objective, solver: Solver, context: Any) -> Solution:
         """Run the solver, reporting to scikit-learn's callbacks or to standard error."""
-        stop = Gap(self.tol)
+        stop: StopRule = Gap(self.tol)
         if self.max_seconds is not None:
             stop = stop | Seconds(self.max_seconds)
         callbacks: list[Callable[[Progress], bool | None]] = [_Relay(self, context)]
@@ -163,8 +171,9 @@ def check_number(
     allowed = f"a number {'above' if strict else 'of at least'} {minimum:g}"
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be {allowed}, got {value!r}")
-    too_small = not value > minimum if strict else not value >= minimum
-    if too_small or (finite and not np.isfinite(value)):
+    number = float(value)
+    too_small = not number > minimum if strict else not number >= minimum
+    if too_small or (finite and not np.isfinite(number)):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
 
 

@@ -214,9 +214,7 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
         scores = self._scores(self._check(X))
         return self.classes_[self._output(len(self.classes_)).predict(scores)]
 
-    def certify(
-        self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
-    ) -> Certificate:
+    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
         """What no allowed change of the rows can turn.
 
         Parameters
@@ -237,9 +235,7 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
         X, output, oracle = self._labelled(X, y, oracle)
         return certify(self.coef_, self.intercept_, oracle, output, X)
 
-    def worst_case(
-        self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
-    ) -> Matrix:
+    def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Matrix:
         """The rows after the allowed change that lowers the margin of their label most.
 
         Parameters
@@ -256,7 +252,7 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
             Sparse if `X` is.
         """
         X, output, oracle = self._labelled(X, y, oracle)
-        points = worst_case(self.coef_, self.intercept_, oracle, output, X).points
+        points: Any = worst_case(self.coef_, self.intercept_, oracle, output, X).points
         # A copy, since the answer of an oracle may share its arrays with the user's X.
         return points.copy()
 

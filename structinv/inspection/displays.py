@@ -20,7 +20,6 @@ Curves = Mapping[str, tuple[Sequence[int], Sequence[float]]]
 
 def draw_certified(panels: Mapping[str, Curves], path: Path) -> Path:
     """Certified accuracy against the number of edits: a panel per test set, a line per model."""
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     figure, row = _row_of_axes(len(panels), sharey=True)
     for axes, (title, curves) in zip(row, panels.items(), strict=True):

@@ -502,8 +502,7 @@ def _shaped(name: str, value: Any, shape: tuple[int | str, ...]) -> np.ndarray:
     """The value as an array of this shape, in which strings stand for any length."""
     array = _finite(name, value)
     fits = array.ndim == len(shape) and all(
-        isinstance(wanted, str) or wanted == got
-        for wanted, got in zip(shape, array.shape, strict=True)
+        isinstance(wanted, str) or wanted == got for wanted, got in zip(shape, array.shape, strict=True)
     )
     if not fits:
         wanted = ", ".join(str(length) for length in shape)

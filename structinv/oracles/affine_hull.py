@@ -386,9 +386,7 @@ class BoxHull(_DenseHull):
     radius : (d,) array
     """
 
-    def __init__(
-        self, X: Array, signs: Array, weights: Array, intercept: bool, radius: Array
-    ) -> None:
+    def __init__(self, X: Array, signs: Array, weights: Array, intercept: bool, radius: Array) -> None:
         super().__init__(X, signs, weights, intercept)
         self.radius = np.ascontiguousarray(radius, dtype=np.float64)
         self.points = np.zeros(self.X.shape)

@@ -257,6 +257,10 @@ class Hull(ABC):
         ``gaps[i]`` becomes the row's weighted loss minus its averaged plane at `f` on arrival.
         """
 
+    def losses(self, f: np.ndarray) -> np.ndarray | None:
+        """Exact losses of all rows at `f`, (n,), where they are cheaper than asking the oracle."""
+        return None
+
     @abstractmethod
     def combination(self) -> np.ndarray:
         """`f` recomputed from the state, free of accumulated rounding."""

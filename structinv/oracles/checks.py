@@ -205,9 +205,7 @@ def _untouched(name: str, **arrays: Any) -> Iterator[None]:
 
     def parts() -> dict[str, list[np.ndarray]]:
         given = {k: a for k, a in arrays.items() if a is not None}
-        return {
-            k: [a.data, a.indices, a.indptr] if sp.issparse(a) else [a] for k, a in given.items()
-        }
+        return {k: [a.data, a.indices, a.indptr] if sp.issparse(a) else [a] for k, a in given.items()}
 
     before = {key: [part.copy() for part in value] for key, value in parts().items()}
     yield
@@ -244,9 +242,7 @@ def _check_membership(trial: _Trial) -> None:
     for question in trial.questions:
         for row, z in enumerate(trial.points[question]):
             if contains(row, z) is False:
-                raise OracleCheckError(
-                    f"an answer lies outside S(x) (row {row}, question {question})"
-                )
+                raise OracleCheckError(f"an answer lies outside S(x) (row {row}, question {question})")
     for row, x in enumerate(trial.X):
         if contains(row, x) is False:
             raise OracleCheckError(f"contains must hold for the unchanged row (row {row})")

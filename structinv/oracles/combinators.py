@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..matrices import ALL_ROWS, Matrix, Rows, interleave, rounding, row_dots, select, stack, take
 from .base import BoundOracle, Hull, InvarianceOracle, Support, dense_rows, grade_profile
@@ -36,6 +35,8 @@ class Combination(InvarianceOracle):
 
 
 class Pair(Combination):
+    """What two oracles make together."""
+
     def __init__(self, left: InvarianceOracle, right: InvarianceOracle) -> None:
         self.left = left
         self.right = right
@@ -83,7 +84,7 @@ class Union(Pair):
     """
 
     @property
-    def graded(self) -> bool:
+    def graded(self) -> bool:  # type: ignore[override]
         """Whether a part is graded."""
         return self.left.graded or self.right.graded
 
@@ -244,8 +245,9 @@ class _BoundOnlyFor(BoundOracle):
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         rows = [np.flatnonzero(self.covered), np.flatnonzero(~self.covered)]
         parts = [self.oracle.oracle, Identity()]
+        labels = np.asarray(self.y)
         hulls = [
-            part.bind(self.X[mine], self.y[mine]).hull(signs[mine], weights[mine], intercept)
+            part.bind(self.X[mine], labels[mine]).hull(signs[mine], weights[mine], intercept)
             for part, mine in zip(parts, rows, strict=True)
         ]
         return None if any(hull is None for hull in hulls) else _SplitHull(rows, hulls)
@@ -288,6 +290,11 @@ class _SplitHull(Hull):
             part = gaps[rows]
             hull.sweep(f, mine, part)
             gaps[rows] = part
+
+    def losses(self, f: np.ndarray) -> np.ndarray | None:
+        parts = [hull.losses(f) for hull in self.hulls]
+        known = [part for part in parts if part is not None]
+        return np.concatenate(known)[self.place] if len(known) == len(parts) else None
 
     def combination(self) -> np.ndarray:
         return np.sum([hull.combination() for hull in self.hulls], axis=0)
@@ -374,6 +381,7 @@ class _BoundDiscounted(BoundOracle):
 
 
 def validate_part(name: str, part: Any, n_features: int | None) -> None:
+    """Raise TypeError unless the part is an oracle, or what its own `validate` raises."""
     if not isinstance(part, InvarianceOracle):
         raise TypeError(f"{name} must be an InvarianceOracle, got {part!r}")
     part.validate(n_features)

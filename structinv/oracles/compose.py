@@ -96,9 +96,7 @@ class _BoundCompose(BoundOracle):
         if first.upper is None and second.upper is None:
             return Support(second.points)
         reached = row_dots(first.points, V, assign)
-        return Support(
-            second.points, upper_of(first, V, assign) + upper_of(second, V, assign) - reached
-        )
+        return Support(second.points, upper_of(first, V, assign) + upper_of(second, V, assign) - reached)
 
     def _enumerate(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
         members = np.moveaxis(self.right.orbit(rows), 1, 0)
@@ -113,9 +111,7 @@ class _BoundCompose(BoundOracle):
         part = sp.csr_matrix(points) if sp.issparse(self.X) else np.ascontiguousarray(points)
         return self._ask(self._after(part, rows), ALL_ROWS, V, assign)
 
-    def _pull_back(
-        self, maps: np.ndarray, rows: Rows, V: np.ndarray, assign: np.ndarray
-    ) -> Support:
+    def _pull_back(self, maps: np.ndarray, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
         answers = [self._ask(self.right, rows, W, assign) for W in maps]
         values = [row_dots(a.points, W, assign) for a, W in zip(answers, maps, strict=True)]
         choice = np.argmax(values, axis=0)

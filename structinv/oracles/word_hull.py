@@ -15,15 +15,22 @@ deviation :math:`\delta_j` from it:
    0 \le \kappa_j \le \tau, \quad \sum_j \kappa_j \le K \tau.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
+from ..matrices import Matrix
+from .base import Hull
+
 __all__ = ["IdentityHull", "WordHull", "worst_edit", "worst_edit_graded", "worst_value"]
 
-_PLAIN = {"cache": True, "nogil": True, "error_model": "numpy"}
+_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Reordering of sums is allowed, infinities keep their meaning.
-_FAST = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
+_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 _NEWTON_STEPS = 5
 _BISECTIONS = 40
 _LOSS = 0.05
@@ -203,8 +210,7 @@ def _solve(tau, mu, h, q, count, h0, q0, K, drop, grow, kappa, slack):
     """
     start = tau
     for _ in range(_NEWTON_STEPS):
-        spent, won, margin, dm_tau, dm_mu, slope = _respond(
-            tau, mu, h, q, count, drop, grow, kappa)
+        spent, won, margin, dm_tau, dm_mu, slope = _respond(tau, mu, h, q, count, drop, grow, kappa)
         margin += h0 + q0 * tau - mu * K
         dm_tau += q0
         dm_mu -= K
@@ -259,8 +265,9 @@ def _ray(tau, h, q, count, h0, q0, K, drop, grow, kappa):
 
 
 @njit(**_FAST)
-def _move(indices, data, delta, start, stop, place, b, q, count, b0, q0, step_tau,
-          target, rate, least, f):
+def _move(
+    indices, data, delta, start, stop, place, b, q, count, b0, q0, step_tau, target, rate, least, f
+):
     """Exact line search towards the target deviations; updates delta and f.
 
     Returns the length of the step, 0 if it would gain no more than ``least``.
@@ -288,8 +295,24 @@ def _move(indices, data, delta, start, stop, place, b, q, count, b0, q0, step_ta
 
 
 @njit(**_PLAIN)
-def _sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, K, drop,
-                 grow, intercept, f, order, gaps):
+def _sweep_words(
+    indptr,
+    indices,
+    data,
+    delta,
+    signs,
+    weights,
+    square,
+    tau,
+    mu,
+    K,
+    drop,
+    grow,
+    intercept,
+    f,
+    order,
+    gaps,
+):
     longest = _longest(indptr)
     place = np.empty(longest + 1, np.int64)
     size, b, gain = np.empty(longest + 1), np.empty(longest + 1), np.empty(longest + 1)
@@ -302,12 +325,14 @@ def _sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, 
             continue
         start, stop, level = indptr[i], indptr[i + 1], tau[i]
         cut = _KEEP * mu[i]
-        total, count = _scan(indices, data, delta, start, stop, signs[i], cut, drop, grow,
-                             f, place, size)
+        total, count = _scan(
+            indices, data, delta, start, stop, signs[i], cut, drop, grow, f, place, size
+        )
         above = _collect(place, start, size, count, cut, drop, grow, b, gain)
         if above < K and cut > 0:
-            total, count = _scan(indices, data, delta, start, stop, signs[i], 0.0, drop,
-                                 grow, f, place, size)
+            total, count = _scan(
+                indices, data, delta, start, stop, signs[i], 0.0, drop, grow, f, place, size
+            )
             above = _collect(place, start, size, count, 0.0, drop, grow, b, gain)
         top, threshold = _largest(gain, above, K, mu[i])
         if cut == 0 and count > 2 * K:
@@ -345,11 +370,26 @@ def _sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, 
         slack = max(_LOSS * rate * min(1.0, rate / (4 * c * square[i])), 1e-15)
         # A step that gains less than a loose solution may lose is computed exactly.
         for allowed, least in ((slack, slack), (1e-15, 0.0)):
-            new, _ = _solve(first, threshold, h, q, count, h0, q0, K, drop, grow, kappa,
-                            allowed)
+            new, _ = _solve(first, threshold, h, q, count, h0, q0, K, drop, grow, kappa, allowed)
             new = _ray(new, h, q, count, h0, q0, K, drop, grow, kappa)
-            gamma = _move(indices, data, delta, start, stop, place, b, q, count, b0, q0,
-                          new - level, kappa, c * signs[i], least, f)
+            gamma = _move(
+                indices,
+                data,
+                delta,
+                start,
+                stop,
+                place,
+                b,
+                q,
+                count,
+                b0,
+                q0,
+                new - level,
+                kappa,
+                c * signs[i],
+                least,
+                f,
+            )
             if gamma > 0:
                 break
         tau[i] = new if gamma == 1.0 else level + gamma * (new - level)
@@ -358,8 +398,7 @@ def _sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, 
 
 
 @njit(**_FAST)
-def _sweep_identity(indptr, indices, data, signs, weights, square, tau, intercept, f,
-                    order, gaps):
+def _sweep_identity(indptr, indices, data, signs, weights, square, tau, intercept, f, order, gaps):
     last = f.size - 1
     for i in order:
         c = weights[i]
@@ -409,7 +448,26 @@ def _combine(indptr, indices, data, delta, tau, rates, intercept, f):
             f[f.size - 1] += rates[i] * tau[i]
 
 
-class IdentityHull:
+@njit(**_PLAIN)
+def _deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, drop, grow, w, delta):
+    """Deviations of normals that may have lost their zeros; the workspace ``w`` holds zeros."""
+    for i in range(tau.size):
+        for j in range(n_indptr[i], n_indptr[i + 1]):
+            w[n_indices[j]] = n_data[j]
+        cost = 0.0
+        for j in range(indptr[i], indptr[i + 1]):
+            factor = signs[i] * w[indices[j]] / data[j] if data[j] != 0 else tau[i]
+            change = min(max(factor - tau[i], -drop * tau[i]), grow * tau[i])
+            delta[j] = change
+            cost += -change / drop if change < 0 else (change / grow if change > 0 else 0.0)
+        for j in range(indptr[i], indptr[i + 1]):
+            if cost > K * tau[i]:
+                delta[j] *= K * tau[i] / cost
+        for j in range(n_indptr[i], n_indptr[i + 1]):
+            w[n_indices[j]] = 0.0
+
+
+class IdentityHull(Hull):
     r"""Dual state of the plain hinge loss: one level per row.
 
     .. math:: w = \sum_i c_i \tau_i y_i x_i, \quad 0 \le \tau_i \le 1.
@@ -452,28 +510,48 @@ class IdentityHull:
             Receives the gap of each visited row, as found before its update.
         """
         X = self.X
-        _sweep_identity(X.indptr, X.indices, X.data, self.signs, self.weights, self.square,
-                        self.tau, self.intercept, f, order, gaps)
+        _sweep_identity(
+            X.indptr,
+            X.indices,
+            X.data,
+            self.signs,
+            self.weights,
+            self.square,
+            self.tau,
+            self.intercept,
+            f,
+            order,
+            gaps,
+        )
 
     def losses(self, f):
-        """Robust losses of all rows at ``f``, with (n,) entries."""
+        """See `Hull.losses`."""
         return self._losses(f, np.zeros(0), 0, 0.0, 0.0)
 
     def _losses(self, f, mu, max_changes, drop, grow):
         X = self.X
-        return _robust_losses(X.indptr, X.indices, X.data, self.signs, mu, max_changes, drop,
-                              grow, self.intercept, f)
+        return _robust_losses(
+            X.indptr, X.indices, X.data, self.signs, mu, max_changes, drop, grow, self.intercept, f
+        )
 
-    def rescale(self, weights):
-        """Change the weights and keep the state; ``f`` becomes `combination()`."""
-        self.weights = np.array(weights, dtype=np.float64)
+    def restore(self, normals: Matrix, levels: np.ndarray) -> None:
+        """See `Hull.restore`."""
+        self.tau = np.clip(levels, 0.0, 1.0)
 
     def combination(self):
         """Parameters recomputed from the state."""
         X = self.X
         f = np.zeros(X.shape[1] + self.intercept)
-        _combine(X.indptr, X.indices, X.data, self._deviations(), self.tau,
-                 self.weights * self.signs, self.intercept, f)
+        _combine(
+            X.indptr,
+            X.indices,
+            X.data,
+            self._deviations(),
+            self.tau,
+            self.weights * self.signs,
+            self.intercept,
+            f,
+        )
         return f
 
     def planes(self):
@@ -520,12 +598,48 @@ class WordHull(IdentityHull):
     def sweep(self, f, order, gaps):
         """See `IdentityHull.sweep`."""
         X = self.X
-        _sweep_words(X.indptr, X.indices, X.data, self.delta, self.signs, self.weights,
-                     self.square, self.tau, self.mu, self.max_changes, self.drop, self.grow,
-                     self.intercept, f, order, gaps)
+        _sweep_words(
+            X.indptr,
+            X.indices,
+            X.data,
+            self.delta,
+            self.signs,
+            self.weights,
+            self.square,
+            self.tau,
+            self.mu,
+            self.max_changes,
+            self.drop,
+            self.grow,
+            self.intercept,
+            f,
+            order,
+            gaps,
+        )
+
+    def restore(self, normals: Matrix, levels: np.ndarray) -> None:
+        """See `Hull.restore`; what does not fit the bounds or the budget is shrunk until it does."""
+        super().restore(normals, levels)
+        X, N = self.X, sp.csr_matrix(normals)
+        workspace = np.zeros(X.shape[1])
+        _deviate(
+            X.indptr,
+            X.indices,
+            X.data,
+            N.indptr,
+            N.indices,
+            N.data,
+            self.signs,
+            self.tau,
+            self.max_changes,
+            self.drop,
+            self.grow,
+            workspace,
+            self.delta,
+        )
 
     def losses(self, f):
-        """See `IdentityHull.losses`."""
+        """See `Hull.losses`."""
         return self._losses(f, self.mu, self.max_changes, self.drop, self.grow)
 
     def _deviations(self):
@@ -587,8 +701,7 @@ def worst_value(indptr, indices, data, V, assign, max_changes, low, high):
     b, gain = np.empty(longest + 1), np.empty(longest + 1)
     values = np.empty(n)
     for i in range(n):
-        total, above = _gains(indices, data, indptr[i], indptr[i + 1], V[assign[i]], low,
-                              high, b, gain)
+        total, above = _gains(indices, data, indptr[i], indptr[i + 1], V[assign[i]], low, high, b, gain)
         values[i] = total + _largest(gain, above, max_changes, 0.0)[0]
     return values
 
@@ -694,8 +807,9 @@ def _robust_losses(indptr, indices, data, signs, mu, K, drop, grow, intercept, f
         if K == 0:
             margin = _margin(indices, data, start, stop, f)
         else:
-            margin, above = _gains(indices, data, start, stop, f, 1.0 + sign * drop,
-                                   1.0 - sign * grow, b, gain)
+            margin, above = _gains(
+                indices, data, start, stop, f, 1.0 + sign * drop, 1.0 - sign * grow, b, gain
+            )
             top = _largest(gain, above, K, mu[i])[0]
         if intercept:
             margin += f[f.size - 1]

@@ -150,9 +150,7 @@ class RowOutput(EncodedOutput):
         )
 
 
-def encode_labels(
-    y: np.ndarray, classes: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Sorted labels and each row's index among them; a label that is not among them is an error."""
     if classes is None:
         return np.unique(y, return_inverse=True)
@@ -168,7 +166,10 @@ def check_cost(cost: ArrayLike | None, n_classes: int) -> np.ndarray:
     """A cost matrix of the right shape with zero diagonal, or a ValueError that says what is wrong."""
     if cost is None:
         return 1.0 - np.eye(n_classes)
-    table = np.asarray(cost, dtype=np.float64)
+    try:
+        table = np.asarray(cost, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"cost must be a matrix of numbers, got {cost!r}") from None
     if table.shape != (n_classes, n_classes):
         raise ValueError(
             f"cost must have shape ({n_classes}, {n_classes}), one row and column a class, "

@@ -50,9 +50,7 @@ class Binary(Output):
 class EncodedBinary(RowOutput):
     """`Binary` on given labels: the only alternative is the other class."""
 
-    def __init__(
-        self, classes: np.ndarray, codes: np.ndarray, cost: np.ndarray, slack: bool
-    ) -> None:
+    def __init__(self, classes: np.ndarray, codes: np.ndarray, cost: np.ndarray, slack: bool) -> None:
         self.classes = classes
         self.codes = codes
         self.margin_directions = np.array([[[1.0], [-1.0]]])

@@ -46,9 +46,7 @@ class Multiclass(Output):
 class EncodedMulticlass(RowOutput):
     """`Multiclass` on given labels: alternative a is class a, the true class competes with nothing."""
 
-    def __init__(
-        self, classes: np.ndarray, codes: np.ndarray, cost: np.ndarray, slack: bool
-    ) -> None:
+    def __init__(self, classes: np.ndarray, codes: np.ndarray, cost: np.ndarray, slack: bool) -> None:
         n_classes = len(classes)
         if n_classes < 2:
             raise ValueError(f"Multiclass needs at least two classes in y, got {classes}")

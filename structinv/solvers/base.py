@@ -118,8 +118,10 @@ class Bounds:
     ----------
     f : (D,) array
     dual : float
-    upper, attained : float, optional
+    upper : float, optional
         The objective at `f`, if the solver has just computed it.
+    attained : float, optional
+        Its value over the changes that the oracles found, the lowest of all points seen.
     """
 
     f: np.ndarray

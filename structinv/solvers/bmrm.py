@@ -13,7 +13,7 @@ from .base import Bounds, Solver, check_positive_integer
 
 @dataclass
 class BMRMState:
-    """The bundle, its minimiser, and the best point so far with the planes' values there."""
+    """The bundle, its minimiser, the best point so far, and the lowest of the planes' values."""
 
     bundle: WorkingSet
     f: np.ndarray
@@ -70,7 +70,8 @@ class BMRM(Solver):
         upper = half + float(objective.weights[counted] @ planes.upper[counted])
         attained = half + offset - float(space.scores(state.f, normal)[0])
         if (upper, attained) < (state.upper, state.attained):
-            state.best, state.upper, state.attained = state.f.copy(), upper, attained
+            state.best, state.upper = state.f.copy(), upper
+        state.attained = min(state.attained, attained)
         bundle = state.bundle
         above = attained - half - bundle.heights(state.f)[0][0]
         bundle.prune(self.max_idle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -12,8 +13,8 @@ from sklearn.base import clone
 from ..functionals import LinearFunctionals
 from ..losses import Squared
 from ..objective import Objective, Penalty, Term, WorstCase
-from ..oracles import Box, Ellipsoid, FDrop
-from ..outputs import Binary, Multiclass
+from ..oracles import Box, Ellipsoid, FDrop, InvarianceOracle
+from ..outputs import Binary, Multiclass, Output
 from ..planes import PlaneSet
 from ..spaces import ExplicitSpace
 from .base import Solution, Solver, Status
@@ -68,7 +69,7 @@ def check_solver(solver: Solver, *, tolerance: float = 1e-5, random_state: int =
             check(trial)
 
 
-def _worst(X: np.ndarray, codes: np.ndarray, oracle: object, output: object, C: float) -> Term:
+def _worst(X: np.ndarray, codes: np.ndarray, oracle: InvarianceOracle, output: Output, C: float) -> Term:
     return WorstCase(X, codes, oracle, output, C * np.linspace(0.2, 1.0, len(X)))
 
 
@@ -86,7 +87,7 @@ def _two_class(C: float) -> Objective:
 
 def _multiclass(C: float) -> Objective:
     X, codes = _rows(3)
-    output = Multiclass([[0, 1, 2], [0.5, 0, 1], [1, 3, 0]])
+    output = Multiclass(np.array([[0, 1, 2], [0.5, 0, 1], [1, 3, 0]]))
     return Objective(
         ExplicitSpace(4, 3), [_worst(X, codes, Ellipsoid(np.eye(4)[:, :2], 0.4), output, C)]
     )
@@ -154,15 +155,15 @@ class _Trial:
         """The function is finite, and the bounds are those of this problem."""
         self.require(bool(np.all(np.isfinite(solution.f))), f"f is not finite after {when}")
         best = (self.reference.dual - self.slack, self.reference.primal + self.slack)
-        for record in (*solution.history, solution):
+        records: list[Any] = [*solution.history, solution]
+        for record in records:
             self.require(
                 record.dual <= best[1],
                 f"the dual value {record.dual!r} lies above the optimum {best[1]!r} after {when}",
             )
             self.require(
                 record.primal >= best[0],
-                f"the primal value {record.primal!r} lies below the optimum {best[0]!r} "
-                f"after {when}",
+                f"the primal value {record.primal!r} lies below the optimum {best[0]!r} after {when}",
             )
 
     def proven(self, planes: PlaneSet) -> float:
@@ -253,9 +254,7 @@ def _check_interrupt(trial: _Trial) -> None:
 
     solution = trial.run(Gap(trial.tolerance), callbacks=(press,))
     trial.require_usable(solution, "Ctrl-C")
-    trial.require(
-        solution.status is Status.INTERRUPTED, f"Ctrl-C ended as {solution.status.value!r}"
-    )
+    trial.require(solution.status is Status.INTERRUPTED, f"Ctrl-C ended as {solution.status.value!r}")
 
 
 _CHECKS: tuple[Callable[[_Trial], None], ...] = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..dual_states import DualState, join_planes
+from ..matrices import ALL_ROWS
 from ..objective import Objective
 from ..planes import PlaneSet
 from .base import Bounds, Solver
@@ -41,7 +42,8 @@ class FrankWolfe(Solver):
         if planes is not None:
             for number, part in enumerate(parts):
                 part.restore(_of_term(objective, planes.by_block(), number))
-        return FrankWolfeState(parts, _total(objective, parts))
+        fresh = planes is None and all(part.offset == 0 for part in parts)
+        return FrankWolfeState(parts, objective.space.zeros() if fresh else _total(objective, parts))
 
     def step(self, objective: Objective, state: FrankWolfeState) -> float:
         """See `Solver.step`."""
@@ -54,9 +56,15 @@ class FrankWolfe(Solver):
 
     def bounds(self, objective: Objective, state: FrankWolfeState) -> Bounds:
         """See `Solver.bounds`."""
-        state.f = _total(objective, state.parts)
+        f = state.f = _total(objective, state.parts)
+        half = 0.5 * objective.space.dot(f, f)
         offset = sum(part.offset for part in state.parts)
-        return Bounds(state.f, offset - 0.5 * objective.space.dot(state.f, state.f))
+        if not np.isfinite(half):
+            return Bounds(f, -np.inf)
+        values = [part.value(f) for part in state.parts]
+        objective.rows_asked += sum(term.rows_of(ALL_ROWS) for term in objective.terms)
+        upper, attained = (half + sum(side) for side in zip(*values, strict=True))
+        return Bounds(f, offset - half, upper, attained)
 
     def planes(self, objective: Objective, state: FrankWolfeState) -> PlaneSet:
         """See `Solver.planes`."""

@@ -78,9 +78,8 @@ def solve(
 
 
 def _check_warm_start(objective: Objective, warm_start: Solution) -> None:
-    planes, size = warm_start.planes, objective.space.size
-    fits = planes.normals.shape[1] == size and warm_start.f.shape == (size,)
-    if not fits or np.any(planes.blocks >= objective.n_blocks):
+    planes = warm_start.planes
+    if not objective.space.owns(planes.normals) or np.any(planes.blocks >= objective.n_blocks):
         raise ValueError(
             "warm_start does not fit: it must come from an objective on the same rows and space"
         )
@@ -102,10 +101,12 @@ class _Run:
         self.iteration = 0
         self.f = objective.space.zeros()
         at_zero = objective.value(self.f)
-        self.primal, self.attained = at_zero.upper, at_zero.attained
+        self.primal, self.at_f = at_zero.upper, at_zero.attained
+        # With loose bounds, the point of the lowest primal is not that of the lowest attained value.
+        self.attained = at_zero.attained
         self.scale = 1e-12 * at_zero.attained
         self.dual = -np.inf
-        self.next_check = 1
+        self.next_check = 10
         self.resumed = warm_start is not None
         if warm_start is not None:
             value = objective.value(warm_start.f)
@@ -126,7 +127,7 @@ class _Run:
         if self.iteration and (not self.history or self.history[-1].iteration < self.iteration):
             self._check()
         value = self.objective.value(self.f)
-        self.primal, self.attained = value.upper, value.attained
+        self.primal, self.attained = value.upper, min(self.attained, value.attained)
         gap, attained_gap = self._relative(self.primal), self._relative(self.attained)
         if status is Status.CONVERGED and gap > self.stop.tolerance:
             status = Status.STALLED
@@ -154,7 +155,8 @@ class _Run:
             return Status.NOT_FINITE
         progress = self._progress(checked)
         reason = self.stop.reason(progress)
-        if reason is None and any([callback(progress) for callback in callbacks]):
+        wishes = [callback(progress) for callback in callbacks] if reason is None else []
+        if any(wishes):
             return Status.INTERRUPTED
         return reason
 
@@ -164,13 +166,15 @@ class _Run:
             return True
         promising = estimate <= 1.5 * self.stop.tolerance * abs(self.attained)
         if promising or self.iteration >= self.next_check:
-            self.next_check = self.iteration + max(1, min(10, self.iteration // 2))
+            self.next_check = self.iteration + 10
             return True
         return False
 
     def _check(self) -> bool:
         """Update the best bounds; False if they are not numbers."""
         bounds = self.solver.bounds(self.objective, self.state)
+        if not np.all(np.isfinite(bounds.f)):
+            return False
         upper, attained = bounds.upper, bounds.attained
         if upper is None or attained is None:
             value = self.objective.value(bounds.f)
@@ -186,11 +190,12 @@ class _Run:
 
     def _offer(self, f: np.ndarray, upper: float, attained: float) -> None:
         """Keep `f` if it is better than the best so far."""
-        if (upper, attained) < (self.primal, self.attained):
-            self.f, self.primal, self.attained = f.copy(), upper, attained
+        if (upper, attained) < (self.primal, self.at_f):
+            self.f, self.primal, self.at_f = f.copy(), upper, attained
+        self.attained = min(self.attained, attained)
 
     def _relative(self, primal: float) -> float:
-        if not np.isfinite(self.dual):
+        if not np.isfinite(self.dual) or not np.isfinite(primal):
             return np.inf
         return float((primal - self.dual) / max(primal, self.scale, np.finfo(float).tiny))
 

@@ -56,9 +56,7 @@ class Pegasos(Solver):
     Pegasos(batch_size=1)
     """
 
-    def __init__(
-        self, batch_size: int = 16, projection: bool = True, average: bool = True
-    ) -> None:
+    def __init__(self, batch_size: int = 16, projection: bool = True, average: bool = True) -> None:
         self.batch_size = batch_size
         self.projection = projection
         self.average = average
@@ -138,12 +136,11 @@ class Pegasos(Solver):
             share = state.passes / (state.passes - passes)
             later = share * state.f + (1.0 - share) * f
             self._raise(objective, state, later, share * state.offset + (1.0 - share) * offset)
-        upper, attained, lowest = min(found, key=lambda point: point[:2])
+        upper, _, lowest = min(found, key=lambda point: point[:2])
+        attained = min(point[1] for point in found)
         return Bounds(lowest, _dual(objective, *state.best), upper, attained)
 
-    def _raise(
-        self, objective: Objective, state: PegasosState, f: np.ndarray, offset: float
-    ) -> None:
+    def _raise(self, objective: Objective, state: PegasosState, f: np.ndarray, offset: float) -> None:
         """Keep a feasible point if its dual value is the highest so far."""
         if _dual(objective, f, offset) > _dual(objective, *state.best):
             state.best = (f.copy(), offset)
@@ -157,4 +154,4 @@ class Pegasos(Solver):
 
 def _dual(objective: Objective, f: np.ndarray, offset: float) -> float:
     floor = float(objective.weights @ objective.floors)
-    return floor + offset - 0.5 * objective.space.dot(f, f)
+    return floor + float(offset) - 0.5 * objective.space.dot(f, f)

@@ -43,7 +43,7 @@ class Reference(Solver):
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> ReferenceState:
         """See `Solver.init`; starts from nothing."""
-        size = objective.space.size
+        size = len(objective.space.zeros())
         every = np.arange(objective.n_blocks)
         null = np.zeros((objective.n_blocks, size))
         masses = np.ones(objective.n_blocks)
@@ -62,7 +62,7 @@ class Reference(Solver):
     def _solve_master(self, objective: Objective, state: ReferenceState) -> None:
         import cvxpy as cp
 
-        masses = cp.Variable(len(state.offsets), nonneg=True)
+        masses: Any = cp.Variable(len(state.offsets), nonneg=True)
         weight = objective.weights[state.blocks]
         member = (state.blocks[None, :] == np.arange(objective.n_blocks)[:, None]).astype(float)
         f = (state.normals * weight[:, None]).T @ masses

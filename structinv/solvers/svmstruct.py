@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..dual_states import join_planes
 from ..objective import Objective
 from ..planes import PlaneSet, WorkingSet
-from ..dual_states import join_planes
 from .base import Bounds, Solver
 
 BLOCKS_IN_A_SET = 128
