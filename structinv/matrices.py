@@ -71,7 +71,10 @@ def select(choice: np.ndarray, parts: Sequence[Matrix]) -> Matrix:
 
 def with_data(X: sp.csr_matrix, data: np.ndarray) -> sp.csr_matrix:
     """A CSR matrix with the pattern of `X`, index arrays shared, and other values."""
-    return sp.csr_matrix((data, X.indices, X.indptr), shape=X.shape, copy=False)
+    # The constructor would copy 64-bit indices into 32-bit ones.
+    other = sp.csr_matrix(X.shape, dtype=data.dtype)
+    other.data, other.indices, other.indptr = data, X.indices, X.indptr
+    return other
 
 
 def scale_rows(X: Matrix, factors: np.ndarray) -> Matrix:

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ..matrices import Matrix
+from ..matrices import Matrix, with_data
 from ..objective import Objective
 from ..oracles import Identity, InvarianceOracle
 from ..solvers import (
@@ -45,6 +45,9 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks; `verbose` print
         return method
 
 
+FEW_WEIGHTS = 16
+
+
 class _NoContext:
     """A callback context that calls nobody."""
 
@@ -64,22 +67,30 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
     Subclasses store `oracle`, `solver`, `tol`, `max_seconds`, `random_state` and `verbose`.
     """
 
-    def _check_common(self) -> tuple[InvarianceOracle, Solver]:
-        """The oracle and a solver of this estimator's own; errors name the argument."""
+    def _check_common(self) -> InvarianceOracle:
+        """Check what all estimators have and return the oracle; errors name the argument."""
         check_number("tol", self.tol, minimum=0.0)
         if self.max_seconds is not None:
             check_number("max_seconds", self.max_seconds, minimum=0.0, strict=True)
         if not isinstance(self.verbose, (bool, Integral)) or self.verbose < 0:
             raise ValueError(f"verbose must be an integer of at least 0, got {self.verbose!r}")
-        return check_oracle_type(self.oracle), self._make_solver()
+        self._check_solver()
+        return check_oracle_type(self.oracle)
 
-    def _make_solver(self) -> Solver:
+    def _check_solver(self) -> None:
+        names = ["auto", *REGISTRY]
+        known = isinstance(self.solver, str) and self.solver in names
+        if not known and not isinstance(self.solver, Solver):
+            raise ValueError(f"solver must be one of {sorted(names)} or a Solver, got {self.solver!r}")
+
+    def _make_solver(self, n_weights: int) -> Solver:
+        """A solver of this estimator's own, for so many weights."""
         if isinstance(self.solver, Solver):
             return clone(self.solver)
-        names = {"auto": REGISTRY["frank_wolfe"], **REGISTRY}
-        if not isinstance(self.solver, str) or self.solver not in names:
-            raise ValueError(f"solver must be one of {sorted(names)} or a Solver, got {self.solver!r}")
-        return names[self.solver]()
+        if self.solver != "auto":
+            return REGISTRY[self.solver]()
+        # With few weights a bundle of planes knows the whole objective, however badly it is scaled.
+        return REGISTRY["bmrm" if n_weights <= FEW_WEIGHTS else "frank_wolfe"]()
 
     def _minimise(self, objective: Objective, solver: Solver, context: Any) -> Solution:
         """Run the solver, reporting to scikit-learn's callbacks or to standard error."""
@@ -181,9 +192,7 @@ def canonical(X: Matrix) -> Matrix:
     """CSR with sorted indices and no duplicates; a copy if it is not so, as `X` is the user's."""
     if not sp.issparse(X):
         return X
-    # The constructor would copy 64-bit indices into 32-bit ones.
-    probe = sp.csr_matrix(X.shape, dtype=X.dtype)
-    probe.data, probe.indices, probe.indptr = X.data, X.indices, X.indptr
+    probe = with_data(X, X.data)
     if probe.has_canonical_format:
         return probe
     probe = probe.copy()

@@ -46,7 +46,8 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
     C : float, default=1.0
         Weight of the losses, above 0.
     solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe"} or Solver, default="auto"
-        "auto" is "frank_wolfe", which is the fastest on all that was measured.
+        "auto" is "bmrm" for a model of at most 16 weights, else "frank_wolfe", the fastest on all
+        data with many features that were measured.
     tol : float, default=1e-3
         Relative gap between objective and lower bound at which the fit ends.
     max_seconds : float, optional
@@ -150,7 +151,7 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
             For parameters or data that cannot be used, before any work.
         """
         with all_or_nothing(self):
-            oracle, solver = self._check_common()
+            oracle = self._check_common()
             check_number("C", self.C, minimum=0.0, strict=True)
             check_rescaling(self.rescaling)
             context = self._init_callback_context(max_subtasks=None)
@@ -167,7 +168,7 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
             n_outputs = 1 if len(classes) == 2 else len(classes)
             space = ExplicitSpace(X.shape[1], n_outputs, intercept=bool(self.fit_intercept))
             objective = Objective(space, [WorstCase(X, y, oracle, output, weights)])
-            solution = self._minimise(objective, solver, context)
+            solution = self._minimise(objective, self._make_solver(space.size), context)
             self.classes_ = classes
             self.coef_ = space.weights(solution.f).astype(X.dtype)
             self.intercept_ = space.constants(solution.f).astype(X.dtype)

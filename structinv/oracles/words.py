@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
@@ -127,10 +128,12 @@ class FScale(WordOracle):
     def validate(self, n_features: int | None = None) -> None:
         """See `InvarianceOracle.validate`."""
         super().validate(n_features)
-        if not 0 <= self.low <= 1:
-            raise ValueError(f"low must be a factor in [0, 1], got {self.low!r}")
-        if not 1 <= self.high < np.inf:
-            raise ValueError(f"high must be a finite factor of at least 1, got {self.high!r}")
+        for name, value, least, most in (("low", self.low, 0, 1), ("high", self.high, 1, np.inf)):
+            if not isinstance(value, Real) or isinstance(value, bool):
+                raise TypeError(f"{name} must be a number, got {value!r}")
+            if not least <= value <= most or value == np.inf:
+                allowed = "a factor in [0, 1]" if most == 1 else "a finite factor of at least 1"
+                raise ValueError(f"{name} must be {allowed}, got {value!r}")
 
 
 class FDrop(WordOracle):

@@ -38,8 +38,9 @@ _ADVICE = {
     Status.ITERATION_LIMIT: "allow more iterations, lower C, or scale the features.",
     Status.ORACLE_CALL_LIMIT: "allow more oracle calls, or accept the gap that is reported.",
     Status.STALLED: (
-        "the gap has stopped shrinking: raise tol, scale the features, lower C, "
-        "or try solver='frank_wolfe'."
+        "the gap has stopped shrinking: raise tol, scale the features, lower C, or try another "
+        "solver ('bmrm' for few features, 'frank_wolfe' for many); an oracle with loose bounds also "
+        "ends like this."
     ),
     Status.ORACLE_TOO_COARSE: (
         "the solver is done with the changes that the oracle finds, but the oracle cannot bound "

@@ -154,9 +154,9 @@ class _Run:
         if checked and not self._check():
             return Status.NOT_FINITE
         progress = self._progress(checked)
+        wishes = [callback(progress) for callback in callbacks]
         reason = self.stop.reason(progress)
-        wishes = [callback(progress) for callback in callbacks] if reason is None else []
-        if any(wishes):
+        if reason is None and any(wishes):
             return Status.INTERRUPTED
         return reason
 
@@ -173,13 +173,13 @@ class _Run:
     def _check(self) -> bool:
         """Update the best bounds; False if they are not numbers."""
         bounds = self.solver.bounds(self.objective, self.state)
-        if not np.all(np.isfinite(bounds.f)):
+        if not np.isfinite(bounds.dual) or not np.all(np.isfinite(bounds.f)):
             return False
         upper, attained = bounds.upper, bounds.attained
         if upper is None or attained is None:
             value = self.objective.value(bounds.f)
             upper, attained = value.upper, value.attained
-        if not np.isfinite(attained) or not np.isfinite(bounds.dual):
+        if not np.isfinite(attained):
             return False
         self._offer(bounds.f, upper, attained)
         self.dual = max(self.dual, bounds.dual)
@@ -189,8 +189,14 @@ class _Run:
         return True
 
     def _offer(self, f: np.ndarray, upper: float, attained: float) -> None:
-        """Keep `f` if it is better than the best so far."""
-        if (upper, attained) < (self.primal, self.at_f):
+        """Keep `f` if it is better than the best so far.
+
+        Without a bound the best is what does best against the changes that are found: the zero
+        function, of which a bound is always known, would be no use to anybody.
+        """
+        bounded = np.isfinite(upper)
+        better = (upper, attained) < (self.primal, self.at_f) if bounded else attained < self.at_f
+        if better:
             self.f, self.primal, self.at_f = f.copy(), upper, attained
         self.attained = min(self.attained, attained)
 

@@ -153,13 +153,13 @@ class Stall(StopRule):
 
     Parameters
     ----------
-    patience : int, default=100
+    patience : int, default=500
         Iterations before the rule looks at all.
     shrink : float, default=0.9
         The gap must be below this share of what it was at half the iterations.
     """
 
-    patience: int = 100
+    patience: int = 500
     shrink: float = 0.9
 
     def reason(self, progress: Progress) -> Status | None:
