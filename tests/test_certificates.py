@@ -1,0 +1,387 @@
+"""No allowed edit ever beats a certificate, and exact oracles attain it."""
+
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.exceptions import ConvergenceWarning
+
+from structinv import InvariantLinearSVC
+from structinv.oracles import Box, Compose, FDrop, FScale, Identity, InvarianceOracle, Support
+from structinv.solvers import REGISTRY, Status
+
+from .oracle_cases import CASES, rows
+from .oracle_cases import D as CASE_D
+from .test_linear_svc import mails
+
+D = 4
+# Quarters, so that sums and products by powers of two are exact and ties are common.
+quarters = st.integers(-12, 12).map(lambda k: k / 4)
+anything = st.floats(-1e3, 1e3, width=32) | quarters
+word_oracles = st.builds(FDrop, st.integers(0, 3)) | st.builds(
+    FScale, st.integers(0, 3), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([1.0, 2.0, 8.0])
+)
+either = word_oracles | st.builds(lambda left, right: left | right, word_oracles, word_oracles)
+many = settings(max_examples=80, deadline=None)
+
+
+def made(coef, intercept, oracle, dtype=np.float64):
+    """A model with these weights, as if it had been fitted."""
+    model = InvariantLinearSVC(oracle)
+    model.coef_, model.intercept_ = np.asarray(coef, dtype), np.asarray(intercept, dtype)
+    model.classes_ = np.arange(2 if len(model.coef_) == 1 else len(model.coef_))
+    model.n_features_in_ = model.coef_.shape[1]
+    return model
+
+
+@st.composite
+def problems(draw, numbers, oracles=word_oracles, dtype=np.float64, n=3):
+    """A model of two to four classes, rows and labels."""
+    n_outputs = draw(st.sampled_from([1, 3, 4]))
+    coef = draw(arrays(dtype, (n_outputs, D), elements=numbers))
+    intercept = draw(arrays(dtype, n_outputs, elements=numbers))
+    X = draw(arrays(dtype, (n, D), elements=numbers))
+    y = draw(arrays(np.int64, n, elements=st.integers(0, max(n_outputs, 2) - 1)))
+    return made(coef, intercept, draw(oracles), dtype), X, y
+
+
+def edits(oracle, x):
+    """All members of S(x) at which something can be worst: edited words at factors of the ends."""
+    if isinstance(oracle, (FDrop, FScale)):
+        low, high = oracle.factors
+        members = [x]
+        for k in range(1, min(oracle.max_changes, D) + 1):
+            for words in combinations(range(D), k):
+                for factors in product((low, high), repeat=k):
+                    z = x.copy()
+                    z[list(words)] *= np.asarray(factors, x.dtype)
+                    members.append(z)
+        return np.array(members)
+    return np.concatenate([edits(oracle.left, x), edits(oracle.right, x)])
+
+
+def margins(model, Z, label):
+    """By how much the score of the label exceeds every other at each of the points."""
+    f = Z.astype(np.float64) @ model.coef_.T.astype(np.float64) + model.intercept_
+    f = np.hstack([np.zeros((len(Z), 1)), f]) if f.shape[1] == 1 else f
+    rivals = np.delete(f, label, axis=1)
+    return f[:, label] - np.max(rivals, axis=1)
+
+
+def lowest(model, X, y):
+    return np.array(
+        [margins(model, edits(model.oracle, x), label).min() for x, label in zip(X, y, strict=True)]
+    )
+
+
+@many
+@given(problems(quarters, either))
+def test_certified_is_robust_to_the_bit(problem):
+    model, X, y = problem
+    worst = lowest(model, X, y)
+    certificate = model.certify(X, y)
+    # A union's parts see the same ends, so that enumeration is exact for it, too.
+    np.testing.assert_array_equal(certificate.attacked, worst)
+    np.testing.assert_allclose(certificate.margins, worst, rtol=0, atol=1e-11)
+    assert np.all(certificate.margins <= worst)
+    assert np.all(certificate.exact)
+    assert np.array_equal(certificate.correct, worst > 0)
+    assert certificate.accuracy == np.mean(worst > 0) == certificate.attacked_accuracy
+    assert certificate.accuracy <= model.score(X, y)
+
+
+@many
+@given(problems(anything, either))
+def test_no_edit_beats_the_certificate(problem):
+    model, X, y = problem
+    certificate = model.certify(X, y)
+    worst = lowest(model, X, y)
+    assert np.all(certificate.margins <= worst)
+    size = 1 + np.abs(X).max() * np.abs(model.coef_).max() + np.abs(model.intercept_).max()
+    np.testing.assert_allclose(certificate.margins, worst, rtol=0, atol=1e-12 * 8 * D * size)
+    sparse = model.certify(sp.csr_matrix(X), y)
+    np.testing.assert_allclose(sparse.margins, worst, rtol=0, atol=1e-12 * 8 * D * size)
+    assert np.all(sparse.margins <= worst)
+    for x, label, correct in zip(X, y, certificate.correct, strict=True):
+        if correct:
+            assert np.all(model.predict(edits(model.oracle, x)) == label)
+
+
+@many
+@given(problems(st.floats(-100, 100, width=32), word_oracles, np.float32))
+def test_single_precision_is_not_optimistic(problem):
+    model, X, y = problem
+    certificate = model.certify(X, y)
+    for x, label, bound in zip(X, y, certificate.margins, strict=True):
+        Z = edits(model.oracle, x)
+        assert Z.dtype == np.float32
+        assert np.all(margins(model, Z, label) >= bound)
+        if bound > 0:
+            assert np.all(model.predict(Z) == label)
+
+
+@pytest.mark.parametrize(("dtype", "shared"), [(np.float32, 1e4), (np.float64, 1e12)])
+def test_what_cancels_in_a_margin_still_rounds_in_predictions(dtype, shared):
+    rng = np.random.default_rng(0)
+    X = np.abs(rng.standard_normal((20_000, D))).astype(dtype)
+    small = 0.1 * rng.standard_normal((3, D))
+    by_weights = made(small + shared, np.zeros(3), FDrop(0), dtype)
+    by_intercepts = made(small, np.full(3, shared), FDrop(0), dtype)
+    for model in (by_weights, by_intercepts):
+        predicted = model.predict(X)
+        for label in range(3):
+            correct = model.certify(X, np.full(len(X), label)).correct
+            assert np.all(predicted[correct] == label)
+            assert np.any(correct) == np.any(predicted == label)
+
+
+# Sums with a set that is not convex, of which nobody can tell the members.
+WITHOUT_CONTAINS = {"compose-additive", "compose-linear", "only_for-compose"}
+
+
+def all_members(case, bound, points):
+    if case.name in WITHOUT_CONTAINS:
+        with pytest.raises(NotImplementedError):
+            bound.contains(0, points[0])
+        return True
+    return all(bound.contains(row, z) for row, z in enumerate(points))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_samples_of_every_oracle_stay_above_its_certificate(case, n_classes):
+    X, y = rows(4)
+    y = y % n_classes
+    rng = np.random.default_rng(4)
+    model = made(rng.standard_normal((1 if n_classes == 2 else 3, CASE_D)),
+                 rng.standard_normal(1 if n_classes == 2 else 3), case.oracle)  # fmt: skip
+    certificate = model.certify(X, y)
+    bound = case.oracle.bind(X, y)
+    members = bound.sample(slice(None), 300, rng)
+    sampled = np.array([margins(model, Z, label).min() for Z, label in zip(members, y, strict=True)])
+    assert np.all(certificate.margins <= sampled)
+    assert np.all(certificate.exact)
+    np.testing.assert_allclose(certificate.margins, certificate.attacked, rtol=0, atol=1e-12)
+
+    worst = model.worst_case(X, y)
+    assert all_members(case, bound, worst)
+    reached = [margins(model, z[None], label)[0] for z, label in zip(worst, y, strict=True)]
+    np.testing.assert_allclose(reached, certificate.attacked, rtol=0, atol=1e-12)
+    if case.oracle.finite and not case.graded:
+        lists = bound.oracle.orbit(X) if "only_for" not in case.covers else members
+        listed = [margins(model, Z, label).min() for Z, label in zip(lists, y, strict=True)]
+        np.testing.assert_allclose(certificate.attacked, listed, rtol=0, atol=1e-12)
+    if case.sparse:
+        sparse = model.certify(sp.csr_matrix(X), y)
+        np.testing.assert_allclose(sparse.attacked, certificate.attacked, rtol=0, atol=1e-12)
+        again = model.worst_case(sp.csr_matrix(X), y).toarray()
+        assert all_members(case, bound, again)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("oracle", [FDrop(2), FScale(2, 0.5, 4.0), FDrop(1) | FScale(1)], ids=str)
+def test_certified_robust_attacked_clean(n_classes, oracle):
+    X, y = mails(n=80, d=D, n_classes=n_classes)
+    model = InvariantLinearSVC(Identity(), C=0.1, random_state=0).fit(X, y).set_params(oracle=oracle)
+    certificate = model.certify(X, y)
+    robust = sum(np.all(model.predict(edits(oracle, x)) == label) for x, label in zip(X, y, strict=True))
+    attacked = np.sum(model.predict(model.worst_case(X, y)) == y)
+    clean = np.sum(model.predict(X) == y)
+    certified = np.sum(certificate.correct)
+    assert 0 < certified <= robust <= attacked <= clean < len(X)
+    assert robust < clean
+    assert certificate.accuracy == certified / len(X) == certificate.attacked_accuracy
+    # Short of exact ties, which a certificate does not count, they are the same.
+    assert robust - certified <= np.sum(np.abs(certificate.attacked) < 1e-9)
+
+
+@pytest.mark.parametrize("oracle", [FDrop(1), FScale(2, 0.5, 4.0)], ids=str)
+def test_training_for_an_oracle_raises_what_is_certified(oracle):
+    X, y = mails(n=200, d=30)
+    # Without an intercept, whose share of a margin no word can be robbed of.
+    plain, trained = (
+        InvariantLinearSVC(kind, C=0.1, fit_intercept=False, random_state=0).fit(X, y)
+        for kind in (None, oracle)
+    )
+    assert trained.certify(X, y).accuracy > plain.set_params(oracle=oracle).certify(X, y).accuracy
+
+
+@pytest.mark.parametrize("oracle", [None, FDrop(0), FScale(3, 1.0, 1.0), Box(0.0)], ids=str)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_where_nothing_may_change_clean_is_certified(oracle, n_classes):
+    X, y = mails(n_classes=n_classes)
+    model = InvariantLinearSVC(oracle, random_state=0).fit(X, y)
+    certificate = model.certify(X, y)
+    assert certificate.accuracy == certificate.attacked_accuracy == model.score(X, y)
+    codes = np.searchsorted(model.classes_, y)
+    clean = [margins(model, x[None], code)[0] for x, code in zip(X, codes, strict=True)]
+    np.testing.assert_allclose(certificate.margins, clean, rtol=0, atol=1e-11)
+    assert np.array_equal(model.worst_case(X, y), X)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_a_margin_of_zero_is_not_correct(n_outputs):
+    model = made(np.zeros((n_outputs, D)), np.zeros(n_outputs), FDrop(1))
+    X, y = np.ones((4, D)), np.zeros(4, dtype=int)
+    certificate = model.certify(X, y)
+    assert model.score(X, y) == 1.0
+    assert certificate.margins.tolist() == [0.0] * 4
+    assert certificate.accuracy == certificate.attacked_accuracy == 0.0
+    assert np.all(certificate.exact)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_without_labels_the_prediction_is_certified(n_classes):
+    X, y = mails(n_classes=n_classes)
+    y[:6] = y[1:7]
+    model = InvariantLinearSVC(FDrop(1), random_state=0).fit(X, y)
+    predicted = model.predict(X)
+    assert np.any(predicted != y)
+    certificate, wanted = model.certify(X), model.certify(X, predicted)
+    assert np.array_equal(certificate.margins, wanted.margins)
+    assert certificate.accuracy > model.certify(X, y).accuracy
+    assert np.array_equal(model.worst_case(X), model.worst_case(X, predicted))
+
+
+def test_some_labels_may_be_absent():
+    X, y = mails(n_classes=3)
+    model = InvariantLinearSVC(FDrop(1), random_state=0).fit(X, y)
+    whole = model.certify(X, y)
+    for label in model.classes_:
+        part = model.certify(X[y == label], y[y == label].tolist())
+        np.testing.assert_allclose(part.margins, whole.margins[y == label], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "csr"])
+def test_only_for_follows_the_labels(form):
+    X, y = mails()
+    model = InvariantLinearSVC(FDrop(2).only_for("spam"), random_state=0).fit(X, y)
+    spam = y == "spam"
+    part = model.certify(form(X), y).margins
+    whole = model.set_params(oracle=FDrop(2)).certify(form(X), y).margins
+    clean = model.set_params(oracle=None).certify(form(X), y).margins
+    np.testing.assert_allclose(part[spam], whole[spam], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(part[~spam], clean[~spam], rtol=0, atol=1e-12)
+    assert np.any(whole[~spam] < clean[~spam])
+    assert np.any(part[spam] < clean[spam])
+
+
+def test_more_changes_never_help():
+    X, y = mails()
+    model = InvariantLinearSVC(FScale(2), random_state=0).fit(X, y)
+    tables = [model.set_params(oracle__max_changes=K).certify(X, y).margins for K in range(6)]
+    assert np.all(np.diff(tables, axis=0) <= 1e-12)
+
+
+class Inexact(InvarianceOracle):
+    """`FDrop` that finds only a part of the worst change, or knows only a loose bound."""
+
+    supports_sparse = True
+
+    def __init__(self, kind, max_changes=1):
+        self.kind = kind
+        self.max_changes = max_changes
+
+    def support(self, X, V, assign, reward=None):
+        exact = FDrop(self.max_changes).support(X, V, assign)
+        best = np.einsum("nd,nd->n", exact.points, V[assign])
+        if self.kind == "infinite":
+            return Support(exact.points, np.full(len(assign), np.inf))
+        if self.kind == "loose":
+            return Support(exact.points, best + 0.5)
+        return Support(X, best)  # knows the bound, finds nothing
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kind", ["infinite", "loose", "blind"])
+def test_inexact_oracles_are_never_exact(kind, n_classes):
+    X, y = mails(n_classes=n_classes)
+    model = InvariantLinearSVC(FDrop(1), C=0.05, random_state=0).fit(X, y)
+    exact = model.certify(X, y)
+    certificate = model.set_params(oracle=Inexact(kind)).certify(X, y)
+    assert np.all(certificate.margins <= exact.margins)
+    assert np.all(certificate.attacked >= exact.attacked)
+    if kind == "infinite":
+        assert np.all(certificate.margins == -np.inf)
+        assert certificate.accuracy == 0.0
+        assert not np.any(certificate.exact)
+        np.testing.assert_allclose(certificate.attacked, exact.attacked, rtol=0, atol=1e-12)
+    elif kind == "loose":
+        np.testing.assert_allclose(certificate.margins, exact.margins - 0.5, rtol=0, atol=1e-12)
+        assert not np.any(certificate.exact)
+        assert 0 < certificate.accuracy < exact.accuracy
+    else:
+        np.testing.assert_allclose(certificate.margins, exact.margins, rtol=0, atol=1e-12)
+        assert np.mean(certificate.exact) < 0.5
+
+
+@pytest.mark.parametrize("solver", sorted(REGISTRY))
+@pytest.mark.parametrize("kind", ["infinite", "loose", "blind"])
+def test_inexact_oracles_never_converge(kind, solver):
+    X, y = mails()
+    model = InvariantLinearSVC(Inexact(kind), C=0.05, solver=solver, random_state=0)
+    with pytest.warns(ConvergenceWarning) as told:
+        model.fit(X, y)
+    assert model.solution_.status in (Status.ORACLE_TOO_COARSE, Status.STALLED)
+    assert model.solution_.relative_gap > model.tol
+    best = InvariantLinearSVC(FDrop(1), C=0.05, random_state=0).fit(X, y).solution_
+    assert model.solution_.dual <= best.primal
+    assert model.solution_.primal >= best.dual
+    if kind == "infinite":
+        assert model.solution_.status is Status.ORACLE_TOO_COARSE
+        assert "use an exact oracle" in str(told[0].message)
+        # What it finds is the best there is, so that it trains as well as the exact one.
+        losses = np.maximum(0.0, 1.0 - model.certify(X, y).attacked)
+        norm = np.sum(model.coef_**2) + np.sum(model.intercept_**2)
+        assert 0.5 * norm + 0.05 * np.sum(losses) <= (1 + 2e-3) * best.primal
+
+
+def test_an_inexact_composition_says_so():
+    X, y = mails(d=D)
+    oracle = FScale(1) @ Box(0.1)
+    assert isinstance(oracle, Compose)
+    model = InvariantLinearSVC(oracle, C=0.05, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="oracle too coarse"):
+        model.fit(X, y)
+    certificate = model.certify(X, y)
+    assert not np.any(certificate.exact)
+    assert certificate.accuracy == 0.0
+    assert 0 < certificate.attacked_accuracy <= model.score(X, y)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "csr"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_worst_case_is_a_member_that_reaches_the_margin(n_classes, form):
+    X, y = mails(n_classes=n_classes)
+    model = InvariantLinearSVC(random_state=0).fit(X, y).set_params(oracle=FScale(3, 0.0, 4.0))
+    worst = model.worst_case(form(X), y)
+    certificate = model.certify(form(X), y)
+    assert sp.issparse(worst) == (form is sp.csr_matrix)
+    worst = worst.toarray() if sp.issparse(worst) else worst
+    assert all(model.oracle.contains(x, z) for x, z in zip(X, worst, strict=True))
+    codes = np.searchsorted(model.classes_, y)
+    reached = [margins(model, z[None], code)[0] for z, code in zip(worst, codes, strict=True)]
+    np.testing.assert_allclose(reached, certificate.attacked, rtol=0, atol=1e-11)
+    assert np.all(np.sum(worst != X, axis=1) <= 3)
+    assert np.any(np.sum(worst != X, axis=1) == 3)
+
+
+def test_another_oracle_may_be_certified():
+    X, y = mails(d=D)
+    model = InvariantLinearSVC(FDrop(1), C=0.1, random_state=0).fit(X, y)
+    other = FScale(2)
+    certificate, worst = model.certify(X, y, oracle=other), model.worst_case(X, y, oracle=other)
+    assert model.oracle.max_changes == 1
+    model.set_params(oracle=other)
+    assert np.array_equal(certificate.margins, model.certify(X, y).margins)
+    assert np.array_equal(worst, model.worst_case(X, y))
+    assert np.array_equal(model.worst_case(X, y, oracle=Identity()), X)
+    for method in (model.certify, model.worst_case):
+        with pytest.raises(TypeError, match="oracle must be an InvarianceOracle"):
+            method(X, y, oracle="fdrop")
+        with pytest.raises(ValueError, match="max_changes must be at least 0"):
+            method(X, y, oracle=FDrop(-1))

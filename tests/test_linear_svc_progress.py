@@ -1,0 +1,232 @@
+"""What a user sees of a long fit, and what is left when it ends early."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from structinv import InvariantLinearSVC
+from structinv.oracles import Box, FDrop, FScale, InvarianceOracle, Support
+from structinv.solvers import REGISTRY, Status
+
+from .test_linear_svc import mails
+
+try:
+    from sklearn.callback import ProgressBar
+except ImportError:
+    ProgressBar = None
+with_callbacks = pytest.mark.skipif(ProgressBar is None, reason="scikit-learn before 1.9")
+
+
+class Recorder:
+    """A callback that writes down what it hears and may act on the n-th iteration."""
+
+    def __init__(self, act_on=None, act=None):
+        self.act_on, self.act = act_on, act
+        self.heard = []
+
+    def setup(self, estimator, context):
+        self.heard.append("setup")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.heard.append(f"begin {context.task_name}")
+
+    def on_fit_task_end(self, estimator, context, *, metadata=None):
+        self.heard.append(f"end {context.task_name}")
+        if context.task_name == "iteration":
+            self.gap = metadata["relative_gap"]
+            if self.heard.count("end iteration") == self.act_on:
+                return self.act()
+        return False
+
+    def teardown(self, estimator, context):
+        self.heard.append("teardown")
+
+
+def press_ctrl_c():
+    raise KeyboardInterrupt
+
+
+class Interrupting(InvarianceOracle):
+    """`Box` that acts, when asked for the n-th time, like a user who presses Ctrl-C."""
+
+    asked = 0
+
+    def __init__(self, radius, turn):
+        self.radius = radius
+        self.turn = turn
+
+    def support(self, X, V, assign, reward=None):
+        Interrupting.asked += 1
+        if Interrupting.asked == self.turn:
+            raise KeyboardInterrupt
+        return Support(X + self.radius * np.sign(V)[assign])
+
+
+@pytest.fixture(autouse=True)
+def nobody_asked_yet():
+    Interrupting.asked = 0
+
+
+def is_fitted(model):
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return False
+    return True
+
+
+def check_usable(model, X, y):
+    assert model.predict(X).shape == y.shape
+    assert np.all(np.isfinite(model.coef_))
+    assert model.certify(X, y).accuracy <= model.score(X, y)
+    assert model.n_iter_ == model.solution_.iterations
+
+
+def test_verbose_prints_to_standard_error(capsys):
+    X, y = mails()
+    InvariantLinearSVC(FScale(1), random_state=0, verbose=1).fit(X, y)
+    told = capsys.readouterr()
+    assert told.out == ""
+    line = r"\[InvariantLinearSVC\] iteration +\d+ .* primal \S+  dual \S+  relative gap \S+"
+    assert re.fullmatch(line, told.err.splitlines()[0])
+    InvariantLinearSVC(FScale(1), random_state=0).fit(X, y)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_out_of_time_warns_with_advice():
+    X, y = mails()
+    model = InvariantLinearSVC(FScale(1), C=100.0, tol=0.0, max_seconds=1e-9, random_state=0)
+    advice = r"'time limit' after 1 iterations at a relative gap of \S+ \(tol=0\): allow more sec"
+    with pytest.warns(ConvergenceWarning, match=advice) as told:
+        model.fit(X, y)
+    assert len(told) == 1
+    if ProgressBar is not None:
+        assert told[0].filename == __file__
+    assert model.solution_.status is Status.TIME_LIMIT
+    assert model.n_iter_ == 1
+    check_usable(model, X, y)
+
+
+def test_max_seconds_ends_a_fit_in_time():
+    X, y = mails(n=400, d=300)
+    model = InvariantLinearSVC(FScale(3), C=1e4, tol=0.0, max_seconds=0.3, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y)
+    assert model.solution_.status in (Status.TIME_LIMIT, Status.STALLED)
+    assert model.solution_.seconds < 3.0
+
+
+def test_a_stalled_fit_warns():
+    X, y = mails()
+    model = InvariantLinearSVC(Box(0.1), solver="frank_wolfe", tol=0.0, C=10.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="'stalled'.*raise tol"):
+        model.fit(X, y)
+    assert model.solution_.relative_gap < 1e-6
+
+
+@with_callbacks
+def test_callbacks_hear_every_iteration():
+    X, y = mails()
+    recorder = Recorder()
+    model = InvariantLinearSVC(FScale(1), random_state=0)
+    plain = model.fit(X, y).coef_
+    model.set_callbacks(recorder).fit(X, y)
+    assert np.array_equal(model.coef_, plain)
+    assert recorder.heard[:2] == ["setup", "begin fit"]
+    assert recorder.heard[-2:] == ["end fit", "teardown"]
+    middle = recorder.heard[2:-2]
+    assert middle == ["begin iteration", "end iteration"] * model.n_iter_
+    assert recorder.gap <= model.tol
+
+
+@with_callbacks
+def test_a_callback_ends_a_fit():
+    X, y = mails()
+    model = InvariantLinearSVC(Box(0.1), tol=1e-9, C=10.0, random_state=0)
+    model.set_callbacks(Recorder(2, lambda: True))
+    with pytest.warns(ConvergenceWarning, match="'interrupted' after 2 iterations"):
+        model.fit(X, y)
+    assert model.solution_.status is Status.INTERRUPTED
+    check_usable(model, X, y)
+
+
+@with_callbacks
+def test_ctrl_c_in_a_callback_leaves_a_model():
+    X, y = mails()
+    recorder = Recorder(3, press_ctrl_c)
+    model = InvariantLinearSVC(Box(0.1), tol=1e-9, C=10.0, random_state=0).set_callbacks(recorder)
+    with pytest.warns(ConvergenceWarning, match="'interrupted' after 3 iterations"):
+        model.fit(X, y)
+    assert model.solution_.status is Status.INTERRUPTED
+    assert recorder.heard[-2:] == ["end fit", "teardown"]
+    check_usable(model, X, y)
+
+
+@with_callbacks
+def test_a_progress_bar_shows(capsys):
+    pytest.importorskip("rich")
+    X, y = mails()
+    InvariantLinearSVC(FDrop(1), random_state=0).set_callbacks(ProgressBar()).fit(X, y)
+    assert "InvariantLinearSVC" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("turn", [2, 3, 4, 5, 7])
+@pytest.mark.parametrize("solver", sorted(REGISTRY))
+def test_ctrl_c_in_an_oracle_leaves_a_usable_flagged_model(solver, turn):
+    X, y = mails()
+    shared = {"C": 10.0, "tol": 1e-9, "random_state": 0}
+    model = InvariantLinearSVC(Interrupting(0.1, turn), solver=solver, **shared)
+    try:
+        with pytest.warns(ConvergenceWarning, match="'interrupted'.*fit again"):
+            model.fit(X, y)
+    except KeyboardInterrupt:
+        # Before the first step there is nothing to keep.
+        assert not is_fitted(model)
+        assert turn <= 3
+        return
+    assert model.solution_.status is Status.INTERRUPTED
+    assert Interrupting.asked >= turn
+    check_usable(model, X, y)
+    best = InvariantLinearSVC(Box(0.1), **{**shared, "tol": 1e-5}).fit(X, y).solution_
+    assert model.solution_.dual <= best.primal
+    assert best.dual <= model.solution_.primal
+    assert model.solution_.primal <= shared["C"] * len(y) * (1 + 1e-12)  # the objective at zero
+
+
+class Hasty(Box):
+    """A user who presses Ctrl-C before the fit has begun."""
+
+    def bind(self, X, y=None):
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_before_the_first_step_leaves_nothing():
+    X, y = mails()
+    model = InvariantLinearSVC(Hasty(0.1))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not is_fitted(model)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_a_fit_after_ctrl_c_starts_clean():
+    X, y = mails()
+    model = InvariantLinearSVC(Interrupting(0.1, 5), tol=1e-9, C=10.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="'interrupted'"):
+        model.fit(X, y)
+    first = model.coef_
+    model.set_params(oracle__turn=0, tol=1e-2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, y)
+        fresh = InvariantLinearSVC(Interrupting(0.1, 0), tol=1e-2, C=10.0, random_state=0)
+        fresh.fit(X, y)
+    assert model.solution_.status is Status.CONVERGED
+    assert not np.array_equal(model.coef_, first)
+    assert np.array_equal(model.coef_, fresh.coef_)
+    assert model.n_iter_ == fresh.n_iter_
