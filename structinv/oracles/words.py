@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 from ..matrices import Matrix, floating, with_data
 from .base import BoundOracle, Hull, InvarianceOracle, Support, dense_rows, grade_profile
-from .word_hull import IdentityHull, WordHull, worst_edit, worst_edit_graded
+from .word_hull import IdentityHull, WordHull
+from .word_kernels import worst_edit, worst_edit_graded
 
 
 class WordOracle(InvarianceOracle):

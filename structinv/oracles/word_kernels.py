@@ -1,0 +1,630 @@
+r"""Averaged planes of a robust linear SVM whose words can be rescaled or dropped.
+
+A row :math:`x` of a sparse matrix may be changed in at most :math:`K` of its
+stored entries (words), each multiplied by a factor in :math:`[l, u]`,
+:math:`0 \le l \le 1 \le u`.  The robust hinge loss of a row of sign :math:`y` is
+
+.. math:: \ell(w) = \max\bigl(0, 1 - \min_{z \in S(x)} y \langle w, z\rangle\bigr).
+
+The convex hull of the planes of this maximum, null plane included, is described
+without listing its vertices by a level :math:`\tau \in [0, 1]` and, per word, a
+deviation :math:`\delta_j` from it:
+
+.. math:: a = y\, x \circ (\tau + \delta), \quad
+   \delta_j = -(1-l)\kappa_j \text{ or } (u-1)\kappa_j, \quad
+   0 \le \kappa_j \le \tau, \quad \sum_j \kappa_j \le K \tau.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+# Reordering of sums is allowed, infinities keep their meaning.
+_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
+_NEWTON_STEPS = 5
+_BISECTIONS = 40
+_LOSS = 0.05
+_COUNTS = 8
+_FEW = 4
+# Words whose gain is below this fraction of the row's last multiplier are left
+# unchanged in a visit; a smaller block is still a valid ascent direction.
+_KEEP = 0.7
+
+
+@njit(**_FAST)
+def _excess(gain, count, cut):
+    """Number of gains above ``cut`` and the sum of their excess over it."""
+    number, total = 0, 0.0
+    for t in range(count):
+        number += gain[t] > cut
+    for t in range(count):
+        total += max(gain[t] - cut, 0.0)
+    return number, total
+
+
+@njit(**_PLAIN)
+def _sort(gain, count):
+    """Sort ``gain[:count]`` in place, increasing; by insertion when short."""
+    if count > 40:
+        gain[:count].sort()
+        return
+    for t in range(1, count):
+        value, at = gain[t], t
+        while at > 0 and gain[at - 1] > value:
+            gain[at] = gain[at - 1]
+            at -= 1
+        gain[at] = value
+
+
+@njit(**_PLAIN)
+def _largest(gain, count, k, guess):
+    """Sum of the k largest of ``gain[:count]`` (positive) and a value at the k-th.
+
+    The value lies between the k-th and the next; it is 0 when there are fewer
+    than k.  Counting passes narrow the range of the k-th from a guess, and the
+    few gains left in it are sorted; ``gain`` is overwritten.
+    """
+    if k <= 0 or count == 0:
+        return 0.0, 0.0
+    if count <= k:
+        least = gain[:count].min() if count == k else 0.0
+        return _excess(gain, count, 0.0)[1], least
+    sum_all = _excess(gain, count, 0.0)[1] if guess <= 0 else 0.0
+    low, high, within, beyond, sure = 0.0, np.inf, count, 0, 0.0
+    for _ in range(_COUNTS):
+        if within - beyond <= _FEW:
+            break
+        cut = guess
+        if not low < guess < high:
+            cut = 0.7 * high + 0.3 * low if high < np.inf else 2 * sum_all / count
+        number, total = _excess(gain, count, cut)
+        if number == k:
+            return k * cut + total, cut
+        if number > k:
+            low, within = cut, number
+            guess = cut + total / number
+        else:
+            high, beyond, sure = cut, number, number * cut + total
+    left = 0
+    for t in range(count):
+        value = gain[t]
+        gain[left] = value
+        left += (value > low) & (value <= high)
+    _sort(gain, left)
+    for t in range(left - k + beyond, left):
+        sure += gain[t]
+    return sure, gain[left - k + beyond]
+
+
+@njit(**_FAST)
+def _scan(indices, data, delta, start, stop, sign, cut, drop, grow, f, place, size):
+    """Margins of a row's words; lists those to be considered in this visit.
+
+    A word is listed when its gain exceeds ``cut`` or it already deviates; its
+    slot goes to ``place``.  ``size`` receives b_j of every word.  Returns the
+    sum of all b_j and the number listed.
+    """
+    total, listed = 0.0, 0
+    for j in range(stop - start):
+        b = sign * data[start + j] * f[indices[start + j]]
+        total += b
+        size[j] = b
+    for j in range(stop - start):
+        place[listed] = start + j
+        b = size[j]
+        listed += (max(drop * b, -grow * b) > cut) | (delta[start + j] != 0)
+    return total, listed
+
+
+@njit(**_PLAIN)
+def _collect(place, start, size, count, cut, drop, grow, b, gain):
+    """Values b_j of the listed words, and the gains above ``cut`` among them."""
+    above = 0
+    for t in range(count):
+        b[t] = size[place[t] - start]
+        gain[above] = max(drop * b[t], -grow * b[t])
+        above += gain[above] > cut
+    return above
+
+
+@njit(**_PLAIN)
+def _shorten(place, b, count, delta, cut, drop, grow):
+    """Drop the unchanged words of gain at most ``cut`` from the list."""
+    kept = 0
+    for t in range(count):
+        j, value = place[t], b[t]
+        place[kept] = j
+        b[kept] = value
+        kept += (max(drop * value, -grow * value) > cut) | (delta[j] != 0)
+    return kept
+
+
+@njit(**_FAST)
+def _respond(tau, mu, h, q, count, drop, grow, kappa):
+    """Best budget shares of the listed words at level tau and multiplier mu.
+
+    Returns the spent budget, a bound of what it gains, the terms of the
+    worst-case margin, and the derivatives for a Newton step on (tau, mu).
+    """
+    spent, won, margin, dm_tau, dm_mu, ds_mu = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for t in range(count):
+        b = h[t] + q[t] * tau
+        side = drop if b > 0 else -grow
+        p = q[t] * side * side
+        excess = side * b - mu
+        full = excess >= p * tau
+        idle = excess <= 0
+        share = 0.0 if idle else (tau if full else excess / p)
+        won += side * b * share
+        b -= q[t] * side * share
+        margin += b - max(side * b - mu, 0.0)
+        keep = 1.0 if idle else (1.0 - side if full else 0.0)
+        dm_tau += keep * keep * q[t]
+        dm_mu += 0.0 if idle else (1.0 if full else 1.0 / side)
+        ds_mu += 0.0 if (idle or full) else 1.0 / p
+        spent += share
+        kappa[t] = share
+    return spent, won, margin, dm_tau, dm_mu, ds_mu
+
+
+@njit(**_PLAIN)
+def _bisect(tau, mu, h, q, count, K, drop, grow, kappa, slack):
+    """Multiplier with the whole budget spent at a fixed level."""
+    lo, hi = 0.0, 0.0
+    for t in range(count):
+        b = h[t] + q[t] * tau
+        hi = max(hi, max(drop * b, -grow * b))
+    for _ in range(_BISECTIONS):
+        spent, won, _, _, _, slope = _respond(tau, mu, h, q, count, drop, grow, kappa)
+        excess = spent - K * tau
+        if (won * excess / spent if excess > 0 else -mu * excess) <= slack:
+            break
+        if excess > 0:
+            lo = mu
+        else:
+            hi = mu
+        mu = mu + excess / slope if slope > 0 else hi
+        if not lo < mu < hi:
+            mu = 0.5 * (lo + hi)
+    _respond(tau, mu, h, q, count, drop, grow, kappa)
+    return mu
+
+
+@njit(**_PLAIN)
+def _solve(tau, mu, h, q, count, h0, q0, K, drop, grow, kappa, slack):
+    r"""Maximise a row's block over its level and the listed words.
+
+    Semismooth Newton on the piecewise linear optimality conditions
+    :math:`\sum_j \kappa_j = K\tau` (or :math:`\mu = 0`) and worst margin equal
+    to 1 (or :math:`\tau` at a bound), stopped when at most ``slack`` is lost.
+    """
+    start = tau
+    for _ in range(_NEWTON_STEPS):
+        spent, won, margin, dm_tau, dm_mu, slope = _respond(tau, mu, h, q, count, drop, grow, kappa)
+        margin += h0 + q0 * tau - mu * K
+        dm_tau += q0
+        dm_mu -= K
+        excess = spent - K * tau
+        lack = 1.0 - margin
+        loss = won * excess / spent if excess > 0 else -mu * excess
+        settled = loss <= slack
+        if tau < 1 or lack < 0:
+            loss += lack * lack / (2 * dm_tau) if dm_tau > 0 else np.inf
+        if loss <= slack:
+            return tau, mu
+        old = tau
+        if mu == 0 and excess <= 0 or slope == 0:
+            if not settled or dm_tau <= 0:
+                break
+            tau = min(max(tau + lack / dm_tau, 0.0), 1.0)
+        else:
+            det = dm_tau * slope + dm_mu * dm_mu
+            turn = (lack * slope - dm_mu * excess) / det if det > 0 else 1.0
+            tau = min(max(tau + turn, 0.0), 1.0)
+            mu = max(mu + (excess + dm_mu * (tau - old)) / slope, 0.0)
+        if tau < 1e-12:
+            break
+    tau = start
+    mu = _bisect(tau, mu, h, q, count, K, drop, grow, kappa, slack)
+    return tau, mu
+
+
+@njit(**_FAST)
+def _ray(tau, h, q, count, h0, q0, K, drop, grow, kappa):
+    """Turn shares into deviations, within budget, rescaled by the best factor.
+
+    On return ``kappa`` holds the deviations; returns the level.
+    """
+    spent = 0.0
+    for t in range(count):
+        spent += kappa[t]
+    fit = K * tau / spent if spent > K * tau else 1.0
+    slope, curve = tau - h0 * tau, q0 * tau * tau
+    for t in range(count):
+        side = drop if h[t] + q[t] * tau > 0 else -grow
+        kappa[t] *= -side * fit
+        phi = tau + kappa[t]
+        slope -= h[t] * phi
+        curve += q[t] * phi * phi
+    s = 1.0 / tau
+    if curve > slope * tau:
+        s = max(slope, 0.0) / curve
+    for t in range(count):
+        kappa[t] *= s
+    return min(s * tau, 1.0)
+
+
+@njit(**_FAST)
+def _move(
+    indices, data, delta, start, stop, place, b, q, count, b0, q0, step_tau, target, rate, least, f
+):
+    """Exact line search towards the target deviations; updates delta and f.
+
+    Returns the length of the step, 0 if it would gain no more than ``least``.
+    """
+    slope, curve = step_tau * (1.0 - b0), q0 * step_tau * step_tau
+    for t in range(count):
+        d = step_tau + target[t] - delta[place[t]]
+        slope -= b[t] * d
+        curve += q[t] * d * d
+    gamma = 1.0 if slope >= curve else slope / curve
+    if slope <= 0 or gamma * (slope - 0.5 * gamma * curve) <= least:
+        return 0.0
+    step_tau *= gamma
+    if step_tau != 0:
+        scale = rate * step_tau
+        for j in range(start, stop):
+            f[indices[j]] += scale * data[j]
+    # The change as stored, so that f stays the combination of the stored state.
+    for t in range(count):
+        j = place[t]
+        old = delta[j]
+        delta[j] = target[t] if gamma == 1.0 else old + gamma * (target[t] - old)
+        f[indices[j]] += rate * data[j] * (delta[j] - old)
+    return gamma
+
+
+@njit(**_PLAIN)
+def sweep_words(
+    indptr,
+    indices,
+    data,
+    delta,
+    signs,
+    weights,
+    square,
+    tau,
+    mu,
+    K,
+    drop,
+    grow,
+    intercept,
+    f,
+    order,
+    gaps,
+):
+    """Improve the block of each row in ``order``; ``delta``, ``tau``, ``mu``, ``f`` and ``gaps`` change.
+
+    Given the level and one multiplier of the budget the words of a row are independent: both are
+    found by Newton's method over the words that are, or may become, changed; the others enter as
+    two sums.
+    """
+    longest = _longest(indptr)
+    place = np.empty(longest + 1, np.int64)
+    size, b, gain = np.empty(longest + 1), np.empty(longest + 1), np.empty(longest + 1)
+    h, q, kappa = np.empty(longest + 1), np.empty(longest + 1), np.empty(longest + 1)
+    last = f.size - 1
+    for i in order:
+        c = weights[i]
+        if c == 0:
+            gaps[i] = 0.0
+            continue
+        start, stop, level = indptr[i], indptr[i + 1], tau[i]
+        cut = _KEEP * mu[i]
+        total, count = _scan(
+            indices, data, delta, start, stop, signs[i], cut, drop, grow, f, place, size
+        )
+        above = _collect(place, start, size, count, cut, drop, grow, b, gain)
+        if above < K and cut > 0:
+            total, count = _scan(
+                indices, data, delta, start, stop, signs[i], 0.0, drop, grow, f, place, size
+            )
+            above = _collect(place, start, size, count, 0.0, drop, grow, b, gain)
+        top, threshold = _largest(gain, above, K, mu[i])
+        if cut == 0 and count > 2 * K:
+            count = _shorten(place, b, count, delta, _KEEP * threshold, drop, grow)
+        b0, q0 = total, c * square[i]
+        if intercept:
+            b0 += signs[i] * f[last]
+            q0 += c
+        lack = 1.0 - (b0 - top)
+        inner = level * b0
+        for t in range(count):
+            dev = delta[place[t]]
+            x = data[place[t]]
+            inner += b[t] * dev
+            q[t] = c * x * x
+            h[t] = b[t] - q[t] * (level + dev)
+            b0 -= b[t]
+            q0 -= q[t]
+        gap = c * (max(lack, 0.0) - level + inner)
+        gaps[i] = max(gap, 0.0)
+        mu[i] = threshold
+        if gap <= 0:
+            continue
+        q0 = max(q0, 0.0)
+        h0 = b0 - q0 * level
+        first = level
+        if level == 0:
+            curve = q0
+            for t in range(count):
+                side = drop if b[t] > 0 else -grow
+                phi = 1.0 - side if side * b[t] >= threshold else 1.0
+                curve += q[t] * phi * phi
+            first = min(1.0, lack / curve) if curve > 0 else 1.0
+        rate = gap / c
+        slack = max(_LOSS * rate * min(1.0, rate / (4 * c * square[i])), 1e-15)
+        # A step that gains less than a loose solution may lose is computed exactly.
+        for allowed, least in ((slack, slack), (1e-15, 0.0)):
+            new, _ = _solve(first, threshold, h, q, count, h0, q0, K, drop, grow, kappa, allowed)
+            new = _ray(new, h, q, count, h0, q0, K, drop, grow, kappa)
+            gamma = _move(
+                indices,
+                data,
+                delta,
+                start,
+                stop,
+                place,
+                b,
+                q,
+                count,
+                b0,
+                q0,
+                new - level,
+                kappa,
+                c * signs[i],
+                least,
+                f,
+            )
+            if gamma > 0:
+                break
+        tau[i] = new if gamma == 1.0 else level + gamma * (new - level)
+        if intercept:
+            f[last] += c * signs[i] * (tau[i] - level)
+
+
+@njit(**_FAST)
+def sweep_identity(indptr, indices, data, signs, weights, square, tau, intercept, f, order, gaps):
+    """Dual coordinate ascent for the plain hinge loss; ``tau``, ``f`` and ``gaps`` change."""
+    last = f.size - 1
+    for i in order:
+        c = weights[i]
+        if c == 0:
+            gaps[i] = 0.0
+            continue
+        start, stop, level = indptr[i], indptr[i + 1], tau[i]
+        margin = 0.0
+        for j in range(start, stop):
+            margin += data[j] * f[indices[j]]
+        norm = square[i]
+        if intercept:
+            margin += f[last]
+            norm += 1.0
+        lack = 1.0 - signs[i] * margin
+        gaps[i] = c * (max(lack, 0.0) - level * lack)
+        curve = c * norm
+        new = level + lack / curve if curve > 0 else 1.0
+        new = min(max(new, 0.0), 1.0)
+        step = (new - level) * c * signs[i]
+        if step != 0:
+            tau[i] = new
+            for j in range(start, stop):
+                f[indices[j]] += step * data[j]
+            if intercept:
+                f[last] += step
+
+
+@njit(**_FAST)
+def squares(indptr, data):
+    """Squared length of each row."""
+    square = np.zeros(indptr.size - 1)
+    for i in range(square.size):
+        for j in range(indptr[i], indptr[i + 1]):
+            square[i] += np.float64(data[j]) * data[j]
+    return square
+
+
+@njit(**_PLAIN)
+def combine(indptr, indices, data, delta, tau, rates, intercept, f):
+    """Add ``rates[i]`` times the averaged point of each row to ``f``; no ``delta`` means zeros."""
+    for i in range(tau.size):
+        if rates[i] == 0:
+            continue
+        for j in range(indptr[i], indptr[i + 1]):
+            factor = tau[i] + delta[j] if delta.size else tau[i]
+            f[indices[j]] += rates[i] * data[j] * factor
+        if intercept:
+            f[f.size - 1] += rates[i] * tau[i]
+
+
+@njit(**_PLAIN)
+def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, drop, grow, w, delta):
+    """Deviations of normals that may have lost their zeros; the workspace ``w`` holds zeros."""
+    for i in range(tau.size):
+        for j in range(n_indptr[i], n_indptr[i + 1]):
+            w[n_indices[j]] = n_data[j]
+        cost = 0.0
+        for j in range(indptr[i], indptr[i + 1]):
+            factor = signs[i] * w[indices[j]] / data[j] if data[j] != 0 else tau[i]
+            change = min(max(factor - tau[i], -drop * tau[i]), grow * tau[i])
+            delta[j] = change
+            cost += -change / drop if change < 0 else (change / grow if change > 0 else 0.0)
+        for j in range(indptr[i], indptr[i + 1]):
+            if cost > K * tau[i]:
+                delta[j] *= K * tau[i] / cost
+        for j in range(n_indptr[i], n_indptr[i + 1]):
+            w[n_indices[j]] = 0.0
+
+
+@njit(**_FAST)
+def _gains(indices, data, start, stop, v, low, high, b, gain):
+    """Values v_j x_j and positive gains of a row; returns their sum and number."""
+    total, above = 0.0, 0
+    for t in range(stop - start):
+        b[t] = v[indices[start + t]] * data[start + t]
+        total += b[t]
+    for t in range(stop - start):
+        gain[above] = max((low - 1.0) * b[t], (high - 1.0) * b[t])
+        above += gain[above] > 0
+    return total, above
+
+
+@njit(**_PLAIN)
+def _edit(start, stop, b, cut, changes, low, high, out):
+    """Apply the edits of gain above ``cut``, then ties, up to ``changes``."""
+    for t in range(stop - start):
+        gain = max((low - 1.0) * b[t], (high - 1.0) * b[t])
+        if gain > cut:
+            out[start + t] *= low if b[t] < 0 else high
+            changes -= 1
+    for t in range(stop - start):
+        if changes <= 0 or cut <= 0:
+            break
+        if max((low - 1.0) * b[t], (high - 1.0) * b[t]) == cut:
+            out[start + t] *= low if b[t] < 0 else high
+            changes -= 1
+
+
+@njit(**_PLAIN)
+def _candidates(b, length, cut, low, high, gain):
+    """Collect the gains from ``cut`` on in increasing order; returns their number."""
+    left = 0
+    for t in range(length):
+        gain[left] = max((low - 1.0) * b[t], (high - 1.0) * b[t])
+        left += gain[left] >= cut
+    _sort(gain, left)
+    return left
+
+
+@njit(**_PLAIN)
+def _longest(indptr):
+    longest = 0
+    for i in range(indptr.size - 1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    return longest
+
+
+@njit(**_PLAIN)
+def worst_edit(indptr, indices, data, V, assign, max_changes, low, high):
+    r"""Support function of the edits of every row.
+
+    .. math:: \max_{z \in S(x_i)} \langle v, z \rangle
+       = \langle v, x_i \rangle + \sum_{k \le K} g_{(k)}, \quad
+       g_j = \max\bigl(0, (l - 1) v_j x_{ij}, (u - 1) v_j x_{ij}\bigr).
+
+    Parameters
+    ----------
+    indptr, indices, data : arrays
+        Rows in CSR format.
+    V : array of shape (p, d)
+        Directions, C-contiguous.
+    assign : integer array of shape (n,)
+        Direction :math:`v` of each row.
+    max_changes : int
+        Number :math:`K` of words that may change.
+    low, high : float
+        Range of the factors, ``0 <= low <= 1 <= high``.
+
+    Returns
+    -------
+    data_out : array of shape (nnz,)
+        Edited values.
+    values : array of shape (n,)
+        Attained maxima.
+    """
+    n, longest = indptr.size - 1, _longest(indptr)
+    b, gain = np.empty(longest + 1), np.empty(longest + 1)
+    values, out = np.empty(n), data.copy()
+    for i in range(n):
+        start, stop = indptr[i], indptr[i + 1]
+        total, above = _gains(indices, data, start, stop, V[assign[i]], low, high, b, gain)
+        top, cut = _largest(gain, above, max_changes, 0.0)
+        values[i] = total + top
+        if max_changes > 0 and above > 0:
+            _edit(start, stop, b, cut, max_changes, low, high, out)
+    return out, values
+
+
+@njit(**_PLAIN)
+def worst_edit_graded(indptr, indices, data, V, assign, max_changes, low, high, rho, reward):
+    r"""Support function of edits that lower a reward with their number.
+
+    .. math:: \max_{k \le K}\; \langle v, x_i \rangle + \sum_{m \le k} g_{(m)}
+       + r_i \rho_k .
+
+    Parameters
+    ----------
+    indptr, indices, data, V, assign, max_changes, low, high
+        As for `worst_edit`.
+    rho : array of shape (max_changes + 1,)
+        Grade of each number of changes, ``rho[0] = 1``.
+    reward : array of shape (n,)
+        Rewards :math:`r_i`.
+
+    Returns
+    -------
+    data_out, values : arrays
+        Edited values; attained maxima, reward included.
+    grades : array of shape (n,)
+        Attained :math:`\rho_k`.
+    """
+    n, longest = indptr.size - 1, _longest(indptr)
+    b, gain = np.empty(longest + 1), np.empty(longest + 1)
+    values, grades, out = np.empty(n), np.empty(n), data.copy()
+    for i in range(n):
+        start, stop = indptr[i], indptr[i + 1]
+        total, above = _gains(indices, data, start, stop, V[assign[i]], low, high, b, gain)
+        size = min(above, max_changes)
+        _, cut = _largest(gain, above, max_changes, 0.0)
+        left = _candidates(b, stop - start, cut, low, high, gain) if size > 0 else 0
+        best, changes = total + reward[i] * rho[0], 0
+        for k in range(1, size + 1):
+            total += gain[left - k]
+            if total + reward[i] * rho[k] > best:
+                best, changes = total + reward[i] * rho[k], k
+        values[i], grades[i] = best, rho[changes]
+        if changes > 0:
+            _edit(start, stop, b, gain[left - changes], changes, low, high, out)
+    return out, values, grades
+
+
+@njit(**_FAST)
+def _margin(indices, data, start, stop, f):
+    margin = 0.0
+    for j in range(start, stop):
+        margin += data[j] * f[indices[j]]
+    return margin
+
+
+@njit(**_PLAIN)
+def robust_losses(indptr, indices, data, signs, mu, K, drop, grow, intercept, f):
+    """Worst-case hinge losses at ``f``; ``mu`` says where the K-th gain of a row was last."""
+    n, longest = signs.size, _longest(indptr)
+    b, gain, losses = np.empty(longest + 1), np.empty(longest + 1), np.empty(n)
+    for i in range(n):
+        start, stop, sign, top = indptr[i], indptr[i + 1], signs[i], 0.0
+        if K == 0:
+            margin = _margin(indices, data, start, stop, f)
+        else:
+            margin, above = _gains(
+                indices, data, start, stop, f, 1.0 + sign * drop, 1.0 - sign * grow, b, gain
+            )
+            top = _largest(gain, above, K, mu[i])[0]
+        if intercept:
+            margin += f[f.size - 1]
+        losses[i] = max(0.0, 1.0 - sign * margin + top)
+    return losses

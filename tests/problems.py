@@ -1,0 +1,283 @@
+"""Small training problems, and their optima written in cvxpy apart from the package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from structinv.objective import Objective, Penalty, WorstCase
+from structinv.oracles import InvarianceOracle
+from structinv.outputs import Binary, Choice, EncodedOutput, Multiclass, Output
+from structinv.solvers import Solution
+from structinv.spaces import ExplicitSpace
+
+from .oracle_cases import CASES, Case, D
+
+CASE = {case.name: case for case in CASES}
+N = 9
+LABELS = 3
+COST = [[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.5, 0.0]]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An output with its labels, weights and intercept: all of a problem but the rows and the oracle."""
+
+    name: str
+    output: Output
+    n_classes: int
+    cost: Sequence[Sequence[float]]
+    slack: bool
+    intercept: bool
+    weights: tuple[float, ...]
+
+    @property
+    def n_outputs(self) -> int:
+        return 1 if self.n_classes == 2 else self.n_classes
+
+    @property
+    def y(self) -> np.ndarray:
+        return np.arange(N) % self.n_classes
+
+    @property
+    def X(self) -> np.ndarray:  # noqa: N802
+        """Rows around a mean of their class, such that most oracles leave something to learn."""
+        rng = np.random.default_rng(4)
+        means = np.array([np.full(D, -1.0), np.full(D, 1.0), np.resize([1.0, -1.0], D)])
+        X = means[self.y] + rng.standard_normal((N, D))
+        X[rng.random((N, D)) < 0.1] = 0.0
+        X[-1] = 0.0
+        return X
+
+    def __str__(self) -> str:
+        return self.name
+
+
+_unequal = tuple(np.linspace(0.05, 0.6, N))
+_some_zero = tuple(np.where(np.arange(N) == 2, 0.0, np.linspace(0.4, 0.1, N)))
+_pair = [[0.0, 0.7], [2.0, 0.0]]
+
+SETTINGS = [
+    Setting("binary", Binary(), 2, [[0, 1], [1, 0]], False, True, _unequal),
+    Setting("binary-slack", Binary(_pair, "slack"), 2, _pair, True, False, _some_zero),
+    Setting("multiclass", Multiclass(COST), 3, COST, False, False, _some_zero),
+    Setting("multiclass-slack", Multiclass(COST, "slack"), 3, COST, True, True, _unequal),
+]
+# Two classes without the in-hull steps, which need one cost or slack rescaling.
+COSTLY = Setting("binary-cost", Binary(_pair), 2, _pair, False, True, _unequal)
+SETTING = {setting.name: setting for setting in [*SETTINGS, COSTLY]}
+
+
+def objective(
+    oracle: InvarianceOracle,
+    setting: Setting = SETTINGS[0],
+    *,
+    sparse: bool = False,
+    factor: float = 1.0,
+    penalties: Sequence[Penalty] = (),
+) -> Objective:
+    """The problem of a setting on the rows of the oracle cases, all weights times `factor`."""
+    X = sp.csr_matrix(setting.X) if sparse else setting.X
+    weights = factor * np.array(setting.weights)
+    term = WorstCase(X, setting.y, oracle, setting.output, weights)
+    space = ExplicitSpace(D, setting.n_outputs, intercept=setting.intercept)
+    return Objective(space, [term, *penalties])
+
+
+@dataclass(frozen=True)
+class Variables:
+    """Weights and constants of each output; a constant that is no variable is zero."""
+
+    W: cp.Variable
+    b: Any
+
+    @classmethod
+    def of(cls, setting: Setting) -> Variables:
+        K = setting.n_outputs
+        return cls(cp.Variable((K, D)), cp.Variable(K) if setting.intercept else np.zeros(K))
+
+    @property
+    def norm(self) -> Any:
+        return 0.5 * cp.sum_squares(self.W) + 0.5 * cp.sum_squares(self.b)
+
+    def against(self, label: int, other: int) -> tuple[Any, Any]:
+        """What `other` has more than `label`: weights, and constants."""
+        if self.W.shape[0] == 1:
+            sign = 1.0 if other == 1 else -1.0
+            return sign * self.W[0], sign * self.b[0]
+        return self.W[other] - self.W[label], self.b[other] - self.b[label]
+
+
+def worst_losses(case: Case, setting: Setting, variables: Variables, factor: float = 1.0) -> Any:
+    """``sum_i c_i max(0, max over y' of the worst case of G (f_y' - f_y) + D rho)``."""
+    total = 0.0
+    for x, label, weight in zip(setting.X, setting.y, setting.weights, strict=True):
+        parts = [0.0]
+        for other in range(setting.n_classes):
+            D = float(setting.cost[label][other])
+            G = D if setting.slack else 1.0
+            if other != label:
+                v, constant = variables.against(label, other)
+                parts.append(case.graded_support_expression(x, label, G * v, D) + G * constant)
+        total = total + factor * weight * cp.maximum(*parts)
+    return total
+
+
+@cache
+def optimum(case: str, setting: str, factor: float = 1.0) -> float:
+    """The optimal value of `objective`, from the case's own expression of its support."""
+    variables = Variables.of(SETTING[setting])
+    losses = worst_losses(CASE[case], SETTING[setting], variables, factor)
+    return minimum(variables.norm + losses)
+
+
+def minimum(expression: Any, constraints: Sequence[Any] = ()) -> float:
+    """The smallest value, to about ten digits."""
+    problem = cp.Problem(cp.Minimize(expression), list(constraints))
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
+    assert problem.status == cp.OPTIMAL, problem.status
+    return float(problem.value)
+
+
+def assert_brackets(solution: Solution, best: float) -> None:
+    """``dual <= optimum <= primal`` at each record, up to the rounding of cvxpy's answer."""
+    slack = 1e-7 * (1.0 + abs(best))
+    assert solution.history
+    for record in solution.history:
+        assert record.dual <= best + slack, record
+        assert record.primal >= best - slack, record
+    assert solution.dual <= best + slack
+    assert solution.primal >= best - slack
+
+
+_penalised: dict[tuple[str, str, str], float] = {}
+
+
+def with_penalty(case: str, setting: str, name: str, penalty: Callable[[Any], Any]) -> float:
+    """The optimum with a named penalty on the weights of all outputs, one after the other."""
+    if (case, setting, name) not in _penalised:
+        variables = Variables.of(SETTING[setting])
+        losses = worst_losses(CASE[case], SETTING[setting], variables)
+        weights = cp.reshape(variables.W, (variables.W.size,), order="C")
+        best = minimum(variables.norm + losses + penalty(weights))
+        _penalised[case, setting, name] = best
+    return _penalised[case, setting, name]
+
+
+class Chain(Output):
+    """Sequences of labels by brute force: a transform a position, transitions as extra parameters.
+
+    `y` holds one label a row; `lengths` says how many rows each sequence has. The cost is the number
+    of wrong positions.
+    """
+
+    def __init__(self, lengths: Sequence[int], rescaling: str = "margin") -> None:
+        self.lengths = lengths
+        self.rescaling = rescaling
+
+    def encode(self, y: np.ndarray, classes: np.ndarray | None = None) -> EncodedOutput:
+        return EncodedChain(y, self.lengths, self.rescaling == "slack")
+
+    def predict(self, scores: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+
+class EncodedChain(EncodedOutput):
+    n_extra = LABELS**2
+
+    def __init__(self, codes: np.ndarray, lengths: Sequence[int], slack: bool) -> None:
+        self.classes = np.arange(LABELS)
+        self.codes = codes
+        self.groups = np.r_[0, np.cumsum(lengths)]
+        self.rewards = 1.0 - np.eye(LABELS)
+        self.directions = np.eye(LABELS)[:, None, :] - np.eye(LABELS)[None, :, :]
+        self.margin_directions = self.directions
+        self.slack = slack
+
+    def choose(self, blocks, gains, rewards, upper, extra):
+        rows, boundaries = self.rows(blocks)
+        chosen = []
+        for first, last in zip(boundaries[:-1], boundaries[1:], strict=True):
+            truth, at = self.codes[rows[first:last]], np.arange(first, last)
+            labels = sequences(last - first)
+            moved = transitions(labels) - transitions(truth[None, :])
+            factor = np.sum(labels != truth, axis=1) if self.slack else np.ones(len(labels))
+            cost = rewards[at, labels].sum(axis=1)
+            value = factor * (gains[at, labels].sum(axis=1) + moved @ extra) + cost
+            reach = (upper - rewards)[at, labels].sum(axis=1)
+            bound = np.max(factor * (reach + moved @ extra) + cost)
+            best = np.argmax(value)
+            chosen.append((labels[best], cost[best], bound, factor[best], moved[best]))
+        labels, offsets, bounds, factor, moved = zip(*chosen, strict=True)
+        return Choice(
+            alternative=np.concatenate(labels),
+            offsets=np.array(offsets),
+            upper=np.array(bounds),
+            scale=np.array(factor),
+            extra=-np.array(moved) * np.array(factor)[:, None],
+        )
+
+
+@cache
+def sequences(length: int) -> np.ndarray:
+    """All sequences of labels, one a row."""
+    return np.array(list(product(range(LABELS), repeat=length)))
+
+
+def transitions(labels: np.ndarray) -> np.ndarray:
+    """How often each pair of labels follows one another in each row, flat."""
+    pairs = labels[:, :-1] * LABELS + labels[:, 1:]
+    return (pairs[:, :, None] == np.arange(LABELS**2)).sum(axis=1)
+
+
+@cache
+def chain_rows() -> tuple[np.ndarray, np.ndarray, tuple[int, ...], np.ndarray]:
+    """Rows, labels, lengths of the sequences and their weights."""
+    rng = np.random.default_rng(6)
+    lengths = (3, 2, 1, 3, 2)
+    y = rng.integers(LABELS, size=sum(lengths))
+    X = rng.standard_normal((LABELS, D))[y] + 0.7 * rng.standard_normal((len(y), D))
+    return X, y, lengths, np.array([0.2, 0.5, 0.3, 0.1, 0.4])
+
+
+def chain_objective(oracle: InvarianceOracle, rescaling: str) -> Objective:
+    X, y, lengths, weights = chain_rows()
+    space = ExplicitSpace(D, LABELS, intercept=True, n_extra=LABELS**2)
+    return Objective(space, [WorstCase(X, y, oracle, Chain(lengths, rescaling), weights)])
+
+
+@cache
+def chain_optimum(case: str, rescaling: str) -> float:
+    """The optimum of `chain_objective`, by all sequences of labels."""
+    X, y, lengths, weights = chain_rows()
+    W, b, T = cp.Variable((LABELS, D)), cp.Variable(LABELS), cp.Variable(LABELS**2)
+    gain = [
+        [
+            CASE[case].support_expression(x, label, W[other] - W[label]) + b[other] - b[label]
+            if other != label
+            else 0.0
+            for other in range(LABELS)
+        ]
+        for x, label in zip(X, y, strict=True)
+    ]
+    total = 0.5 * (cp.sum_squares(W) + cp.sum_squares(b) + cp.sum_squares(T))
+    first = 0
+    for length, weight in zip(lengths, weights, strict=True):
+        truth = y[first : first + length]
+        parts = [0.0]
+        moves = transitions(sequences(length)) - transitions(truth[None, :])
+        for labels, transition in zip(sequences(length), moves, strict=True):
+            cost = float(np.sum(labels != truth))
+            moved = sum(gain[first + t][label] for t, label in enumerate(labels))
+            factor = cost if rescaling == "slack" else 1.0
+            parts.append(factor * (moved + transition @ T) + cost)
+        total = total + weight * cp.maximum(*parts)
+        first += length
+    return minimum(total)

@@ -1,0 +1,142 @@
+"""Every solver against cvxpy, on every oracle case and output."""
+
+import numpy as np
+import pytest
+
+from structinv.oracles import Box
+from structinv.solvers import (
+    REGISTRY,
+    Gap,
+    Iterations,
+    Pegasos,
+    Reference,
+    Status,
+    solve,
+)
+
+from .oracle_cases import CASES
+from .problems import (
+    CASE,
+    COSTLY,
+    SETTING,
+    SETTINGS,
+    assert_brackets,
+    chain_objective,
+    chain_optimum,
+    objective,
+    optimum,
+)
+
+# Pegasos is slow to high accuracy; whatever else is registered has to be exact.
+EXACT = sorted(set(REGISTRY) - {"pegasos"})
+
+dense = [(case, setting, False) for case in CASES for setting in SETTINGS]
+costly = [(CASE[name], COSTLY, False) for name in ("fscale", "ellipsoid", "discounted-box")]
+sparse = [(case, setting, True) for case in CASES if case.sparse for setting in SETTINGS]
+
+
+def label(value):
+    return {True: "csr", False: "dense"}.get(value) if isinstance(value, bool) else str(value)
+
+
+# The decorator at the top varies fastest, so that solvers share an optimum.
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(("case", "setting", "is_sparse"), dense + sparse + costly, ids=label)
+def test_reaches_the_optimum(case, setting, is_sparse, name):
+    best = optimum(case.name, setting.name)
+    problem = objective(case.oracle, setting, sparse=is_sparse)
+    solution = solve(problem, REGISTRY[name](), Gap(5e-6), random_state=0)
+    assert_brackets(solution, best)
+    assert solution.status is Status.CONVERGED
+    assert solution.primal <= best * (1 + 1e-5)
+    assert solution.dual >= best * (1 - 1e-5)
+    assert solution.primal == pytest.approx(problem.value(solution.f).upper, rel=1e-12)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_pegasos_brackets_the_optimum_at_every_pass_end(case, setting):
+    # Nine rows in batches of four: the last batch of a pass is smaller.
+    best = optimum(case.name, setting.name)
+    problem = objective(case.oracle, setting, sparse=case.sparse)
+    solution = solve(problem, Pegasos(batch_size=4), Gap(0) | Iterations(12), random_state=0)
+    assert [record.iteration for record in solution.history] == list(range(1, 13))
+    assert_brackets(solution, best)
+
+
+class Confined(Pegasos):
+    """Projects on a ball far too small, which must not cost it its bounds."""
+
+    def init(self, objective, rng, planes=None):
+        state = super().init(objective, rng, planes)
+        state.radius *= 0.6
+        return state
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 9])
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_pegasos_brackets_the_optimum_where_it_projects_often(setting, batch_size):
+    problem, solver = objective(CASE["box"].oracle, setting), Confined(batch_size=batch_size)
+    best = optimum("box", setting.name)
+    solution = solve(problem, solver, Gap(0) | Iterations(40), random_state=1)
+    assert_brackets(solution, best)
+    assert solution.dual > 0.2 * best
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_pegasos_reaches_one_per_cent(case):
+    solution = solve(objective(case.oracle), Pegasos(batch_size=4), Gap(1e-2), random_state=0)
+    assert solution.status is Status.CONVERGED
+    assert solution.primal <= 1.01 * optimum(case.name, "binary")
+
+
+@pytest.mark.parametrize(
+    ("setting", "options"),
+    [
+        ("binary", {"batch_size": 1}),
+        ("binary", {"batch_size": 4, "average": False}),
+        ("binary", {"batch_size": 99}),
+        ("binary", {"batch_size": 4, "projection": False}),
+        ("multiclass", {"batch_size": 4}),
+    ],
+    ids=str,
+)
+def test_pegasos_has_its_rate(setting, options):
+    best = optimum("box-radii", setting)
+    problem = objective(Box([0.5, 0.0, 1.0, 0.2, 0.0]), SETTING[setting])
+    solution = solve(problem, Pegasos(**options), Gap(0) | Iterations(400), random_state=0)
+    assert_brackets(solution, best)
+    gap = {record.iteration: record.primal - record.dual for record in solution.history}
+    passes = np.array([25, 50, 100, 200, 400])
+    slope, _ = np.polyfit(np.log(passes), np.log([gap[n] for n in passes]), 1)
+    assert slope <= -0.7
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=str)
+def test_reference_reaches_the_optimum(setting):
+    best = optimum("box-radii", setting.name)
+    problem = objective(Box([0.5, 0.0, 1.0, 0.2, 0.0]), setting)
+    solution = solve(problem, Reference(), Gap(1e-7) | Iterations(100))
+    assert_brackets(solution, best)
+    assert solution.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+@pytest.mark.parametrize(
+    ("case", "rescaling"),
+    [
+        ("identity", "margin"),
+        ("identity", "slack"),
+        ("box-radii", "margin"),
+        ("box-radii", "slack"),
+        ("fscale", "margin"),
+    ],
+)
+def test_a_structured_output_of_the_tests_reaches_the_optimum(case, rescaling, name):
+    best = chain_optimum(case, rescaling)
+    tolerance = 1e-2 if name == "pegasos" else 1e-5
+    problem = chain_objective(CASE[case].oracle, rescaling)
+    solution = solve(problem, REGISTRY[name](), Gap(0.5 * tolerance), random_state=0)
+    assert_brackets(solution, best)
+    assert solution.status is Status.CONVERGED
+    assert solution.primal <= best * (1 + tolerance)

@@ -1,0 +1,325 @@
+"""The loop: stop rules, callbacks, interruption, warm starts; and the check of solvers itself."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from structinv.functionals import LinearFunctionals
+from structinv.losses import Absolute, Squared
+from structinv.objective import Objective, Penalty, WorstCase
+from structinv.oracles import Box, Ellipsoid, FDrop
+from structinv.outputs import Binary
+from structinv.solvers import (
+    BMRM,
+    REGISTRY,
+    FrankWolfe,
+    Gap,
+    Iterations,
+    OracleCalls,
+    Pegasos,
+    Seconds,
+    SolverCheckError,
+    Stall,
+    Status,
+    SVMStruct,
+    check_solver,
+    solve,
+)
+from structinv.spaces import ExplicitSpace
+
+from .oracle_cases import D
+from .problems import SETTING, assert_brackets, objective, optimum
+
+BY_BLOCK = ["frank_wolfe", "svmstruct"]
+every_solver = pytest.mark.parametrize("name", sorted(REGISTRY))
+
+
+def tolerance_of(name):
+    return 1e-2 if name == "pegasos" else 1e-5
+
+
+# --- the public check
+
+
+@every_solver
+def test_every_solver_keeps_the_contract(name):
+    check_solver(REGISTRY[name](), tolerance=tolerance_of(name))
+
+
+class DualTooHigh(FrankWolfe):
+    def bounds(self, objective, state):
+        bounds = super().bounds(objective, state)
+        return replace(bounds, dual=bounds.dual + 1e-3)
+
+
+class NeverImproves(SVMStruct):
+    def step(self, objective, state):
+        return None
+
+
+class WrongPlanes(SVMStruct):
+    def planes(self, objective, state):
+        found = super().planes(objective, state)
+        return replace(found, masses=0.5 * found.masses)
+
+
+class ForgetsTheStart(SVMStruct):
+    def init(self, objective, rng, planes=None):
+        return super().init(objective, rng)
+
+
+class SpoilsTheStart(BMRM):
+    def init(self, objective, rng, planes=None):
+        state = super().init(objective, rng, planes)
+        if planes is not None:
+            planes.offsets[:] *= 0.9
+        return state
+
+
+class OwnSeed(Pegasos):
+    def init(self, objective, rng, planes=None):
+        return super().init(objective, np.random.default_rng(), planes)
+
+
+class BadParameter(SVMStruct):
+    def __init__(self, epsilon=0.0, max_idle=20):
+        super().__init__(epsilon, max_idle)
+        self.max_idle = [max_idle]
+
+
+class NotFinite(FrankWolfe):
+    def bounds(self, objective, state):
+        return replace(super().bounds(objective, state), f=np.full(objective.space.size, np.nan))
+
+
+@pytest.mark.parametrize(
+    ("solver", "message"),
+    [
+        (DualTooHigh(), "dual value .* above the optimum"),
+        (NeverImproves(), "misses the optimum: ended as 'stalled'"),
+        (WrongPlanes(), "planes returned prove a dual value"),
+        (ForgetsTheStart(), "restart from its own solution"),
+        (SpoilsTheStart(), "started from was changed"),
+        (OwnSeed(), "same random_state gave other numbers"),
+        (NotFinite(), "misses the optimum: ended as 'not finite'"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_the_check_catches_a_broken_solver(solver, message):
+    with pytest.raises(SolverCheckError, match=message):
+        check_solver(solver, tolerance=tolerance_of("pegasos" if "Seed" in repr(solver) else ""))
+
+
+def test_the_check_catches_parameters_that_do_not_clone():
+    with pytest.raises((SolverCheckError, RuntimeError, TypeError)):
+        check_solver(BadParameter())
+
+
+# --- why a run ends
+
+
+@every_solver
+def test_limits_end_a_run_with_bounds(name):
+    best = optimum("fdrop", "binary")
+    for stop, status in [
+        (Iterations(3), Status.ITERATION_LIMIT),
+        (OracleCalls(40), Status.ORACLE_CALL_LIMIT),
+        (Seconds(0.0), Status.TIME_LIMIT),
+        (Gap(0) | Iterations(3), Status.ITERATION_LIMIT),
+    ]:
+        problem = objective(FDrop(2))
+        solution = solve(problem, REGISTRY[name](), stop, random_state=0)
+        assert solution.status is status
+        assert_brackets(solution, best)
+        assert solution.gap == solution.primal - solution.dual
+        assert solution.rows_asked == problem.rows_asked
+        if status is Status.ITERATION_LIMIT:
+            assert solution.iterations == 3
+        if status is Status.ORACLE_CALL_LIMIT:
+            assert 40 <= solution.history[-1].rows_asked < 40 + 5 * 9
+
+
+@every_solver
+def test_history_counts_up_and_bounds_close_in(name):
+    solution = solve(objective(FDrop(2)), REGISTRY[name](), Gap(1e-2), random_state=0)
+    for earlier, later in zip(solution.history, solution.history[1:], strict=False):
+        assert later.iteration > earlier.iteration
+        assert later.rows_asked > earlier.rows_asked
+        assert later.seconds >= earlier.seconds
+        assert later.primal <= earlier.primal
+        assert later.dual >= earlier.dual
+    assert all(type(record.dual) is float for record in solution.history)
+
+
+def test_every_status_has_advice():
+    assert all(len(status.advice) > 20 for status in Status)
+
+
+@pytest.mark.parametrize("rule", [Gap, Seconds, OracleCalls, Iterations])
+@pytest.mark.parametrize("value", [-1, -1e-9, float("nan"), "1", None])
+def test_a_stop_rule_names_what_it_takes(rule, value):
+    with pytest.raises(ValueError, match=rf"{rule.__name__} takes a number of at least 0"):
+        rule(value)
+
+
+@pytest.mark.parametrize(
+    ("solver", "message"),
+    [
+        (SVMStruct(epsilon=-1.0), "epsilon must be a number of at least 0"),
+        (SVMStruct(epsilon=np.nan), "epsilon must be a number of at least 0"),
+        (BMRM(max_idle=0), "max_idle must be an integer of at least 1"),
+        (Pegasos(batch_size=0), "batch_size must be an integer of at least 1"),
+        (Pegasos(batch_size=1.5), "batch_size must be an integer of at least 1"),
+    ],
+    ids=repr,
+)
+def test_parameters_are_checked_before_any_work(solver, message):
+    problem = objective(FDrop(2))
+    with pytest.raises(ValueError, match=message):
+        solve(problem, solver)
+    assert problem.rows_asked == 0
+
+
+@every_solver
+def test_a_callback_ends_a_run(name):
+    seen = []
+
+    def watch(progress):
+        seen.append(progress)
+        return progress.iteration == 3
+
+    solution = solve(objective(FDrop(2)), REGISTRY[name](), Gap(0), callbacks=(watch,), random_state=0)
+    assert solution.status is Status.INTERRUPTED
+    assert [progress.iteration for progress in seen] == [1, 2, 3]
+    assert_brackets(solution, optimum("fdrop", "binary"))
+
+
+@every_solver
+def test_ctrl_c_leaves_the_best_function(name):
+    def press(progress):
+        if progress.iteration == 2:
+            raise KeyboardInterrupt
+
+    solution = solve(objective(FDrop(2)), REGISTRY[name](), Gap(0), callbacks=(press,), random_state=0)
+    assert solution.status is Status.INTERRUPTED
+    assert np.all(np.isfinite(solution.f))
+    assert_brackets(solution, optimum("fdrop", "binary"))
+
+
+@every_solver
+@pytest.mark.parametrize("oracle", [FDrop(2), Box(0.3), Ellipsoid(np.eye(D))], ids=repr)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_overflow_leaves_a_finite_function(oracle, name):
+    where = SETTING["binary"]
+    term = WorstCase(1e200 * where.X, where.y, oracle, Binary())
+    problem = Objective(ExplicitSpace(D), [term])
+    solution = solve(problem, REGISTRY[name](), Gap(1e-3) | Iterations(20), random_state=0)
+    assert solution.status is not Status.CONVERGED
+    assert np.all(np.isfinite(solution.f))
+    assert solution.dual <= solution.primal <= 9.0
+
+
+def test_numbers_that_are_none_end_a_run():
+    solution = solve(objective(FDrop(2)), NotFinite(), random_state=0)
+    assert solution.status is Status.NOT_FINITE
+    assert np.all(np.isfinite(solution.f))
+    assert solution.primal == pytest.approx(2.925)
+
+
+def test_a_run_that_no_longer_gains_stalls():
+    solution = solve(objective(FDrop(2)), NeverImproves(), Gap(1e-3), random_state=0)
+    assert solution.status is Status.STALLED
+    assert solution.iterations <= Stall().patience
+
+
+# --- warm starts
+
+
+@every_solver
+def test_a_solution_starts_another_c(name):
+    best = optimum("fdrop", "binary", 1.5)
+    stop = Gap(0.5 * tolerance_of(name))
+    start = solve(objective(FDrop(2)), REGISTRY[name](), stop, random_state=0)
+    problem = objective(FDrop(2), factor=1.5)
+    warm = solve(problem, REGISTRY[name](), stop, warm_start=start, random_state=0)
+    cold = solve(problem, REGISTRY[name](), Iterations(1), random_state=0)
+    assert warm.status is Status.CONVERGED
+    assert_brackets(warm, best)
+    assert warm.primal <= best * (1 + tolerance_of(name))
+    gaps = [run.history[0].primal - run.history[0].dual for run in (warm, cold)]
+    assert gaps[0] < 0.5 * gaps[1]
+
+
+@pytest.mark.parametrize("setting", ["binary", "binary-slack", "multiclass-slack"])
+@every_solver
+def test_a_solution_starts_a_larger_set(name, setting):
+    where, stop = SETTING[setting], Gap(0.5 * tolerance_of(name))
+    start = solve(objective(FDrop(1), where), REGISTRY[name](), stop, random_state=0)
+    problem = objective(FDrop(2), where)
+    warm = solve(problem, REGISTRY[name](), stop, warm_start=start, random_state=0)
+    assert warm.status is Status.CONVERGED
+    assert_brackets(warm, optimum("fdrop", setting))
+    # A plane for the smaller set bounds the larger one's loss too: nothing is lost on the way.
+    assert warm.history[0].dual == pytest.approx(start.dual, rel=1e-9)
+
+
+@pytest.mark.parametrize("source", BY_BLOCK)
+@pytest.mark.parametrize("setting", ["binary", "binary-slack", "multiclass-slack"])
+@every_solver
+def test_planes_of_one_solver_start_another(name, setting, source):
+    where, stop = SETTING[setting], Gap(1e-5)
+    start = solve(objective(FDrop(2), where), REGISTRY[source](), stop, random_state=0)
+    problem = objective(FDrop(2), where)
+    again = solve(problem, REGISTRY[name](), Gap(2e-5), warm_start=start, random_state=0)
+    assert again.status is Status.CONVERGED
+    assert (again.iterations, len(again.history)) == (0, 1)
+    assert again.dual == pytest.approx(start.dual, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", [Squared(), Absolute()], ids=repr)
+@every_solver
+def test_a_solution_starts_another_weight_of_a_penalty(name, loss):
+    family = LinearFunctionals(np.random.default_rng(2).standard_normal((3, D)))
+    stop = Gap(tolerance_of(name))
+    runs = {}
+    for nu in (0.5, 0.1):
+        problem = objective(Box(0.3), penalties=[Penalty(family, loss, nu)])
+        runs[nu] = problem, solve(problem, REGISTRY[name](), stop, random_state=0)
+    again = solve(runs[0.5][0], REGISTRY[name](), stop, warm_start=runs[0.5][1], random_state=0)
+    assert again.iterations == 0
+    problem, cold = runs[0.1]
+    if name in BY_BLOCK:
+        warm = solve(problem, REGISTRY[name](), stop, warm_start=runs[0.5][1], random_state=0)
+        assert warm.status is Status.CONVERGED
+        assert_brackets(warm, cold.primal * (1 - 0.5 * cold.relative_gap))
+        assert warm.primal == pytest.approx(cold.primal, rel=2e-5)
+    else:
+        with pytest.raises(ValueError, match="not proportional"):
+            solve(problem, REGISTRY[name](), stop, warm_start=runs[0.5][1])
+
+
+@every_solver
+def test_a_start_from_elsewhere_is_refused(name):
+    solver = REGISTRY[name]()
+    start = solve(objective(FDrop(2)), solver, Gap(1e-2), random_state=0)
+    with pytest.raises(ValueError, match="warm_start does not fit"):
+        solve(objective(FDrop(2), SETTING["multiclass"]), solver, warm_start=start)
+
+
+@pytest.mark.parametrize("name", sorted(set(REGISTRY) - set(BY_BLOCK)))
+def test_planes_of_a_sum_do_not_start_single_blocks(name):
+    start = solve(objective(FDrop(2)), REGISTRY[name](), Gap(1e-2), random_state=0)
+    for other in BY_BLOCK:
+        with pytest.raises(ValueError, match="planes of single blocks"):
+            solve(objective(FDrop(2)), REGISTRY[other](), warm_start=start)
+    reweighted = replace(SETTING["binary"], weights=SETTING["binary"].weights[::-1])
+    with pytest.raises(ValueError, match="not proportional"):
+        solve(objective(FDrop(2), reweighted), REGISTRY[name](), warm_start=start)
+
+
+def test_planes_of_more_blocks_are_refused():
+    start = solve(objective(FDrop(2)), SVMStruct(), Gap(1e-3), random_state=0)
+    planes = replace(start.planes, blocks=start.planes.blocks + 3)
+    with pytest.raises(ValueError, match="warm_start does not fit"):
+        solve(objective(FDrop(2)), SVMStruct(), warm_start=replace(start, planes=planes))
