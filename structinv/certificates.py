@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from .matrices import ALL_ROWS, Matrix, row_dots, select
+from .matrices import ALL_ROWS, Matrix, row_dots, row_sizes, select
 from .objective import check_answer, check_reached
 from .oracles.base import InvarianceOracle
 from .outputs.base import EncodedOutput
@@ -119,7 +119,7 @@ def worst_case(
         reached = row_dots(answer.points, V, output.codes) + constants
         check_reached(reached, oracle)
         highest = reached if answer.upper is None else np.maximum(reached, answer.upper + constants)
-        size = row_dots(abs(answer.points), sizes, output.codes)
+        size = row_sizes(answer.points, sizes, output.codes)
         size += (np.abs(table) @ np.abs(intercept))[output.codes]
         rounding = np.maximum(rounding, rounding_error(answer.points, coef.dtype) * size)
         worse = rival & (-reached < attacked)

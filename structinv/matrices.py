@@ -84,6 +84,13 @@ def scale_rows(X: Matrix, factors: np.ndarray) -> Matrix:
     return X * factors[:, None]
 
 
+def row_sizes(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
+    """``<V[assign[i]], |points[i]|>`` for every row i and non-negative V."""
+    if sp.issparse(points):
+        return _row_sizes_csr(points.indptr, points.indices, points.data, V, assign)
+    return row_dots(np.abs(points), V, assign)
+
+
 def row_dots(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
     """``<V[assign[i]], points[i]>`` for every row i, in float64."""
     V = np.ascontiguousarray(V, dtype=np.float64)
@@ -105,6 +112,19 @@ def _row_dots_csr(indptr, indices, data, V, assign):
             total += V[v, indices[k]] * data[k]
         dots[i] = total
     return dots
+
+
+@njit(cache=True, nogil=True)
+def _row_sizes_csr(indptr, indices, data, V, assign):
+    n_rows = indptr.shape[0] - 1
+    sizes = np.zeros(n_rows)
+    for i in range(n_rows):
+        v = assign[i]
+        total = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            total += V[v, indices[k]] * abs(data[k])
+        sizes[i] = total
+    return sizes
 
 
 @njit(cache=True, nogil=True)

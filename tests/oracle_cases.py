@@ -141,9 +141,7 @@ def ellipsoid(factor: Any, radius: float, grades: Any = None) -> Builder:
         if grades is None:
             return x @ v + length
         shares = np.linspace(0.0, 1.0, len(grades))
-        return x @ v + largest(
-            [t * length + reward * g for t, g in zip(shares, grades, strict=True)]
-        )
+        return x @ v + largest([t * length + reward * g for t, g in zip(shares, grades, strict=True)])
 
     return build
 
@@ -166,9 +164,7 @@ def finite(oracle: FiniteOracle, grades: Any = None) -> Builder:
 
 
 def union(left: Builder, right: Builder) -> Builder:
-    return lambda x, label, v, reward: cp.maximum(
-        left(x, label, v, reward), right(x, label, v, reward)
-    )
+    return lambda x, label, v, reward: cp.maximum(left(x, label, v, reward), right(x, label, v, reward))
 
 
 def after_finite(left: Builder, right: FiniteOracle) -> Builder:

@@ -183,9 +183,7 @@ def test_visited_row_is_left_without_gap(case):
 def test_empty_change_is_the_identity(case):
     problem, plain = Problem(case, True, scale=0.0), Problem("identity", True)
     hull, other = problem.hull(), plain.hull()
-    for (f, gaps), (g, other_gaps) in zip(
-        run(problem, hull, 15), run(plain, other, 15), strict=True
-    ):
+    for (f, gaps), (g, other_gaps) in zip(run(problem, hull, 15), run(plain, other, 15), strict=True):
         np.testing.assert_allclose(f, g, atol=1e-9)
         np.testing.assert_allclose(gaps, other_gaps, atol=1e-9)
 

@@ -116,18 +116,14 @@ class TestFit:
         options = ("--C", 1000, "--max-seconds", 0.001, "--solver", "bmrm", "--tol", 1e-9)
         result = run("fit", folder / "train.svm", *options, "-o", tmp_path / "m")
         assert result.exit_code == 0
-        assert (
-            len([n for n in result.stderr.splitlines() if n.startswith("structinv: warning")]) == 1
-        )
+        assert len([n for n in result.stderr.splitlines() if n.startswith("structinv: warning")]) == 1
         assert len(result.stderr.splitlines()) == 1
 
     @pytest.mark.parametrize("scaling", ["count", "log", "tfidf"])
     @pytest.mark.parametrize("unit_length", [False, True])
     def test_vectorizers(self, folder, tmp_path, scaling, unit_length):
         options = ("--vectorizer", scaling, *(["--unit-length"] if unit_length else []))
-        succeed(
-            "fit", folder / "train.jsonl", *options, "--C", 0.1, "--tol", 0.1, "-o", tmp_path / "m"
-        )
+        succeed("fit", folder / "train.jsonl", *options, "--C", 0.1, "--tol", 0.1, "-o", tmp_path / "m")
         features = load_model(tmp_path / "m").features
         X, _ = features.read(folder / "test.jsonl.xz")
         assert np.allclose(X.multiply(X).sum(axis=1), 1.0) == unit_length

@@ -275,6 +275,8 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
         return validate_data(self, X, reset=False, **_ROWS)
 
     def _scores(self, X: Matrix) -> np.ndarray:
+        if len(self.coef_) == 1:
+            return np.asarray(X @ self.coef_[0])[:, None] + self.intercept_
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def __sklearn_tags__(self) -> Any:

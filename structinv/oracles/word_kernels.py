@@ -30,6 +30,7 @@ _BISECTIONS = 40
 _LOSS = 0.05
 _COUNTS = 8
 _FEW = 4
+_SHORT = 64
 # Words whose gain is below this fraction of the row's last multiplier are left
 # unchanged in a visit; a smaller block is still a valid ascent direction.
 _KEEP = 0.7
@@ -519,6 +520,50 @@ def _longest(indptr):
 
 
 @njit(**_PLAIN)
+def _leaders(gain, length, k, guess, top, place):
+    """The k largest positive gains in decreasing order and their places; returns their number.
+
+    A pass without branches lists the gains above a guess of the k-th, a short sorted list takes the
+    best of those. ``place`` has room for all.
+    """
+    listed = 0
+    for t in range(length):
+        place[listed] = t
+        listed += gain[t] > guess
+    if listed < k and guess > 0:
+        listed = 0
+        for t in range(length):
+            place[listed] = t
+            listed += gain[t] > 0
+    size, least = 0, 0.0
+    for c in range(listed):
+        here = place[c]
+        value = gain[here]
+        if value <= least:
+            continue
+        at = size if size < k else k - 1
+        size = min(size + 1, k)
+        while at > 0 and top[at - 1] < value:
+            top[at], place[at] = top[at - 1], place[at - 1]
+            at -= 1
+        top[at], place[at] = value, here
+        if size == k:
+            least = top[k - 1]
+    return size
+
+
+@njit(**_FAST)
+def _products(indices, data, start, length, v, low, high, b, gain):
+    """The v_j x_j of a row and the gains, positive or not; returns the sum of the former."""
+    total = 0.0
+    for t in range(length):
+        b[t] = v[indices[start + t]] * data[start + t]
+        total += b[t]
+        gain[t] = max((low - 1.0) * b[t], (high - 1.0) * b[t])
+    return total
+
+
+@njit(**_PLAIN)
 def worst_edit(indptr, indices, data, V, assign, max_changes, low, high):
     r"""Support function of the edits of every row.
 
@@ -549,8 +594,22 @@ def worst_edit(indptr, indices, data, V, assign, max_changes, low, high):
     n, longest = indptr.size - 1, _longest(indptr)
     b, gain = np.empty(longest + 1), np.empty(longest + 1)
     values, out = np.empty(n), data.copy()
+    short = 0 < max_changes <= _SHORT
+    best, place, guess = np.empty(_SHORT), np.empty(longest + 1, np.int64), 0.0
     for i in range(n):
         start, stop = indptr[i], indptr[i + 1]
+        if short:
+            length = stop - start
+            total = _products(indices, data, start, length, V[assign[i]], low, high, b, gain)
+            size = _leaders(gain, length, max_changes, guess, best, place)
+            for t in range(size):
+                total += best[t]
+                out[start + place[t]] *= low if b[place[t]] < 0 else high
+            values[i] = total
+            # Rows of one kind of text have similar gains: most words are then never looked at twice.
+            last = best[size - 1] if size == max_changes else 0.0
+            guess = 0.5 * guess + 0.4 * last
+            continue
         total, above = _gains(indices, data, start, stop, V[assign[i]], low, high, b, gain)
         top, cut = _largest(gain, above, max_changes, 0.0)
         values[i] = total + top
