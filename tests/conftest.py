@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def data_folder():
     """Real data for tests marked `data`; the test is skipped where there is none."""
     default = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -1,0 +1,419 @@
+"""Time and memory against LinearSVC, cvxpy and a matrix product, on real mail.
+
+Rules of the comparison:
+
+- Training mails are enron1 and enron2. No intercept anywhere, the same C for all; lambda = 1 / (C m).
+- Ours and the reference take turns, so that both meet the same machine; times are medians over the
+  repeats. Every kernel is compiled or loaded before a clock starts.
+- With ``STRUCTINV_CPU_TIME=1`` in the environment, processor time is taken instead of wall time, and
+  BLAS is kept to one thread: for a first look on a busy machine.
+- Objectives come from `structinv.objective` at the weights that a method returns, never from the method.
+  A relative gap is ``(that value - the lower bound) / that value``.
+- LinearSVC is ``LinearSVC(loss="hinge", tol=1e-4, fit_intercept=False)`` with its default limit of 1000
+  iterations.
+
+Rows of the table, for ``--rows``:
+
+- hinge: both reach the objective that LinearSVC reaches, ours within 0.1 %. Our `tol` is the loosest of
+  0.1, 0.08, 0.064, ... for which this holds with every seed used; the seconds are summed over three C.
+- robust: FScale(10, 0.5, 2) and FDrop(10) against LinearSVC's plain hinge at the same C.
+- counts: the same on raw counts.
+- cvxpy: the exact quadratic program of 300 mails (words that occur in them), with Clarabel.
+- predict: `predict` and `certify` of the training rows against ``X @ w``.
+- memory: how far the resident memory of a process rises above its level before `fit`, the data being
+  loaded and kernels warm, over the size of the CSR matrix. The peak is the kernel's own mark (VmHWM,
+  reset through /proc/self/clear_refs), with the allocator told to return what is freed. Linux only.
+- first: the first `fit` of a fresh process minus the median of later ones, caches on disk warm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from mail import Corpus, add_data_option, load_mailboxes, require
+from report import table, versions, write_json
+from sklearn.svm import LinearSVC
+from threadpoolctl import threadpool_limits
+
+from structinv import InvariantLinearSVC
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import FDrop, FScale, Identity
+from structinv.outputs import Binary
+from structinv.spaces import ExplicitSpace
+
+TRAIN = ("enron1", "enron2")
+ORACLES = {"FScale(10, 0.5, 2)": FScale(10, 0.5, 2.0), "FDrop(10)": FDrop(10)}
+TOLERANCES = {0.01: 1e-3, 0.001: 1e-3, 0.0001: 1e-2}
+CPU = "STRUCTINV_CPU_TIME"
+NOW = time.process_time if os.environ.get(CPU) else time.perf_counter
+ALL_ROWS = ("hinge", "robust", "counts", "cvxpy", "predict", "memory", "first")
+
+
+@dataclass
+class Problem:
+    """Rows, labels, an oracle and lambda."""
+
+    X: sp.csr_matrix
+    y: np.ndarray
+    lam: float
+    oracle: Any = None
+
+    @property
+    def C(self) -> float:  # noqa: N802
+        """Weight of the losses."""
+        return 1.0 / (self.lam * len(self.y))
+
+    @cached_property
+    def objective(self) -> Objective:
+        """The judge of all methods."""
+        term = WorstCase(self.X, self.y, self.oracle or Identity(), Binary(), self.C)
+        return Objective(ExplicitSpace(self.X.shape[1]), [term])
+
+    def value(self, model: Any) -> float:
+        """Objective at a model's weights."""
+        return self.objective.value(model.coef_.ravel().astype(np.float64)).upper
+
+    def gap(self, model: InvariantLinearSVC) -> float:
+        """Relative gap at a model's weights, from its lower bound."""
+        value = self.value(model)
+        return (value - model.solution_.dual) / value
+
+    def ours(self, tol: float, seed: int = 0) -> InvariantLinearSVC:
+        """Fit our classifier."""
+        model = InvariantLinearSVC(
+            self.oracle, C=self.C, tol=tol, fit_intercept=False, random_state=seed
+        )
+        return model.fit(self.X, self.y)
+
+    def liblinear(self, seed: int = 0) -> LinearSVC:
+        """Fit LinearSVC to the plain hinge loss."""
+        model = LinearSVC(loss="hinge", C=self.C, tol=1e-4, fit_intercept=False, random_state=seed)
+        return model.fit(self.X, self.y)
+
+
+@dataclass
+class Line:
+    """A line of the table; times in seconds unless the row says otherwise."""
+
+    work: str
+    target: str
+    aim: str
+    ours: float
+    reference: float
+    ratio: float
+    note: str = ""
+
+    def cells(self) -> list[str]:
+        """The line as text."""
+        numbers = [_short(self.ours), _short(self.reference), _short(self.ratio)]
+        return [self.work, self.target, self.aim, *numbers]
+
+
+def _short(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def clock(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds of a call, and its result."""
+    gc.collect()
+    start = NOW()
+    result = work()
+    return NOW() - start, result
+
+
+def take_turns(
+    works: Sequence[Callable[[int], Any]], repeats: int
+) -> tuple[np.ndarray, list[list[Any]]]:
+    """Seconds, (repeats, n_works), and results of calls that take turns; each is given the repeat."""
+    seconds, results = np.zeros((repeats, len(works))), []
+    for repeat in range(repeats):
+        timed = [clock(partial(work, repeat)) for work in works]
+        seconds[repeat] = [one for one, _ in timed]
+        results.append([result for _, result in timed])
+    return seconds, results
+
+
+def loosest_tolerance(problem: Problem, target: float, seeds: Sequence[int]) -> float:
+    """The loosest of 0.1, 0.08, ... with which the objective gets down to the target."""
+    tol = 0.1
+    while tol > 1e-6:
+        if all(problem.value(problem.ours(tol, seed)) <= target for seed in seeds):
+            return tol
+        tol *= 0.8
+    raise RuntimeError(f"no tolerance reaches {target:g} at lambda {problem.lam:g}")
+
+
+def hinge_lines(bags: Any, repeats: int) -> list[Line]:
+    """Plain hinge to LinearSVC's objective."""
+    sums, notes = np.zeros((repeats, 3)), []
+    for lam in TOLERANCES:
+        problem = Problem(bags.train, bags.y, lam)
+        reference = max(problem.value(problem.liblinear(seed)) for seed in range(repeats))
+        tol = loosest_tolerance(problem, 1.001 * reference, range(repeats))
+        works = [partial(problem.ours, tol), problem.liblinear, partial(problem.ours, 1e-3)]
+        seconds, models = take_turns(works, repeats)
+        sums += seconds
+        worst = max(problem.value(ours) / problem.value(theirs) for ours, theirs, _ in models)
+        passes = f"{models[0][0].n_iter_} passes, theirs {models[0][1].n_iter_}"
+        notes.append(f"{lam:g}: tol {tol:.2g}, {passes}, objective {worst - 1:+.1e}")
+    ours, theirs, default = np.median(sums, axis=0)
+    return [
+        Line("hinge, sum of three C", "<= 1.1", "0.7", ours, theirs, ours / theirs, "; ".join(notes)),
+        Line("hinge, default tol 1e-3, sum", "", "", default, theirs, default / theirs),
+    ]
+
+
+def robust_lines(
+    bags: Any, tolerances: dict[float, float], what: tuple[str, str, str], repeats: int
+) -> list[Line]:
+    """Robust losses against LinearSVC's hinge loss at the same C."""
+    name, target, aim = what
+    lines = []
+    for lam, tol in tolerances.items():
+        problems = [Problem(bags.train, bags.y, lam, oracle) for oracle in ORACLES.values()]
+        works = [*(partial(one.ours, tol) for one in problems), problems[0].liblinear]
+        seconds, models = take_turns(works, repeats)
+        medians = np.median(seconds, axis=0)
+        for number, oracle in enumerate(ORACLES):
+            mine = [row[number] for row in models]
+            worst = max(problems[number].gap(model) for model in mine)
+            note = f"gap {worst:.1e} (asked {tol:g}), {mine[0].n_iter_} passes"
+            note += f", theirs {models[0][-1].n_iter_}"
+            ratio = medians[number] / medians[-1]
+            work = f"{name}{oracle}, lambda {lam:g}"
+            lines.append(Line(work, target, aim, medians[number], medians[-1], ratio, note))
+    return lines
+
+
+def exact_program(problem: Problem, _: int = 0) -> tuple[Any, float]:
+    """The robust support vector machine as one quadratic program; its solution and value.
+
+    The sum of the K largest gains g is the minimum of ``K t + sum s`` over ``s >= g - t`` and
+    ``s, t >= 0``.
+    """
+    import cvxpy as cp
+
+    X, n = problem.X, len(problem.y)
+    low, high = problem.oracle.factors
+    rows = np.repeat(np.arange(n), np.diff(X.indptr))
+    place = np.arange(X.nnz)
+    b = sp.csr_matrix((problem.y[rows] * X.data, (place, X.indices)), shape=(X.nnz, X.shape[1]))
+    member = sp.csr_matrix((np.ones(X.nnz), (rows, place)), shape=(n, X.nnz))
+    w, slack = cp.Variable(X.shape[1]), cp.Variable(n, nonneg=True)
+    t, s = cp.Variable(n, nonneg=True), cp.Variable(X.nnz, nonneg=True)
+    margin = member @ (b @ w) - problem.oracle.max_changes * t - member @ s
+    bound = s + member.T @ t
+    constraints = [margin >= 1 - slack, bound >= (1 - low) * (b @ w)]
+    if high > 1:
+        constraints.append(bound >= (1 - high) * (b @ w))
+    program = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + problem.C * cp.sum(slack)), constraints)
+    program.solve(solver=cp.CLARABEL)
+    return w.value, float(program.value)
+
+
+def cvxpy_lines(bags: Any, repeats: int) -> list[Line]:
+    """300 mails against the exact program."""
+    few = np.sort(np.random.default_rng(0).permutation(len(bags.y))[:300])
+    X = bags.train[few]
+    X = X[:, np.unique(X.indices)]
+    lines = []
+    for name, oracle in ORACLES.items():
+        problem = Problem(X, bags.y[few], 0.01, oracle)
+        problem.ours(1e-5)
+        works = [partial(problem.ours, 1e-5), partial(exact_program, problem)]
+        seconds, results = take_turns(works, repeats)
+        ours, theirs = np.median(seconds, axis=0)
+        model, (w, optimum) = results[0]
+        checked = problem.objective.value(w).upper
+        note = f"{X.shape[1]} words; ours / optimum - 1 = {problem.value(model) / optimum - 1:+.1e}"
+        note += f"; objective at its w / optimum - 1 = {checked / optimum - 1:+.1e}"
+        work = f"cvxpy, 300 mails, {name}, lambda 0.01"
+        lines.append(Line(work, ">= 100x faster", "1000x", ours, theirs, theirs / ours, note))
+    return lines
+
+
+def predict_lines(bags: Any, repeats: int) -> list[Line]:
+    """Prediction and certificates against a product of the rows with the weights."""
+    X, y, times = bags.train, bags.y, 20
+
+    def often(work: Callable[..., Any], *given: Any) -> Callable[[int], None]:
+        def run_often(_: int) -> None:
+            for _ in range(times):
+                work(*given)
+
+        return run_often
+
+    lines = []
+    for name, oracle in ORACLES.items():
+        model = Problem(X, y, 0.001, oracle).ours(1e-2)
+        product = often(X.__matmul__, model.coef_.ravel())
+        works = [often(model.predict, X), often(model.certify, X, y), product]
+        take_turns(works, 1)
+        predicting, certifying, multiplying = np.median(take_turns(works, repeats)[0], axis=0) / times
+        for what, target, seconds in (
+            ("predict", "<= 1.2", predicting),
+            ("certify", "<= 5", certifying),
+        ):
+            ratio = seconds / multiplying
+            lines.append(Line(f"{what}, {name}", target, "", seconds, multiplying, ratio))
+    return lines
+
+
+def memory_lines(bags: Any, repeats: int) -> list[Line]:
+    """Peak memory of a fit beyond what the process held before it."""
+    X = bags.train
+    size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    lines = []
+    for name in ("hinge", *ORACLES, "LinearSVC"):
+        peaks = [in_process(bags, "memory", name)["peak"] for _ in range(min(3, repeats))]
+        target = ("", "") if name == "LinearSVC" else ("<= 3", "2")
+        peak = float(np.median(peaks))
+        note = "MB; reference: the CSR matrix"
+        line = Line(f"memory, {name}", *target, peak / 2**20, size / 2**20, peak / size, note)
+        lines.append(line)
+    return lines
+
+
+def first_lines(bags: Any, repeats: int) -> list[Line]:
+    """First fit of a fresh process against later ones."""
+    lines = []
+    for name in ("hinge", *ORACLES):
+        in_process(bags, "first", name)
+        runs = [in_process(bags, "first", name) for _ in range(repeats)]
+        first, later = np.median([[run["first"], run["later"]] for run in runs], axis=0)
+        extra = float(np.median([run["first"] - run["later"] for run in runs]))
+        note = "ratio: the difference in seconds"
+        lines.append(Line(f"first fit, {name}", "<= 1 s", "0.3 s", first, later, extra, note))
+    return lines
+
+
+def in_process(bags: Any, what: str, name: str) -> dict[str, float]:
+    """Run `child` in a fresh process."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "rows.npz")
+        X = bags.train
+        np.savez(path, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=bags.y)
+        # Large arrays straight from the system, and back to it when they are freed.
+        allocator = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), "65536")
+        environment = os.environ | (allocator if what == "memory" else {})
+        command = [sys.executable, __file__, "--child", what, name, str(path)]
+        done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def child(what: str, name: str, path: str) -> None:
+    """Measure in this process, and print the result as JSON."""
+    with np.load(path) as rows:
+        X = sp.csr_matrix((rows["data"], rows["indices"], rows["indptr"]), shape=rows["shape"])
+        y = rows["y"]
+    problem = Problem(X, y, 0.001 if what == "memory" else 0.01, ORACLES.get(name))
+    fit = problem.liblinear if name == "LinearSVC" else lambda: problem.ours(1e-3)
+    if what == "first":
+        seconds = [clock(fit)[0] for _ in range(5)]
+        later = float(np.median(seconds[1:]))
+        print(json.dumps({"first": seconds[0], "later": later}))
+        return
+    few = Problem(X[:50].copy(), np.where(np.arange(50) % 2, 1, -1), 0.001, problem.oracle)
+    _ = few.liblinear() if name == "LinearSVC" else few.ours(1e-1)
+    del few
+    gc.collect()
+    before = memory_mark("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    model = fit()
+    print(json.dumps({"peak": memory_mark("VmHWM") - before, "passes": int(model.n_iter_)}))
+
+
+def memory_mark(name: str) -> int:
+    """A line of /proc/self/status in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return 1024 * int(line.split()[1])
+    raise RuntimeError(f"/proc/self/status has no {name}")
+
+
+def warm_up(bags: Any) -> None:
+    """Compile or load every kernel."""
+    small = bags.train[:200], np.where(np.arange(200) % 2, 1, -1)
+    for oracle in (None, *ORACLES.values()):
+        problem = Problem(*small, 0.01, oracle)
+        model = problem.ours(1e-1)
+        problem.value(model)
+        model.certify(*small)
+
+
+def run(corpus: Corpus, rows: Sequence[str], repeats: int, cvxpy_repeats: int) -> list[Line]:
+    """The lines of the rows asked for."""
+    log = corpus.bags(TRAIN, form="log")
+    counts = corpus.bags(TRAIN, form="counts")
+    warm_up(log)
+    robust, raw = ("", "<= 5", "2"), ("raw counts, ", "<= 10", "4")
+    work: dict[str, Callable[[], list[Line]]] = {
+        "hinge": lambda: hinge_lines(log, repeats),
+        "robust": lambda: robust_lines(log, TOLERANCES, robust, repeats),
+        "counts": lambda: robust_lines(counts, {0.1: 1e-2}, raw, repeats),
+        "cvxpy": lambda: cvxpy_lines(log, cvxpy_repeats),
+        "predict": lambda: predict_lines(log, repeats),
+        "memory": lambda: memory_lines(log, repeats),
+        "first": lambda: first_lines(log, repeats),
+    }
+    lines = []
+    for row in rows:
+        print(f"{row} ...", file=sys.stderr, flush=True)
+        done = work[row]()
+        for line in done:
+            print(*line.cells(), line.note, sep="  ", file=sys.stderr, flush=True)
+        lines += done
+    return lines
+
+
+def parse() -> argparse.Namespace:
+    """Options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_data_option(parser)
+    parser.add_argument("--rows", nargs="+", choices=ALL_ROWS, default=list(ALL_ROWS))
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--cvxpy-repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run what the options ask for."""
+    options = parse()
+    warnings.simplefilter("ignore")  # gaps and iterations are in the table
+    if os.environ.get(CPU):
+        threadpool_limits(1, user_api="blas")
+    if options.child:
+        child(*options.child)
+        return
+    require(options.data, "enron")
+    corpus = Corpus(load_mailboxes(options.data, spamassassin=False))
+    lines = run(corpus, options.rows, options.repeats, options.cvxpy_repeats)
+    head = ["work", "target", "aim", "ours", "reference", "ratio"]
+    kind = "processor time" if os.environ.get(CPU) else "wall time"
+    title = f"{versions()}\n{' + '.join(TRAIN)}, medians of {options.repeats}, seconds of {kind}"
+    print(table(title, head, [line.cells() for line in lines]))
+    print("\n".join(f"{line.work}: {line.note}" for line in lines if line.note))
+    write_json(options.json, {"versions": versions(), "lines": [asdict(line) for line in lines]})
+
+
+if __name__ == "__main__":
+    main()
