@@ -5,9 +5,9 @@ intercept. Gaps are those of the one loop that all solvers share: the smallest o
 minus the largest lower bound, over the former; the time includes these checks. Kernels are compiled
 before any clock starts.
 
-An iteration asks the oracle for every mail once in all four solvers, so it is a pass. The time per
-pass is a run's time over its passes, checks included. The exponent p in ``time = a * mails ** p`` is
-fitted by least squares to the logarithms of the medians.
+An iteration visits every mail, so it is called a pass; frank_wolfe may visit some mails several times in
+one. The time per pass is a run's time over its iterations, checks included. The exponent p in
+``time = a * mails ** p`` is fitted by least squares to the logarithms of the medians.
 """
 
 from __future__ import annotations

@@ -73,9 +73,9 @@ def explain_edit(
     >>> import numpy as np
     >>> from structinv import InvariantLinearSVC
     >>> from structinv.oracles import FDrop
-    >>> X, y = np.array([[2.0, 1.0], [0.0, 1.0]]), np.array([1, 0])
-    >>> model = InvariantLinearSVC(FDrop(1), fit_intercept=False, random_state=0).fit(X, y)
-    >>> explain_edit(model, X[:1], y[:1]).features
+    >>> X, y = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.array([1, 0])
+    >>> model = InvariantLinearSVC(random_state=0).fit(X, y)
+    >>> explain_edit(model, X[:1], y[:1], oracle=FDrop(1)).features
     array([0])
     """
     if X.shape[0] != 1:
