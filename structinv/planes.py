@@ -159,13 +159,17 @@ class WorkingSet:
             gram = np.block([[self.gram, cross], [cross.T, own]])
             joined = self.space.stack([self.normals, normals])
         blocks = np.concatenate([self.blocks, blocks])
-        order = np.argsort(blocks, kind="stable")
-        self.normals, self.gram = joined[order], gram[np.ix_(order, order)]
-        self.blocks = blocks[order]
-        self.offsets = np.concatenate([self.offsets, offsets])[order]
         new = np.zeros(len(offsets)) if masses is None else masses
-        self.masses = np.concatenate([self.masses, new])[order]
-        self.idle = np.concatenate([self.idle, np.zeros(len(offsets), dtype=np.int64)])[order]
+        idle = np.concatenate([self.idle, np.zeros(len(offsets), dtype=np.int64)])
+        self._set(
+            np.argsort(blocks, kind="stable"),
+            joined,
+            gram,
+            np.concatenate([self.offsets, offsets]),
+            blocks,
+            np.concatenate([self.masses, new]),
+            idle,
+        )
 
     def ascend(self, f: np.ndarray, tolerance: float, max_passes: int) -> float:
         """Raise the dual over the masses until its gap on these planes is small; update `f`.
@@ -226,9 +230,27 @@ class WorkingSet:
     def _keep(self, keep: np.ndarray) -> None:
         if self.normals is None or np.all(keep):
             return
-        self.normals, self.gram = self.normals[keep], self.gram[np.ix_(keep, keep)]
-        self.offsets, self.blocks = self.offsets[keep], self.blocks[keep]
-        self.masses, self.idle = self.masses[keep], self.idle[keep]
+        kept = np.flatnonzero(keep)
+        self._set(kept, self.normals, self.gram, self.offsets, self.blocks, self.masses, self.idle)
+
+    def _set(
+        self,
+        order: np.ndarray,
+        normals: Normals,
+        gram: np.ndarray,
+        offsets: np.ndarray,
+        blocks: np.ndarray,
+        masses: np.ndarray,
+        idle: np.ndarray,
+    ) -> None:
+        """Take over the planes named, in their order.
+
+        All is computed before anything is assigned: Ctrl-C must not leave planes that do not match.
+        """
+        chosen = normals[order], gram[np.ix_(order, order)]
+        arrays = offsets[order], blocks[order], masses[order], idle[order]
+        self.normals, self.gram = chosen
+        self.offsets, self.blocks, self.masses, self.idle = arrays
 
 
 @njit(cache=True, nogil=True)

@@ -173,7 +173,7 @@ class _Run:
     def _check(self) -> bool:
         """Update the best bounds; False if they are not numbers."""
         bounds = self.solver.bounds(self.objective, self.state)
-        if not np.isfinite(bounds.dual) or not np.all(np.isfinite(bounds.f)):
+        if not np.isfinite(bounds.dual + self.objective.space.dot(bounds.f, bounds.f)):
             return False
         upper, attained = bounds.upper, bounds.attained
         if upper is None or attained is None:
