@@ -83,7 +83,11 @@ def run_demo(out: Path, *, seed: int, quick: bool, console: Console) -> None:
         say('no plots: they need matplotlib, pip install "structinv[plot]"')
         return
     with working_on("comparing solvers"):
-        solver_runs = _compare_solvers(studies[0], seed, seconds=0.5 if quick else 2.0)
+        solver_runs = [
+            run
+            for study in studies
+            for run in _compare_solvers(study, seed, seconds=0.5 if quick else 2.0)
+        ]
     with working_on("drawing"):
         _draw(out, runs, solver_runs, console)
 
@@ -174,10 +178,8 @@ def _draw(out: Path, runs: Sequence[Run], solver_runs: Sequence[Run], console: C
             shares = [run.certify(test, count).accuracy for count in edits]
             panels.setdefault(test, {})[run.model] = (edits, shares)
     gaps: dict[str, dict[str, list[Any]]] = {}
-    for run in runs:
-        gaps.setdefault(f"{run.study.name}: models", {})[run.model] = _history(run)
     for run in solver_runs:
-        gaps.setdefault("mail: FDROP by solver", {})[run.model] = _history(run)
+        gaps.setdefault(f"{run.study.name}: FDROP by solver", {})[run.model] = _history(run)
 
     out.mkdir(parents=True, exist_ok=True)
     for path in (
