@@ -114,19 +114,27 @@ def worst_case(
         sizes = np.ascontiguousarray(np.abs(table) @ np.abs(coef), dtype=np.float64)
         constants = (table @ intercept)[output.codes].astype(np.float64)
         rival = np.any(table != 0, axis=1)[output.codes]
-        answer = bound.support(ALL_ROWS, V, output.codes, None)
-        check_answer(answer, n_rows, X.shape[1], oracle)
-        reached = row_dots(answer.points, V, output.codes) + constants
-        check_reached(reached, oracle)
-        highest = reached if answer.upper is None else np.maximum(reached, answer.upper + constants)
-        size = row_sizes(answer.points, sizes, output.codes)
-        size += (np.abs(table) @ np.abs(intercept))[output.codes]
-        rounding = np.maximum(rounding, rounding_error(answer.points, coef.dtype) * size)
+        alone = not points and np.array_equal(np.abs(V), sizes)
+        known = bound.maximum(ALL_ROWS, V, output.codes) if alone else None
+        if known is not None:
+            reached, size, moved = known[0] + constants, known[1], X
+            highest = reached
+        else:
+            answer = bound.support(ALL_ROWS, V, output.codes, None)
+            check_answer(answer, n_rows, X.shape[1], oracle)
+            moved = answer.points
+            reached = row_dots(moved, V, output.codes) + constants
+            check_reached(reached, oracle)
+            bounded = reached if answer.upper is None else answer.upper + constants
+            highest = np.maximum(reached, bounded)
+            size = row_sizes(moved, sizes, output.codes)
+        size = size + (np.abs(table) @ np.abs(intercept))[output.codes]
+        rounding = np.maximum(rounding, rounding_error(moved, coef.dtype) * size)
         worse = rival & (-reached < attacked)
         attacked[worse], chosen[worse] = -reached[worse], number
         bounds = np.where(rival, np.minimum(bounds, -highest), bounds)
         if points:
-            answers.append(answer.points)
+            answers.append(moved)
     return WorstCase(attacked, bounds, rounding, select(chosen, answers) if points else None)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +16,8 @@ Rows: TypeAlias = slice | np.ndarray
 Matrix: TypeAlias = Any
 
 ALL_ROWS = slice(None)
+MOST_THREADS = 8
+VALUES_A_THREAD = 100_000
 
 
 def take(X: Matrix, rows: Rows) -> Matrix:
@@ -82,6 +86,23 @@ def scale_rows(X: Matrix, factors: np.ndarray) -> Matrix:
     if sp.issparse(X):
         return with_data(X, X.data * np.repeat(factors, np.diff(X.indptr)))
     return X * factors[:, None]
+
+
+def in_threads(work: Callable[[slice], None], n_rows: int, size: int) -> None:
+    """Do work that releases the interpreter's lock on portions of rows, if it is worth threads."""
+    n_threads = min(available_cpus(), MOST_THREADS, size // VALUES_A_THREAD)
+    if n_threads < 2:
+        return work(slice(0, n_rows))
+    edges = np.linspace(0, n_rows, n_threads + 1).astype(int)
+    parts = [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(work, parts))
+
+
+def available_cpus() -> int:
+    """How many processors this process may use."""
+    known = getattr(os, "sched_getaffinity", None)
+    return len(known(0)) if known else os.cpu_count() or 1
 
 
 def row_sizes(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:

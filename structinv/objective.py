@@ -191,7 +191,7 @@ class WorstCase(Term):
                 found.append((asked, self.X[:0]))
                 continue
             few = codes[asked]
-            worst = space.furthest(f, question, table, few, worth[few])
+            worst = space.furthest(f, question, table, few, worth[few], points)
             check_reached(worst.gains, self.oracle)
             gains[asked, alternative] = worst.gains
             rewards[asked, alternative] = worst.rewards
@@ -246,6 +246,10 @@ class _Question:
         answer = self.term.bound.support(self.rows, V, assign, reward)
         check_answer(answer, len(assign), self.term.X.shape[1], self.term.oracle)
         return answer
+
+    def maximum(self, V: np.ndarray, assign: np.ndarray) -> np.ndarray | None:
+        known = self.term.bound.maximum(self.rows, V, assign)
+        return None if known is None else known[0]
 
     def orbit(self) -> np.ndarray:
         return self.term.bound.orbit(self.rows)

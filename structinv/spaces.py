@@ -38,6 +38,9 @@ class Question(Protocol):
     def support(self, V: np.ndarray, assign: np.ndarray, reward: np.ndarray) -> Answer:
         """The member of each S(x) that is furthest along a direction."""
 
+    def maximum(self, V: np.ndarray, assign: np.ndarray) -> np.ndarray | None:
+        """The exact maxima, where they are cheaper than the members that reach them."""
+
     def orbit(self) -> np.ndarray:
         """All members of each S(x), (n, s, d)."""
 
@@ -48,7 +51,8 @@ class Furthest:
 
     Parameters
     ----------
-    points : (n, d) array or CSR matrix
+    points : (n, d) array or CSR matrix, or None
+        None if they were not asked for.
     gains : (n,) array
         What the function reaches at the points.
     rewards : (n,) array
@@ -92,6 +96,7 @@ class Space(ABC):
         table: np.ndarray,
         codes: np.ndarray,
         worth: np.ndarray,
+        points: bool = True,
     ) -> Furthest:
         """Ask where in S(x) the function ``sum_k table[c, k] f(., k)`` is largest, c a row's code.
 
@@ -103,6 +108,8 @@ class Space(ABC):
         codes : (n,) array of int
         worth : (n,) array
             Worth of an ungraded change.
+        points : bool, default=True
+            Whether the points are wanted, or only what is reached there.
         """
 
     @abstractmethod
@@ -272,11 +279,16 @@ class ExplicitSpace(Space):
         table: np.ndarray,
         codes: np.ndarray,
         worth: np.ndarray,
+        points: bool = True,
     ) -> Furthest:
         """See `Space.furthest`: the few weights become directions, not the many rows."""
         directions = np.ascontiguousarray(table @ self.weights(f))
-        answer = question.support(directions, codes, worth)
         constants = (table @ self.constants(f))[codes]
+        largest = None if points else question.maximum(directions, codes)
+        if largest is not None:
+            gains = largest + constants
+            return Furthest(None, gains, worth, gains + worth)
+        answer = question.support(directions, codes, worth)
         gains = row_dots(answer.points, directions, codes) + constants
         rewards = worth if answer.rho is None else worth * answer.rho
         upper = gains + rewards

@@ -303,8 +303,9 @@ def test_inexact_oracles_are_never_exact(kind, n_classes):
     model = InvariantLinearSVC(FDrop(1), C=0.05, random_state=0).fit(X, y)
     exact = model.certify(X, y)
     certificate = model.set_params(oracle=Inexact(kind)).certify(X, y)
-    assert np.all(certificate.margins <= exact.margins)
-    assert np.all(certificate.attacked >= exact.attacked)
+    # The same margins, summed up in another order.
+    assert np.all(certificate.margins <= exact.margins + 1e-12)
+    assert np.all(certificate.attacked >= exact.attacked - 1e-12)
     if kind == "infinite":
         assert np.all(certificate.margins == -np.inf)
         assert certificate.accuracy == 0.0

@@ -201,6 +201,19 @@ class BoundOracle:
         """`InvarianceOracle.support` on the rows named, ``assign`` having one entry for each."""
         return self.oracle.support(take(self.X, rows), V, assign, reward)
 
+    def maximum(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """The exact maxima of ``<v, z>``, where they are cheaper than the points; None otherwise.
+
+        Returns
+        -------
+        values : (n,) array
+        sizes : (n,) array
+            At least ``<|v|, |z|>`` at the maximum, of which rounding errors are a small share.
+        """
+        return None
+
     def graded_support(
         self,
         rows: Rows,

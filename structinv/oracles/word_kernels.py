@@ -554,17 +554,18 @@ def _leaders(gain, length, k, guess, top, place):
 
 @njit(**_FAST)
 def _products(indices, data, start, length, v, low, high, b, gain):
-    """The v_j x_j of a row and the gains, positive or not; returns the sum of the former."""
-    total = 0.0
+    """The v_j x_j of a row and the gains, positive or not; returns sum and size of the former."""
+    total, size = 0.0, 0.0
     for t in range(length):
         b[t] = v[indices[start + t]] * data[start + t]
         total += b[t]
+        size += abs(b[t])
         gain[t] = max((low - 1.0) * b[t], (high - 1.0) * b[t])
-    return total
+    return total, size
 
 
 @njit(**_PLAIN)
-def worst_edit(indptr, indices, data, V, assign, max_changes, low, high):
+def worst_edit(indptr, indices, data, V, assign, max_changes, low, high, out, values, sizes):
     r"""Support function of the edits of every row.
 
     .. math:: \max_{z \in S(x_i)} \langle v, z \rangle
@@ -583,39 +584,37 @@ def worst_edit(indptr, indices, data, V, assign, max_changes, low, high):
         Number :math:`K` of words that may change.
     low, high : float
         Range of the factors, ``0 <= low <= 1 <= high``.
-
-    Returns
-    -------
-    data_out : array of shape (nnz,)
-        Edited values.
+    out : array of shape (nnz,) or (0,)
+        Copy of ``data`` that is edited; empty if only the values are wanted.
     values : array of shape (n,)
-        Attained maxima.
+        Receives the maxima.
+    sizes : array of shape (n,)
+        Receives the sums of :math:`|v_j x_{ij}|`.
     """
     n, longest = indptr.size - 1, _longest(indptr)
     b, gain = np.empty(longest + 1), np.empty(longest + 1)
-    values, out = np.empty(n), data.copy()
     short = 0 < max_changes <= _SHORT
     best, place, guess = np.empty(_SHORT), np.empty(longest + 1, np.int64), 0.0
     for i in range(n):
-        start, stop = indptr[i], indptr[i + 1]
+        start, stop, v = indptr[i], indptr[i + 1], V[assign[i]]
+        length = stop - start
+        total, sizes[i] = _products(indices, data, start, length, v, low, high, b, gain)
         if short:
-            length = stop - start
-            total = _products(indices, data, start, length, V[assign[i]], low, high, b, gain)
             size = _leaders(gain, length, max_changes, guess, best, place)
             for t in range(size):
                 total += best[t]
-                out[start + place[t]] *= low if b[place[t]] < 0 else high
-            values[i] = total
             # Rows of one kind of text have similar gains: most words are then never looked at twice.
-            last = best[size - 1] if size == max_changes else 0.0
-            guess = 0.5 * guess + 0.4 * last
-            continue
-        total, above = _gains(indices, data, start, stop, V[assign[i]], low, high, b, gain)
-        top, cut = _largest(gain, above, max_changes, 0.0)
-        values[i] = total + top
-        if max_changes > 0 and above > 0:
-            _edit(start, stop, b, cut, max_changes, low, high, out)
-    return out, values
+            guess = 0.5 * guess + (0.36 * best[size - 1] if size == max_changes else 0.0)
+            if out.size:
+                for t in range(size):
+                    out[start + place[t]] *= low if b[place[t]] < 0 else high
+        else:
+            _, above = _gains(indices, data, start, stop, v, low, high, b, gain)
+            top, cut = _largest(gain, above, max_changes, 0.0)
+            total += top
+            if out.size and max_changes > 0 and above > 0:
+                _edit(start, stop, b, cut, max_changes, low, high, out)
+        values[i] = total
 
 
 @njit(**_PLAIN)

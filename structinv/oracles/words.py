@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, floating, with_data
+from ..matrices import Matrix, Rows, floating, in_threads, take, with_data
 from .base import BoundOracle, Hull, InvarianceOracle, Support, dense_rows, grade_profile
 from .word_hull import IdentityHull, WordHull
 from .word_kernels import worst_edit, worst_edit_graded
@@ -43,10 +43,27 @@ class WordOracle(InvarianceOracle):
     ) -> Support:
         """See `InvarianceOracle.support`; exact (Teo et al. 2007, alg. 3, without its sort)."""
         self.validate(X.shape[1])
-        rows, V = _csr(X), np.ascontiguousarray(V, dtype=np.float64)
-        K = int(min(self.max_changes, X.shape[1]))
-        data, _ = worst_edit(rows.indptr, rows.indices, rows.data, V, assign, K, *self.factors)
-        return Support(_like(X, rows, data))
+        rows = _csr(X)
+        edited = rows.data.copy()
+        self._ask(rows, V, assign, edited)
+        return Support(_like(X, rows, edited))
+
+    def _ask(
+        self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray, edited: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The maxima of all rows and the sizes of their products; `edited` may be empty."""
+        n_rows, V = rows.shape[0], np.ascontiguousarray(V, dtype=np.float64)
+        values, sizes = np.empty(n_rows), np.empty(n_rows)
+        K = int(min(self.max_changes, rows.shape[1]))
+
+        def ask(part: slice) -> None:
+            worst_edit(
+                rows.indptr[part.start : part.stop + 1], rows.indices, rows.data, V, assign[part],
+                K, *self.factors, edited, values[part], sizes[part],
+            )  # fmt: skip
+
+        in_threads(ask, n_rows, rows.nnz)
+        return values, sizes
 
     def graded_support(
         self,
@@ -70,7 +87,9 @@ class WordOracle(InvarianceOracle):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """See `InvarianceOracle.bind`."""
         self.validate(X.shape[1])
-        return _BoundWords(self, X, y)
+        # A subclass with an answer of its own describes another set, whose hull is not known here.
+        own = type(self).support is not WordOracle.support
+        return BoundOracle(self, X, y) if own else _BoundWords(self, X, y)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """Members with a uniform number of edits, at words and factors drawn uniformly."""
@@ -163,6 +182,14 @@ class FDrop(WordOracle):
 
 class _BoundWords(BoundOracle):
     """Words on given rows, with in-hull steps."""
+
+    oracle: WordOracle
+
+    def maximum(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `BoundOracle.maximum`: without points nothing is copied."""
+        part = _csr(take(self.X, rows))
+        values, sizes = self.oracle._ask(part, V, assign, np.empty(0, dtype=part.dtype))
+        return values, sizes * max(1.0, self.oracle.factors[1])
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
         rows, (low, high) = _csr(self.X), self.oracle.factors

@@ -1,0 +1,82 @@
+"""Word oracles beyond the contract: many words, threads, values without points, subclasses."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from structinv import InvariantLinearSVC, matrices
+from structinv.matrices import ALL_ROWS, row_dots, row_sizes
+from structinv.oracles import FDrop, FScale
+from structinv.oracles.base import BoundOracle
+
+ORACLES = [FScale(3), FScale(100, 0.2, 3.0), FDrop(1), FDrop(70), FScale(2, 1.0, 4.0), FScale(0)]
+
+
+def problem(n=40, d=300, dtype=np.float64, seed=0):
+    """Sparse rows of many lengths, one of them empty, small counts so that gains tie."""
+    rng = np.random.default_rng(seed)
+    X = rng.poisson(1.0, (n, d)) * (rng.random((n, d)) < rng.random((n, 1)))
+    X[3] = 0
+    V = np.round(rng.standard_normal((2, d)), 1)
+    return sp.csr_matrix(X.astype(dtype)), V, rng.integers(2, size=n)
+
+
+def best_by_sorting(oracle, X, V, assign):
+    """The largest <v, z>: sort the gains of every row."""
+    low, high = oracle.factors
+    values = []
+    for x, v in zip(X.toarray(), V[assign], strict=True):
+        gains = np.sort(np.maximum((low - 1) * v * x, (high - 1) * v * x))[::-1]
+        values.append(v @ x + np.sum(np.maximum(gains[: oracle.max_changes], 0.0)))
+    return np.array(values)
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=str)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_values_without_points_are_those_of_the_points(oracle, dtype):
+    X, V, assign = problem(dtype=dtype)
+    bound = oracle.bind(X)
+    points = bound.support(ALL_ROWS, V, assign).points
+    values, sizes = bound.maximum(ALL_ROWS, V, assign)
+    tolerance = 1e-10 if dtype == np.float64 else 1e-4
+    np.testing.assert_allclose(values, best_by_sorting(oracle, X, V, assign), atol=tolerance)
+    np.testing.assert_allclose(values, row_dots(points, V, assign), atol=tolerance)
+    assert np.all(sizes >= row_sizes(points, np.abs(V), assign) - tolerance)
+    some = np.array([5, 3, 11])
+    few, _ = bound.maximum(some, V, assign[some])
+    np.testing.assert_allclose(few, values[some], atol=tolerance)
+
+
+@pytest.mark.parametrize("oracle", ORACLES, ids=str)
+def test_threads_change_nothing(oracle, monkeypatch):
+    X, V, assign = problem()
+    bound = oracle.bind(X)
+    alone = bound.support(ALL_ROWS, V, assign).points, bound.maximum(ALL_ROWS, V, assign)
+    monkeypatch.setattr(matrices, "VALUES_A_THREAD", 1)
+    monkeypatch.setattr(matrices, "available_cpus", lambda: 3)
+    together = bound.support(ALL_ROWS, V, assign).points, bound.maximum(ALL_ROWS, V, assign)
+    np.testing.assert_array_equal(alone[0].data, together[0].data)
+    np.testing.assert_array_equal(alone[1], together[1])
+
+
+class OnlyRarely(FDrop):
+    """A set of its own: only rows with an even sum may lose words."""
+
+    def support(self, X, V, assign, reward=None):
+        """Leave rows with an odd sum alone."""
+        answer = super().support(X, V, assign)
+        even = np.asarray(X.sum(axis=1)).ravel() % 2 == 0
+        return type(answer)(matrices.interleave(even, answer.points[even], X[~even]))
+
+
+def test_a_subclass_with_its_own_answer_has_no_hull_of_another_set():
+    X, V, assign = problem(n=30, d=40)
+    oracle = OnlyRarely(2)
+    bound = oracle.bind(X)
+    assert type(bound) is BoundOracle
+    assert bound.hull(np.ones(30), np.ones(30), False) is None
+    assert bound.maximum(ALL_ROWS, V, assign) is None
+    y = np.arange(30) % 2
+    found = InvariantLinearSVC(oracle, C=0.1, tol=1e-6, random_state=0).fit(X, y).solution_
+    other = InvariantLinearSVC(oracle, C=0.1, tol=1e-6, solver="bmrm").fit(X, y).solution_
+    assert found.primal == pytest.approx(other.primal, rel=1e-5)
