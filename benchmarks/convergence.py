@@ -40,7 +40,7 @@ def objective(X: Any, y: np.ndarray, lam: float) -> Objective:
 
 def minimise(name: str, X: Any, y: np.ndarray, lam: float, stop: Any) -> Solution:
     """Run a solver of the registry."""
-    return solve(objective(X, y, lam), REGISTRY[name](), stop, random_state=0)
+    return solve(objective(X, y, lam), REGISTRY[name](), stop, random_state=0, check_always=True)
 
 
 def gap_curves(

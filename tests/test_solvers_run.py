@@ -323,3 +323,11 @@ def test_planes_of_more_blocks_are_refused():
     planes = replace(start.planes, blocks=start.planes.blocks + 3)
     with pytest.raises(ValueError, match="warm_start does not fit"):
         solve(objective(FDrop(2)), SVMStruct(), warm_start=replace(start, planes=planes))
+
+
+def test_a_curve_has_a_record_for_every_step():
+    found = solve(objective(FDrop(2)), FrankWolfe(), Gap(1e-6), random_state=0, check_always=True)
+    assert [record.iteration for record in found.history] == list(range(1, found.iterations + 1))
+    usual = solve(objective(FDrop(2)), FrankWolfe(), Gap(1e-6), random_state=0)
+    assert len(usual.history) < len(found.history)
+    assert usual.iterations == pytest.approx(found.iterations, abs=10)

@@ -22,6 +22,7 @@ def solve(
     warm_start: Solution | None = None,
     callbacks: Sequence[Callback] = (),
     random_state: int | np.random.Generator | None = None,
+    check_always: bool = False,
 ) -> Solution:
     """Lower an objective until a stop rule says so.
 
@@ -37,6 +38,9 @@ def solve(
     callbacks : sequence of callable
         Called after each iteration with a `Progress`; one that returns True ends the run.
     random_state : int or Generator, optional
+    check_always : bool, default=False
+        Compute the bounds after every step, for curves of the gap against time. By default a solver
+        that estimates its gap is checked when the estimate is promising, and every ten steps.
 
     Returns
     -------
@@ -66,7 +70,7 @@ def solve(
     if warm_start is not None:
         _check_warm_start(objective, warm_start)
     rng = np.random.default_rng(random_state)
-    run = _Run(objective, solver, (stop or Gap(1e-3)) | Stall(), warm_start)
+    run = _Run(objective, solver, (stop or Gap(1e-3)) | Stall(), warm_start, check_always)
     try:
         state = solver.init(objective, rng, warm_start.planes if warm_start else None)
         status = run.iterate(state, callbacks)
@@ -89,7 +93,12 @@ class _Run:
     """The best bounds of one run."""
 
     def __init__(
-        self, objective: Objective, solver: Solver, stop: StopRule, warm_start: Solution | None
+        self,
+        objective: Objective,
+        solver: Solver,
+        stop: StopRule,
+        warm_start: Solution | None,
+        check_always: bool,
     ) -> None:
         self.objective = objective
         self.solver = solver
@@ -106,7 +115,8 @@ class _Run:
         self.attained = at_zero.attained
         self.scale = 1e-12 * at_zero.attained
         self.dual = -np.inf
-        self.next_check = 10
+        self.check_every = 1 if check_always else 10
+        self.next_check = self.check_every
         self.resumed = warm_start is not None
         if warm_start is not None:
             value = objective.value(warm_start.f)
@@ -166,7 +176,7 @@ class _Run:
             return True
         promising = estimate <= 1.5 * self.stop.tolerance * abs(self.attained)
         if promising or self.iteration >= self.next_check:
-            self.next_check = self.iteration + 10
+            self.next_check = self.iteration + self.check_every
             return True
         return False
 
