@@ -246,3 +246,16 @@ def test_an_oracle_of_single_rows_sees_what_was_given():
     InvariantLinearSVC(Dense()).fit(X, y)
     with pytest.raises(TypeError, match="Dense does not take sparse rows.*dense array"):
         InvariantLinearSVC(Dense()).fit(sp.csr_matrix(X), y)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("weights", [0.0, 1.0])
+def test_numbers_that_are_none_are_found_in_sparse_rows_to_predict(bad, weights):
+    X, y = counts()
+    model = InvariantLinearSVC(random_state=0).fit(sp.csr_matrix(X), y)
+    model.coef_ *= weights
+    rows = sp.csr_matrix(X, dtype=float)
+    rows.data[5] = bad
+    for ask in (model.predict, model.decision_function, model.certify):
+        with pytest.raises(ValueError, match="X contains"):
+            ask(rows)
