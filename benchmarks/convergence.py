@@ -129,7 +129,6 @@ def draw(
             title=f"FScale(10, 0.5, 2), lambda {lam:g}", xlabel="seconds", ylabel="relative gap",
             xscale="log", yscale="log",
         )  # fmt: skip
-        axes.legend()
     for name, seconds in times.items():
         label = f"{name}: exponent {exponent(sizes, seconds):.2f}"
         last.plot(sizes, seconds, marker="o", label=label)
@@ -138,6 +137,8 @@ def draw(
     last.set_ylim(top=10 * max(map(max, times.values())))
     for axes in (*panels, last):
         axes.grid(alpha=0.3)
+    handles, names = panels[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=len(names))
     figure.savefig(path, dpi=150)
 
 
