@@ -14,10 +14,10 @@ class ScalarLoss(BaseEstimator, ABC):
     Attributes
     ----------
     floor : float
-        A lower bound of r.
+        A lower bound of r, which a subclass has to declare.
     """
 
-    floor: float = 0.0
+    floor: float = -np.inf
 
     @abstractmethod
     def value(self, u: np.ndarray) -> np.ndarray:
@@ -49,6 +49,8 @@ class Squared(ScalarLoss):
     (9.0, 6.0, 1.0)
     """
 
+    floor = 0.0
+
     def value(self, u):
         """See `ScalarLoss.value`."""
         return u * u
@@ -74,6 +76,8 @@ class EpsilonInsensitive(ScalarLoss):
     epsilon : float, default=0.1
         Half the width of the interval that costs nothing.
     """
+
+    floor = 0.0
 
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
@@ -111,6 +115,8 @@ class Huber(ScalarLoss):
     width : float, default=1.0
         Where the parabola ends.
     """
+
+    floor = 0.0
 
     def __init__(self, width: float = 1.0) -> None:
         self.width = width

@@ -222,7 +222,7 @@ class WorstCase(Term):
 
     def _chosen_points(self, found: Sequence[tuple[np.ndarray, Matrix]], chosen: np.ndarray) -> Matrix:
         """The point of each row's alternative; any row of X where there is none."""
-        if len(found) == 1:
+        if len(found) == 1 and len(found[0][0]) == len(chosen):
             return found[0][1]
         parts, owners = [], []
         for alternative, (asked, points) in enumerate(found):

@@ -141,7 +141,7 @@ class TestFit:
             (["--oracle", "fdrop", "--low", 0.5], "--low is not an option of --oracle fdrop"),
             (["--oracle", "ellipsoid"], "--oracle ellipsoid needs factor: train"),
             (["--oracle", "box"], "--oracle box needs --radius"),
-            (["--oracle", "box", "--radius", 1], "Box does not take sparse rows"),
+            (["--oracle", "box", "--radius", 1], "--oracle box takes dense rows only"),
             (["--max-changes", -1], "max_changes"),
             (["--low", 2], "low"),
             (["--high", 0.5], "high"),

@@ -38,7 +38,7 @@ class SavedModel:
 
     def label_names(self, labels: Iterable[Any]) -> list[str]:
         """Labels as text; SVMlight's whole numbers without the fraction."""
-        return [f"{label:g}" if isinstance(label, float) else str(label) for label in labels]
+        return [_label_name(label) for label in labels]
 
     def check_labels(self, labels: Labels) -> None:
         """Raise ValueError for labels that training did not have."""
@@ -118,3 +118,8 @@ def _plain(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def _short(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _label_name(label: Any) -> str:
+    whole = isinstance(label, float) and label.is_integer()
+    return str(int(label)) if whole else str(label)

@@ -39,6 +39,10 @@ def build_classifier(
         raise ValueError(f"--oracle {oracle} needs {', '.join(missing)}: train it in Python")
     if missing:
         raise ValueError(f"--oracle {oracle} needs {_option(missing[0])}")
+    if not REGISTRY[oracle].supports_sparse:
+        raise ValueError(
+            f"--oracle {oracle} takes dense rows only, and files give sparse ones: train it in Python"
+        )
     for name in oracle_parameters:
         if name not in inspect.signature(REGISTRY[oracle]).parameters:
             raise ValueError(f"{_option(name)} is not an option of --oracle {oracle}")

@@ -200,6 +200,9 @@ class InvariantLinearSVC(ClassifierMixin, ConvexEstimator):
         factors = compute_class_weight(
             self.class_weight, classes=classes, y=y, sample_weight=own
         )  # fmt: skip
+        if self.class_weight == "balanced":
+            # A class without a sample that counts has no balance; its samples count nothing anyway.
+            factors = np.where(np.isfinite(factors), factors, 0.0)
         if np.any(factors < 0) or not np.all(np.isfinite(factors)):
             raise ValueError(f"class_weight must be non-negative, got {self.class_weight!r}")
         weights = self.C * own * factors[codes]

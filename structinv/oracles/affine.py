@@ -11,7 +11,15 @@ from scipy.optimize import brentq, lsq_linear
 
 from ..matrices import ALL_ROWS, Matrix, Rows, rounding, take
 from .affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
-from .base import BoundOracle, Hull, InvarianceOracle, Support, dense_rows, grade_profile
+from .base import (
+    BoundOracle,
+    Hull,
+    InvarianceOracle,
+    Support,
+    answers_for_itself,
+    dense_rows,
+    grade_profile,
+)
 
 
 class _Framed(InvarianceOracle):
@@ -56,16 +64,21 @@ class _Framed(InvarianceOracle):
     ) -> Hull:
         """In-hull steps on the rows of a frame."""
 
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> _BoundFrame:
-        """This oracle on the rows of `X`, the frame evaluated once for all of them."""
+    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
+        """The frame of all rows, evaluated once; a subclass with its own answer is asked for that."""
         self.validate(X.shape[1])
-        return _BoundFrame(self, X, y)
+        own = answers_for_itself(self, _Framed)
+        return BoundOracle(self, X, y) if own else _BoundFrame(self, X, y)
+
+    def _framed(self, X: Matrix) -> _BoundFrame:
+        self.validate(X.shape[1])
+        return _BoundFrame(self, X, None)
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; exact, in closed form."""
-        return self.bind(X).support(ALL_ROWS, V, assign, reward)
+        return self._framed(X).support(ALL_ROWS, V, assign, reward)
 
     def graded_support(
         self,
@@ -76,7 +89,7 @@ class _Framed(InvarianceOracle):
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; `Ellipsoid` alone has it."""
-        return self.bind(X).graded_support(ALL_ROWS, V, assign, reward, rho)
+        return self._framed(X).graded_support(ALL_ROWS, V, assign, reward, rho)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """The columns of the frame, (n, r, d)."""
@@ -86,11 +99,11 @@ class _Framed(InvarianceOracle):
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """Uniform changes, each shrunk by a uniform factor: small changes are likelier."""
-        return self.bind(X).sample(ALL_ROWS, size, rng)
+        return self._framed(X).sample(ALL_ROWS, size, rng)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """Whether `z` lies in S(`x`), up to rounding."""
-        return self.bind(x[None, :]).contains(0, z)
+        return self._framed(x[None, :]).contains(0, z)
 
 
 class _BoundFrame(BoundOracle):
@@ -384,7 +397,8 @@ class Box(InvarianceOracle):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """See `InvarianceOracle.bind`."""
         self.validate(X.shape[1])
-        return _BoundBox(self, X, y)
+        own = answers_for_itself(self, Box)
+        return BoundOracle(self, X, y) if own else _BoundBox(self, X, y)
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise if a radius is below 0 or not finite, or their number is not that of features."""

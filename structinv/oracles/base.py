@@ -368,3 +368,10 @@ def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:
     """The rows named as a dense array, for the views that are dense by contract."""
     part = take(X, rows) if isinstance(rows, slice) else X[rows]
     return part if isinstance(part, np.ndarray) else part.toarray()
+
+
+def answers_for_itself(oracle: InvarianceOracle, family: Any) -> bool:
+    """Whether a subclass overrides the family's answer: then its set, and its hull, are others."""
+    kind = type(oracle)
+    other = kind.graded_support is not family.graded_support
+    return kind.support is not family.support or other

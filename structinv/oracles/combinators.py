@@ -243,8 +243,10 @@ class _BoundOnlyFor(BoundOracle):
         return Support(points, upper, rho if graded else None)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        rows = [np.flatnonzero(self.covered), np.flatnonzero(~self.covered)]
-        parts = [self.oracle.oracle, Identity()]
+        halves = [np.flatnonzero(self.covered), np.flatnonzero(~self.covered)]
+        rows = [half for half in halves if len(half)]
+        both = [self.oracle.oracle, Identity()]
+        parts = [part for part, half in zip(both, halves, strict=True) if len(half)]
         labels = np.asarray(self.y)
         hulls = [
             part.bind(self.X[mine], labels[mine]).hull(signs[mine], weights[mine], intercept)

@@ -9,7 +9,15 @@ import scipy.sparse as sp
 
 from ..matrices import Matrix, floating
 from . import affine_hull, word_hull
-from .base import BoundOracle, FiniteOracle, Hull, Support, dense_rows, grade_profile
+from .base import (
+    BoundOracle,
+    FiniteOracle,
+    Hull,
+    Support,
+    answers_for_itself,
+    dense_rows,
+    grade_profile,
+)
 
 
 class Identity(FiniteOracle):
@@ -36,7 +44,8 @@ class Identity(FiniteOracle):
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """See `InvarianceOracle.bind`."""
-        return _BoundIdentity(self, X, y)
+        own = answers_for_itself(self, Identity)
+        return BoundOracle(self, X, y) if own else _BoundIdentity(self, X, y)
 
     def graded_support(
         self,

@@ -9,7 +9,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..matrices import Matrix, Rows, floating, in_threads, take, with_data
-from .base import BoundOracle, Hull, InvarianceOracle, Support, dense_rows, grade_profile
+from .base import (
+    BoundOracle,
+    Hull,
+    InvarianceOracle,
+    Support,
+    answers_for_itself,
+    dense_rows,
+    grade_profile,
+)
 from .word_hull import IdentityHull, WordHull
 from .word_kernels import worst_edit, worst_edit_graded
 
@@ -87,8 +95,7 @@ class WordOracle(InvarianceOracle):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """See `InvarianceOracle.bind`."""
         self.validate(X.shape[1])
-        # A subclass with an answer of its own describes another set, whose hull is not known here.
-        own = type(self).support is not WordOracle.support
+        own = answers_for_itself(self, WordOracle)
         return BoundOracle(self, X, y) if own else _BoundWords(self, X, y)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:

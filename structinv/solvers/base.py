@@ -25,6 +25,7 @@ class Status(Enum):
     ORACLE_TOO_COARSE = "oracle too coarse"
     INTERRUPTED = "interrupted"
     NOT_FINITE = "not finite"
+    INCONSISTENT = "inconsistent"
 
     @property
     def advice(self) -> str:
@@ -47,6 +48,10 @@ _ADVICE = {
         "what it misses, so no gap is certified: use an exact oracle or combination."
     ),
     Status.INTERRUPTED: "the model is the best one so far; fit again to go on.",
+    Status.INCONSISTENT: (
+        "the lower bound lies above the value: an oracle answers with points outside its set (see "
+        "check_oracle), or a warm start came from other rows or a larger set."
+    ),
     Status.NOT_FINITE: "values overflowed: scale the features or lower C.",
 }
 

@@ -145,6 +145,8 @@ class _Run:
             status = Status.CONVERGED
         elif attained_gap <= self.stop.tolerance and status is Status.STALLED:
             status = Status.ORACLE_TOO_COARSE
+        if self.primal - self.dual < -1e-7 * max(abs(self.primal), self.scale):
+            status = Status.INCONSISTENT
         return Solution(
             f=self.f,
             primal=self.primal,

@@ -167,8 +167,12 @@ class Stall(StopRule):
         if not progress.checked or progress.iteration < self.patience:
             return None
         earlier = [rec for rec in progress.history if 2 * rec.iteration <= progress.iteration]
-        if not earlier or not np.isfinite(earlier[-1].primal):
+        if not earlier:
             return None
+        if not np.isfinite(progress.history[-1].primal):
+            # Without a bound from above only the dual can show that anything still moves.
+            gained = progress.history[-1].dual - earlier[-1].dual
+            return Status.STALLED if gained <= 0.01 * abs(earlier[-1].dual) else None
         before = earlier[-1].primal - earlier[-1].dual
         now = progress.history[-1].primal - progress.history[-1].dual
         return Status.STALLED if now > self.shrink * before else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
 from ..dual_states import join_planes
 from ..objective import Objective
 from ..planes import PlaneSet, WorkingSet
-from .base import Bounds, Solver
+from .base import Bounds, Solver, check_positive_integer
 
 BLOCKS_IN_A_SET = 128
 MASTER_ROUNDS = 20
@@ -47,7 +48,9 @@ class SVMStruct(Solver):
 
     def validate(self, objective: Objective) -> None:
         """See `Solver.validate`."""
-        if not np.isfinite(self.epsilon) or self.epsilon < 0:
+        check_positive_integer("max_idle", self.max_idle)
+        number = isinstance(self.epsilon, Real) and not isinstance(self.epsilon, bool)
+        if not number or not 0 <= self.epsilon < np.inf:
             raise ValueError(f"epsilon must be a number of at least 0, got {self.epsilon!r}")
 
     def init(
