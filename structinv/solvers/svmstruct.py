@@ -10,7 +10,7 @@ import numpy as np
 from ..dual_states import join_planes
 from ..objective import Objective
 from ..planes import PlaneSet, WorkingSet
-from .base import Bounds, Solver, check_positive_integer
+from .base import Bounds, Solver
 
 BLOCKS_IN_A_SET = 128
 MASTER_ROUNDS = 20
@@ -48,7 +48,6 @@ class SVMStruct(Solver):
 
     def validate(self, objective: Objective) -> None:
         """See `Solver.validate`."""
-        check_positive_integer("max_idle", self.max_idle)
         number = isinstance(self.epsilon, Real) and not isinstance(self.epsilon, bool)
         if not number or not 0 <= self.epsilon < np.inf:
             raise ValueError(f"epsilon must be a number of at least 0, got {self.epsilon!r}")
