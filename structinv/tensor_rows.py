@@ -104,12 +104,6 @@ class TensorRows:
         products = dense * (self.coefficients @ other.coefficients.T)
         return self._by_group(other._by_group(products.T).T) + self.extra @ other.extra.T
 
-    def scaled(self, factors: np.ndarray) -> TensorRows:
-        """Row j times ``factors[j]``."""
-        spread = np.repeat(factors, np.diff(self.start))
-        extra = self.extra * factors[:, None]
-        return TensorRows(self.points, self.coefficients * spread[:, None], self.start, extra)
-
     def toarray(self) -> np.ndarray:
         """The rows written out."""
         written = np.zeros(self.shape)
