@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .dual_states import DualState, HullState, PenaltyState, PlaneCache
+from .dual_states import DualState, HullState, MemberState, PenaltyState, PlaneCache
 from .functionals import Functionals
 from .losses import ScalarLoss
-from .matrices import ALL_ROWS, Matrix, Rows, count, pick, stack
-from .oracles.base import InvarianceOracle, Support
+from .matrices import ALL_ROWS, Matrix, Rows, count, pick
+from .oracles.base import BoundOracle, Cover, InvarianceOracle, Support
 from .outputs.base import Choice, Output
 from .planes import Planes
-from .spaces import ExplicitSpace, Space
+from .spaces import Element, ExplicitSpace, KernelSpace, Space
 
 ROWS_AT_ONCE = 2048
 
@@ -60,14 +60,14 @@ class Term(ABC):
         """Raise ValueError if the term cannot be evaluated on elements of the space."""
 
     @abstractmethod
-    def planes(self, space: Space, f: np.ndarray, blocks: Rows = ALL_ROWS) -> Planes:
+    def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
         """A plane of each block named that touches it from below at `f`."""
 
     @abstractmethod
-    def values(self, space: Space, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
         """Each block's value at `f`: a bound from above, and what was attained."""
 
-    def total(self, space: Space, f: np.ndarray) -> tuple[float, float]:
+    def total(self, space: Space, f: Element) -> tuple[float, float]:
         """The weighted sum of `values`."""
         above, reached = self.values(space, f)
         # A block of weight zero counts nothing, be its bound infinite.
@@ -75,8 +75,11 @@ class Term(ABC):
         return float(self.weights[counted] @ above[counted]), float(self.weights @ reached)
 
     @abstractmethod
-    def dual_state(self, space: Space, rng: np.random.Generator) -> DualState:
-        """A state of the dual variables of this term that block-coordinate solvers improve."""
+    def dual_state(self, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> DualState:
+        """A state of the dual variables of this term that block-coordinate solvers improve.
+
+        A plane that rises at most `epsilon` above those that its block has is not taken up.
+        """
 
     @abstractmethod
     def rows_of(self, blocks: Rows) -> int:
@@ -125,11 +128,11 @@ class WorstCase(Term):
                 f"{wanted} for these rows and this output, got {given}"
             )
 
-    def planes(self, space: Space, f: np.ndarray, blocks: Rows = ALL_ROWS) -> Planes:
+    def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
         """See `Term.planes`."""
         return _join(space, [self._evaluate(space, f, part) for part in self._parts(blocks)])
 
-    def values(self, space: Space, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
         """See `Term.values`."""
         if space.dot(f, f) == 0:
             return self._values_at_zero(space)
@@ -137,20 +140,30 @@ class WorstCase(Term):
         upper = np.concatenate([answer.upper for answer in answers])
         return upper, np.concatenate([answer.offsets for answer in answers])
 
-    def dual_state(self, space: Space, rng: np.random.Generator) -> DualState:
-        """See `Term.dual_state`: in-hull steps where the oracle has them for a two-class loss."""
+    def dual_state(self, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> DualState:
+        """See `Term.dual_state`: in-hull steps, or masses on members of orbits, where there are any."""
+        if isinstance(space, ExplicitSpace) and epsilon == 0.0:
+            hull = self._hull_state(space, rng)
+            if hull is not None:
+                return hull
+        if isinstance(space, KernelSpace) and self.output.rowwise:
+            pool = space.atoms.pool(self.bound)
+            if pool.mesh is not None and np.all(pool.mesh == 0):
+                return MemberState(self, space, pool, rng, epsilon)
+        return PlaneCache(self, space, rng, epsilon)
+
+    def _hull_state(self, space: ExplicitSpace, rng: np.random.Generator) -> DualState | None:
+        """In-hull steps, where the oracle has them for a two-class loss."""
         output = self.output
         margins = output.directions[..., 0]
         # D max(0, 1 - y f) is the plain two-class loss with D as a factor of the weight.
         plain = output.directions.shape == (1, 2, 1) and np.array_equal(np.abs(margins), output.rewards)
-        if plain and output.groups is None and isinstance(space, ExplicitSpace):
-            factor = output.rewards[0, output.codes]
-            signs = -np.sign(margins[0, output.codes])
-            weights = self.weights * factor
-            hull = self.bound.hull(signs, weights, space.intercept)
-            if hull is not None:
-                return HullState(hull, self, space, signs, factor, rng)
-        return PlaneCache(self, space, rng)
+        if not plain or not output.rowwise:
+            return None
+        factor = output.rewards[0, output.codes]
+        signs = -np.sign(margins[0, output.codes])
+        hull = self.bound.hull(signs, self.weights * factor, space.intercept)
+        return None if hull is None else HullState(hull, self, space, signs, factor, rng)
 
     def _values_at_zero(self, space: Space) -> tuple[np.ndarray, np.ndarray]:
         """No change matters to the zero function, so no oracle is asked."""
@@ -167,48 +180,36 @@ class WorstCase(Term):
     def _parts(self, blocks: Rows) -> list[Rows]:
         """The blocks in portions whose answers fit in memory several times over."""
         n_blocks = count(blocks, self.n_blocks)
-        if self.output.directions.shape[0] == 1 or n_blocks <= ROWS_AT_ONCE:
+        if n_blocks <= ROWS_AT_ONCE or (self.output.directions.shape[0] == 1 and not self.oracle.finite):
             return [blocks]
         edges = range(0, n_blocks, ROWS_AT_ONCE)
         if isinstance(blocks, slice):
             return [slice(edge, min(edge + ROWS_AT_ONCE, n_blocks)) for edge in edges]
         return [blocks[edge : edge + ROWS_AT_ONCE] for edge in edges]
 
-    def _evaluate(self, space: Space, f: np.ndarray, blocks: Rows, points: bool = True) -> Planes:
-        """Planes of the blocks; without `points` only values, which stand in place of offsets."""
+    def _evaluate(self, space: Space, f: Element, blocks: Rows, points: bool = True) -> Planes:
+        """Planes of the blocks; without `points` only values, and no normals."""
         output = self.output
         rows, groups = output.rows(blocks)
         codes = output.codes[rows]
-        shape = (len(codes), len(output.directions))
-        gains, rewards, upper = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        found: list[tuple[np.ndarray, Matrix]] = []
-        for alternative, (table, worth) in enumerate(
-            zip(output.directions, output.rewards, strict=True)
-        ):
-            asked = np.flatnonzero((np.any(table != 0, axis=1) | (worth > 0))[codes])
-            question = _Question(self, pick(rows, asked, len(codes)))
-            if len(asked) == 0:
-                found.append((asked, self.X[:0]))
-                continue
-            few = codes[asked]
-            worst = space.furthest(f, question, table, few, worth[few], points)
-            check_reached(worst.gains, self.oracle)
-            gains[asked, alternative] = worst.gains
-            rewards[asked, alternative] = worst.rewards
-            upper[asked, alternative] = worst.upper
-            found.append((asked, worst.points))
+        question = OracleQuestion(self.bound, rows)
+        tables, worth = output.directions, output.rewards
+        worst = space.furthest(f, question, tables, codes, worth, points)
+        check_reached(worst.gains, self.oracle)
         extra = space.extra(f)
-        choice = output.choose(blocks, gains, rewards, upper, extra)
-        if not points:
-            attained = output.choose(blocks, gains, rewards, gains + rewards, extra).upper
-            return Planes(np.zeros((0, 0)), attained, choice.upper)
+        choice = output.choose(blocks, worst.gains, worst.rewards, worst.upper, extra)
+        if worst.points is None:
+            reached = worst.gains + worst.rewards
+            attained = output.choose(blocks, worst.gains, worst.rewards, reached, extra).upper
+            return Planes(np.zeros((0, 0)), attained, choice.upper, attained)
         normals = space.normals(
-            self._chosen_points(found, choice.alternative),
+            worst.points(choice.alternative),
             self._coefficients(choice, codes, groups),
             groups,
             choice.extra,
         )
-        return Planes(normals, choice.offsets, choice.upper)
+        heights = _heights(choice, worst.gains, extra, groups)
+        return Planes(normals, choice.offsets, choice.upper, heights)
 
     def _coefficients(self, choice: Choice, codes: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
         """What each row's point is multiplied with in the normal, (n_rows, n_outputs)."""
@@ -220,39 +221,68 @@ class WorstCase(Term):
             coefficients *= np.repeat(choice.scale, sizes)[:, None]
         return coefficients
 
-    def _chosen_points(self, found: Sequence[tuple[np.ndarray, Matrix]], chosen: np.ndarray) -> Matrix:
-        """The point of each row's alternative; any row of X where there is none."""
-        if len(found) == 1 and len(found[0][0]) == len(chosen):
-            return found[0][1]
-        parts, owners = [], []
-        for alternative, (asked, points) in enumerate(found):
-            wanted = np.flatnonzero(chosen[asked] == alternative)
-            parts.append(points[wanted])
-            owners.append(asked[wanted])
-        silent = np.setdiff1d(np.arange(len(chosen)), np.concatenate(owners))
-        parts.append(self.X[:1][np.zeros(len(silent), dtype=np.int64)])
-        place = np.argsort(np.concatenate([*owners, silent]), kind="stable")
-        return stack(parts)[place]
 
+class OracleQuestion:
+    """Rows of a bound oracle, of which a space asks; answers are checked before anyone builds on them.
 
-class _Question:
-    """Rows of a worst-case term; answers are checked before anyone builds on them."""
+    Parameters
+    ----------
+    source : BoundOracle
+    rows : slice or (n,) array of int
+    """
 
-    def __init__(self, term: WorstCase, rows: Rows) -> None:
-        self.term = term
+    def __init__(self, source: BoundOracle, rows: Rows = ALL_ROWS) -> None:
+        self.source = source
         self.rows = rows
 
+    def only(self, chosen: np.ndarray) -> OracleQuestion:
+        """See `structinv.spaces.Question`, here and below."""
+        return OracleQuestion(self.source, pick(self.rows, chosen, -1))
+
     def support(self, V: np.ndarray, assign: np.ndarray, reward: np.ndarray) -> Support:
-        answer = self.term.bound.support(self.rows, V, assign, reward)
-        check_answer(answer, len(assign), self.term.X.shape[1], self.term.oracle)
+        """The member of each S(x) that is furthest along a direction."""
+        answer = self.source.support(self.rows, V, assign, reward)
+        check_answer(answer, len(assign), self.source.X.shape[1], self.source.oracle)
         return answer
 
     def maximum(self, V: np.ndarray, assign: np.ndarray) -> np.ndarray | None:
-        known = self.term.bound.maximum(self.rows, V, assign)
+        """The exact maxima, where they are cheaper than the members that reach them."""
+        known = self.source.maximum(self.rows, V, assign)
         return None if known is None else known[0]
 
-    def orbit(self) -> np.ndarray:
-        return self.term.bound.orbit(self.rows)
+    def member_scores(self, V: np.ndarray) -> np.ndarray | None:
+        """``<v, z>`` for all members and directions, (n, s, p); None where S(x) is no list."""
+        return self.source.member_scores(self.rows, V)
+
+    def members(self, index: np.ndarray) -> Matrix:
+        """Member number ``index[i]`` of each row."""
+        return self.source.members(self.rows, index)
+
+    def grades(self) -> np.ndarray | None:
+        """The grade of each member, (n, s); None if all are 1."""
+        return self.source.grades(self.rows)
+
+    def cover(self) -> Cover:
+        """Members of each S(x) that stand for all of them."""
+        return self.source.cover(self.rows)
+
+    def refine(self, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Members near those named, with no smaller score."""
+        return self.source.refine(self.rows, index, score)
+
+
+def _heights(
+    choice: Choice, gains: np.ndarray, extra: np.ndarray, groups: np.ndarray | None
+) -> np.ndarray:
+    """The value of each block's chosen plane at the point where the oracles were asked."""
+    reached = np.take_along_axis(gains, np.maximum(choice.alternative, 0)[:, None], axis=1)[:, 0]
+    reached[choice.alternative < 0] = 0.0
+    if groups is not None:
+        reached = np.add.reduceat(reached, groups[:-1])
+    if choice.scale is not None:
+        reached = reached * choice.scale
+    heights = choice.offsets + reached
+    return heights if choice.extra is None else heights - choice.extra @ extra
 
 
 class Penalty(Term):
@@ -286,22 +316,22 @@ class Penalty(Term):
             )
         self.functionals.validate(space)
 
-    def planes(self, space: Space, f: np.ndarray, blocks: Rows = ALL_ROWS) -> Planes:
+    def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
         """See `Term.planes`."""
         u = self.functionals.apply(space, f)
         slopes = self.loss.derivative(u)
         value = self.shares @ self.loss.value(u)
         normal = self.functionals.combine(space, -self.shares * slopes)
         offset = value - self.shares @ (slopes * u)
-        return Planes(space.element(normal), np.array([offset]), np.array([value]))
+        return Planes(space.element(normal), np.array([offset]), np.array([value]), np.array([value]))
 
-    def values(self, space: Space, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
         """See `Term.values`."""
         value = self.shares @ self.loss.value(self.functionals.apply(space, f))
         return np.array([value]), np.array([value])
 
-    def dual_state(self, space: Space, rng: np.random.Generator) -> DualState:
-        """See `Term.dual_state`: one slope a functional."""
+    def dual_state(self, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> DualState:
+        """See `Term.dual_state`: one slope a functional, whatever `epsilon`."""
         return PenaltyState(self.functionals, self.loss, self.weights[0] * self.shares, space, rng)
 
     def rows_of(self, blocks: Rows) -> int:
@@ -342,7 +372,7 @@ class Objective:
         """How many blocks all terms have together."""
         return len(self.weights)
 
-    def planes(self, f: np.ndarray, blocks: np.ndarray | None = None) -> Planes:
+    def planes(self, f: Element, blocks: np.ndarray | None = None) -> Planes:
         """A plane of each block named (all by default, in order) that touches it at `f`."""
         if blocks is None:
             parts = []
@@ -363,9 +393,11 @@ class Objective:
         if len(parts) == 1:
             return joined
         order = np.argsort(np.concatenate(places))
-        return Planes(joined.normals[order], joined.offsets[order], joined.upper[order])
+        return Planes(
+            joined.normals[order], joined.offsets[order], joined.upper[order], joined.heights[order]
+        )
 
-    def value(self, f: np.ndarray) -> Value:
+    def value(self, f: Element) -> Value:
         """The objective at `f`."""
         upper = attained = 0.5 * self.space.dot(f, f)
         for term in self.terms:
@@ -421,4 +453,5 @@ def _join(space: Space, parts: Sequence[Planes]) -> Planes:
         space.stack([part.normals for part in parts]),
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.upper for part in parts]),
+        np.concatenate([part.heights for part in parts]),
     )

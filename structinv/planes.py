@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+IDLE_SHARE = 0.25
+
 if TYPE_CHECKING:
     from .spaces import Normals, Space
 
@@ -28,11 +30,14 @@ class Planes:
     upper : (m,) array
         Bound on each block's value at the point where the planes were asked for; infinity where
         an oracle knows none. Equal to the plane's own value where the answer is exact.
+    heights : (m,) array
+        Each plane's own value at that point.
     """
 
     normals: Normals
     offsets: np.ndarray
     upper: np.ndarray
+    heights: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -122,10 +127,22 @@ class WorkingSet:
         self.blocks = np.zeros(0, dtype=np.int64)
         self.masses = np.zeros(0)
         self.idle = np.zeros(0, dtype=np.int64)
-        self.gram = np.zeros((0, 0))
+        # With room to spare, so that adding a few planes does not copy all.
+        self._table = np.zeros((0, 0))
 
     def __len__(self) -> int:
         return len(self.offsets)
+
+    @property
+    def gram(self) -> np.ndarray:
+        """Inner products of the normals, (m, m); a view."""
+        return self._table[: len(self), : len(self)]
+
+    def _by_block(self) -> tuple[np.ndarray, np.ndarray]:
+        """Planes in the order of their blocks, and where each block starts among them."""
+        order = np.argsort(self.blocks, kind="stable")
+        start = np.searchsorted(self.blocks[order], np.arange(len(self.weights) + 1))
+        return order, start
 
     def scores(self, f: np.ndarray) -> np.ndarray:
         """Each plane's value at `f`, relative to its block's floor."""
@@ -151,24 +168,25 @@ class WorkingSet:
         """Put in planes for the given (local) blocks; mass zero unless told."""
         if len(offsets) == 0:
             return
+        old, size = len(self), len(self) + len(offsets)
         own = self.space.gram(normals, normals)
         if self.normals is None:
-            joined, gram = normals, own
+            joined, table = normals, own
         else:
             cross = self.space.gram(self.normals, normals)
-            gram = np.block([[self.gram, cross], [cross.T, own]])
             joined = self.space.stack([self.normals, normals])
-        blocks = np.concatenate([self.blocks, blocks])
+            table = self._table if size <= len(self._table) else _enlarged(self.gram, size)
+            # Beyond the planes that there are, nobody reads: Ctrl-C leaves no harm.
+            table[:old, old:size], table[old:size, :old] = cross, cross.T
+            table[old:size, old:size] = own
         new = np.zeros(len(offsets)) if masses is None else masses
-        idle = np.concatenate([self.idle, np.zeros(len(offsets), dtype=np.int64)])
         self._set(
-            np.argsort(blocks, kind="stable"),
             joined,
-            gram,
+            table,
             np.concatenate([self.offsets, offsets]),
-            blocks,
+            np.concatenate([self.blocks, blocks]),
             np.concatenate([self.masses, new]),
-            idle,
+            np.concatenate([self.idle, np.zeros(len(offsets), dtype=np.int64)]),
         )
 
     def ascend(self, f: np.ndarray, tolerance: float, max_passes: int) -> float:
@@ -178,10 +196,10 @@ class WorkingSet:
         """
         if self.normals is None:
             return 0.0
-        start = np.searchsorted(self.blocks, np.arange(len(self.weights) + 1))
+        order, start = self._by_block()
         before = self.masses.copy()
         gap = simplex_ascent(
-            self.gram, self.scores(f), start, self.weights, self.masses, tolerance, max_passes
+            self.gram, self.scores(f), order, start, self.weights, self.masses, tolerance, max_passes
         )
         moved = self.weights[self.blocks] * (self.masses - before)
         if np.any(moved):
@@ -191,7 +209,10 @@ class WorkingSet:
 
     def prune(self, max_idle: int) -> None:
         """Forget planes that have had no mass for more than `max_idle` rounds."""
-        self._keep(self.idle <= max_idle)
+        keep = self.idle <= max_idle
+        # Few idle planes cost less than to copy the inner products of all others.
+        if IDLE_SHARE * np.count_nonzero(keep) < np.count_nonzero(~keep):
+            self._keep(keep)
 
     def merge(self, max_planes: int) -> None:
         """Replace the lightest planes of a crowded block by their average, which is a plane too."""
@@ -201,7 +222,7 @@ class WorkingSet:
         if len(crowded) == 0:
             return
         lightest_first = np.lexsort((self.masses, self.blocks))
-        start = np.searchsorted(self.blocks, np.arange(len(self.weights) + 1))
+        start = self._by_block()[1]
         keep = np.ones(len(self), dtype=bool)
         averages, offsets, masses = [], [], []
         for block in crowded:
@@ -231,30 +252,40 @@ class WorkingSet:
         if self.normals is None or np.all(keep):
             return
         kept = np.flatnonzero(keep)
-        self._set(kept, self.normals, self.gram, self.offsets, self.blocks, self.masses, self.idle)
+        self._set(
+            self.normals[kept],
+            self.gram[np.ix_(kept, kept)],
+            self.offsets[kept],
+            self.blocks[kept],
+            self.masses[kept],
+            self.idle[kept],
+        )
 
     def _set(
         self,
-        order: np.ndarray,
         normals: Normals,
-        gram: np.ndarray,
+        table: np.ndarray,
         offsets: np.ndarray,
         blocks: np.ndarray,
         masses: np.ndarray,
         idle: np.ndarray,
     ) -> None:
-        """Take over the planes named, in their order.
+        """Take over planes that are computed already: Ctrl-C must not leave ones that do not match."""
+        self.normals, self._table = normals, table
+        self.offsets, self.blocks, self.masses, self.idle = offsets, blocks, masses, idle
 
-        All is computed before anything is assigned: Ctrl-C must not leave planes that do not match.
-        """
-        chosen = normals[order], gram[np.ix_(order, order)]
-        arrays = offsets[order], blocks[order], masses[order], idle[order]
-        self.normals, self.gram = chosen
-        self.offsets, self.blocks, self.masses, self.idle = arrays
+
+def _enlarged(gram: np.ndarray, size: int) -> np.ndarray:
+    """A copy with room for half as many planes again, or for `size` if that is more."""
+    old = len(gram)
+    capacity = max(size, old + old // 2)
+    table = np.empty((capacity, capacity), dtype=gram.dtype)
+    table[:old, :old] = gram
+    return table
 
 
 @njit(cache=True, nogil=True)
-def simplex_ascent(gram, scores, start, weights, masses, tolerance, max_passes):
+def simplex_ascent(gram, scores, order, start, weights, masses, tolerance, max_passes):
     """Pairwise steps on a product of simplices, each block with a null plane of score zero.
 
     Maximises ``sum_b c_b sum_j masses_j offset_j - 1/2 |f|^2`` over masses that are non-negative and
@@ -266,8 +297,9 @@ def simplex_ascent(gram, scores, start, weights, masses, tolerance, max_passes):
     gram : (m, m) array
         Inner products of the normals.
     scores, masses : (m,) arrays
+    order : (m,) array of int
     start : (n + 1,) array of int
-        Block b owns the planes ``start[b]`` to ``start[b + 1] - 1``.
+        Block b owns the planes ``order[start[b]]`` to ``order[start[b + 1] - 1]``.
     weights : (n,) array
     tolerance : float
         The passes end when the gap over these planes is at most this.
@@ -284,20 +316,21 @@ def simplex_ascent(gram, scores, start, weights, masses, tolerance, max_passes):
         total = 0.0
         for b in range(n_blocks):
             if start[b + 1] > start[b] and weights[b] > 0:
-                total += _block_ascent(gram, scores, start[b], start[b + 1], weights[b], masses)
+                members = order[start[b] : start[b + 1]]
+                total += _block_ascent(gram, scores, members, weights[b], masses)
         if total <= tolerance:
             break
     return total
 
 
 @njit(cache=True, nogil=True)
-def _block_ascent(gram, scores, first, last, weight, masses):
+def _block_ascent(gram, scores, members, weight, masses):
     """Pairwise steps on one block until its gap has shrunk tenfold; the gap on arrival."""
     arrival = -1.0
-    for _ in range(4 * (last - first) + 4):
+    for _ in range(4 * len(members) + 4):
         best, best_score = -1, 0.0
         mean, used = 0.0, 0.0
-        for j in range(first, last):
+        for j in members:
             mean += masses[j] * scores[j]
             used += masses[j]
             if scores[j] > best_score:
@@ -311,7 +344,7 @@ def _block_ascent(gram, scores, first, last, weight, masses):
         worst, worst_score = -2, best_score
         if 1.0 - used > 1e-15:
             worst, worst_score = -1, 0.0
-        for j in range(first, last):
+        for j in members:
             if masses[j] > 0 and (worst == -2 or scores[j] < worst_score):
                 worst, worst_score = j, scores[j]
         if worst == -2 or worst == best or best_score <= worst_score:
@@ -336,12 +369,14 @@ def _move(gram, scores, weight, masses, best, worst, advantage, free):
         step = advantage / (weight * curvature)
     if best >= 0:
         masses[best] += step
+        _lower(scores, gram[best], weight * step)
     if worst >= 0:
         masses[worst] = 0.0 if step == limit else masses[worst] - step
+        _lower(scores, gram[worst], -weight * step)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _lower(scores, products, size):
+    # A loop of its own, without a condition, is what compilers turn into vector instructions.
     for k in range(scores.shape[0]):
-        change = 0.0
-        if best >= 0:
-            change += gram[best, k]
-        if worst >= 0:
-            change -= gram[worst, k]
-        scores[k] -= weight * step * change
+        scores[k] -= size * products[k]

@@ -13,15 +13,21 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+from scipy import ndimage
 
 from structinv.oracles import (
     Box,
     Ellipsoid,
     FDrop,
     FiniteOracle,
+    Flip,
     FScale,
     Identity,
     InvarianceOracle,
+    Rotations,
+    Scalings,
+    Shears,
+    Shifts,
     TangentDerivative,
 )
 
@@ -203,6 +209,28 @@ def only_for(build: Builder, labels: Any, graded: bool = False) -> Builder:
     return chosen
 
 
+def image(*changes: tuple[Any, Any], mode: str = "grid-constant") -> Builder:
+    """An image of one row, changed by SciPy: pairs of a matrix and a shift of the source."""
+
+    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+        centre = np.array([0.0, (D - 1) / 2])
+        members = [
+            ndimage.affine_transform(
+                x[None, :], matrix, centre - matrix @ centre + shift, order=1, mode=mode
+            )
+            for matrix, shift in changes
+        ]
+        return largest([z[0] @ v for z in [x[None, :], *members]])
+
+    return build
+
+
+def turn(degrees: float) -> tuple[Any, Any]:
+    """From output to source, so clockwise, with rows downwards."""
+    t = np.radians(degrees)
+    return np.array([[np.cos(t), np.sin(t)], [-np.sin(t), np.cos(t)]]), np.zeros(2)
+
+
 def largest(parts: list[Any]) -> Any:
     return cp.maximum(*parts) if len(parts) > 1 else parts[0]
 
@@ -245,6 +273,32 @@ CASES = [
         tangent(lambda X: row_factor(X).swapaxes(1, 2), 0.2),
     ),
     Case("finite", _permutations, (), finite(_permutations)),
+    Case(
+        "shifts",
+        # With a background of zeros one of them would delete the image, and nothing be learnt.
+        Shifts((1, 0.5), shape=(1, D), fill="nearest"),
+        ("shifts",),
+        image(*((np.eye(2), np.array([0, t])) for t in (-1, -0.5, 0.5, 1)), mode="nearest"),
+    ),
+    Case(
+        "rotations",
+        Rotations((180, -30), shape=(1, D)),
+        ("rotations",),
+        image(turn(180), turn(-30)),
+    ),
+    Case(
+        "scalings",
+        Scalings((0.5, 1.6), shape=(1, D)),
+        ("scalings",),
+        image((np.eye(2) / 0.5, 0.0), (np.eye(2) / 1.6, 0.0)),
+    ),
+    Case(
+        "shears",
+        Shears(0.4, shape=(1, D)),
+        ("shears",),
+        image((np.array([[1, -0.4], [0, 1]]), 0.0), (np.array([[1, 0], [-0.4, 1]]), 0.0)),
+    ),
+    Case("flip", Flip(shape=(1, D)), ("flip",), image((np.diag([1.0, -1.0]), 0.0))),
     Case("union", FScale(2, 0.5, 3.0) | FDrop(2), ("union",), union(_fscale, _fdrop), sparse=True),
     Case("union-dense", Box(RADII) | Ellipsoid(FACTOR, 0.5), ("union",), union(_box, _ball)),
     Case(

@@ -136,7 +136,7 @@ class TestFit:
         [
             (
                 ["--oracle", "magic"],
-                "--oracle must be one of identity, fscale, fdrop, box; got 'magic'",
+                "--oracle must be one of identity, fscale, fdrop; got 'magic'",
             ),
             (["--oracle", "fdrop", "--low", 0.5], "--low is not an option of --oracle fdrop"),
             (["--oracle", "ellipsoid"], "--oracle ellipsoid needs factor: train"),

@@ -106,7 +106,7 @@ def test_a_run_without_bounds_comes_to_an_end():
     stop = Gap(1e-6) | Seconds(60)
     found = solve(objective(oracle, X, y), SVMStruct(epsilon=0.3), stop, random_state=0)
     assert found.primal == np.inf
-    assert found.status is Status.STALLED
+    assert found.status is Status.ORACLE_TOO_COARSE
 
 
 @pytest.mark.parametrize("labels", [[-1, 1], ["absent"]])

@@ -56,7 +56,9 @@ def _needed(oracle: str) -> set[str]:
 
 
 def _usable() -> list[str]:
-    return [name for name in REGISTRY if _needed(name) <= ORACLE_OPTIONS]
+    """Oracles for sparse rows, which files give, whose parameters all have an option."""
+    sparse = [name for name, oracle in REGISTRY.items() if oracle.supports_sparse is True]
+    return [name for name in sparse if _needed(name) <= ORACLE_OPTIONS]
 
 
 def _option(name: str) -> str:

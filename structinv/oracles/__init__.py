@@ -1,11 +1,22 @@
 """Oracles: what may change in an input without changing its label."""
 
 from .affine import Box, Ellipsoid, TangentDerivative
-from .base import BoundOracle, FiniteOracle, Hull, InvarianceOracle, Support
+from .base import BoundOracle, Cover, FiniteOracle, Hull, InvarianceOracle, Support
 from .checks import OracleCheckError, check_oracle
 from .combinators import Discounted, OnlyFor, Union
 from .compose import Compose
 from .identity import Identity
+from .image_base import ImageOracle
+from .image_maps import ImageShape
+from .images import (
+    Flip,
+    Rotations,
+    Scalings,
+    Shears,
+    Shifts,
+    teo2007_transforms,
+    zhang2013_transforms,
+)
 from .words import FDrop, FScale
 
 # The tests of the contract and of the solvers run through this table.
@@ -16,6 +27,11 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "box": Box,
     "ellipsoid": Ellipsoid,
     "tangent": TangentDerivative,
+    "shifts": Shifts,
+    "rotations": Rotations,
+    "scalings": Scalings,
+    "shears": Shears,
+    "flip": Flip,
     "union": Union,
     "compose": Compose,
     "only_for": OnlyFor,
@@ -27,18 +43,28 @@ __all__ = [
     "BoundOracle",
     "Box",
     "Compose",
+    "Cover",
     "Discounted",
     "Ellipsoid",
     "FDrop",
     "FScale",
     "FiniteOracle",
+    "Flip",
     "Hull",
     "Identity",
+    "ImageOracle",
+    "ImageShape",
     "InvarianceOracle",
     "OnlyFor",
     "OracleCheckError",
+    "Rotations",
+    "Scalings",
+    "Shears",
+    "Shifts",
     "Support",
     "TangentDerivative",
     "Union",
     "check_oracle",
+    "teo2007_transforms",
+    "zhang2013_transforms",
 ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..matrices import ALL_ROWS, Matrix, Rows, count, take
+from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, take
 
 if TYPE_CHECKING:
     from .combinators import Discounted, OnlyFor, Union
@@ -35,6 +35,23 @@ class Support:
     points: Matrix
     upper: np.ndarray | None = None
     rho: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Finitely many members of each S(x), and how far any other member is from the nearest of them.
+
+    Parameters
+    ----------
+    points : (n, s, d) array
+        The identity first.
+    mesh : (n,) array
+        A bound on that Euclidean distance: 0 where the members are all there are, infinity where
+        nothing is known.
+    """
+
+    points: np.ndarray
+    mesh: np.ndarray
 
 
 class InvarianceOracle(BaseEstimator, ABC):
@@ -145,6 +162,45 @@ class InvarianceOracle(BaseEstimator, ABC):
         """
         return None
 
+    def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
+        """Member number ``index[i]`` of the `cover` of each row, (n, d)."""
+        return self.cover(X).points[np.arange(X.shape[0]), index]
+
+    def member_names(self, size: int) -> list[str]:
+        """A short name of each of the `size` members of a `cover`."""
+        return ["identity", *(f"change {number}" for number in range(1, size))]
+
+    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
+        """``<v, z>`` for all members z of each S(x) and all directions v, (n, s, p), in one product.
+
+        None, the default, where S(x) is no list, or is asked for its maximum in another way.
+        """
+        return None
+
+    def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
+        """The grade of each of the `size` members of the orbit when it is discounted by `rho`, (s,)."""
+        raise self._absent("grades of its members")
+
+    def cover(self, X: Matrix) -> Cover:
+        """Members of each S(x) that stand for all of them in a space that is not linear in x."""
+        if self.finite:
+            return Cover(self.orbit(X), np.zeros(X.shape[0]))
+        raise self._absent("an orbit or a cover")
+
+    def refine(
+        self, X: Matrix, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """Members near those of the `cover` named, with no smaller `score`, (n, d).
+
+        Parameters
+        ----------
+        X : (n, d) array
+        index : (n,) array of int
+        score : callable
+            From points (n, d), one for each row, to numbers (n,).
+        """
+        return self.members(X, index)
+
     def _absent(self, what: str, verb: str = "does not define") -> NotImplementedError:
         name = type(self).__name__
         return NotImplementedError(f"{name} {verb} {what}")
@@ -228,6 +284,39 @@ class BoundOracle:
     def orbit(self, rows: Rows) -> np.ndarray:
         """`InvarianceOracle.orbit` on the rows named."""
         return self.oracle.orbit(take(self.X, rows))
+
+    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        """`InvarianceOracle.members` on the rows named."""
+        return self.oracle.members(take(self.X, rows), index)
+
+    def member_names(self) -> list[str]:
+        """A short name of each member of a `cover`."""
+        return self.oracle.member_names(self.cover(slice(0, 1)).points.shape[1])
+
+    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        """`InvarianceOracle.member_scores` on the rows named."""
+        return self.oracle.member_scores(take(self.X, rows), V)
+
+    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
+        """`InvarianceOracle.member_grades` of the members of each `cover`, (n, s)."""
+        grades = self.oracle.member_grades(len(self.member_names()), rho)
+        return np.tile(grades, (self.count(rows), 1))
+
+    def grades(self, rows: Rows) -> np.ndarray | None:
+        """The grade of each member of the `cover` of the rows named, (n, s); None if all are 1."""
+        if self.oracle.graded:
+            raise self.oracle._absent("grades of its members")
+        return None
+
+    def cover(self, rows: Rows) -> Cover:
+        """`InvarianceOracle.cover` on the rows named."""
+        return self.oracle.cover(take(self.X, rows))
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """`InvarianceOracle.refine` on the rows named."""
+        return self.oracle.refine(take(self.X, rows), index, score)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         """`InvarianceOracle.sample` on the rows named."""
@@ -325,10 +414,20 @@ class FiniteOracle(InvarianceOracle):
     ) -> Support:
         """See `InvarianceOracle.graded_support`; exact, by enumeration."""
         members, scores = self._scored_orbit(X, V, assign)
-        size = members.shape[1]
-        grades = np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else grade_profile(rho, size)
+        grades = self.member_grades(members.shape[1], rho)
         best = np.argmax(scores + reward[:, None] * grades, axis=1)
         return Support(members[np.arange(len(members)), best], rho=grades[best])
+
+    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
+        """See `InvarianceOracle.member_scores`; None if a subclass answers in another way."""
+        if type(self).support is not FiniteOracle.support:
+            return None
+        members = floating(self.orbit(X))
+        return members @ V.astype(members.dtype).T
+
+    def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
+        """See `InvarianceOracle.member_grades`: a number is the grade of all but the identity."""
+        return np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else grade_profile(rho, size)
 
     def _scored_orbit(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray
@@ -362,6 +461,14 @@ def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np
     if length is not None and len(grades) != length:
         raise ValueError(f"rho must have {length} entries here, got {len(grades)}")
     return grades
+
+
+def scores_of_maps(X: Matrix, maps: np.ndarray) -> np.ndarray:
+    """``<maps[s, p], x_i>`` for every row, (n, s, p), from what `pullback` gives, in one product."""
+    X = floating(X)
+    n_maps, n_directions, d = maps.shape
+    flat = np.ascontiguousarray(maps.reshape(n_maps * n_directions, d).T.astype(X.dtype))
+    return (X @ flat).reshape(X.shape[0], n_maps, n_directions)
 
 
 def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:

@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..matrices import ALL_ROWS, Matrix, Rows, interleave, rounding, row_dots, select, stack, take
-from .base import BoundOracle, Hull, InvarianceOracle, Support, dense_rows, grade_profile
+from ..matrices import (
+    ALL_ROWS,
+    Matrix,
+    Rows,
+    floating,
+    interleave,
+    pick,
+    rounding,
+    row_dots,
+    select,
+    stack,
+    take,
+)
+from .base import (
+    BoundOracle,
+    Cover,
+    Hull,
+    InvarianceOracle,
+    Support,
+    dense_rows,
+    grade_profile,
+    scores_of_maps,
+)
 from .identity import Identity
 
 
@@ -24,6 +46,14 @@ class Combination(InvarianceOracle):
     def orbit(self, X: Matrix) -> np.ndarray:
         """See `InvarianceOracle.orbit`; needs parts that are finite."""
         return self.bind(X).orbit(ALL_ROWS)
+
+    def cover(self, X: Matrix) -> Cover:
+        """See `InvarianceOracle.cover`; needs parts that have one."""
+        return self.bind(X).cover(ALL_ROWS)
+
+    def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
+        """See `InvarianceOracle.members`."""
+        return self.bind(X).members(ALL_ROWS, index)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """See `InvarianceOracle.sample`."""
@@ -88,6 +118,12 @@ class Union(Pair):
         """Whether a part is graded."""
         return self.left.graded or self.right.graded
 
+    def pullback(self, V: np.ndarray) -> np.ndarray | None:
+        """See `InvarianceOracle.pullback`; None unless both parts are linear maps."""
+        left = self.left.pullback(V)
+        right = None if left is None else self.right.pullback(V)
+        return None if left is None or right is None else np.concatenate([left, right[1:]])
+
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """Both parts on the rows of `X`."""
         self.validate(X.shape[1])
@@ -106,6 +142,8 @@ class Union(Pair):
 
 
 class _BoundUnion(BoundOracle):
+    oracle: Union
+
     def __init__(self, oracle: Union, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
         self.parts = [oracle.left.bind(X, y), oracle.right.bind(X, y)]
@@ -129,6 +167,69 @@ class _BoundUnion(BoundOracle):
 
     def orbit(self, rows: Rows) -> np.ndarray:
         left, right = (part.orbit(rows) for part in self.parts)
+        return np.concatenate([left, right[:, 1:]], axis=1)
+
+    def cover(self, rows: Rows) -> Cover:
+        left, right = (part.cover(rows) for part in self.parts)
+        points = np.concatenate([left.points, right.points[:, 1:]], axis=1)
+        return Cover(points, np.maximum(left.mesh, right.mesh))
+
+    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        return self._by_part(rows, index, lambda part, mine, local: part.members(mine, local))
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        found = [
+            part.refine(rows, np.where(mine, local, 0), score)
+            for part, mine, local in self._split(index)
+        ]
+        return np.where((index < self.n_left)[:, None], *found)
+
+    @cached_property
+    def n_left(self) -> int:
+        return len(self.parts[0].member_names())
+
+    def _split(self, index: np.ndarray) -> list[tuple[BoundOracle, np.ndarray, np.ndarray]]:
+        """Each part, which of the members are its own, and their numbers there."""
+        left, right = self.parts
+        mine = index < self.n_left
+        return [(left, mine, index), (right, ~mine, index - self.n_left + 1)]
+
+    def _by_part(self, rows: Rows, index: np.ndarray, ask: Callable[..., np.ndarray]) -> np.ndarray:
+        points = np.empty((len(index), self.X.shape[1]), dtype=floating(self.X[:0]).dtype)
+        for part, mine, local in self._split(index):
+            chosen = np.flatnonzero(mine)
+            if len(chosen):
+                points[chosen] = ask(part, pick(rows, chosen, len(index)), local[chosen])
+        return points
+
+    def member_names(self) -> list[str]:
+        left, right = (part.member_names() for part in self.parts)
+        return left + right[1:]
+
+    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        maps = self.oracle.pullback(V)
+        if maps is not None:
+            return scores_of_maps(take(self.X, rows), maps)
+        scores = [part.member_scores(rows, V) for part in self.parts]
+        if scores[0] is None or scores[1] is None:
+            return None
+        return np.concatenate([scores[0], scores[1][:, 1:]], axis=1)
+
+    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
+        left, right = (part.member_grades(rows, rho) for part in self.parts)
+        return np.concatenate([left, right[:, 1:]], axis=1)
+
+    def grades(self, rows: Rows) -> np.ndarray | None:
+        grades = [part.grades(rows) for part in self.parts]
+        if all(each is None for each in grades):
+            return None
+        sizes = self.n_left, len(self.parts[1].member_names())
+        left, right = (
+            np.ones((self.count(rows), size)) if each is None else each
+            for each, size in zip(grades, sizes, strict=True)
+        )
         return np.concatenate([left, right[:, 1:]], axis=1)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -256,10 +357,43 @@ class _BoundOnlyFor(BoundOracle):
 
     def orbit(self, rows: Rows) -> np.ndarray:
         """For the labels left alone the identity as often as the others have members."""
-        members = self.inner.orbit(rows)
+        return self._repeat_first(self.inner.orbit(rows), rows)
+
+    def _repeat_first(self, values: np.ndarray, rows: Rows) -> np.ndarray:
+        """For the labels left alone, what belongs to the identity in place of all other members."""
         outside = ~self.covered[rows]
-        members[outside] = members[outside, :1]
-        return members
+        values[outside] = values[outside, :1]
+        return values
+
+    def cover(self, rows: Rows) -> Cover:
+        inner = self.inner.cover(rows)
+        mesh = np.where(self.covered[rows], inner.mesh, 0.0)
+        return Cover(self._repeat_first(inner.points, rows), mesh)
+
+    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        return self.inner.members(rows, np.where(self.covered[rows], index, 0))
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        points = self.inner.refine(rows, index, score)
+        outside = np.flatnonzero(~self.covered[rows])
+        points[outside] = dense_rows(take(self.X, rows), outside)
+        return points
+
+    def member_names(self) -> list[str]:
+        return self.inner.member_names()
+
+    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        scores = self.inner.member_scores(rows, V)
+        return None if scores is None else self._repeat_first(scores, rows)
+
+    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
+        return self._repeat_first(self.inner.member_grades(rows, rho), rows)
+
+    def grades(self, rows: Rows) -> np.ndarray | None:
+        grades = self.inner.grades(rows)
+        return None if grades is None else self._repeat_first(grades, rows)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         members = self.inner.sample(rows, size, rng)
@@ -374,6 +508,26 @@ class _BoundDiscounted(BoundOracle):
 
     def orbit(self, rows: Rows) -> np.ndarray:
         return self.inner.orbit(rows)
+
+    def cover(self, rows: Rows) -> Cover:
+        return self.inner.cover(rows)
+
+    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        return self.inner.members(rows, index)
+
+    def member_names(self) -> list[str]:
+        return self.inner.member_names()
+
+    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        return self.inner.member_scores(rows, V)
+
+    def grades(self, rows: Rows) -> np.ndarray:
+        return self.inner.member_grades(rows, self.oracle.rho)
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        return self.inner.refine(rows, index, score)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         return self.inner.sample(rows, size, rng)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from ..matrices import ALL_ROWS, Matrix, Rows, rounding, row_dots, select, take
-from .base import BoundOracle, InvarianceOracle, Support, dense_rows
+from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, scores_of_maps
 from .combinators import Pair, best_of, upper_of
 
 
@@ -53,6 +55,12 @@ class Compose(Pair):
         for part in (self.left, self.right):
             if part.graded:
                 raise NotImplementedError(_no_grades(part))
+
+    def pullback(self, V: np.ndarray) -> np.ndarray | None:
+        """See `InvarianceOracle.pullback`; None unless both parts are linear maps."""
+        left = self.left.pullback(V)
+        right = None if left is None else self.right.pullback(left.reshape(-1, V.shape[1]))
+        return None if right is None else right.reshape(-1, *V.shape)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The right part on the rows of `X`; the left one is bound to the changed rows."""
@@ -155,6 +163,34 @@ class _BoundCompose(BoundOracle):
             lambda left: left.orbit(ALL_ROWS),
         )
 
+    def cover(self, rows: Rows) -> Cover:
+        points = self._each_after(
+            self.right.cover(rows).points, rows, lambda left: left.cover(ALL_ROWS).points
+        )
+        # How far the left part carries two points apart is not known.
+        return Cover(points, np.full(len(points), 0.0 if self.oracle.finite else np.inf))
+
+    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        first, second = np.divmod(index, len(self.left_names))
+        return self._after(self.right.members(rows, first), rows).members(ALL_ROWS, second)
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        return self.members(rows, index)
+
+    @cached_property
+    def left_names(self) -> list[str]:
+        return self._after(self.X[:1], slice(0, 1)).member_names()
+
+    def member_names(self) -> list[str]:
+        pairs = itertools.product(self.right.member_names(), self.left_names)
+        return [_name_of_pair(first, second) for first, second in pairs]
+
+    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        maps = self.oracle.pullback(V)
+        return None if maps is None else scores_of_maps(take(self.X, rows), maps)
+
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         return self._each_after(
             self.right.sample(rows, size, rng), rows, lambda left: left.sample(ALL_ROWS, 1, rng)
@@ -164,7 +200,8 @@ class _BoundCompose(BoundOracle):
         self, members: np.ndarray, rows: Rows, view: Callable[[BoundOracle], np.ndarray]
     ) -> np.ndarray:
         n, s, d = members.shape
-        return view(self._after(members.reshape(n * s, d), rows, times=s)).reshape(n, -1, d)
+        changed = view(self._after(members.reshape(n * s, d), rows, times=s))
+        return changed.reshape(n, s * changed.shape[1], d)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         rows = np.array([row])
@@ -200,6 +237,11 @@ class _BoundCompose(BoundOracle):
             corners = np.vstack([corners, corner])
             rest = z - _nearest(corners, z)
         return bool(np.linalg.norm(rest) <= 100 * near)
+
+
+def _name_of_pair(first: str, second: str) -> str:
+    changes = [name for name in (first, second) if name != "identity"]
+    return ", then ".join(changes) if changes else "identity"
 
 
 def _no_grades(part: InvarianceOracle) -> str:

@@ -63,6 +63,17 @@ class Identity(FiniteOracle):
         """The rows themselves, (n, 1, d)."""
         return dense_rows(X)[:, None, :].copy()
 
+    def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
+        """See `InvarianceOracle.members`."""
+        return dense_rows(X)
+
+    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
+        """See `InvarianceOracle.member_scores`; None if a subclass answers in another way."""
+        if answers_for_itself(self, Identity):
+            return None
+        scores: np.ndarray = X @ V.astype(X.dtype if X.dtype.kind == "f" else V.dtype).T
+        return scores[:, None, :]
+
     def tangents(self, X: Matrix) -> np.ndarray:
         """No direction, (n, 0, d)."""
         return np.zeros((X.shape[0], 0, X.shape[1]))

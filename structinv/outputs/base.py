@@ -59,6 +59,8 @@ class EncodedOutput(ABC):
         Rows of one structured example, as boundaries; by default each row is an example.
     n_extra : int
         Number of parameters that no input multiplies.
+    rowwise : bool
+        Whether every example is one row, and its loss the largest over the alternatives.
     """
 
     classes: np.ndarray
@@ -68,6 +70,7 @@ class EncodedOutput(ABC):
     rewards: np.ndarray
     groups: np.ndarray | None = None
     n_extra: int = 0
+    rowwise: bool = False
 
     @property
     def n_outputs(self) -> int:
@@ -129,6 +132,8 @@ class Output(BaseEstimator, ABC):
 
 class RowOutput(EncodedOutput):
     """An output whose examples are single rows: the best alternative, or none, wins."""
+
+    rowwise = True
 
     def choose(
         self,

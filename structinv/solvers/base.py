@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import Enum
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ class Status(Enum):
     """Why a run ended; `advice` says what to try."""
 
     CONVERGED = "converged"
+    WITHIN_EPSILON = "within epsilon"
     TIME_LIMIT = "time limit"
     ITERATION_LIMIT = "iteration limit"
     ORACLE_CALL_LIMIT = "oracle call limit"
@@ -35,6 +37,10 @@ class Status(Enum):
 
 _ADVICE = {
     Status.CONVERGED: "the relative gap is within the tolerance.",
+    Status.WITHIN_EPSILON: (
+        "no change violates a row's planes by more than the solver's epsilon; lower it for a smaller "
+        "gap."
+    ),
     Status.TIME_LIMIT: "allow more seconds, or accept the gap that is reported.",
     Status.ITERATION_LIMIT: "allow more iterations, lower C, or scale the features.",
     Status.ORACLE_CALL_LIMIT: "allow more oracle calls, or accept the gap that is reported.",
@@ -159,6 +165,10 @@ class Solver(BaseEstimator, ABC):
         promising, and now and then.
         """
 
+    def finished(self, objective: Objective, state: Any) -> bool:
+        """Whether all that the solver's own parameters let it do is done; no, by default."""
+        return False
+
     @abstractmethod
     def bounds(self, objective: Objective, state: Any) -> Bounds:
         """The candidate and the dual value, recomputed from the state."""
@@ -166,6 +176,13 @@ class Solver(BaseEstimator, ABC):
     @abstractmethod
     def planes(self, objective: Objective, state: Any) -> PlaneSet:
         """The dual point as planes with masses."""
+
+
+def check_epsilon(epsilon: Any) -> None:
+    """Raise ValueError unless `epsilon` is a finite number of at least 0."""
+    number = isinstance(epsilon, Real) and not isinstance(epsilon, bool)
+    if not number or not 0 <= epsilon < np.inf:
+        raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
 
 
 def check_positive_integer(name: str, value: Any, *, minimum: int = 1) -> None:

@@ -68,7 +68,7 @@ class BMRM(Solver):
         counted = objective.weights > 0
         half = 0.5 * space.dot(state.f, state.f)
         upper = half + float(objective.weights[counted] @ planes.upper[counted])
-        attained = half + offset - float(space.scores(state.f, normal)[0])
+        attained = half + float(objective.weights @ planes.heights)
         if (upper, attained) < (state.upper, state.attained):
             state.best, state.upper = state.f.copy(), upper
         state.attained = min(state.attained, attained)

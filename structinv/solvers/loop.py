@@ -130,6 +130,8 @@ class _Run:
             estimate = self.solver.step(self.objective, state)
             self.iteration += 1
             reason = self._reason(self._due(estimate), callbacks)
+            if reason is None and self.solver.finished(self.objective, state):
+                reason = Status.WITHIN_EPSILON
         return reason
 
     def finish(self, status: Status) -> Solution:
@@ -144,6 +146,8 @@ class _Run:
         elif gap <= self.stop.tolerance and status is not Status.INTERRUPTED:
             status = Status.CONVERGED
         elif attained_gap <= self.stop.tolerance and status is Status.STALLED:
+            status = Status.ORACLE_TOO_COARSE
+        elif status is Status.WITHIN_EPSILON and not np.isfinite(self.primal):
             status = Status.ORACLE_TOO_COARSE
         if self.primal - self.dual < -1e-7 * max(abs(self.primal), self.scale):
             status = Status.INCONSISTENT

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 
 from ..dual_states import join_planes
 from ..objective import Objective
 from ..planes import PlaneSet, WorkingSet
-from .base import Bounds, Solver
+from ..spaces import Element
+from .base import Bounds, Solver, check_epsilon
 
-BLOCKS_IN_A_SET = 128
 MASTER_ROUNDS = 20
 
 
 @dataclass
 class SVMStructState:
-    """Working sets over portions of the blocks, and the element they add up to."""
+    """Working sets over portions of the blocks, the element they add up to, and what came new."""
 
     batches: list[np.ndarray]
     sets: list[WorkingSet]
-    f: np.ndarray
+    f: Element
+    n_added: int = -1
 
 
 class SVMStruct(Solver):
@@ -48,16 +48,15 @@ class SVMStruct(Solver):
 
     def validate(self, objective: Objective) -> None:
         """See `Solver.validate`."""
-        number = isinstance(self.epsilon, Real) and not isinstance(self.epsilon, bool)
-        if not number or not 0 <= self.epsilon < np.inf:
-            raise ValueError(f"epsilon must be a number of at least 0, got {self.epsilon!r}")
+        check_epsilon(self.epsilon)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> SVMStructState:
         """See `Solver.init`."""
         every = np.arange(objective.n_blocks)
-        edges = range(BLOCKS_IN_A_SET, objective.n_blocks, BLOCKS_IN_A_SET)
+        size = objective.space.blocks_in_a_set
+        edges = range(size, objective.n_blocks, size)
         batches = np.split(every, list(edges))
         sets = [
             WorkingSet(objective.space, objective.weights[batch], objective.floors[batch])
@@ -78,16 +77,22 @@ class SVMStruct(Solver):
     def step(self, objective: Objective, state: SVMStructState) -> None:
         """See `Solver.step`: planes at the current point, then the master problem."""
         planes = objective.planes(state.f)
-        heights = planes.offsets - objective.space.scores(state.f, planes.normals)
-        violation = 0.0
+        heights = planes.heights
+        violation, state.n_added = 0.0, 0
         for batch, working in zip(state.batches, state.sets, strict=True):
             above = heights[batch] - working.heights(state.f)[0]
             margin = self.epsilon + 1e-12 * (1.0 + np.abs(heights[batch]))
             new = np.flatnonzero(above > margin)
             violation += float(working.weights[new] @ above[new])
+            state.n_added += len(new)
             working.prune(self.max_idle)
             working.add(planes.normals[batch[new]], planes.offsets[batch[new]], new)
-        self._solve_master(state, 0.1 * violation)
+        # Below epsilon nothing new will come, so that the master problem need not be solved further.
+        self._solve_master(state, 0.1 * max(violation, 0.01 * self.epsilon * objective.weights.sum()))
+
+    def finished(self, objective: Objective, state: SVMStructState) -> bool:
+        """See `Solver.finished`: no plane violates by more than epsilon."""
+        return self.epsilon > 0 and state.n_added == 0
 
     def _solve_master(self, state: SVMStructState, tolerance: float) -> None:
         """Block-coordinate ascent over the working sets, as exact as the violation deserves.
@@ -116,7 +121,7 @@ class SVMStruct(Solver):
         return join_planes(objective.space, parts)
 
 
-def _total(objective: Objective, sets: list[WorkingSet]) -> np.ndarray:
+def _total(objective: Objective, sets: list[WorkingSet]) -> Element:
     f = objective.space.zeros()
     for working in sets:
         f += working.combination()

@@ -1,176 +1,16 @@
-"""Where the function lives: inner products, and how inputs become normals of planes."""
+"""Explicit features: functions that are linear in the input."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from .matrices import Matrix, row_dots, scale_rows, stack
-from .tensor_rows import TensorRows
-
-Normals: TypeAlias = Matrix | TensorRows
-
-
-class Answer(Protocol):
-    """What an oracle answers; see `structinv.oracles.Support`."""
-
-    @property
-    def points(self) -> Matrix:
-        """Members of S(x)."""
-
-    @property
-    def upper(self) -> np.ndarray | None:
-        """Bounds, None if exact."""
-
-    @property
-    def rho(self) -> np.ndarray | None:
-        """Grades, None if there are none."""
-
-
-class Question(Protocol):
-    """Some rows of a bound oracle, to which a space turns with directions of its own."""
-
-    def support(self, V: np.ndarray, assign: np.ndarray, reward: np.ndarray) -> Answer:
-        """The member of each S(x) that is furthest along a direction."""
-
-    def maximum(self, V: np.ndarray, assign: np.ndarray) -> np.ndarray | None:
-        """The exact maxima, where they are cheaper than the members that reach them."""
-
-    def orbit(self) -> np.ndarray:
-        """All members of each S(x), (n, s, d)."""
-
-
-@dataclass(frozen=True)
-class Furthest:
-    """The worst members of S(x) that were found, and what is known of the worst there are.
-
-    Parameters
-    ----------
-    points : (n, d) array or CSR matrix, or None
-        None if they were not asked for.
-    gains : (n,) array
-        What the function reaches at the points.
-    rewards : (n,) array
-        Worth of a change, times the grade of the point.
-    upper : (n,) array
-        Bound on the largest gain plus reward.
-    """
-
-    points: Matrix
-    gains: np.ndarray
-    rewards: np.ndarray
-    upper: np.ndarray
-
-
-class Space(ABC):
-    """A Hilbert space of functions f(x, k); solvers use only these operations.
-
-    Elements are arrays, or anything that can be copied, added to (``+=``, ``-=``) and multiplied by
-    numbers. Normals of planes are whatever `normals` of the space returns; solvers join them with
-    `stack`, pick rows of them with brackets and hand them back.
-
-    Attributes
-    ----------
-    n_features : int
-        Length of an input.
-    n_outputs : int
-        Number of functions f(., k).
-    n_extra : int
-        Number of parameters that no input multiplies.
-    """
-
-    n_features: int
-    n_outputs: int
-    n_extra: int = 0
-
-    @abstractmethod
-    def furthest(
-        self,
-        f: np.ndarray,
-        question: Question,
-        table: np.ndarray,
-        codes: np.ndarray,
-        worth: np.ndarray,
-        points: bool = True,
-    ) -> Furthest:
-        """Ask where in S(x) the function ``sum_k table[c, k] f(., k)`` is largest, c a row's code.
-
-        Parameters
-        ----------
-        f : element
-        question : Question
-        table : (n_classes, n_outputs) array
-        codes : (n,) array of int
-        worth : (n,) array
-            Worth of an ungraded change.
-        points : bool, default=True
-            Whether the points are wanted, or only what is reached there.
-        """
-
-    @abstractmethod
-    def normals(
-        self,
-        points: Matrix,
-        coefficients: np.ndarray,
-        groups: np.ndarray | None = None,
-        extra: Matrix | None = None,
-    ) -> Normals:
-        """Normals ``sum_r sum_k coefficients[r, k] e_k (x) points[r]``, summed over rows of a group.
-
-        Parameters
-        ----------
-        points : (n, n_features) array or CSR matrix
-        coefficients : (n, n_outputs) array
-        groups : (g + 1,) array of int, optional
-            Group j owns the rows ``groups[j]`` to ``groups[j + 1] - 1``; by default each row is
-            one.
-        extra : (g, n_extra) array or CSR matrix, optional
-        """
-
-    @abstractmethod
-    def owns(self, normals: Normals) -> bool:
-        """Whether these can be normals of this space."""
-
-    def extra(self, f: np.ndarray) -> np.ndarray:
-        """The parameters that no input multiplies, (n_extra,)."""
-        return np.zeros(0)
-
-    @abstractmethod
-    def zeros(self) -> np.ndarray:
-        """The zero element."""
-
-    @abstractmethod
-    def dot(self, f: np.ndarray, g: np.ndarray) -> float:
-        """Inner product of two elements."""
-
-    @abstractmethod
-    def scores(self, f: np.ndarray, normals: Normals) -> np.ndarray:
-        """Inner product of `f` with each normal, (m,)."""
-
-    @abstractmethod
-    def combine(self, normals: Normals, coefficients: np.ndarray) -> np.ndarray:
-        """The element ``sum_j coefficients_j normal_j``."""
-
-    @abstractmethod
-    def mix(self, normals: Normals, coefficients: np.ndarray) -> Normals:
-        """``sum_j coefficients_j normal_j`` as one normal, in the form that `normals` has."""
-
-    @abstractmethod
-    def gram(self, left: Normals, right: Normals) -> np.ndarray:
-        """Inner products of two sets of normals, (m, k)."""
-
-    @abstractmethod
-    def stack(self, parts: Sequence[Normals]) -> Normals:
-        """Normals of all parts, one below the other."""
-
-    @abstractmethod
-    def element(self, f: np.ndarray) -> Matrix:
-        """The element `f` as a normal, (1, D)."""
+from ..matrices import Matrix, row_dots, scale_rows, stack, take
+from ..tensor_rows import TensorRows
+from .base import Furthest, Normals, Question, Space, best_members
 
 
 class ExplicitSpace(Space):
@@ -270,24 +110,76 @@ class ExplicitSpace(Space):
 
     def owns(self, normals: Normals) -> bool:
         """See `Space.owns`."""
-        return normals.shape[1] == self.size
+        rows = isinstance(normals, (np.ndarray, TensorRows)) or sp.issparse(normals)
+        return rows and normals.shape[1] == self.size
 
     def furthest(
+        self,
+        f: np.ndarray,
+        question: Question,
+        tables: np.ndarray,
+        codes: np.ndarray,
+        worth: np.ndarray,
+        points: bool = True,
+    ) -> Furthest:
+        """See `Space.furthest`: the few weights become directions, not the many rows."""
+        scores = question.member_scores(self.weights(f))
+        if scores is None:
+            return self._one_by_one(f, question, tables, codes, worth, points)
+        values = scores + self.constants(f).astype(scores.dtype) if self.intercept else scores
+        gains, rewards, members = best_members(values, tables, codes, worth, question.grades())
+
+        def chosen(alternative: np.ndarray) -> Matrix:
+            index = members[np.arange(len(alternative)), alternative]
+            return question.members(np.where(alternative < 0, 0, index))
+
+        return Furthest(gains, rewards, gains + rewards, chosen if points else None)
+
+    def _one_by_one(
+        self,
+        f: np.ndarray,
+        question: Question,
+        tables: np.ndarray,
+        codes: np.ndarray,
+        worth: np.ndarray,
+        points: bool,
+    ) -> Furthest:
+        """Ask the oracle once for each alternative, about the rows for which it competes."""
+        shape = (len(codes), len(tables))
+        gains, rewards, upper = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        found: list[tuple[tuple[np.ndarray, int], Matrix]] = []
+        for alternative, (table, worths) in enumerate(zip(tables, worth, strict=True)):
+            asked = np.flatnonzero((np.any(table != 0, axis=1) | (worths > 0))[codes])
+            if len(asked) == 0:
+                continue
+            part = question if len(asked) == len(codes) else question.only(asked)
+            few = codes[asked]
+            reached = self._ask(f, part, table, few, worths[few], points)
+            where = asked, alternative
+            gains[where], rewards[where], upper[where] = reached[1:]
+            found.append((where, reached[0]))
+
+        def chosen(alternative: np.ndarray) -> Matrix:
+            return _gather(question, found, alternative)
+
+        return Furthest(gains, rewards, upper, chosen if points else None)
+
+    def _ask(
         self,
         f: np.ndarray,
         question: Question,
         table: np.ndarray,
         codes: np.ndarray,
         worth: np.ndarray,
-        points: bool = True,
-    ) -> Furthest:
-        """See `Space.furthest`: the few weights become directions, not the many rows."""
+        points: bool,
+    ) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
+        """Points (None if not wanted), gains, rewards and upper bounds for one alternative."""
         directions = np.ascontiguousarray(table @ self.weights(f))
         constants = (table @ self.constants(f))[codes]
         largest = None if points else question.maximum(directions, codes)
         if largest is not None:
             gains = largest + constants
-            return Furthest(None, gains, worth, gains + worth)
+            return None, gains, worth, gains + worth
         answer = question.support(directions, codes, worth)
         gains = row_dots(answer.points, directions, codes) + constants
         rewards = worth if answer.rho is None else worth * answer.rho
@@ -295,7 +187,7 @@ class ExplicitSpace(Space):
         if answer.upper is not None:
             graded = worth if answer.rho is None else 0.0
             upper = np.maximum(upper, answer.upper + graded + constants)
-        return Furthest(answer.points, gains, rewards, upper)
+        return answer.points, gains, rewards, upper
 
     def normals(
         self,
@@ -323,3 +215,20 @@ class ExplicitSpace(Space):
         if sp.issparse(rows):
             return sp.csr_matrix(sp.hstack([rows, constants[:, None]], format="csr"))
         return np.column_stack([rows, constants])
+
+
+def _gather(
+    question: Question, found: list[tuple[tuple[np.ndarray, int], Matrix]], chosen: np.ndarray
+) -> Matrix:
+    """The point of each row's alternative; the row itself where there is none."""
+    if len(found) == 1 and len(found[0][0][0]) == len(chosen):
+        return found[0][1]
+    parts, owners = [], []
+    for (asked, alternative), points in found:
+        wanted = np.flatnonzero(chosen[asked] == alternative)
+        parts.append(points[wanted])
+        owners.append(asked[wanted])
+    silent = np.setdiff1d(np.arange(len(chosen)), np.concatenate(owners))
+    parts.append(take(question.source.X, question.rows)[silent])
+    place = np.argsort(np.concatenate([*owners, silent]), kind="stable")
+    return stack(parts)[place]

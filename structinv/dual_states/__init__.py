@@ -1,0 +1,9 @@
+"""Dual variables of a term, in the form in which block-coordinate solvers improve them."""
+
+from .base import DualState, join_planes
+from .hull import HullState
+from .members import MemberState
+from .penalty import PenaltyState
+from .plane_cache import PlaneCache
+
+__all__ = ["DualState", "HullState", "MemberState", "PenaltyState", "PlaneCache", "join_planes"]

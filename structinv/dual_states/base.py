@@ -1,0 +1,69 @@
+"""What block-coordinate solvers improve: the dual variables of one term."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ..planes import PlaneSet
+from ..spaces import Element, Space
+
+
+class DualState(ABC):
+    """The dual variables of one term; the element they stand for is part of the solver's `f`.
+
+    Attributes
+    ----------
+    settled : bool
+        Whether the last sweep took up nothing new and left next to no gap on what there was.
+    """
+
+    settled: bool = False
+
+    @property
+    @abstractmethod
+    def offset(self) -> float:
+        """The linear part of the dual."""
+
+    @abstractmethod
+    def sweep(self, f: Element) -> tuple[float, int]:
+        """Improve every block once, updating `f` in place.
+
+        Returns
+        -------
+        gap : float
+            Sum of the blocks' gaps, each measured on arrival: an estimate of the duality gap.
+        rows : int
+            How many rows an oracle was asked.
+        """
+
+    @abstractmethod
+    def value(self, f: Element) -> tuple[float, float]:
+        """The term at `f`: a bound from above, and what was attained."""
+
+    @abstractmethod
+    def combination(self) -> Element:
+        """The term's part of `f`, recomputed from the state."""
+
+    @abstractmethod
+    def planes(self) -> PlaneSet:
+        """The state as planes with masses, blocks numbered within the term."""
+
+    @abstractmethod
+    def restore(self, planes: PlaneSet) -> None:
+        """Start from planes of the same blocks."""
+
+
+def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:
+    """Several plane sets as one."""
+    if not parts:
+        empty = space.element(space.zeros())[:0]
+        return PlaneSet(empty, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0))
+    return PlaneSet(
+        space.stack([part.normals for part in parts]),
+        np.concatenate([part.offsets for part in parts]),
+        np.concatenate([part.blocks for part in parts]),
+        np.concatenate([part.masses for part in parts]),
+        slopes={block: slopes for part in parts for block, slopes in part.slopes.items()},
+    )

@@ -1,0 +1,339 @@
+"""Masses on the members of every orbit, in a kernel's space where all members are known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from ..matrices import ALL_ROWS
+from ..planes import PlaneSet
+from ..spaces import AtomRows, Expansion, KernelSpace
+from ..spaces.atoms import Pool
+from ..spaces.base import terms_of
+from .base import DualState
+
+if TYPE_CHECKING:
+    from ..objective import WorstCase
+
+ROWS_AT_ONCE = 128
+FOCUSED_PASSES = 5
+FOCUSED_SHARE = 0.3
+SETTLED_SHARE = 0.01
+MOST_STEPS = 200
+PATIENCE = 0.3
+ROW_SHARE = 0.1
+
+
+class MemberState(DualState):
+    """One mass for every row, member of its orbit and alternative, most of them zero.
+
+    A batch of rows is priced at once: the worst member of each joins the atoms if it rises above the
+    planes of the row's own atoms by more than `epsilon`, and the kernel's columns of those that join
+    are computed in one product. Then each row takes exact pairwise steps between its own atoms, and
+    what changed is added to the function's values at all members.
+
+    Parameters
+    ----------
+    term : WorstCase
+        Whose loss is the largest over the alternatives of single rows.
+    space : KernelSpace
+    pool : Pool
+        The members of the term's oracle, all known and all there are.
+    rng : numpy.random.Generator
+    epsilon : float
+    """
+
+    def __init__(
+        self,
+        term: WorstCase,
+        space: KernelSpace,
+        pool: Pool,
+        rng: np.random.Generator,
+        epsilon: float,
+    ) -> None:
+        self.term = term
+        self.space = space
+        self.pool = pool
+        self.rng = rng
+        self.epsilon = epsilon
+        output = term.output
+        n_rows, n_alternatives = len(output.codes), len(output.directions)
+        grades = term.bound.grades(ALL_ROWS)
+        self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
+        self.outputs, self.factors = terms_of(output.directions)
+        self.competes = np.any(output.directions != 0, axis=2) | (output.rewards > 0)
+        self.masses = np.zeros((n_rows, pool.size, n_alternatives))
+        self.rows = np.flatnonzero(term.weights > 0)
+        self.gaps = np.zeros(n_rows)
+        self.total = 0.0
+
+    @property
+    def offset(self) -> float:
+        """See `DualState.offset`."""
+        worth = self.term.output.rewards[:, self.term.output.codes]
+        return float(
+            np.einsum("i,isa,is,ai->", self.term.weights, self.masses, self.grades, worth, optimize=True)
+        )
+
+    def sweep(self, f: Expansion) -> tuple[float, int]:
+        """See `DualState.sweep`: all rows once, then the rows that hold most of the gap."""
+        order = self.rng.permutation(self.rows)
+        self.n_added = 0
+        # While the function is far off, newcomers that hardly beat the others would soon be idle.
+        ask = max(self.epsilon, PATIENCE * self.total / self.term.weights.sum())
+        for first in range(0, len(order), ROWS_AT_ONCE):
+            batch = order[first : first + ROWS_AT_ONCE]
+            self._grow(f, batch, ask)
+            self._ascend(f, batch)
+        self.total = left = float(self.gaps.sum())
+        for _ in range(FOCUSED_PASSES):
+            active = np.flatnonzero(self.gaps > FOCUSED_SHARE * left / len(self.gaps))
+            self._ascend(f, active, known=True)
+            left = self.gaps.sum()
+            if left <= FOCUSED_SHARE * self.total:
+                break
+        nothing_new = self.n_added == 0 and ask == self.epsilon
+        self.settled = bool(nothing_new and left <= SETTLED_SHARE * self.total)
+        return self.total, len(self.rows)
+
+    def _grow(self, f: Expansion, rows: np.ndarray, ask: float) -> None:
+        """Make atoms of the worst members that rise above the atoms of their rows by more than `ask`."""
+        members = np.empty(len(rows), dtype=np.int64)
+        output = self.term.output
+        _worst_newcomers(
+            f.values().T, rows, self.pool.slots, output.codes, self.outputs, self.factors,
+            self.competes, output.rewards, self.grades, ask, members,
+        )  # fmt: skip
+        new = np.flatnonzero(members >= 0)
+        self.n_added += len(new)
+        if len(new):
+            self.space.atoms.slots(self.pool.keys(rows[new], members[new]))
+            f.make_room(len(self.space.atoms))
+
+    def _ascend(self, f: Expansion, rows: np.ndarray, known: bool = False) -> None:
+        """Pairwise steps in each row; its gap on arrival, over all members or over its own atoms."""
+        size = self.pool.size
+        atoms = self.pool.slots[rows[:, None] * size + np.arange(size)]
+        where, table, extra = self.space.atoms.rows_of_table(atoms[atoms >= 0])
+        output = self.term.output
+        _sweep(
+            f.values().T, f.coefficients, where, table, extra, rows, self.pool.slots, output.codes,
+            self.outputs, self.factors, self.competes, output.rewards, self.grades,
+            self.term.weights, self.masses, self.gaps, known,
+        )  # fmt: skip
+
+    def value(self, f: Expansion) -> tuple[float, float]:
+        """See `DualState.value`."""
+        return self.term.total(self.space, f)
+
+    def combination(self) -> Expansion:
+        """See `DualState.combination`."""
+        planes = self.planes()
+        return self.space.combine(planes.normals, self.term.weights[planes.blocks] * planes.masses)
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`."""
+        rows, members, alternatives = np.nonzero(self.masses)
+        output = self.term.output
+        codes = output.codes[rows]
+        normals = AtomRows(
+            self.space.atoms,
+            self.pool.keys(rows, members),
+            -output.directions[alternatives, codes],
+            np.arange(len(rows) + 1),
+        )
+        offsets = output.rewards[alternatives, codes] * self.grades[rows, members]
+        return PlaneSet(normals, offsets, rows, self.masses[rows, members, alternatives])
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`; planes that are none of this set's are left to the null plane."""
+        single = np.flatnonzero(np.diff(planes.normals.start) == 1)
+        rows, masses = planes.blocks[single], planes.masses[single]
+        terms = planes.normals.start[single]
+        members = self._members_of(planes.normals.keys[terms], rows)
+        codes = self.term.output.codes[rows]
+        wanted = -planes.normals.coefficients[terms][:, None]
+        fits = np.all(self.term.output.directions[:, codes].swapaxes(0, 1) == wanted, axis=2)
+        usable = np.flatnonzero((members >= 0) & np.any(fits, axis=1))
+        chosen = members[usable], np.argmax(fits[usable], axis=1)
+        np.add.at(self.masses, (rows[usable], *chosen), masses[usable])
+        self.space.atoms.slots(self.pool.keys(rows[usable], members[usable]))
+
+    def _members_of(self, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Which member of its row each point is, -1 for none."""
+        points = self.space.atoms.points(self.space.atoms.slots(keys))
+        known = self.space.atoms.known[: len(self.pool.slots)]
+        members = np.full(len(rows), -1)
+        for member in range(self.pool.size - 1, -1, -1):
+            same = np.all(known[rows * self.pool.size + member] == points, axis=1)
+            members[same] = member
+        return members
+
+
+@njit(cache=True, nogil=True)
+def _height(values, i, m, size, c, a, outputs, factors, rewards, grades):
+    """The value of the plane of row i, member m and alternative a, at the function's values."""
+    height = rewards[a, c] * grades[i, m]
+    for t in range(outputs.shape[2]):
+        height += factors[a, c, t] * values[outputs[a, c, t], i * size + m]
+    return height
+
+
+@njit(cache=True, nogil=True)
+def _worst_newcomers(
+    values, rows, slots, codes, outputs, factors, competes, rewards, grades, epsilon, members
+):
+    """The worst member of each row, if it is no atom and beats all atoms of the row; else -1."""
+    size = grades.shape[1]
+    for r in range(len(rows)):
+        i, c = rows[r], codes[rows[r]]
+        members[r] = -1
+        best, covered = 0.0, 0.0
+        for m in range(size):
+            for a in range(competes.shape[0]):
+                if not competes[a, c]:
+                    continue
+                height = _height(values, i, m, size, c, a, outputs, factors, rewards, grades)
+                if slots[i * size + m] >= 0:
+                    covered = max(covered, height)
+                elif height > best:
+                    best, members[r] = height, m
+        if best <= covered + epsilon + 1e-12 * (1.0 + abs(best)):
+            members[r] = -1
+
+
+@njit(cache=True, nogil=True)
+def _sweep(
+    values, coefficients, where, table, extra, rows, slots, codes, outputs, factors, competes, rewards,
+    grades, weights, masses, gaps, known,
+):  # fmt: skip
+    n_outputs, size = values.shape[0], grades.shape[1]
+    local = np.empty((n_outputs, size))
+    moved = np.empty((n_outputs, size))
+    kernel = np.zeros((size, size))
+    for i in rows:
+        first = i * size
+        mine = slots[first : first + size]
+        local[:] = values[:, first : first + size]
+        moved[:] = 0.0
+        for m in range(size):
+            if mine[m] >= 0:
+                kernel[m] = _products(table, extra, where[mine[m]])[first : first + size]
+        gaps[i] = _ascend_row(
+            local, moved, kernel, mine, codes[i], outputs, factors, competes, rewards, grades[i],
+            weights[i], masses[i], known,
+        )  # fmt: skip
+        for m in range(size):
+            for k in range(n_outputs):
+                if moved[k, m] != 0.0:
+                    coefficients[mine[m], k] += moved[k, m]
+                    _add(values[k], _products(table, extra, where[mine[m]]), moved[k, m])
+
+
+@njit(cache=True, nogil=True)
+def _products(table, extra, row):
+    return table[row] if row < table.shape[0] else extra[row - table.shape[0]]
+
+
+@njit(cache=True, nogil=True)
+def _add(values, products, size):
+    # A loop of its own, in one precision, is what compilers turn into vector instructions.
+    factor = values.dtype.type(size)
+    for u in range(values.shape[0]):
+        values[u] += factor * products[u]
+
+
+@njit(cache=True, nogil=True)
+def _ascend_row(
+    local, moved, kernel, slots, c, outputs, factors, competes, rewards, grades, weight, masses, known
+):
+    """Exact pairwise steps between the planes of a row's own atoms, until its gap is a tenth.
+
+    `local` holds the function's values at the row's members, `moved` collects the changes of the
+    atoms' coefficients. Returns the weighted gap on arrival, over all members or the `known` atoms.
+    """
+    size, n_alternatives = masses.shape
+    arrival, target = -1.0, 0.0
+    for _ in range(MOST_STEPS):
+        best_height, best_m, best_a = 0.0, -1, -1
+        low, low_m, low_a = np.inf, -2, -1
+        highest, mean, used = 0.0, 0.0, 0.0
+        for m in range(size):
+            atom = slots[m] >= 0
+            if not atom and (known or arrival >= 0.0):
+                continue
+            for a in range(n_alternatives):
+                if not competes[a, c]:
+                    continue
+                height = rewards[a, c] * grades[m]
+                for t in range(outputs.shape[2]):
+                    height += factors[a, c, t] * local[outputs[a, c, t], m]
+                highest = max(highest, height)
+                if not atom:
+                    continue
+                if height > best_height:
+                    best_height, best_m, best_a = height, m, a
+                if masses[m, a] > 0.0:
+                    mean += masses[m, a] * height
+                    used += masses[m, a]
+                    if height < low:
+                        low, low_m, low_a = height, m, a
+        gap = weight * (best_height - mean)
+        if arrival < 0.0:
+            arrival = max(weight * (highest - mean), 0.0)
+            target = ROW_SHARE * max(gap, 0.0)
+        if gap <= target:
+            break
+        if 1.0 - used > 1e-15 and low > 0.0:
+            low, low_m, low_a = 0.0, -1, -1
+        if low_m == -2 or best_height <= low:
+            break
+        _step(
+            local, moved, kernel, c, outputs, factors, weight, masses, 1.0 - used,
+            best_m, best_a, low_m, low_a, best_height - low,
+        )  # fmt: skip
+    return arrival
+
+
+@njit(cache=True, nogil=True)
+def _step(
+    local, moved, kernel, c, outputs, factors, weight, masses, free, best_m, best_a, low_m, low_a,
+    advantage,
+):  # fmt: skip
+    """Move mass from one plane of a row to another, of member -1 being the null plane."""
+    up, down = np.zeros(local.shape[0]), np.zeros(local.shape[0])
+    for t in range(outputs.shape[2]):
+        if best_m >= 0:
+            up[outputs[best_a, c, t]] += factors[best_a, c, t]
+        if low_m >= 0:
+            down[outputs[low_a, c, t]] += factors[low_a, c, t]
+    curvature = 0.0
+    if best_m >= 0:
+        curvature += np.sum(up * up) * kernel[best_m, best_m]
+    if low_m >= 0:
+        curvature += np.sum(down * down) * kernel[low_m, low_m]
+    if best_m >= 0 and low_m >= 0:
+        curvature -= 2.0 * np.sum(up * down) * kernel[best_m, low_m]
+    limit = masses[low_m, low_a] if low_m >= 0 else free
+    step = limit
+    if weight * curvature * limit > advantage:
+        step = advantage / (weight * curvature)
+    if best_m >= 0:
+        masses[best_m, best_a] += step
+        _shift(local, moved, kernel[best_m], best_m, up, -weight * step)
+    if low_m >= 0:
+        masses[low_m, low_a] = 0.0 if step == limit else masses[low_m, low_a] - step
+        _shift(local, moved, kernel[low_m], low_m, down, weight * step)
+
+
+@njit(cache=True, nogil=True)
+def _shift(local, moved, products, member, factors, size):
+    """Add a multiple of an atom to the row's own values and to the changes."""
+    for k in range(local.shape[0]):
+        if factors[k] != 0.0:
+            change = size * factors[k]
+            moved[k, member] += change
+            for m in range(local.shape[1]):
+                local[k, m] += change * products[m]

@@ -1,0 +1,104 @@
+"""One slope for each functional of a penalty."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..functionals import Functionals
+from ..losses import ScalarLoss
+from ..planes import PlaneSet
+from ..spaces import Element, Space
+from .base import DualState
+
+
+class PenaltyState(DualState):
+    """One slope a functional; a list of planes would lose, since slopes may be averaged.
+
+    The dual of ``sum_j c_j r(L_j f)`` is ``- sum_j c_j r*(p_j)`` with ``- sum_j c_j p_j z_j`` as its
+    part of f. A sweep takes proximal-gradient steps on p, whose step length is one over the largest
+    eigenvalue of the weighted Gram matrix of the functionals.
+
+    Parameters
+    ----------
+    functionals : Functionals
+    loss : ScalarLoss
+    weights : (n_functionals,) array
+    space : Space
+    rng : numpy.random.Generator
+    """
+
+    def __init__(
+        self,
+        functionals: Functionals,
+        loss: ScalarLoss,
+        weights: np.ndarray,
+        space: Space,
+        rng: np.random.Generator,
+    ) -> None:
+        self.functionals = functionals
+        self.loss = loss
+        self.weights = weights
+        self.space = space
+        self.slopes = loss.derivative(np.zeros(len(weights)))
+        self.curvature = 1.05 * self._largest_eigenvalue(rng)
+
+    def _largest_eigenvalue(self, rng: np.random.Generator) -> float:
+        root = np.sqrt(self.weights)
+        vector = rng.standard_normal(len(root))
+        value = 0.0
+        for _ in range(50):
+            norm = np.linalg.norm(vector)
+            if norm == 0:
+                break
+            element = self.functionals.combine(self.space, root * vector / norm)
+            vector = root * self.functionals.apply(self.space, element)
+            value = max(value, float(np.linalg.norm(vector)))
+        return max(value, np.finfo(float).tiny)
+
+    @property
+    def offset(self) -> float:
+        """See `DualState.offset`."""
+        return -float(self.weights @ self.loss.conjugate(self.slopes))
+
+    def sweep(self, f: Element) -> tuple[float, int]:
+        """See `DualState.sweep`."""
+        u = self.functionals.apply(self.space, f)
+        parts = self.loss.value(u) + self.loss.conjugate(self.slopes) - self.slopes * u
+        gap = float(self.weights @ np.maximum(0.0, parts))
+        for _ in range(5):
+            step = 1.0 / self.curvature
+            new = self.loss.conjugate_prox(self.slopes + step * u, step)
+            f -= self.functionals.combine(self.space, self.weights * (new - self.slopes))
+            self.slopes = new
+            u = self.functionals.apply(self.space, f)
+        return gap, 0
+
+    def value(self, f: Element) -> tuple[float, float]:
+        """See `DualState.value`."""
+        losses = self.loss.value(self.functionals.apply(self.space, f))
+        value = float(self.weights @ losses)
+        return value, value
+
+    def combination(self) -> Element:
+        """See `DualState.combination`."""
+        return -self.functionals.combine(self.space, self.weights * self.slopes)
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`: the family is one block, its state one plane."""
+        total = self.weights.sum()
+        share = 1.0 / total if total > 0 else 0.0
+        return PlaneSet(
+            self.space.element(share * self.combination()),
+            np.array([share * self.offset]),
+            np.zeros(1, dtype=np.int64),
+            np.ones(1),
+            slopes={0: self.slopes.copy()},
+        )
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`; only where the slopes are known and the loss has them."""
+        slopes = planes.slopes.get(0)
+        if slopes is None or slopes.shape != self.slopes.shape:
+            return
+        if np.all(np.isfinite(self.loss.conjugate(slopes))):
+            self.slopes = slopes.copy()

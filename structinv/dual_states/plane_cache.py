@@ -1,0 +1,109 @@
+"""A few planes a block, for any term and space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..planes import PlaneSet, WorkingSet
+from ..spaces import Element, Space
+from .base import DualState, join_planes
+
+if TYPE_CHECKING:
+    from ..objective import Term
+
+CACHED_ROUNDS = 20
+SETTLED_SHARE = 0.01
+
+
+class PlaneCache(DualState):
+    """A few planes a block, asked for in batches; pairwise steps over each batch's planes.
+
+    Parameters
+    ----------
+    term : Term
+    space : Space
+    rng : numpy.random.Generator
+    epsilon : float
+        How far a plane must rise above its block's planes so far to be kept.
+    """
+
+    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float) -> None:
+        self.term = term
+        self.space = space
+        self.rng = rng
+        self.epsilon = epsilon
+        self.n_added = 0
+        shuffled = rng.permutation(np.flatnonzero(term.weights > 0))
+        edges = range(space.blocks_in_a_set, len(shuffled), space.blocks_in_a_set)
+        self.batches = [np.sort(batch) for batch in np.split(shuffled, list(edges))]
+        self.sets = [
+            WorkingSet(space, term.weights[batch], term.floors[batch]) for batch in self.batches
+        ]
+
+    @property
+    def offset(self) -> float:
+        """See `DualState.offset`."""
+        return sum(working.offset for working in self.sets)
+
+    def sweep(self, f: Element) -> tuple[float, int]:
+        """See `DualState.sweep`."""
+        total, rows, self.n_added = 0.0, 0, 0
+        order = self.rng.permutation(len(self.batches))
+        for number in order:
+            total += self._visit(f, self.batches[number], self.sets[number])
+            rows += self.term.rows_of(self.batches[number])
+        # Oracles are dear and planes are there: go on until they are as good as used up.
+        for _ in range(CACHED_ROUNDS):
+            cached = sum(self.sets[number].ascend(f, 0.0, max_passes=1) for number in order)
+            if cached <= 0.2 * total:
+                break
+        self.settled = self.n_added == 0 and cached <= SETTLED_SHARE * total
+        for working in self.sets:
+            working.prune(max_idle=2 * CACHED_ROUNDS)
+            working.merge(self.space.planes_of_a_block)
+        return total, rows
+
+    def _visit(self, f: Element, blocks: np.ndarray, working: WorkingSet) -> float:
+        """Ask for planes of a batch, add those that rise above the known ones, ascend; the gap."""
+        planes = self.term.planes(self.space, f, blocks)
+        heights = planes.heights
+        known, mean = working.heights(f)
+        new = np.flatnonzero(heights > known + self.epsilon + 1e-12 * (1.0 + np.abs(heights)))
+        self.n_added += len(new)
+        working.add(planes.normals[new], planes.offsets[new], new)
+        gap = float(working.weights @ np.maximum(0.0, heights - mean))
+        working.ascend(f, 0.1 * gap, max_passes=3)
+        return gap
+
+    def value(self, f: Element) -> tuple[float, float]:
+        """See `DualState.value`."""
+        return self.term.total(self.space, f)
+
+    def combination(self) -> Element:
+        """See `DualState.combination`."""
+        return sum((working.combination() for working in self.sets), self.space.zeros())
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`."""
+        return join_planes(
+            self.space,
+            [
+                PlaneSet(working.normals, working.offsets, batch[working.blocks], working.masses)
+                for batch, working in zip(self.batches, self.sets, strict=True)
+                if working.normals is not None
+            ],
+        )
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`."""
+        for batch, working in zip(self.batches, self.sets, strict=True):
+            mine = np.flatnonzero(np.isin(planes.blocks, batch))
+            if len(mine):
+                working.add(
+                    planes.normals[mine],
+                    planes.offsets[mine],
+                    np.searchsorted(batch, planes.blocks[mine]),
+                    planes.masses[mine],
+                )

@@ -1,0 +1,466 @@
+"""What all geometric changes of images share: a family of maps with one parameter."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import ndimage
+
+from ..matrices import Matrix, rounding, row_dots
+from .base import Cover, InvarianceOracle, Support, answers_for_itself, dense_rows, grade_profile
+from .image_maps import (
+    FILLS,
+    ORDERS,
+    ImageMaps,
+    ImageShape,
+    fill_code,
+    image_maps,
+    image_shape,
+    sources_of,
+    warp_images,
+    warps_of,
+)
+from .image_mesh import mesh_of
+from .image_parameters import check_distribution, check_number, draw, interval, listed, log_density
+
+_HALVINGS = 8
+_FIT_HALVINGS = 45
+_SMOOTHING_MODES = {"zero": "constant", "nearest": "nearest", "reflect": "reflect", "wrap": "wrap"}
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The members of an orbit or a cover: family (-1 for the identity), value and warp of each."""
+
+    family: np.ndarray
+    value: np.ndarray
+    warps: np.ndarray
+
+
+class ImageOracle(InvarianceOracle):
+    r"""Images changed by geometric maps that have one parameter.
+
+    .. math:: S(x) = \{x\} \cup \{T_{k,t}\, x : t \in values, k \in families\}
+
+    A new one is a few lines: its constructor stores the parameters below, `parameter` names the one
+    that lists the values of a finite set, `neutral` is the value of no change, `geometry` gives the
+    map of a value, and `describe` its name. One that changes along several axes or directions names
+    them in `families`.
+
+    Attributes
+    ----------
+    parameter : str
+        The constructor's parameter with the values of a finite set.
+    neutral : float
+        The value at which nothing changes.
+    distributions : tuple of str
+        What the constructor's `distribution` may be.
+    shape, order, fill, unitary, between, grid, distribution, spread, smoothing
+        See `Rotations`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Squeezes(ImageOracle):
+    ...     "Images made narrower or wider."
+    ...     parameter, neutral = "factors", 1.0
+    ...     def __init__(self, factors, shape=None):
+    ...         self.factors = factors
+    ...         self.shape = shape
+    ...     def geometry(self, family, values):
+    ...         matrices = np.tile(np.eye(2), (len(values), 1, 1))
+    ...         matrices[:, 1, 1] = values
+    ...         return matrices, np.zeros((len(values), 2))
+    ...     def describe(self, family, value):
+    ...         return f"squeeze {value:g}"
+    >>> Squeezes(2.0, shape=(1, 3)).orbit(np.array([[0.0, 4.0, 0.0]]))
+    array([[[0., 4., 0.],
+            [2., 4., 2.]]])
+    """
+
+    parameter: str
+    neutral: float = 0.0
+    distributions: tuple[str, ...] = ("uniform", "normal")
+
+    # Those of a family whose constructor has none of them.
+    shape: ImageShape | tuple[int, ...] | None = None
+    order: int = 1
+    fill: str | float = "zero"
+    unitary: bool = False
+    between: tuple[float, float] | None = None
+    grid: int = 9
+    distribution: str = "uniform"
+    spread: float | None = None
+    smoothing: float = 0.0
+
+    @abstractmethod
+    def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Matrices A (m, 2, 2) and translations t (m, 2) of the maps with these values, (m,).
+
+        What lies at (row, column) q of the input goes to ``c + A (q - c) + t`` in the output, c
+        being the centre of the image.
+        """
+
+    @abstractmethod
+    def describe(self, family: Any, value: float) -> str:
+        """A short name of the member of a family with this value."""
+
+    def families(self) -> tuple[Any, ...]:
+        """Axes or directions, each of which has a member for every value."""
+        return (None,)
+
+    def tangent_families(self) -> tuple[Any, ...]:
+        """The families that `tangents` differentiates."""
+        return self.families()
+
+    def turned(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Radians by which the sources of pixels turn around the centre between two values.
+
+        Zero, the default, says that they move on straight lines, all by the same fraction at the
+        same value. A family for which neither holds overrides `cover`.
+        """
+        return np.zeros(len(low))
+
+    def check_values(self, name: str, values: Sequence[float]) -> None:
+        """Raise ValueError if a value of the parameter is out of its range."""
+
+    def values(self) -> tuple[float, ...]:
+        """The values of a finite set, as given."""
+        return listed(self.parameter, getattr(self, self.parameter))
+
+    @property
+    def finite(self) -> bool:  # type: ignore[override]
+        """Whether the values are listed, and no interval is given."""
+        return self.between is None
+
+    def validate(self, n_features: int | None = None) -> None:
+        """Raise if a parameter is out of its range, or the shape does not fit the features."""
+        self._shape(n_features)
+
+    def _shape(self, n_features: int | None) -> ImageShape | None:
+        self._check_range()
+        name = type(self).__name__
+        if self.order not in ORDERS or isinstance(self.order, bool):
+            raise ValueError(f"order must be 0, 1 or 3, got {self.order!r}")
+        if isinstance(self.fill, str):
+            if self.fill not in FILLS:
+                raise ValueError(f"fill must be a number or one of {tuple(FILLS)}, got {self.fill!r}")
+        else:
+            check_number("fill", self.fill)
+        if not isinstance(self.unitary, (bool, np.bool_)):
+            raise TypeError(f"unitary must be True or False, got {self.unitary!r}")
+        if not isinstance(self.grid, (int, np.integer)) or isinstance(self.grid, bool):
+            raise TypeError(f"grid must be an integer, got {self.grid!r}")
+        if self.grid < 2:
+            raise ValueError(f"grid must be at least 2, got {self.grid!r}")
+        check_distribution(name, self.distributions, self.distribution, self.spread)
+        check_number("smoothing", self.smoothing)
+        if self.smoothing < 0:
+            raise ValueError(f"smoothing must be at least 0, got {self.smoothing!r}")
+        return image_shape(self.shape, n_features)
+
+    def _check_range(self) -> None:
+        if self.between is None:
+            self.check_values(self.parameter, self.values())
+            return
+        if getattr(self, self.parameter) is not None:
+            raise ValueError(
+                f"{self.parameter} and between exclude each other: give one and leave the other None"
+            )
+        self.check_values("between", interval("between", self.between))
+
+    def _rows(self, X: Matrix) -> tuple[np.ndarray, ImageShape]:
+        shape = self._shape(X.shape[1])
+        assert shape is not None
+        rows = dense_rows(X)
+        return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64), shape
+
+    def _table(self) -> _Table:
+        values = np.array(self.values() if self.finite else np.linspace(*self._ends(), self.grid))
+        n_families = len(self.families())
+        family = np.r_[-1, np.tile(np.arange(n_families), len(values))]
+        value = np.r_[self.neutral, np.repeat(values, n_families)]
+        warps = self._warps(np.maximum(family, 0), value)
+        # Equal values, and others that do the same: no change, or a whole turn.
+        _, first = np.unique(np.round(warps, 12) + 0.0, axis=0, return_index=True)
+        kept = np.sort(first)
+        return _Table(family[kept], value[kept], warps[kept])
+
+    def _ends(self) -> tuple[float, float]:
+        return interval("between", self.between)
+
+    def _warps(self, family: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """The warps of many members, (m, 6)."""
+        warps = np.empty((len(family), 6))
+        for number, name in enumerate(self.families()):
+            mine = family == number
+            if np.any(mine):
+                warps[mine] = warps_of(*self.geometry(name, value[mine]))
+        return warps
+
+    def _maps(self, shape: ImageShape, warps: np.ndarray) -> ImageMaps:
+        return image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
+
+    def _changed(self, X: np.ndarray, shape: ImageShape, warps: np.ndarray) -> np.ndarray:
+        return warp_images(X, shape, warps, self.order, self.fill, bool(self.unitary))
+
+    def orbit(self, X: Matrix) -> np.ndarray:
+        """See `InvarianceOracle.orbit`; by value, and of one value by family."""
+        if not self.finite:
+            raise self._absent("orbit with between")
+        return self._all_members(X)
+
+    def _all_members(self, X: Matrix) -> np.ndarray:
+        rows, shape = self._rows(X)
+        maps = self._maps(shape, self._table().warps)
+        size = len(maps.constant)
+        return maps.apply(rows, np.tile(np.arange(size), (len(rows), 1)))
+
+    def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
+        """See `InvarianceOracle.members`."""
+        rows, shape = self._rows(X)
+        maps = self._maps(shape, self._table().warps)
+        return maps.apply(rows, np.asarray(index, dtype=np.intp)[:, None])[:, 0]
+
+    def member_names(self, size: int) -> list[str]:
+        """See `InvarianceOracle.member_names`."""
+        table, families = self._table(), self.families()
+        pairs = zip(table.family[1:], table.value[1:], strict=True)
+        return ["identity", *(self.describe(families[k], float(value)) for k, value in pairs)]
+
+    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
+        """See `InvarianceOracle.member_scores`; None with `between`."""
+        if not self.finite or answers_for_itself(self, ImageOracle):
+            return None
+        rows, shape = self._rows(X)
+        return self._maps(shape, self._table().warps).scores(rows, V)
+
+    def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
+        """See `InvarianceOracle.member_grades`: a number is the grade of all but the identity."""
+        if not self.finite:
+            return super().member_grades(size, rho)
+        return grade_profile(np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else rho, size)
+
+    def pullback(self, V: np.ndarray) -> np.ndarray | None:
+        """See `InvarianceOracle.pullback`; None with `between`, or a background that is a number."""
+        if not self.finite:
+            return None
+        shape = self._shape(V.shape[1])
+        assert shape is not None
+        maps = self._maps(shape, self._table().warps)
+        return maps.pull_back(V) if maps.linear else None
+
+    def support(
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+    ) -> Support:
+        """See `InvarianceOracle.support`; with `between` refined from the best of a grid."""
+        rows, shape = self._rows(X)
+        maps = self._maps(shape, self._table().warps)
+        best = np.argmax(maps.facing_scores(rows, V, assign), axis=1)
+        if self.finite:
+            return Support(maps.apply(rows, best[:, None])[:, 0])
+        points = self.refine(rows, best, lambda z: row_dots(z, V, assign))
+        return Support(points, np.full(len(rows), np.inf))
+
+    def graded_support(
+        self,
+        X: Matrix,
+        V: np.ndarray,
+        assign: np.ndarray,
+        reward: np.ndarray,
+        rho: float | Sequence[float],
+    ) -> Support:
+        """See `InvarianceOracle.graded_support`; finite sets only, by enumeration."""
+        if not self.finite:
+            raise self._absent("graded support with between, so it cannot be discounted", "has no")
+        rows, shape = self._rows(X)
+        maps = self._maps(shape, self._table().warps)
+        grades = self.member_grades(len(maps.constant), rho)
+        scores = maps.facing_scores(rows, V, assign) + reward[:, None] * grades
+        best = np.argmax(scores, axis=1)
+        return Support(maps.apply(rows, best[:, None])[:, 0], rho=grades[best])
+
+    def cover(self, X: Matrix) -> Cover:
+        """See `InvarianceOracle.cover`; with `between`, `grid` members of each family.
+
+        The bound follows the pixels of the source between neighbours of the grid: a bilinear image
+        changes no faster than its neighbouring pixels differ. It is infinite for other orders.
+        """
+        points = self._all_members(X)
+        if self.finite:
+            return Cover(points, np.zeros(len(points)))
+        if self.order != 1:
+            return Cover(points, np.full(len(points), np.inf))
+        rows, shape = self._rows(X)
+        values = [self._neighbours(k) for k in range(len(self.families()))]
+        family = np.concatenate([np.full(len(v) - 1, k) for k, v in enumerate(values)])
+        low, high = (np.concatenate([v[side] for v in values]) for side in (np.s_[:-1], np.s_[1:]))
+        ends = self._warps(family, low), self._warps(family, high)
+        code, background = fill_code(self.fill)
+        mesh = mesh_of(
+            rows, shape, ends, self.turned(low, high), code, background, bool(self.unitary), points
+        )
+        return Cover(points, mesh)
+
+    def _neighbours(self, family: int) -> np.ndarray:
+        """Values of a family in the cover, with that of no change if the interval has it."""
+        low, high = self._ends()
+        values = np.linspace(low, high, self.grid)
+        inside = low <= self.neutral <= high
+        return np.unique(np.r_[values, self.neutral] if inside else values)
+
+    def refine(
+        self, X: Matrix, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """See `InvarianceOracle.refine`; between the neighbours on the grid, which halve each step."""
+        points = self.members(X, index)
+        if self.finite or not len(points):
+            return points
+        rows, shape = self._rows(X)
+        table, n_families = self._table(), len(self.families())
+        family, value = table.family[index], table.value[index]
+        unchanged = family < 0
+        reached = score(points)
+        # The identity belongs to all families at once.
+        for k in range(n_families if np.any(unchanged) else 1):
+            now = np.where(unchanged, k, family)
+            low, high = self._around(now, value)
+            if k > 0:
+                low, high = np.where(unchanged, low, value), np.where(unchanged, high, value)
+            self._climb(rows, shape, now, value.copy(), (low, high), score, points, reached, _HALVINGS)
+        return points
+
+    def _around(self, family: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The neighbours of a value on the grid of its family."""
+        low, high = value.copy(), value.copy()
+        for k in range(len(self.families())):
+            mine = np.flatnonzero(family == k)
+            values = self._neighbours(k)
+            place = np.argmin(np.abs(values - value[mine, None]), axis=1)
+            near = np.isclose(values[place], value[mine], rtol=0, atol=1e-12)
+            mine, place = mine[near], place[near]
+            low[mine] = values[np.maximum(place - 1, 0)]
+            high[mine] = values[np.minimum(place + 1, len(values) - 1)]
+        return low, high
+
+    def _climb(
+        self,
+        rows: np.ndarray,
+        shape: ImageShape,
+        family: np.ndarray,
+        value: np.ndarray,
+        ends: tuple[np.ndarray, np.ndarray],
+        score: Callable[[np.ndarray], np.ndarray],
+        points: np.ndarray,
+        reached: np.ndarray,
+        halvings: int,
+    ) -> None:
+        """Improve `points` and what they have `reached`, in place, between the ends of an interval."""
+        low, high = ends
+        for _ in range(halvings):
+            left, right = (low + value) / 2, (value + high) / 2
+            centre, side = value.copy(), np.zeros(len(value), dtype=int)
+            for number, tried in ((-1, left), (1, right)):
+                z = self._changed(rows, shape, self._warps(family, tried)[:, None])[:, 0]
+                found = score(z)
+                better = found > reached
+                points[better], reached[better], value[better] = z[better], found[better], tried[better]
+                side[better] = number
+            # Two of the four quarters remain, on both sides of the best value.
+            low = np.choose(side + 1, [low, left, centre])
+            high = np.choose(side + 1, [centre, right, high])
+
+    def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
+        """Whether `z` is a member, up to rounding; with `between`, by a search for its value."""
+        near = 10.0 * rounding(x, z)
+        members = self._all_members(x[None, :])[0]
+        if np.any(np.max(np.abs(members - z), axis=1, initial=0.0) <= near):
+            return True
+        return not self.finite and self._fits(x, z, near)
+
+    def _fits(self, x: np.ndarray, z: np.ndarray, near: float) -> bool:
+        rows, shape = self._rows(x[None, :])
+        steps = np.linspace(*self._ends(), max(257, 8 * max(shape.height, shape.width)))
+
+        def closeness(points: np.ndarray) -> np.ndarray:
+            return -np.linalg.norm(points - z, axis=1)
+
+        for k in range(len(self.families())):
+            family = np.full(len(steps), k)
+            points = self._changed(rows, shape, self._warps(family, steps)[None])[0]
+            reached = closeness(points)
+            edges = np.r_[-np.inf, reached, -np.inf]
+            peaks = np.flatnonzero((reached >= edges[:-2]) & (reached >= edges[2:]))
+            peaks = peaks[np.argsort(-reached[peaks])][:8]
+            ends = steps[np.maximum(peaks - 1, 0)], steps[np.minimum(peaks + 1, len(steps) - 1)]
+            found, best = points[peaks], reached[peaks]
+            self._climb(
+                np.repeat(rows, len(peaks), axis=0), shape, family[peaks], steps[peaks].copy(), ends,
+                closeness, found, best, _FIT_HALVINGS,
+            )  # fmt: skip
+            if np.any(np.max(np.abs(found - z), axis=1) <= near):
+                return True
+        return False
+
+    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
+        """Members at random, with `distribution` and `spread` over the parameter, (n, size, d).
+
+        Of a finite set each member, the identity among them, is drawn with a probability
+        proportional to the density at its value; of an interval values are drawn, with all families
+        alike.
+        """
+        rows, shape = self._rows(X)
+        many = len(rows), size
+        if self.finite:
+            table = self._table()
+            logs = log_density(self.distribution, table.value, self.neutral, self.spread)
+            shares = np.exp(logs - np.max(logs))
+            index = rng.choice(len(shares), many, p=shares / np.sum(shares))
+            return self._maps(shape, table.warps).apply(rows, index)
+        family = rng.integers(len(self.families()), size=many)
+        value = draw(self.distribution, *self._ends(), self.neutral, self.spread, many, rng)
+        warps = self._warps(family.ravel(), value.ravel()).reshape(*many, 6)
+        return self._changed(rows, shape, warps)
+
+    def tangents(self, X: Matrix) -> np.ndarray:
+        """Derivatives at no change, (n, t, d), per unit of the parameter, one for each family.
+
+        Central differences of the interpolated image; the image is smoothed by a Gaussian of
+        standard deviation `smoothing` first (Simard et al. 1998), and differentiated with order 1 if
+        `order` is 0.
+        """
+        rows, shape = self._rows(X)
+        warps, steps = [], []
+        for family in self.tangent_families():
+            step = self._small_step(family, shape)
+            values = np.array([self.neutral + step, self.neutral - step])
+            warps.append(warps_of(*self.geometry(family, values)))
+            steps.append(values[0] - values[1])
+        order, size = max(self.order, 1), len(steps)
+        maps = image_maps(shape, np.concatenate(warps), order, self.fill, bool(self.unitary))
+        both = maps.apply(self._smoothed(rows, shape), np.tile(np.arange(2 * size), (len(rows), 1)))
+        both = both.reshape(len(rows), size, 2, -1)
+        return ((both[:, :, 0] - both[:, :, 1]) / np.array(steps)[:, None]).astype(rows.dtype)
+
+    def _small_step(self, family: Any, shape: ImageShape) -> float:
+        """A change of the value that moves no pixel by more than a millionth."""
+        values = self.neutral + np.array([1e-4, -1e-4])
+        ends = sources_of(shape, warps_of(*self.geometry(family, values)))
+        speed = np.max(np.abs(ends[0] - ends[1])) / 2e-4
+        return 1e-6 / max(float(speed), 1e-2)
+
+    def _smoothed(self, rows: np.ndarray, shape: ImageShape) -> np.ndarray:
+        # Differences over a small step need the digits of float64.
+        images = rows.astype(np.float64)
+        if self.smoothing == 0:
+            return images
+        images = images.reshape(len(rows), shape.height, shape.width, shape.channels)
+        mode = _SMOOTHING_MODES[self.fill] if isinstance(self.fill, str) else "constant"
+        widths = (0.0, self.smoothing, self.smoothing, 0.0)
+        _, background = fill_code(self.fill)
+        images = ndimage.gaussian_filter(images, widths, mode=mode, cval=background)
+        return images.reshape(len(rows), -1)

@@ -1,0 +1,20 @@
+"""Where the function lives: explicit features, or a reproducing kernel Hilbert space."""
+
+from .atoms import AtomRows, AtomStore, Pool
+from .base import Element, Furthest, Normals, Question, Space
+from .explicit import ExplicitSpace
+from .kernel import Expansion, KernelSpace
+
+__all__ = [
+    "AtomRows",
+    "AtomStore",
+    "Element",
+    "Expansion",
+    "ExplicitSpace",
+    "Furthest",
+    "KernelSpace",
+    "Normals",
+    "Pool",
+    "Question",
+    "Space",
+]

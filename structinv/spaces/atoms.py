@@ -1,0 +1,349 @@
+"""Atoms of kernel expansions, and the kernel between them and the points where values are wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..kernels import Kernel, half_norms
+from ..matrices import ALL_ROWS, floating
+from .base import Source
+
+# Keys of points: the number of a pool, and a place in it.
+PLACE_BITS = 40
+LOOSE = 0
+# A pool's members are all known from the start if so many columns of the kernel fit into the cache.
+COLUMNS_WORTH_A_CACHE = 2000
+VALUES_AT_ONCE = 16_000_000
+
+
+class AtomRows:
+    """Normals in a kernel's space: short sums ``sum_r coefficients_r k(point_r, .)``.
+
+    Parameters
+    ----------
+    atoms : AtomStore
+    keys : (n,) array of int
+        Points, as the store numbers them.
+    coefficients : (n, n_outputs) array
+    start : (m + 1,) array of int
+        Row j owns the terms ``start[j]`` to ``start[j + 1] - 1``.
+    """
+
+    def __init__(
+        self, atoms: AtomStore, keys: np.ndarray, coefficients: np.ndarray, start: np.ndarray
+    ) -> None:
+        self.atoms = atoms
+        self.keys = keys
+        self.coefficients = coefficients
+        self.start = start
+
+    @classmethod
+    def join(cls, parts: list[AtomRows]) -> AtomRows:
+        """All rows of all parts, in order."""
+        sizes = np.concatenate([np.diff(part.start) for part in parts])
+        return cls(
+            parts[0].atoms,
+            np.concatenate([part.keys for part in parts]),
+            np.concatenate([part.coefficients for part in parts]),
+            np.r_[0, np.cumsum(sizes)],
+        )
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    def __getitem__(self, rows: Any) -> AtomRows:
+        chosen = np.arange(len(self))[rows]
+        sizes = np.diff(self.start)[chosen]
+        start = np.r_[0, np.cumsum(sizes)]
+        terms = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
+        return AtomRows(self.atoms, self.keys[terms], self.coefficients[terms], start)
+
+    def without_zeros(self) -> AtomRows:
+        """The same rows; terms whose coefficients are all zero are left out, and leave no atom."""
+        used = np.any(self.coefficients != 0, axis=1)
+        if np.all(used):
+            return self
+        start = np.r_[0, np.cumsum(used)][self.start]
+        return AtomRows(self.atoms, self.keys[used], self.coefficients[used], start)
+
+    def by_row(self, values: np.ndarray) -> np.ndarray:
+        """Sums over the terms of each row, along the first axis."""
+        if len(values) == len(self) and np.all(np.diff(self.start) == 1):
+            return values
+        ones = np.ones(len(self.keys), dtype=values.dtype)
+        sums = sp.csr_matrix((ones, np.arange(len(ones)), self.start), (len(self), len(ones)))
+        return sums @ values
+
+
+@dataclass
+class Pool:
+    """The points that one bound oracle can answer with: members of its cover, numbered row by row.
+
+    `mesh` is that of the cover if its members are the first of the known points, else None; `slots`
+    says which atom a point is, -1 for none.
+    """
+
+    source: Source
+    size: int
+    number: int
+    mesh: np.ndarray | None
+    slots: np.ndarray
+
+    def keys(self, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
+        """The keys of members of rows."""
+        return (self.number << PLACE_BITS) + rows * self.size + members
+
+
+class AtomStore:
+    """Points that functions are expanded over, and a table of the kernel that grows when it is needed.
+
+    An atom is a point that has appeared in the normal of a plane. The table has a row for each atom
+    and a column for each *known* point: all members of all orbits if that is worth it, else the atoms
+    themselves. What does not fit into the cache is computed again when it is asked for.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    n_features : int
+    cache_bytes : float
+        Most bytes of the table.
+    """
+
+    def __init__(self, kernel: Kernel, n_features: int, cache_bytes: float) -> None:
+        self.kernel = kernel
+        self.cache_bytes = cache_bytes
+        self.places = np.zeros(0, dtype=np.int64)
+        self.keys = np.zeros(0, dtype=np.int64)
+        self.origins = np.zeros((0, 2), dtype=np.int64)
+        self.pools: dict[int, Pool] = {}
+        self.loose = np.zeros((0, n_features))
+        self.loose_origins = np.zeros((0, 2), dtype=np.int64)
+        self.loose_slots = np.zeros(0, dtype=np.int64)
+        self.n_known = 0
+        self.n_cached_rows = 0
+        self.n_cached_columns = 0
+        # With room to spare, so that a few more do not copy all.
+        self._known = np.zeros((0, n_features))
+        self._norms = np.zeros(0)
+        self._table = np.zeros((0, 0))
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @property
+    def known(self) -> np.ndarray:
+        """The known points; a view."""
+        return self._known[: self.n_known]
+
+    @property
+    def table(self) -> np.ndarray:
+        """The part of the table that is kept; a view."""
+        return self._table[: self.n_cached_rows, : self.n_cached_columns]
+
+    def points(self, atoms: np.ndarray) -> np.ndarray:
+        """The points of some atoms; a view if they are all known points in order."""
+        places = self.places[atoms]
+        if len(places) == self.n_known and np.array_equal(places, np.arange(self.n_known)):
+            return self.known
+        return self.known[places]
+
+    def pool(self, source: Source) -> Pool:
+        """The pool of a bound oracle; its points become known if they are few enough."""
+        found = self.pools.get(id(source))
+        if found is None:
+            size = source.cover(slice(0, 1)).points.shape[1]
+            n_points = source.X.shape[0] * size
+            mesh = self._know_all(source, n_points)
+            slots = np.full(n_points, -1, dtype=np.int64)
+            found = Pool(source, size, len(self.pools) + 1, mesh, slots)
+            self.pools[id(source)] = found
+        return found
+
+    def _know_all(self, source: Source, n_points: int) -> np.ndarray | None:
+        """Make all members of a cover known, if nothing is yet, and the cache has room; the mesh."""
+        column = n_points * floating(source.X[:0]).dtype.itemsize
+        too_many = min(n_points, COLUMNS_WORTH_A_CACHE) * column > self.cache_bytes
+        if self.n_known or too_many:
+            return None
+        cover = source.cover(ALL_ROWS)
+        self._known = np.ascontiguousarray(floating(cover.points).reshape(n_points, -1))
+        self._norms = half_norms(self._known)
+        self.n_known = self.n_cached_columns = n_points
+        return cover.mesh
+
+    def _know(self, points: np.ndarray) -> None:
+        """Append to the known points."""
+        points, size = floating(points), self.n_known + len(points)
+        dtype = np.result_type(self._known, points) if self.n_known else points.dtype
+        if size > len(self._known) or dtype != self._known.dtype:
+            larger = np.empty((size + size // 2, points.shape[1]), dtype=dtype)
+            larger[: self.n_known] = self.known
+            self._known = larger
+            self._norms = np.r_[self._norms, np.empty(len(larger) - len(self._norms), points.dtype)]
+        self._known[self.n_known : size] = points
+        self._norms[self.n_known : size] = half_norms(points)
+        self.n_known = size
+
+    def add_points(self, points: np.ndarray, origins: np.ndarray) -> np.ndarray:
+        """Keys of points that are members of no cover; `origins` are their rows and members."""
+        first = len(self.loose)
+        self.loose = np.concatenate([self.loose.astype(points.dtype), points])
+        self.loose_origins = np.concatenate([self.loose_origins, origins])
+        self.loose_slots = np.concatenate([self.loose_slots, np.full(len(points), -1)])
+        return (LOOSE << PLACE_BITS) + np.arange(first, len(self.loose))
+
+    def slots(self, keys: np.ndarray) -> np.ndarray:
+        """The atoms that the points are, made where there are none yet."""
+        slots = self._look_up(keys)
+        missing = np.unique(keys[slots < 0])
+        if len(missing):
+            self._add(missing)
+            slots = self._look_up(keys)
+        return slots
+
+    def _look_up(self, keys: np.ndarray) -> np.ndarray:
+        numbers, places = keys >> PLACE_BITS, keys & ((1 << PLACE_BITS) - 1)
+        slots = np.full(len(keys), -1, dtype=np.int64)
+        for number, table in self._slot_tables():
+            mine = numbers == number
+            slots[mine] = table[places[mine]]
+        return slots
+
+    def _slot_tables(self) -> list[tuple[int, np.ndarray]]:
+        pools = [(pool.number, pool.slots) for pool in self.pools.values()]
+        return [(LOOSE, self.loose_slots), *pools]
+
+    def _add(self, keys: np.ndarray) -> None:
+        """Make atoms of points that are none yet."""
+        numbers, locals_ = keys >> PLACE_BITS, keys & ((1 << PLACE_BITS) - 1)
+        first = len(self)
+        places = np.empty(len(keys), dtype=np.int64)
+        origins = np.empty((len(keys), 2), dtype=np.int64)
+        mine = np.flatnonzero(numbers == LOOSE)
+        if len(mine):
+            here = locals_[mine]
+            origins[mine] = self.loose_origins[here]
+            self.loose_slots[here] = first + mine
+            places[mine] = self.n_known + np.arange(len(mine))
+            self._know(self.loose[here])
+        for pool in self.pools.values():
+            mine = np.flatnonzero(numbers == pool.number)
+            if len(mine) == 0:
+                continue
+            here = locals_[mine]
+            origins[mine] = np.column_stack(np.divmod(here, pool.size))
+            pool.slots[here] = first + mine
+            if pool.mesh is not None:
+                places[mine] = here
+            else:
+                places[mine] = self.n_known + np.arange(len(mine))
+                self._know(pool.source.members(*origins[mine].T))
+        self.places = np.concatenate([self.places, places])
+        self.keys = np.concatenate([self.keys, keys])
+        self.origins = np.concatenate([self.origins, origins])
+        self._extend_table(first)
+
+    def _extend_table(self, first: int) -> None:
+        """Rows for the atoms from `first` on, and columns for points not known before, if they fit."""
+        rows, columns = len(self), self.n_known
+        old_rows, old_columns = self.n_cached_rows, self.n_cached_columns
+        itemsize = self.known.dtype.itemsize
+        if old_rows < first or rows * columns * itemsize > self.cache_bytes:
+            return
+        fresh = self._kernel_rows(np.arange(first, rows))
+        if rows > self._table.shape[0] or columns > self._table.shape[1]:
+            limit = self.cache_bytes / itemsize
+            self._table = _with_room(self.table, rows, columns, limit, fresh.dtype)
+        self._table[first:rows, :columns] = fresh
+        if columns > old_columns:
+            # The points that are new are atoms that are new, so the block is there, turned round.
+            owners = np.full(columns, -1, dtype=np.int64)
+            owners[self.places[first:]] = np.arange(rows - first)
+            block = fresh[owners[old_columns:]][:, self.places[:old_rows]]
+            self._table[:old_rows, old_columns:columns] = block.T
+        self.n_cached_rows, self.n_cached_columns = rows, columns
+
+    def block(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """The kernel between two lists of atoms."""
+        columns = self.places[right]
+        if np.all(left < self.n_cached_rows) and np.all(columns < self.n_cached_columns):
+            return self._table[np.ix_(left, columns)]
+        return self.kernel.matrix(self.known[self.places[left]], self.known[columns])
+
+    def apply(self, coefficients: np.ndarray, first: int = 0) -> np.ndarray:
+        """``sum_j coefficients_j k(atom_j, z)`` at the known points from number `first` on, (u, k).
+
+        In the precision of the points; the values of each output lie together in memory.
+        """
+        used = np.flatnonzero(np.any(coefficients != 0, axis=1))
+        values = np.zeros((coefficients.shape[1], self.n_known - first), dtype=self._known.dtype)
+        cached = used[used < self.n_cached_rows]
+        if len(cached) and first < self.n_cached_columns:
+            table = self.table[: len(coefficients), first:]
+            if 2 * len(cached) >= len(table):
+                part = coefficients[: len(table)]
+            else:
+                table, part = table[cached], coefficients[cached]
+            values[:, : table.shape[1]] = part.T.astype(table.dtype) @ table
+        late = max(self.n_cached_columns, first)
+        for atoms, start in ((cached, late), (used[used >= self.n_cached_rows], first)):
+            if len(atoms) and start < self.n_known:
+                points, centres = self.known[start:], self.points(atoms)
+                values[:, start - first :] += expand(self.kernel, points, centres, coefficients[atoms]).T
+        return values.T
+
+    def rows_of_table(self, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where to read the kernel between some atoms and all known points.
+
+        Returns
+        -------
+        where : (m,) array of int
+            The row of each atom in `table`, or that in `extra` plus the length of `table`.
+        table : (r, u) array
+        extra : (e, u) array
+            Rows that the cache does not hold, computed for this call.
+        """
+        whole = self.n_cached_columns == self.n_known
+        n_rows = self.n_cached_rows if whole else 0
+        where = np.arange(len(self))
+        missing = np.unique(atoms[atoms >= n_rows])
+        where[missing] = n_rows + np.arange(len(missing))
+        table = self._table[:n_rows, : self.n_known]
+        extra = self._kernel_rows(missing) if len(missing) else table[:0]
+        return where, table, extra
+
+    def _kernel_rows(self, atoms: np.ndarray) -> np.ndarray:
+        """The kernel between some atoms and all known points, computed."""
+        norms = self._norms[self.places[atoms]], self._norms[: self.n_known]
+        return self.kernel.matrix(self.points(atoms), self.known, norms)
+
+
+def expand(
+    kernel: Kernel, points: np.ndarray, centres: np.ndarray, coefficients: np.ndarray
+) -> np.ndarray:
+    """``sum_j coefficients_j k(centre_j, z)`` at given points, (n, k), in blocks."""
+    values = np.zeros((len(points), coefficients.shape[1]))
+    if len(centres) == 0:
+        return values
+    step = max(1, VALUES_AT_ONCE // len(centres))
+    of_centres = half_norms(centres)
+    for start in range(0, len(points), step):
+        part = points[start : start + step]
+        table = kernel.matrix(part, centres, (half_norms(part), of_centres))
+        values[start : start + step] = table @ coefficients.astype(table.dtype)
+    return values
+
+
+def _with_room(table: np.ndarray, rows: int, columns: int, limit: float, dtype: np.dtype) -> np.ndarray:
+    """A copy of a table with room for more rows, and for more columns if they grow, within a limit."""
+    n_columns = columns
+    if columns > table.shape[1] and len(table):
+        n_columns = max(columns, int(min(1.5 * columns, np.sqrt(limit))))
+    n_rows = max(rows, int(min(1.5 * rows, limit / max(n_columns, 1))))
+    larger = np.empty((n_rows, n_columns), dtype=dtype)
+    larger[: table.shape[0], : table.shape[1]] = table
+    return larger

@@ -1,0 +1,339 @@
+"""A reproducing kernel Hilbert space: functions are coefficients over a growing set of atoms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..kernels import Kernel
+from .atoms import LOOSE, PLACE_BITS, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand
+from .base import Furthest, Question, Space, best_members
+
+PLANES_EXPECTED_OF_A_BLOCK = 12
+
+
+class Expansion:
+    """``f(., k) = sum_j coefficients[j, k] k(atom_j, .)``, and what it is at the known points.
+
+    Values are computed when they are first asked for; from then on sums and multiples carry them
+    along, since they are linear in f.
+
+    Parameters
+    ----------
+    atoms : AtomStore
+    coefficients : (m, n_outputs) array
+        Of the first m atoms; the others have none.
+    """
+
+    # NumPy's numbers leave multiplication to this class.
+    __array_ufunc__ = None
+
+    def __init__(self, atoms: AtomStore, coefficients: np.ndarray) -> None:
+        self.atoms = atoms
+        self.coefficients = coefficients
+        self._values: np.ndarray | None = None
+
+    def values(self) -> np.ndarray:
+        """``f(z, k)`` at all known points, (u, n_outputs)."""
+        if self._values is None:
+            self._values = self.atoms.apply(self.coefficients)
+        elif len(self._values) < self.atoms.n_known:
+            late = self.atoms.apply(self.coefficients, first=len(self._values))
+            self._values = np.concatenate([self._values.T, late.T], axis=1).T
+        return self._values
+
+    def support(self) -> np.ndarray:
+        """The atoms with a coefficient that is not zero."""
+        return np.flatnonzero(np.any(self.coefficients != 0, axis=1))
+
+    def function(self) -> Callable[[np.ndarray], np.ndarray]:
+        """From points (n, n_features) to ``f(z, k)``, (n, n_outputs); prepared once for many calls."""
+        used = self.support()
+        centres, coefficients = self.atoms.points(used), self.coefficients[used]
+        return lambda points: expand(self.atoms.kernel, points, centres, coefficients)
+
+    def make_room(self, n_atoms: int) -> None:
+        """Have coefficients for at least so many atoms; zero for those that are new."""
+        short = n_atoms - len(self.coefficients)
+        if short > 0:
+            self.coefficients = np.pad(self.coefficients, ((0, short), (0, 0)))
+
+    def copy(self) -> Expansion:
+        """An independent copy."""
+        other = Expansion(self.atoms, self.coefficients.copy())
+        other._values = None if self._values is None else self._values.copy(order="K")
+        return other
+
+    def __iadd__(self, other: Expansion) -> Expansion:
+        return self._add(other, 1.0)
+
+    def __isub__(self, other: Expansion) -> Expansion:
+        return self._add(other, -1.0)
+
+    def _add(self, other: Expansion, sign: float) -> Expansion:
+        if self._values is not None:
+            values = self.values()
+            values += other.values() if sign > 0 else -other.values()
+        self.make_room(len(other.coefficients))
+        self.coefficients[: len(other.coefficients)] += sign * other.coefficients
+        return self
+
+    def __imul__(self, factor: float) -> Expansion:
+        self.coefficients *= factor
+        if self._values is not None:
+            self._values *= factor
+        return self
+
+    def __add__(self, other: Expansion) -> Expansion:
+        total = self.copy()
+        total += other
+        return total
+
+    def __sub__(self, other: Expansion) -> Expansion:
+        total = self.copy()
+        total -= other
+        return total
+
+    def __mul__(self, factor: float) -> Expansion:
+        product = self.copy()
+        product *= factor
+        return product
+
+    __rmul__ = __mul__
+
+
+class KernelSpace(Space):
+    """Functions ``f(x, k) = sum_j beta_jk k(z_j, x)``, with the norm of the kernel's space.
+
+    Where S(x) is a list, a worst-case term asks for it once and the worst member is found by
+    enumeration; the kernel is computed for members that have been part of a plane only. Where S(x) is
+    a continuum with a cover, the best member of the cover is refined, and the upper bound adds
+    ``|f| L mesh``, L being the kernel's Lipschitz constant.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    n_features : int
+    n_outputs : int, default=1
+    cache_mb : float, default=1000.0
+        Most memory, in units of 10^6 bytes, for values of the kernel; what does not fit is computed
+        again when it is needed. The inner products of planes that solvers keep take up to half as
+        much again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Gaussian
+    >>> from structinv.objective import Objective, WorstCase
+    >>> from structinv.oracles import Identity
+    >>> from structinv.outputs import Binary
+    >>> from structinv.solvers import SVMStruct, solve
+    >>> X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), np.array([0, 0, 1, 1])
+    >>> space = KernelSpace(Gaussian(0.5), 2)
+    >>> solution = solve(Objective(space, [WorstCase(X, y, Identity(), Binary(), 10.0)]), SVMStruct())
+    >>> np.round(solution.f.function()(X)[:, 0], 2).tolist()
+    [-1.0, -1.0, 1.0, 1.0]
+    """
+
+    planes_of_a_block = 1_000_000
+
+    def __init__(
+        self, kernel: Kernel, n_features: int, n_outputs: int = 1, *, cache_mb: float = 1000.0
+    ) -> None:
+        self.kernel = kernel
+        self.n_features = n_features
+        self.n_outputs = n_outputs
+        self.cache_mb = cache_mb
+        self.atoms = AtomStore(kernel, n_features, 1e6 * cache_mb)
+        # Half of the cache once more, for the inner products of the planes of a set.
+        most_planes = np.sqrt(0.5e6 * cache_mb / 8)
+        self.blocks_in_a_set = max(16, int(most_planes / PLANES_EXPECTED_OF_A_BLOCK))
+
+    def zeros(self) -> Expansion:
+        """See `Space.zeros`."""
+        return Expansion(self.atoms, np.zeros((0, self.n_outputs)))
+
+    def dot(self, f: Expansion, g: Expansion) -> float:
+        """See `Space.dot`."""
+        return float(np.sum(self.output_gram(f, g).diagonal()))
+
+    def output_gram(self, f: Expansion, g: Expansion) -> np.ndarray:
+        """Inner products of the functions of each output, (n_outputs, n_outputs)."""
+        places = self.atoms.places[: len(f.coefficients)]
+        if len(places) == 0 or len(g.coefficients) == 0:
+            return np.zeros((self.n_outputs, self.n_outputs))
+        return f.coefficients.T @ g.values()[places]
+
+    def scores(self, f: Expansion, normals: AtomRows) -> np.ndarray:
+        """See `Space.scores`."""
+        slots = self.atoms.slots(normals.keys)
+        places = self.atoms.places[slots]
+        return normals.by_row(np.einsum("rk,rk->r", f.values()[places], normals.coefficients))
+
+    def combine(self, normals: AtomRows, coefficients: np.ndarray) -> Expansion:
+        """See `Space.combine`."""
+        slots = self.atoms.slots(normals.keys)
+        spread = normals.coefficients * np.repeat(coefficients, np.diff(normals.start))[:, None]
+        total = np.zeros((len(self.atoms), self.n_outputs))
+        np.add.at(total, slots, spread)
+        return Expansion(self.atoms, total)
+
+    def mix(self, normals: AtomRows, coefficients: np.ndarray) -> AtomRows:
+        """See `Space.mix`."""
+        return self.element(self.combine(normals, coefficients))
+
+    def gram(self, left: AtomRows, right: AtomRows) -> np.ndarray:
+        """See `Space.gram`."""
+        first, second = self.atoms.slots(left.keys), self.atoms.slots(right.keys)
+        products = self.atoms.block(first, second)
+        products *= (left.coefficients @ right.coefficients.T).astype(products.dtype)
+        return left.by_row(right.by_row(products.T).T)
+
+    def stack(self, parts: Sequence[AtomRows]) -> AtomRows:
+        """See `Space.stack`."""
+        return parts[0] if len(parts) == 1 else AtomRows.join(list(parts))
+
+    def element(self, f: Expansion) -> AtomRows:
+        """See `Space.element`."""
+        used = f.support()
+        ends = np.array([0, len(used)])
+        return AtomRows(self.atoms, self.atoms.keys[used], f.coefficients[used], ends)
+
+    def owns(self, normals: Any) -> bool:
+        """See `Space.owns`."""
+        return isinstance(normals, AtomRows) and normals.atoms is self.atoms
+
+    def normals(
+        self,
+        points: np.ndarray,
+        coefficients: np.ndarray,
+        groups: np.ndarray | None = None,
+        extra: Any = None,
+    ) -> AtomRows:
+        """See `Space.normals`; `points` are keys, and a row without a coefficient leaves no atom."""
+        start = np.arange(len(points) + 1) if groups is None else groups
+        return AtomRows(self.atoms, points, coefficients, start).without_zeros()
+
+    def furthest(
+        self,
+        f: Expansion,
+        question: Question,
+        tables: np.ndarray,
+        codes: np.ndarray,
+        worth: np.ndarray,
+        points: bool = True,
+    ) -> Furthest:
+        """See `Space.furthest`: by enumeration of a list, or of a cover that is then refined."""
+        pool = self.atoms.pool(question.source)
+        rows = np.arange(question.source.X.shape[0])[question.rows]
+        values, mesh = self._members(f, pool, question, len(rows))
+        gains, rewards, members = best_members(values, tables, codes, worth, question.grades())
+        upper = gains + rewards
+        refined: _Refined | None = None
+        if np.any(mesh > 0):
+            upper = upper + self._slack(f, tables, codes, mesh)
+            refined = _refine(f, question, tables, codes, worth, gains, rewards, members)
+            upper = np.maximum(upper, gains + rewards)
+
+        def chosen(alternative: np.ndarray) -> np.ndarray:
+            member = members[np.arange(len(rows)), alternative]
+            keys = pool.keys(rows, np.where(alternative < 0, 0, member))
+            if refined is not None:
+                moved = np.flatnonzero(refined.alternative == alternative)
+                origins = np.column_stack([rows, member])[moved]
+                keys[moved] = self.atoms.add_points(refined.points[moved], origins)
+            return keys
+
+        return Furthest(gains, rewards, upper, chosen if points else None)
+
+    def _members(
+        self, f: Expansion, pool: Pool, question: Question, n_rows: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What f is at the members of each row's cover, (n, s, n_outputs), and the covers' meshes."""
+        shape = (-1, pool.size, self.n_outputs)
+        if pool.mesh is not None:
+            values = f.values()[: len(pool.slots)].reshape(shape)
+            return values[question.rows], pool.mesh[question.rows]
+        values, mesh = np.empty((n_rows, *shape[1:])), np.empty(n_rows)
+        function = f.function()
+        step = max(1, VALUES_AT_ONCE // (2 * pool.size * self.n_features))
+        for first in range(0, n_rows, step):
+            part = np.arange(first, min(first + step, n_rows))
+            cover = question.only(part).cover()
+            points = cover.points.reshape(-1, self.n_features)
+            values[part], mesh[part] = function(points).reshape(shape), cover.mesh
+        return values, mesh
+
+    def _slack(
+        self, f: Expansion, tables: np.ndarray, codes: np.ndarray, mesh: np.ndarray
+    ) -> np.ndarray:
+        """How much larger a function can be between the members of a cover than at them, (n, a)."""
+        squares = np.einsum("ack,kl,acl->ac", tables, self.output_gram(f, f), tables)
+        norms = np.sqrt(np.maximum(squares, 0.0))[:, codes].T
+        slack = np.zeros(norms.shape)
+        # Either factor may be infinite, and counts nothing where another one is zero.
+        matters = (norms > 0) & (mesh > 0)[:, None]
+        np.multiply(norms, self.kernel.lipschitz, out=slack, where=matters)
+        np.multiply(slack, mesh[:, None], out=slack, where=matters)
+        return slack
+
+    def points(self, keys: np.ndarray) -> np.ndarray:
+        """The points that keys stand for, (n, n_features), n at least 1; members are made anew."""
+        numbers, places = keys >> PLACE_BITS, keys & ((1 << PLACE_BITS) - 1)
+        loose = np.flatnonzero(numbers == LOOSE)
+        owners, parts = [loose], [self.atoms.loose[places[loose]]]
+        for pool in self.atoms.pools.values():
+            mine = np.flatnonzero(numbers == pool.number)
+            if len(mine):
+                owners.append(mine)
+                parts.append(pool.source.members(*np.divmod(places[mine], pool.size)))
+        if len(loose) == 0:
+            owners, parts = owners[1:], parts[1:]
+        return np.concatenate(parts)[np.argsort(np.concatenate(owners))]
+
+    def compacted(self, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
+        """The same normals in a space that holds their points, and nothing else."""
+        slots, terms = np.unique(self.atoms.slots(normals.keys), return_inverse=True)
+        space = KernelSpace(self.kernel, self.n_features, self.n_outputs, cache_mb=0.0)
+        keys = space.atoms.add_points(self.atoms.points(slots), self.atoms.origins[slots])
+        space.atoms.slots(keys)
+        rows = AtomRows(space.atoms, keys[terms], normals.coefficients, normals.start)
+        return space, rows
+
+
+@dataclass(frozen=True)
+class _Refined:
+    """Members of S(x) off the cover: for each row a point, and the alternative it was moved for."""
+
+    points: np.ndarray
+    alternative: np.ndarray
+
+
+def _refine(
+    f: Expansion,
+    question: Question,
+    tables: np.ndarray,
+    codes: np.ndarray,
+    worth: np.ndarray,
+    gains: np.ndarray,
+    rewards: np.ndarray,
+    members: np.ndarray,
+) -> _Refined:
+    """Improve the worst member of each row for its worst alternative; its gain is updated in place."""
+    competes = (np.any(tables != 0, axis=2) | (worth > 0))[:, codes].T
+    every = np.arange(len(codes))
+    alternative = np.argmax(np.where(competes, gains + rewards, -np.inf), axis=1)
+    factors = tables[alternative, codes]
+    function = f.function()
+
+    def score(points: np.ndarray) -> np.ndarray:
+        return np.einsum("nk,nk->n", function(points), factors)
+
+    points = question.refine(members[every, alternative], score)
+    reached = score(points)
+    better = reached > gains[every, alternative]
+    gains[every, alternative] = np.maximum(gains[every, alternative], reached)
+    return _Refined(points, np.where(better, alternative, -2))

@@ -1,0 +1,656 @@
+"""Geometric changes of images, against SciPy, enumeration and dense sampling of the parameter."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage, stats
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+
+from structinv.oracles import (
+    Box,
+    Flip,
+    Identity,
+    ImageShape,
+    Rotations,
+    Scalings,
+    Shears,
+    Shifts,
+    check_oracle,
+    teo2007_transforms,
+    zhang2013_transforms,
+)
+
+SCIPY_MODES = {"zero": "grid-constant", "nearest": "nearest", "reflect": "reflect", "wrap": "grid-wrap"}
+SHAPES = [(5, 5), (4, 7), (6, 3, 3), ImageShape(3, 4, 2)]
+FAMILIES = [
+    Rotations((-25, 90, 130)),
+    Shifts((1, 2.3), directions=8),
+    Scalings((0.7, 1.4)),
+    Shears((-0.3, 0.6)),
+    Flip(0),
+    Flip(1),
+]
+CONTINUOUS = [
+    Rotations(between=(-20, 35)),
+    Rotations(between=(10, 20)),
+    Rotations(between=(-180, 180), grid=5),
+    Shifts(between=(0, 2.5), directions=8),
+    Scalings(between=(0.6, 1.5)),
+    Shears(between=(-0.4, 0.2)),
+]
+
+
+def images(shape, n=3, seed=0, dtype=np.float64):
+    size = np.prod(shape) if isinstance(shape, tuple) else shape.size
+    return np.random.default_rng(seed).uniform(0, 255, (n, int(size))).astype(dtype)
+
+
+def whole(shape):
+    return shape if isinstance(shape, ImageShape) else ImageShape(*shape)
+
+
+def with_params(oracle, **params):
+    known = oracle.get_params()
+    return clone(oracle).set_params(**{k: v for k, v in params.items() if k in known})
+
+
+def source_maps(oracle):
+    """Matrices and shifts from output to source, from the definitions and not from the oracle."""
+    if isinstance(oracle, Rotations):
+        angles = np.radians(oracle.degrees)
+        return [(np.array([[np.cos(t), np.sin(t)], [-np.sin(t), np.cos(t)]]), 0) for t in angles]
+    if isinstance(oracle, Shifts):
+        steps = [(-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)]
+        steps = steps[: oracle.directions]
+        return [(np.eye(2), -t * np.array(u)) for t in oracle.pixels for u in steps]
+    if isinstance(oracle, Scalings):
+        return [(np.eye(2) / t, 0) for t in oracle.factors]
+    if isinstance(oracle, Shears):
+        pairs = [([[1, -t], [0, 1]], [[1, 0], [-t, 1]]) for t in oracle.factors]
+        return [(np.array(m), 0) for pair in pairs for m in pair]
+    return [(np.diag([-1.0, 1.0] if oracle.axis == 0 else [1.0, -1.0]), 0)]
+
+
+def scipy_orbit(oracle, X, shape, order=1, mode="grid-constant", cval=0.0):
+    shape = whole(shape)
+    pictures = X.reshape(len(X), shape.height, shape.width, shape.channels)
+    centre = np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
+    orbit = [X]
+    for matrix, shift in source_maps(oracle):
+        out = np.empty(pictures.shape)
+        for i in range(len(X)):
+            for k in range(shape.channels):
+                out[i, :, :, k] = ndimage.affine_transform(
+                    pictures[i, :, :, k], matrix, centre - matrix @ centre + shift,
+                    order=order, mode=mode, cval=cval, prefilter=False,
+                )  # fmt: skip
+        orbit.append(out.reshape(len(X), -1))
+    return np.stack(orbit, axis=1)
+
+
+@pytest.mark.parametrize("fill", SCIPY_MODES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("oracle", FAMILIES, ids=repr)
+def test_members_are_those_of_scipy(oracle, shape, fill):
+    X = images(shape)
+    if isinstance(oracle, Flip):
+        fill = "zero"
+    got = with_params(oracle, shape=shape, fill=fill).orbit(X)
+    wanted = scipy_orbit(oracle, X, shape, mode=SCIPY_MODES[fill])
+    np.testing.assert_allclose(got, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("fill", ["zero", "nearest", "wrap"])
+@pytest.mark.parametrize("shape", [(8, 8), (7, 4)], ids=str)
+def test_order_zero_is_the_nearest_pixel(shape, fill):
+    # Sources that no rounding error can move to another pixel.
+    for oracle in (Rotations((17, -33)), Scalings((0.83, 1.27)), Shears((-0.31, 0.17)), Shifts(1.3)):
+        listed = with_params(oracle, pixels=(1.3,))
+        X = images(shape)
+        got = with_params(listed, shape=shape, fill=fill, order=0).orbit(X)
+        np.testing.assert_array_equal(got, scipy_orbit(listed, X, shape, 0, SCIPY_MODES[fill]))
+
+
+def keys(u):
+    u = abs(u)
+    if u <= 1:
+        return 1.5 * u**3 - 2.5 * u**2 + 1
+    return -0.5 * u**3 + 2.5 * u**2 - 4 * u + 2 if u < 2 else 0.0
+
+
+def test_order_three_is_the_convolution_of_keys():
+    shape = (6, 9)
+    X = images(shape, n=2)
+    got = Rotations(23, shape=shape, order=3, fill="nearest").orbit(X)[:, 1]
+    centre = np.array([2.5, 4.0])
+    matrix = source_maps(Rotations((23,)))[0][0]
+    for place in np.ndindex(shape):
+        r, c = centre + matrix @ (np.array(place) - centre)
+        value = np.zeros(len(X))
+        for i in range(int(np.floor(r)) - 1, int(np.floor(r)) + 3):
+            for j in range(int(np.floor(c)) - 1, int(np.floor(c)) + 3):
+                pixel = np.clip(i, 0, 5), np.clip(j, 0, 8)
+                value += keys(r - i) * keys(c - j) * X.reshape(-1, *shape)[:, pixel[0], pixel[1]]
+        np.testing.assert_allclose(got.reshape(-1, *shape)[:, place[0], place[1]], value, atol=1e-9)
+
+
+@pytest.mark.parametrize("order", [0, 1, 3])
+def test_quarter_turns_whole_shifts_and_flips_are_exact(order):
+    X = images((5, 5, 2))
+    pictures = X.reshape(-1, 5, 5, 2)
+    options = {"shape": (5, 5, 2), "order": order, "unitary": True}
+    turns = Rotations((90, 180, -90), **options).orbit(X).reshape(-1, 4, 5, 5, 2)
+    for member, quarters in ((1, 1), (2, 2), (3, 3)):
+        np.testing.assert_array_equal(turns[:, member], np.rot90(pictures, quarters, axes=(1, 2)))
+    shifts = Shifts((0, 2), directions=8, fill="wrap", **options)
+    for picture, step in zip(
+        np.moveaxis(shifts.orbit(X), 1, 0).reshape(-1, 3, 5, 5, 2),
+        [(0, 0), (-2, 0), (2, 0), (0, -2), (0, 2), (-2, -2), (-2, 2), (2, -2), (2, 2)],
+        strict=True,
+    ):
+        np.testing.assert_array_equal(picture, np.roll(pictures, step, axis=(1, 2)))
+    down = Shifts(2, **options).orbit(X).reshape(-1, 5, 5, 5, 2)[:, 2]
+    np.testing.assert_array_equal(down[:, 2:], pictures[:, :3])
+    assert not np.any(down[:, :2])
+    mirrored = Flip(shape=(5, 5, 2)).orbit(X)[:, 1].reshape(-1, 5, 5, 2)
+    np.testing.assert_array_equal(mirrored, pictures[:, :, ::-1])
+
+
+@pytest.mark.parametrize("oracle", FAMILIES[:-2], ids=repr)
+def test_a_number_is_the_background(oracle):
+    shape = (4, 7)
+    X = images(shape)
+    white = with_params(oracle, shape=shape, fill=255)
+    assert white.pullback(np.ones((1, 28))) is None
+    got = white.orbit(X)
+    wanted = scipy_orbit(oracle, X, shape, cval=255.0)
+    np.testing.assert_allclose(got, wanted, atol=1e-6)
+    np.testing.assert_allclose(white.orbit(np.full((1, 28), 255.0)), 255.0)
+    V = np.random.default_rng(1).standard_normal((2, 28))
+    np.testing.assert_allclose(white.member_scores(X, V), np.einsum("nsd,pd->nsp", got, V), atol=1e-8)
+    assert with_params(oracle, shape=shape, fill=0).pullback(V) is not None
+
+
+def test_unitary_scalings_keep_the_length_of_a_smooth_image():
+    r, c = np.mgrid[-1:1:41j, -1:1:41j]
+    X = np.exp(-20 * (r**2 + c**2)).reshape(1, -1)
+    oracle = Scalings((0.7, 1.5), unitary=True)
+    lengths = np.linalg.norm(oracle.orbit(X)[0], axis=1)
+    np.testing.assert_allclose(lengths, lengths[0], rtol=0.01)
+    plain = Scalings((0.7, 1.5)).orbit(X)[0]
+    np.testing.assert_allclose(oracle.orbit(X)[0], plain / np.array([[1], [0.7], [1.5]]))
+    affine = Scalings(1.5, unitary=True, fill=1.0).orbit(1.0 - X)[0, 1]
+    np.testing.assert_allclose(affine, 1.0 - plain[2] / 1.5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sides=st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(1, 3)),
+    value=st.floats(-3, 3),
+    order=st.sampled_from([0, 1, 3]),
+    fill=st.sampled_from(sorted(SCIPY_MODES)),
+    unitary=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_pullback_is_the_transpose(sides, value, order, fill, unitary, seed):
+    options = {"shape": sides, "order": order, "fill": fill, "unitary": unitary}
+    X = images(sides, 2, seed)
+    V = np.random.default_rng(seed).standard_normal((3, X.shape[1]))
+    for oracle in (
+        Rotations((60 * value, 7), **options),
+        Shifts(abs(value), directions=8, **options),
+        Scalings(np.exp(value / 3), **options),
+        Shears(value, **options),
+        Flip(seed % 2, shape=sides),
+    ):
+        orbit, maps = oracle.orbit(X), oracle.pullback(V)
+        wanted = np.einsum("nsd,pd->nsp", orbit, V)
+        np.testing.assert_allclose(np.einsum("nd,spd->nsp", X, maps), wanted, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(oracle.member_scores(X, V), wanted, rtol=1e-9, atol=1e-9)
+        assert len(oracle.member_names(orbit.shape[1])) == orbit.shape[1]
+
+
+@pytest.mark.parametrize("oracle", FAMILIES, ids=repr)
+def test_views_of_a_finite_set_agree(oracle):
+    oracle = with_params(oracle, shape=(4, 7, 2))
+    X = images((4, 7, 2), n=40)
+    orbit = oracle.orbit(X)
+    size = orbit.shape[1]
+    np.testing.assert_array_equal(orbit[:, 0], X)
+    assert oracle.member_names(size)[0] == "identity"
+    assert len(set(oracle.member_names(size))) == size
+    index = np.arange(len(X)) % size
+    np.testing.assert_array_equal(oracle.members(X, index), orbit[np.arange(len(X)), index])
+    np.testing.assert_array_equal(oracle.cover(X).points, orbit)
+    np.testing.assert_array_equal(oracle.cover(X).mesh, 0)
+    np.testing.assert_array_equal(
+        oracle.refine(X, index, lambda z: z[:, 0]), orbit[np.arange(len(X)), index]
+    )
+    rng = np.random.default_rng(3)
+    # Few directions and many take different routes.
+    for n_directions in (1, 3, 40):
+        V = rng.standard_normal((n_directions, X.shape[1]))
+        assign = np.arange(len(X)) % n_directions
+        best = np.einsum("nsd,nd->ns", orbit, V[assign]).max(axis=1)
+        answer = oracle.support(X, V, assign)
+        np.testing.assert_allclose(np.einsum("nd,nd->n", answer.points, V[assign]), best)
+        assert answer.upper is None
+    reward = rng.uniform(0, 1e4, len(X))
+    grades = np.r_[1.0, rng.random(size - 1)]
+    graded = oracle.graded_support(X, V, assign, reward, list(grades))
+    scores = np.einsum("nsd,nd->ns", orbit, V[assign]) + reward[:, None] * grades
+    reached = np.einsum("nd,nd->n", graded.points, V[assign]) + reward * graded.rho
+    np.testing.assert_allclose(reached, scores.max(axis=1))
+
+
+def test_the_identity_and_equal_changes_are_listed_once():
+    X = images((3, 3))
+    assert Rotations((0, 10, 10, 360, 370)).orbit(X).shape[1] == 2
+    assert Shifts((0, 1)).orbit(X).shape[1] == 5
+    assert Scalings((1, 2, 1.0)).orbit(X).shape[1] == 2
+    assert Shears((0, 0.1), axes=1).member_names(2) == ["identity", "shear x 0.1"]
+    assert Rotations(-10).member_names(2) == ["identity", "rotation -10°"]
+    assert Shifts(1, directions=8).member_names(9)[-1] == "shift (1, 1)"
+    assert Scalings(0.85).member_names(2) == ["identity", "scaling 0.85"]
+    assert Rotations(between=(0, 4), grid=3).member_names(3) == [
+        "identity", "rotation 2°", "rotation 4°",
+    ]  # fmt: skip
+
+
+def members_at(oracle, X, values):
+    """Members of a continuous set at many values, by finite oracles of the same family."""
+    params = {**oracle.get_params(), "between": None, oracle.parameter: tuple(values)}
+    return type(oracle)(**params).orbit(X)
+
+
+def dense_values(oracle, n=401):
+    return np.linspace(*oracle.between, n)
+
+
+@pytest.mark.parametrize("fill", ["zero", "reflect", 255.0])
+@pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
+def test_continuous_answers_lie_inside_and_above_the_grid(oracle, fill):
+    oracle = with_params(oracle, fill=fill, grid=5)
+    X = load_digits().data[:12]
+    V = np.random.default_rng(2).standard_normal((2, 64))
+    assign = np.arange(12) % 2
+    answer = oracle.support(X, V, assign)
+    reached = np.einsum("nd,nd->n", answer.points, V[assign])
+    grid = np.einsum("nsd,nd->ns", oracle.cover(X).points, V[assign]).max(axis=1)
+    assert np.all(reached >= grid - 1e-9)
+    best = np.einsum("nsd,nd->ns", members_at(oracle, X, dense_values(oracle)), V[assign]).max(axis=1)
+    assert np.any(reached > grid + 1e-6) == np.any(best > grid + 1e-6)
+    assert np.all(answer.upper == np.inf)
+    assert all(oracle.contains(x, z) for x, z in zip(X, answer.points, strict=True))
+    assert not oracle.contains(X[0], X[0] + 1e-3)
+    assert not oracle.contains(X[0], X[1])
+    low, high = oracle.between
+    beyond = members_at(oracle, X[:1], [high + 0.2 * (high - low)])[0, 1:]
+    # Beyond a whole turn the angles begin again.
+    assert any(oracle.contains(X[0], z) for z in beyond) == (high - low == 360)
+    assert not oracle.finite
+    assert oracle.pullback(V) is None
+    assert oracle.member_scores(X, V) is None
+
+
+@pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
+def test_continuous_answers_come_close_to_the_best_of_many_values(oracle):
+    oracle = with_params(oracle, grid=33)
+    X = load_digits().data[:20]
+    V = np.random.default_rng(2).standard_normal((1, 64))
+    best = (members_at(oracle, X, dense_values(oracle)) @ V[0]).max(axis=1)
+    points = oracle.support(X, V, np.zeros(20, dtype=int)).points
+    same = X @ V[0]
+    assert np.all(points @ V[0] - same >= 0.95 * (best - same))
+    assert np.mean(points @ V[0] - same) >= 0.999 * np.mean(best - same)
+
+
+@pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
+def test_refined_members_raise_any_score(oracle):
+    oracle = with_params(oracle, shape=(6, 6))
+    X = images((6, 6), n=30)
+    cover = oracle.cover(X).points
+    rng = np.random.default_rng(0)
+    index = rng.integers(cover.shape[1], size=30)
+    index[:10] = 0
+    near = rng.uniform(0, 255, X.shape)
+
+    def score(z):
+        return -np.linalg.norm(z - near, axis=1)
+
+    points = oracle.refine(X, index, score)
+    start = oracle.members(X, index)
+    np.testing.assert_array_equal(start, cover[np.arange(30), index])
+    assert np.all(score(points) >= score(start))
+    if oracle.between != (10, 20):
+        assert np.any(score(points)[:10] > score(start)[:10])
+    assert all(oracle.contains(x, z) for x, z in zip(X, points, strict=True))
+
+
+@pytest.mark.parametrize("fill", ["zero", "nearest", "reflect", "wrap", 255.0])
+@pytest.mark.parametrize("unitary", [False, True])
+@pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
+def test_the_mesh_bounds_the_distance_of_every_member(oracle, fill, unitary):
+    shape = (4, 5, 2)
+    for seed, grid in ((0, 3), (1, 9)):
+        this = with_params(oracle, shape=shape, fill=fill, unitary=unitary, grid=grid)
+        X = images(shape, 3, seed)
+        X[2] = (X[2] > 200) * 255.0
+        cover = this.cover(X)
+        members = members_at(this, X, dense_values(this))
+        for i in range(len(X)):
+            apart = np.linalg.norm(members[i, :, None] - cover.points[i], axis=2).min(axis=1)
+            assert apart.max() <= cover.mesh[i] * (1 + 1e-12)
+            # Not so loose that it could not fail.
+            assert cover.mesh[i] <= 12 * apart.max()
+    for order in (0, 3):
+        assert np.all(with_params(this, order=order).cover(X).mesh == np.inf)
+
+
+def test_a_finer_grid_has_a_finer_mesh():
+    X = images((5, 5))
+    coarse, fine = (Rotations(between=(-20, 20), grid=g).cover(X).mesh for g in (5, 65))
+    assert np.all(fine < coarse / 8)
+    np.testing.assert_array_equal(Rotations(between=(7, 7)).cover(X).mesh, 0)
+
+
+@pytest.mark.parametrize("oracle", [*FAMILIES, *CONTINUOUS], ids=repr)
+def test_samples_are_members_and_repeat_with_the_seed(oracle):
+    X = images((4, 4), 2)
+    drawn = oracle.sample(X, 6, np.random.default_rng(5))
+    assert drawn.shape == (2, 6, 16)
+    np.testing.assert_array_equal(drawn, oracle.sample(X, 6, np.random.default_rng(5)))
+    assert not np.array_equal(drawn, oracle.sample(X, 6, np.random.default_rng(6)))
+    assert all(oracle.contains(x, z) for x, points in zip(X, drawn, strict=True) for z in points)
+
+
+def values_of(oracle, drawn, x):
+    """The values of drawn members, read off an image whose changes tell them."""
+    names = oracle.orbit(x[None])[0]
+    return np.array([np.flatnonzero(np.all(names == z, axis=1))[0] for z in drawn])
+
+
+@pytest.mark.parametrize(
+    ("oracle", "density"),
+    [
+        (Rotations((-30, 10, 60)), lambda t: np.ones(len(t))),
+        (Rotations((-30, 10, 60), distribution="normal", spread=25), stats.norm(0, 25).pdf),
+        (
+            Rotations((-30, 10, 60), distribution="vonmises", spread=40),
+            lambda t: stats.vonmises(np.radians(40) ** -2).pdf(np.radians(t)),
+        ),
+        (
+            Scalings((0.5, 1.2, 2), distribution="lognormal", spread=0.5),
+            lambda t: stats.norm(0, 0.5).pdf(np.log(t)),
+        ),
+    ],
+    ids=lambda value: repr(value) if isinstance(value, (Rotations, Scalings)) else "",
+)
+def test_finite_samples_follow_the_density(oracle, density):
+    X = images((5, 5), 1)
+    drawn = oracle.sample(X, 4000, np.random.default_rng(0))[0]
+    counts = np.bincount(values_of(oracle, drawn, X[0]), minlength=4)
+    shares = density(np.r_[oracle.neutral, getattr(oracle, oracle.parameter)])
+    shares = shares / shares.sum()
+    assert stats.chisquare(counts, 4000 * shares).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("distribution", "spread", "wanted"),
+    [
+        ("uniform", None, stats.uniform(0.25, 2.0)),
+        ("normal", 0.6, stats.truncnorm(-0.75 / 0.6, 1.25 / 0.6, loc=1.0, scale=0.6)),
+    ],
+)
+def test_continuous_samples_follow_the_density(distribution, spread, wanted):
+    # A slope, so that a pixel of the sheared image tells the factor.
+    X = np.array([[0.0, 1.0, 2.0, 3.0, 4.0] * 3])
+    oracle = Shears(
+        between=(-0.75, 1.25), axes=1, shape=(3, 5), distribution=distribution, spread=spread
+    )
+    factors = 1.0 + 2.0 - oracle.sample(X, 3000, np.random.default_rng(0))[0, :, 12]
+    assert stats.kstest(factors, wanted.cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("distribution", "spread", "low", "high"),
+    [("vonmises", 20.0, -30.0, 60.0), ("vonmises", 5.0, 40.0, 90.0), ("normal", 5.0, 60.0, 90.0)],
+)
+def test_turns_follow_the_density_even_in_its_tail(distribution, spread, low, high):
+    # Scores along two sides of a wide ring tell the angle.
+    r, c = np.mgrid[-20:21, -20:21]
+    X = np.where(np.hypot(r, c) < 18, c, 0.0).reshape(1, -1)
+    oracle = Rotations(between=(low, high), distribution=distribution, spread=spread)
+    z = oracle.sample(X, 2000, np.random.default_rng(1))[0]
+    half = (np.hypot(r, c) < 16).ravel()
+    angles = np.degrees(np.arctan2(-(z * half) @ r.ravel(), (z * half) @ c.ravel()))
+    assert angles.min() >= low - 0.1
+    assert angles.max() <= high + 0.1
+    t = np.linspace(low, high, 20001)
+    if distribution == "normal":
+        logs = stats.norm(0, spread).logpdf(t)
+    else:
+        logs = stats.vonmises(np.radians(spread) ** -2).logpdf(np.radians(t))
+    cdf = np.cumsum(np.exp(logs - logs.max()))
+    assert stats.kstest(angles, lambda a: np.interp(a, t, cdf / cdf[-1])).pvalue > 1e-3
+
+
+def test_lognormal_factors_are_as_likely_above_one_as_below():
+    x = np.zeros((1, 401))
+    x[0, 200:] = np.arange(201)
+    oracle = Scalings(between=(0.5, 2), shape=(1, 401), distribution="lognormal", spread=0.2)
+    factors = 40.0 / oracle.sample(x, 3000, np.random.default_rng(0))[0, :, 240]
+    logs = np.log(factors)
+    assert abs(logs.mean()) < 4 * 0.2 / np.sqrt(3000)
+    assert abs(logs.std() - 0.2) < 0.01
+
+
+def smooth_image(shape=(24, 20)):
+    rng = np.random.default_rng(4)
+    return ndimage.gaussian_filter(np.pad(rng.random((shape[0] - 10, shape[1] - 10)), 5), 1.5) * 100
+
+
+def test_tangents_are_derivatives():
+    picture = smooth_image()
+    X = picture.reshape(1, -1)
+    h, w = picture.shape
+    down, across = np.gradient(picture)
+    r, c = np.mgrid[0:h, 0:w] - np.array([(h - 1) / 2, (w - 1) / 2])[:, None, None]
+    radian = np.pi / 180
+    wanted = {
+        Shifts(1, shape=(h, w)): [-down, -across],
+        Rotations(1, shape=(h, w)): [radian * (down * c - across * r)],
+        Scalings(1.1, shape=(h, w)): [-(down * r + across * c)],
+        Shears(0.1, shape=(h, w)): [-down * c, -across * r],
+        Scalings(1.1, shape=(h, w), unitary=True): [-(down * r + across * c) - picture],
+    }
+    inside = np.s_[1:-1, 1:-1]
+    for oracle, parts in wanted.items():
+        tangents = oracle.tangents(X)
+        assert tangents.shape == (1, len(parts), h * w)
+        for got, part in zip(tangents[0].reshape(-1, h, w), parts, strict=True):
+            np.testing.assert_allclose(got[inside], part[inside], atol=1e-4)
+
+
+def test_tangents_are_differences_of_a_smoothed_image():
+    picture = np.random.default_rng(0).random((12, 12)) * 255
+    smooth = ndimage.gaussian_filter(picture, 1.3, mode="constant")
+    X = picture.reshape(1, -1)
+    for oracle, matrix in (
+        (Rotations(1, smoothing=1.3), lambda t: source_maps(Rotations((t,)))[0][0]),
+        (Shears(1, axes=0, smoothing=1.3), lambda t: np.array([[1, -t], [0, 1]])),
+        (Scalings(2, smoothing=1.3), lambda t: np.eye(2) / (1 + t)),
+    ):
+        step, centre = 1e-6, np.array([5.5, 5.5])
+        ends = [
+            ndimage.affine_transform(
+                smooth, matrix(t), centre - matrix(t) @ centre, order=1, mode="grid-constant"
+            )
+            for t in (step, -step)
+        ]
+        wanted = ((ends[0] - ends[1]) / (2 * step)).ravel()
+        np.testing.assert_allclose(oracle.tangents(X)[0, 0], wanted, atol=1e-3)
+    near = Shifts(1, smoothing=2.0, fill="nearest").tangents(np.full((1, 36), 7.0))
+    np.testing.assert_allclose(near, 0, atol=1e-6)
+    white = Shifts(1, smoothing=2.0, fill=7.0).tangents(np.full((1, 36), 7.0))
+    np.testing.assert_allclose(white, 0, atol=1e-6)
+
+
+def test_order_zero_has_the_tangents_of_order_one():
+    X = images((5, 5))
+    np.testing.assert_array_equal(Rotations(1, order=0).tangents(X), Rotations(1, order=1).tangents(X))
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        teo2007_transforms(),
+        zhang2013_transforms(fill=3.0),
+        Rotations((-10, 10), order=3, fill="reflect"),
+        Shifts((1, 2), directions=8, fill="wrap"),
+        Scalings((0.85, 1.15), unitary=True),
+        Shears((-0.15, 0.15)).discounted(0.5),
+        Flip().only_for([0, 8]),
+        Box(0.5) @ Rotations((-10, 10)),
+        Rotations((-10, 10)) @ Box(0.5),
+        Rotations(between=(-10, 10)),
+        Shifts(between=(0.5, 2), fill=3.0),
+        Scalings(between=(0.8, 1.2), order=3, unitary=True),
+        Shears(between=(0.1, 0.2)),
+    ],
+    ids=repr,
+)
+def test_keeps_the_contract_on_digits(oracle):
+    X, y = load_digits(return_X_y=True)
+    check_oracle(oracle, X[:5], y[:5], n_directions=3)
+
+
+def test_a_flip_is_for_symmetric_digits_only():
+    X, y = load_digits(return_X_y=True)
+    orbit = Flip().only_for([0, 8]).bind(X[:50], y[:50]).orbit(slice(None))
+    mirrored = X[:50].reshape(-1, 8, 8)[:, :, ::-1].reshape(50, 64)
+    symmetric = np.isin(y[:50], [0, 8])
+    np.testing.assert_array_equal(orbit[symmetric, 1], mirrored[symmetric])
+    np.testing.assert_array_equal(orbit[~symmetric, 1], X[:50][~symmetric])
+
+
+def test_lists_of_the_papers():
+    X = images((28, 28), 1)
+    teo = teo2007_transforms().orbit(X)[0]
+    assert len(np.unique(teo, axis=0)) == len(teo) == 21
+    zhang = zhang2013_transforms(shape=(28, 28), fill="nearest").orbit(X)[0]
+    assert len(np.unique(zhang, axis=0)) == len(zhang) == 13
+    names = teo2007_transforms().bind(X).member_names()
+    assert len(set(names)) == 21
+    assert {"shift (2, -2)", "rotation 10°", "scaling 0.85", "shear y 0.15"} <= set(names)
+    colour = images((8, 8, 3), 1).reshape(8, 8, 3)
+    orbit = teo2007_transforms(shape=(8, 8, 3)).orbit(colour.reshape(1, -1))[0]
+    for k in range(3):
+        single = teo2007_transforms().orbit(colour[:, :, k].reshape(1, -1))[0]
+        np.testing.assert_array_equal(orbit.reshape(-1, 8, 8, 3)[:, :, :, k], single.reshape(-1, 8, 8))
+
+
+@pytest.mark.parametrize("oracle", [*FAMILIES, *CONTINUOUS], ids=repr)
+def test_precision_and_storage_are_those_of_the_rows(oracle):
+    X = images((4, 4))
+    V, assign = np.ones((1, 16)), np.zeros(3, dtype=int)
+    for dtype, out in ((np.float32, np.float32), (np.float64, np.float64), (np.uint8, np.float64)):
+        rows = X.astype(dtype)
+        made = [
+            oracle.support(rows, V, assign).points, oracle.cover(rows).points, oracle.tangents(rows)
+            if not isinstance(oracle, Flip) else rows.astype(out),
+            oracle.sample(rows, 2, np.random.default_rng(0)), oracle.members(rows, assign),
+        ]  # fmt: skip
+        assert {part.dtype for part in made} == {np.dtype(out)}
+        if oracle.finite:
+            assert oracle.member_scores(rows, V).dtype == out
+    np.testing.assert_array_equal(oracle.cover(np.asfortranarray(X)).points, oracle.cover(X).points)
+    assert oracle.support(X[:0], V, assign[:0]).points.shape == (0, 16)
+    assert oracle.cover(X[:0]).points.shape[0] == 0
+
+
+def test_copies_answer_alike():
+    for oracle in (teo2007_transforms(shape=ImageShape(4, 4)), Shifts(between=(0, 1))):
+        X = images((4, 4))
+        for copy in (clone(oracle), pickle.loads(pickle.dumps(oracle))):
+            np.testing.assert_array_equal(copy.cover(X).points, oracle.cover(X).points)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "n_features", "error", "message"),
+    [
+        (Rotations(10), 10, ValueError, "shape must be given.*10 features"),
+        (Rotations(10, shape=(3, 3)), 10, ValueError, "9 values.*10 features"),
+        (Rotations(10, shape=(2, 2, 2, 2)), 16, ValueError, "two or three entries"),
+        (Rotations(10, shape=(4,)), 4, ValueError, "two or three entries"),
+        (Rotations(10, shape=16), 16, TypeError, "shape"),
+        (Rotations(10, shape="4x4"), 16, TypeError, "shape"),
+        (Rotations(10, shape=(0, 4)), 0, ValueError, "height"),
+        (Rotations(10, shape=(4.0, 4)), 16, TypeError, "height"),
+        (Rotations(), 16, TypeError, "degrees"),
+        (Rotations("10"), 16, TypeError, "degrees"),
+        (Rotations([]), 16, ValueError, "degrees"),
+        (Rotations([1, np.nan]), 16, ValueError, "degrees"),
+        (Rotations([1, None]), 16, TypeError, "degrees"),
+        (Rotations(10, between=(0, 1)), 16, ValueError, "degrees and between"),
+        (Rotations(between=(1, 0)), 16, ValueError, "between.*low <= high"),
+        (Rotations(between=(1, 2, 3)), 16, ValueError, "between"),
+        (Rotations(between=10), 16, TypeError, "between"),
+        (Rotations(10, order=2), 16, ValueError, "order"),
+        (Rotations(10, fill="mirror"), 16, ValueError, "fill"),
+        (Rotations(10, fill=np.inf), 16, ValueError, "fill"),
+        (Rotations(10, fill=None), 16, TypeError, "fill"),
+        (Rotations(10, unitary="yes"), 16, TypeError, "unitary"),
+        (Rotations(between=(0, 1), grid=1), 16, ValueError, "grid"),
+        (Rotations(between=(0, 1), grid=9.0), 16, TypeError, "grid"),
+        (Rotations(10, smoothing=-1), 16, ValueError, "smoothing"),
+        (Rotations(10, distribution="lognormal"), 16, ValueError, "Rotations.*'vonmises'"),
+        (Shears(0.1, distribution="vonmises", spread=1), 16, ValueError, "distribution of Shears"),
+        (Rotations(10, distribution="normal"), 16, ValueError, "spread"),
+        (Rotations(10, distribution="normal", spread=0), 16, ValueError, "spread"),
+        (Rotations(10, distribution="normal", spread="1"), 16, TypeError, "spread"),
+        (Shifts(-1), 16, ValueError, "pixels must be at least 0"),
+        (Shifts(between=(-1, 1)), 16, ValueError, "between must be at least 0"),
+        (Shifts(1, directions=6), 16, ValueError, "directions"),
+        (Scalings((0.5, 0)), 16, ValueError, "factors must be above 0"),
+        (Scalings(between=(0, 1)), 16, ValueError, "between must be above 0"),
+        (Shears(0.1, axes=2), 16, ValueError, "axes"),
+        (Shears(0.1, axes=(0, 0)), 16, ValueError, "axes"),
+        (Shears(0.1, axes=()), 16, ValueError, "axes"),
+        (Flip(2), 16, ValueError, "axis"),
+        (Flip(shape=(3, 3)), 16, ValueError, "9 values"),
+    ],
+)
+def test_errors_come_before_work_and_name_the_parameter(oracle, n_features, error, message):
+    with pytest.raises(error, match=message):
+        oracle.bind(np.zeros((1, n_features)))
+
+
+def test_shapes_are_values():
+    assert ImageShape(2, 3) == ImageShape(2, 3, 1)
+    assert hash(ImageShape(2, 3)) == hash(ImageShape(2, 3, 1))
+    with pytest.raises(ValueError, match="channels"):
+        ImageShape(2, 3, 0)
+    Rotations(10).validate()
+
+
+def test_absent_views_are_named():
+    X, V, assign = images((3, 3)), np.ones((1, 9)), np.zeros(3, dtype=int)
+    with pytest.raises(NotImplementedError, match="Rotations does not define orbit"):
+        Rotations(between=(0, 1)).orbit(X)
+    with pytest.raises(NotImplementedError, match="Rotations has no graded support"):
+        Rotations(between=(0, 1)).discounted(0.5).support(X, V, assign)
+    with pytest.raises(NotImplementedError, match="Flip does not define tangents"):
+        Flip().tangents(X)
+
+
+def test_unions_with_continuous_parts_have_a_cover():
+    X = images((4, 4))
+    both = (Rotations(between=(-10, 10)) | Shifts(1) | Identity()).bind(X)
+    cover = both.cover(slice(None))
+    assert cover.points.shape[1] == len(both.member_names()) == 13
+    np.testing.assert_array_equal(cover.mesh, Rotations(between=(-10, 10)).cover(X).mesh)

@@ -1,0 +1,336 @@
+"""Kernels against their definitions, for every kernel of the registry."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Matern as TheirMatern
+from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
+from sklearn.svm import SVC
+
+from structinv import kernels
+from structinv.kernels import (
+    REGISTRY,
+    CallableKernel,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    PrecomputedKernel,
+    as_kernel,
+    resolve_gamma,
+)
+
+# Kernels and what they ought to be.
+CASES = [
+    (Gaussian(), lambda X, Y: rbf_kernel(X, Y, gamma=0.5)),
+    (Gaussian(3.0), lambda X, Y: rbf_kernel(X, Y, gamma=1 / 18)),
+    (Polynomial(), lambda X, Y: polynomial_kernel(X, Y, degree=3, gamma=1.0, coef0=1.0)),
+    (Polynomial(1, 0.0, 2.0), lambda X, Y: polynomial_kernel(X, Y, degree=1, gamma=2.0, coef0=0.0)),
+    (Polynomial(2, 0.5, 0.1), lambda X, Y: polynomial_kernel(X, Y, degree=2, gamma=0.1, coef0=0.5)),
+    (Polynomial(9, 1.0, 0.1), lambda X, Y: polynomial_kernel(X, Y, degree=9, gamma=0.1, coef0=1.0)),
+    (Linear(), lambda X, Y: X @ Y.T),
+    (Laplacian(), lambda X, Y: laplacian_kernel(X, Y, gamma=1.0)),
+    (Laplacian(0.2), lambda X, Y: laplacian_kernel(X, Y, gamma=0.2)),
+    (Matern(), lambda X, Y: TheirMatern(1.0, nu=1.5)(X, Y)),
+    (Matern(2.0, nu=0.5), lambda X, Y: TheirMatern(2.0, nu=0.5)(X, Y)),
+    (Matern(2.0, nu=2.5), lambda X, Y: TheirMatern(2.0, nu=2.5)(X, Y)),
+    (Matern(2.0, nu=np.inf), lambda X, Y: TheirMatern(2.0, nu=np.inf)(X, Y)),
+]
+KERNELS = [kernel for kernel, _ in CASES]
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+points = arrays(np.float64, (2, 3), elements=st.floats(-5, 5))
+
+
+def rows(n, d=5, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)
+
+
+def test_every_registered_kernel_is_tested():
+    assert {type(kernel) for kernel in KERNELS} == set(REGISTRY.values())
+
+
+@pytest.mark.parametrize(("kernel", "theirs"), CASES, ids=[repr(kernel) for kernel in KERNELS])
+def test_equals_scikit_learns(kernel, theirs):
+    X, Y = rows(40), rows(70, seed=1)
+    Y[:3] = X[:3]
+    found = kernel.matrix(X, Y)
+    assert found.shape == (40, 70)
+    np.testing.assert_allclose(found, theirs(X, Y), rtol=1e-12, atol=1e-13)
+
+
+def test_gaussian_equals_the_formula_on_distances():
+    X, Y = rows(60, 20), rows(50, 20, seed=1)
+    expected = np.exp(-cdist(X, Y, "sqeuclidean") / (2 * 3.0**2))
+    np.testing.assert_allclose(Gaussian(3.0).matrix(X, Y), expected, rtol=1e-12, atol=0)
+
+
+@every_kernel
+def test_is_symmetric_and_positive_semidefinite(kernel):
+    X = np.vstack([rows(50), rows(50)[:5] + 1e-6])
+    gram = kernel.matrix(X, X)
+    assert np.array_equal(gram, gram.T)
+    eigenvalues = np.linalg.eigvalsh(gram)
+    assert eigenvalues[0] >= -1e-12 * eigenvalues[-1]
+    assert eigenvalues[-1] > 0
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_diagonal(kernel, dtype):
+    X = rows(30, dtype=dtype)
+    diagonal = kernel.diagonal(X)
+    assert diagonal.shape == (30,)
+    assert diagonal.dtype == dtype
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(np.diagonal(kernel.matrix(X, X)), diagonal, rtol=tolerance)
+
+
+@every_kernel
+def test_precision_is_the_common_one(kernel):
+    X, Y = rows(30), rows(20, seed=1)
+    single, other = X.astype(np.float32), Y.astype(np.float32)
+    exact = kernel.matrix(single.astype(np.float64), other.astype(np.float64))
+    found = kernel.matrix(single, other)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, exact, rtol=1e-4, atol=2e-5)
+    assert kernel.matrix(single, Y).dtype == kernel.matrix(X, other).dtype == np.float64
+    assert (
+        kernel.matrix(np.arange(6).reshape(2, 3), np.ones((1, 3), dtype=np.float32)).dtype == np.float64
+    )
+
+
+def test_single_precision_errors_are_as_stated():
+    X = rows(200, 784, dtype=np.float32)
+    X *= 10 / np.linalg.norm(X, axis=1)[:, None]
+    near = X + rows(200, 784, seed=1, dtype=np.float32) * np.float32(0.02)
+    distances = cdist(X.astype(np.float64), near.astype(np.float64), "sqeuclidean")
+    for sigma, error in ((1.0, 1e-4), (5.0, 4e-6)):
+        kernel = Gaussian(sigma)
+        exact = np.exp(-distances / (2 * sigma**2))
+        assert np.max(np.abs(kernel.matrix(X, near) - exact)) < error
+        assert np.max(np.abs(np.diagonal(kernel.matrix(X, X)) - 1)) < error
+        assert np.max(kernel.matrix(X, X)) <= 1
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_rough_kernel_is_exact_for_close_inputs(dtype):
+    X = 10 * rows(50, 20, dtype=dtype)
+    near = X + dtype(1e-3) * rows(50, 20, seed=1, dtype=dtype)
+    kernel = Matern(1.0, nu=0.5)
+    exact = np.exp(-cdist(X.astype(np.float64), near.astype(np.float64)))
+    np.testing.assert_allclose(kernel.matrix(X, near), exact, atol=8 * np.finfo(dtype).eps, rtol=1e-5)
+    assert np.all(np.diagonal(kernel.matrix(X, X)) == 1)
+
+
+@every_kernel
+def test_blocks_equal_the_whole(kernel, monkeypatch):
+    X, Y = rows(150), rows(90, seed=1)
+    whole = kernel.matrix(X, Y)
+    blocks = [
+        [kernel.matrix(X[i : i + 40], Y[j : j + 33]) for j in (0, 33, 66)] for i in range(0, 150, 40)
+    ]
+    np.testing.assert_allclose(np.block(blocks), whole, rtol=1e-12, atol=1e-14)
+    # Small tiles, in threads.
+    monkeypatch.setattr(kernels, "TILE", 200)
+    monkeypatch.setattr("structinv.matrices.VALUES_A_THREAD", 100)
+    monkeypatch.setattr("structinv.matrices.available_cpus", lambda: 3)
+    assert np.array_equal(kernel.matrix(X, Y), whole)
+
+
+@every_kernel
+def test_long_rows_and_none(kernel):
+    X, Y = rows(2, 3), rows(2500, 3, seed=1)
+    np.testing.assert_allclose(kernel.matrix(X, Y), kernel.matrix(Y, X).T, rtol=1e-12, atol=1e-14)
+    assert kernel.matrix(X[:0], Y).shape == (0, 2500)
+    assert kernel.matrix(Y, X[:0]).shape == (2500, 0)
+
+
+@every_kernel
+def test_inputs_stay_untouched_in_any_layout(kernel):
+    X, Y = rows(30, 8), rows(20, 8, seed=1)
+    before = X.copy(), Y.copy()
+    expected = kernel.matrix(X, Y)
+    assert np.array_equal(X, before[0])
+    assert np.array_equal(Y, before[1])
+    for turn in (np.asfortranarray, lambda Z: np.repeat(Z, 2, axis=1)[:, ::2]):
+        np.testing.assert_allclose(kernel.matrix(turn(X), turn(Y)), expected, rtol=1e-12, atol=1e-14)
+
+
+@every_kernel
+@given(pair=points, scale=st.sampled_from([1.0, 1e-1, 1e-2]))
+def test_the_lipschitz_constant_is_never_beaten(kernel, pair, scale):
+    x, y = pair[:1], pair[:1] + scale * pair[1:]
+    values = kernel.diagonal(x) + kernel.diagonal(y) - 2 * kernel.matrix(x, y)[0]
+    # Squares, with the error of a difference of numbers near 1 or of their own size.
+    rounding = 1e-13 * (1 + kernel.diagonal(x) + kernel.diagonal(y))
+    with np.errstate(invalid="ignore"):
+        bound = np.nan_to_num(kernel.lipschitz**2 * np.sum((x - y) ** 2), nan=np.inf, posinf=np.inf)
+    assert values[0] <= bound + rounding[0]
+
+
+@every_kernel
+def test_the_lipschitz_constant_is_the_least(kernel):
+    # Smooth kernels come close to the constant; for the others there is none to come close to.
+    x = np.zeros((1, 1)) if kernel.lipschitz < np.inf else np.full((1, 1), 30.0)
+    steps = np.array([1e-3]) if kernel.lipschitz < np.inf else np.array([1e-2, 1e-4])
+    ratios = []
+    for step in steps:
+        y = x + step
+        square = kernel.diagonal(x) + kernel.diagonal(y) - 2 * kernel.matrix(x, y)[0]
+        ratios.append(np.sqrt(square[0]) / step)
+    if kernel.lipschitz < np.inf:
+        assert ratios[0] == pytest.approx(kernel.lipschitz, rel=3e-3)
+    elif isinstance(kernel, Polynomial):
+        far = 10 * x
+        square = kernel.diagonal(far) + kernel.diagonal(far + 1) - 2 * kernel.matrix(far, far + 1)[0]
+        assert np.sqrt(square[0]) > 5 * np.sqrt(
+            kernel.diagonal(x) + kernel.diagonal(x + 1) - 2 * kernel.matrix(x, x + 1)[0]
+        )
+    else:
+        assert ratios[1] > 5 * ratios[0]
+
+
+def test_lipschitz_constants_by_hand():
+    assert Linear().lipschitz == 1
+    assert Gaussian(4.0).lipschitz == 0.25
+    assert Matern(2.0, nu=1.5).lipschitz == pytest.approx(np.sqrt(3) / 2)
+    assert Matern(2.0, nu=2.5).lipschitz == pytest.approx(np.sqrt(5 / 3) / 2)
+    assert Matern(2.0, nu=np.inf).lipschitz == 0.5
+    assert Polynomial(1, 7.0, 4.0).lipschitz == 2
+    for rough in (Matern(nu=0.5), Laplacian(), Polynomial(2), CallableKernel(rbf_kernel)):
+        assert rough.lipschitz == np.inf
+
+
+@every_kernel
+def test_clones_and_pickles(kernel):
+    X = rows(10)
+    for copy in (clone(kernel), pickle.loads(pickle.dumps(kernel))):
+        assert copy is not kernel
+        assert repr(copy) == repr(kernel)
+        assert np.array_equal(copy.matrix(X, X), kernel.matrix(X, X))
+    kernel.validate(5)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "message"),
+    [
+        (Gaussian(0.0), ValueError, "sigma must be a number above 0, got 0.0"),
+        (Gaussian(np.inf), ValueError, "sigma"),
+        (Gaussian(np.nan), ValueError, "sigma"),
+        (Gaussian("1"), TypeError, "sigma must be a number above 0, got '1'"),
+        (Gaussian(True), TypeError, "sigma"),
+        (Laplacian(-1), ValueError, "gamma"),
+        (Matern(0), ValueError, "length_scale"),
+        (Matern(nu=1.0), ValueError, "nu must be 0.5, 1.5, 2.5 or inf, got 1.0"),
+        (Matern(nu="a"), ValueError, "nu"),
+        (Polynomial(0), ValueError, "degree must be an integer of at least 1, got 0"),
+        (Polynomial(2.0), TypeError, "degree"),
+        (Polynomial(True), TypeError, "degree"),
+        (Polynomial(coef0=-0.5), ValueError, "coef0 must be a number of at least 0, got -0.5"),
+        (Polynomial(gamma=0), ValueError, "gamma"),
+        (CallableKernel(3), TypeError, "function must be callable"),
+        (PrecomputedKernel(np.ones(3)), ValueError, "gram"),
+    ],
+)
+def test_parameters_are_checked_by_name(kernel, error, message):
+    with pytest.raises(error, match=message):
+        kernel.validate()
+
+
+def test_a_function_is_a_kernel():
+    X, Y = rows(70), rows(9, seed=1)
+    kernel = CallableKernel(rbf_kernel)
+    assert np.array_equal(kernel.matrix(X, Y), rbf_kernel(X, Y))
+    np.testing.assert_allclose(kernel.diagonal(X), np.ones(70))
+    products = CallableKernel(lambda X, Y: X @ Y.T)
+    np.testing.assert_allclose(products.diagonal(X), np.sum(X**2, axis=1))
+    single = X.astype(np.float32)
+    assert products.matrix(single, single).dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda X, Y: np.ones(len(X)), r"must return an array of shape \(3, 2\), got \(3,\)"),
+        (lambda X, Y: np.ones((len(Y), len(X))), r"shape \(3, 2\), got \(2, 3\)"),
+        (lambda X, Y: np.full((len(X), len(Y)), np.nan), "finite"),
+    ],
+)
+def test_answers_of_functions_are_checked(function, message):
+    with pytest.raises(ValueError, match=f"kernel .*lambda.*{message}"):
+        CallableKernel(function).matrix(rows(3), rows(2))
+
+
+def test_a_table_is_read_by_row_numbers():
+    gram = rows(4, 6)
+    kernel = PrecomputedKernel(gram)
+    X, Y = np.array([[3.0], [0.0]]), np.array([[5.0], [1.0], [1.0]])
+    assert np.array_equal(kernel.matrix(X, Y), gram[[3, 0]][:, [5, 1, 1]])
+    assert np.array_equal(kernel.diagonal(X), gram[[3, 0], [3, 0]])
+    assert as_kernel("precomputed", gamma="scale", degree=3, coef0=0.0, X=gram).gram is gram
+
+
+@pytest.mark.parametrize("gamma", ["scale", "auto", 0.3])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_gamma_is_resolved_as_in_svc(gamma, sparse):
+    X, y = 3 * rows(40) + 1, np.arange(40) % 2
+    X[X < 0] = 0
+    X = sp.csr_matrix(X) if sparse else X
+    theirs = SVC(gamma=gamma).fit(X, y)._gamma
+    assert resolve_gamma(gamma, X) == pytest.approx(theirs, rel=1e-14)
+    constant = np.ones((4, 3))
+    assert resolve_gamma("scale", constant) == 1.0
+
+
+def test_names_are_scikit_learns():
+    X = 2 * rows(30)
+    settings = {"gamma": 0.3, "degree": 4, "coef0": 0.5, "X": X}
+
+    def found(kernel, **changes):
+        return as_kernel(kernel, **(settings | changes))
+
+    np.testing.assert_allclose(found("rbf").matrix(X, X), rbf_kernel(X, gamma=0.3))
+    np.testing.assert_allclose(
+        found("rbf", gamma="scale").matrix(X, X), rbf_kernel(X, gamma=1 / (5 * np.var(X)))
+    )
+    np.testing.assert_allclose(found("poly").matrix(X, X), polynomial_kernel(X, None, 4, 0.3, 0.5))
+    np.testing.assert_allclose(found("laplacian").matrix(X, X), laplacian_kernel(X, gamma=0.3))
+    np.testing.assert_allclose(found("linear").matrix(X, X), X @ X.T)
+    assert isinstance(found(rbf_kernel), CallableKernel)
+    own = Gaussian(3.0)
+    copy = found(own)
+    assert copy is not own
+    assert copy.sigma == 3.0
+    assert isinstance(copy, Kernel)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            {"kernel": "sigmoid"},
+            ValueError,
+            r"kernel must be one of \['laplacian', .*'rbf'\].*'sigmoid'",
+        ),
+        ({"kernel": None}, ValueError, "kernel must be one of .* got None"),
+        ({"kernel": Gaussian(-1)}, ValueError, "sigma"),
+        ({"gamma": 0}, ValueError, "gamma must be 'scale', 'auto' or a number above 0, got 0"),
+        ({"gamma": "large"}, ValueError, "gamma .* got 'large'"),
+        ({"gamma": None}, ValueError, "gamma .* got None"),
+        ({"kernel": "poly", "degree": 0}, ValueError, "degree"),
+        ({"kernel": "poly", "coef0": -1}, ValueError, "coef0"),
+    ],
+)
+def test_wrong_choices_are_errors_by_name(changes, error, message):
+    settings = {"kernel": "rbf", "gamma": "scale", "degree": 3, "coef0": 0.0, "X": rows(5)}
+    with pytest.raises(error, match=message):
+        as_kernel(**(settings | changes))

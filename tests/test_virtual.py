@@ -1,0 +1,351 @@
+"""SVC on virtual samples against SVC on rows stacked by hand."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.metrics.pairwise import laplacian_kernel
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    check_sample_weight_equivalence_on_sparse_data,
+    parametrize_with_checks,
+)
+
+from structinv.estimators.virtual import VirtualSupportVectorSVC, VirtualSVC
+from structinv.kernels import Gaussian, Matern, Polynomial
+from structinv.oracles import Box, FDrop, FiniteOracle, InvarianceOracle
+
+WEIGHTS_CHANGE_GAMMA = (
+    'compares scores of weighted and repeated samples at 1e-7, but gamma="scale" counts rows, not '
+    "weights, and fits end at tol=1e-3; SVC fails it too, and sharper fits pass (tested below)"
+)
+MACHINES = [VirtualSVC, VirtualSupportVectorSVC]
+every_machine = pytest.mark.parametrize("machine", MACHINES)
+
+
+class Reversal(FiniteOracle):
+    """A signal read backwards keeps its label."""
+
+    def orbit(self, X):
+        return np.stack([X, X[:, ::-1]], axis=1)
+
+
+class SmallSteps(FiniteOracle):
+    """A step up or down in the first feature, so small that labels stay learnable."""
+
+    def orbit(self, X):
+        step = np.zeros(X.shape[1], dtype=X.dtype)
+        step[0] = 1e-3
+        return np.stack([X, X + step, X - step], axis=1)
+
+
+class Far(FiniteOracle):
+    """A large step, which changes the spread of the entries."""
+
+    def orbit(self, X):
+        return np.stack([X, X + 3], axis=1)
+
+
+class Mute(InvarianceOracle):
+    """Tells its furthest member and no other."""
+
+    def support(self, X, V, assign, reward=None):
+        return FDrop(1).support(X, V, assign, reward)
+
+
+def signals(n=80, d=6, n_classes=2, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % n_classes
+    centres = rng.normal(size=(n_classes, d))
+    X = (centres[codes] + rng.normal(size=(n, d))).astype(dtype)
+    return X, np.array(["noise", "voice", "wind"])[codes]
+
+
+def stacked(X, y, *others):
+    """Rows and their reversals, one row's beside each other."""
+    both = np.stack([X, X[:, ::-1]], axis=1).reshape(-1, X.shape[1])
+    return both, *(np.repeat(values, 2) for values in (y, *others))
+
+
+def assert_same_machine(found, expected, X):
+    np.testing.assert_array_equal(found.svc_.support_, expected.support_)
+    assert abs(found.svc_.dual_coef_ - expected.dual_coef_).max() < 1e-9
+    np.testing.assert_allclose(found.decision_function(X), expected.decision_function(X), rtol=1e-9)
+    assert np.array_equal(found.predict(X), expected.predict(X))
+
+
+@parametrize_with_checks(
+    [machine(oracle) for machine in MACHINES for oracle in (None, SmallSteps())],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": WEIGHTS_CHANGE_GAMMA,
+        **(
+            {"check_sample_weight_equivalence_on_sparse_data": WEIGHTS_CHANGE_GAMMA}
+            if estimator.oracle is None
+            else {}
+        ),
+    },
+)
+def test_keeps_scikit_learns_rules(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_without_an_oracle_it_is_svc(n_classes, kernel, sparse):
+    X, y = signals(n_classes=n_classes)
+    X = sp.csr_matrix(np.where(X > 0, X, 0)) if sparse else X
+    shared = {"kernel": kernel, "C": 0.7, "degree": 2, "coef0": 0.5}
+    found, expected = VirtualSVC(**shared).fit(X, y), SVC(**shared).fit(X, y)
+    assert_same_machine(found, expected, X)
+    assert np.array_equal(found.classes_, expected.classes_)
+    assert np.array_equal(found.support_, expected.support_)
+    difference = found.support_vectors_ != expected.support_vectors_
+    assert (difference.nnz if sparse else np.sum(difference)) == 0
+    assert not np.any(found.support_members_)
+    assert found.n_virtual_ == len(y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("gamma", ["scale", "auto", 0.2])
+def test_it_is_svc_on_stacked_rows(n_classes, gamma):
+    X, y = signals(n_classes=n_classes)
+    # gamma="scale" looks at the rows: reversals have the same spread, but large steps have not.
+    for oracle, orbits in ((Reversal(), Reversal().orbit(X)), (Far(), Far().orbit(X))):
+        number = {"scale": 1 / (6 * X.var()), "auto": 1 / 6}.get(gamma, gamma)
+        rows, labels = orbits.reshape(-1, 6), np.repeat(y, orbits.shape[1])
+        found = VirtualSVC(oracle, gamma=gamma).fit(X, y)
+        assert_same_machine(found, SVC(gamma=number).fit(rows, labels), X)
+        assert found.n_virtual_ == len(rows)
+
+
+@every_machine
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_support_vectors_are_members_of_orbits(machine, dtype):
+    X, y = signals(n_classes=3, dtype=dtype)
+    model = machine(Reversal() | SmallSteps()).fit(X, y)
+    orbits = (Reversal() | SmallSteps()).orbit(X)
+    rebuilt = orbits[model.support_, model.support_members_]
+    assert model.support_vectors_.dtype == dtype
+    assert np.array_equal(model.support_vectors_, rebuilt)
+    assert np.array_equal(model.svc_.support_vectors_, rebuilt)
+    assert len(np.unique(np.c_[model.support_, model.support_members_], axis=0)) == len(rebuilt)
+    assert set(model.support_members_) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_second_machine_sees_the_orbits_of_the_first_ones_support_vectors(n_classes):
+    X, y = signals(n_classes=n_classes)
+    model = VirtualSupportVectorSVC(Reversal(), C=0.5).fit(X, y)
+    gamma = 1 / (6 * X.var())
+    plain = SVC(C=0.5, gamma=gamma).fit(X, y)
+    chosen = np.sort(plain.support_)
+    assert np.array_equal(np.sort(model.svc_plain_.support_), chosen)
+    assert len(chosen) < len(X)
+    rows, labels = stacked(X[chosen], y[chosen])
+    expected = SVC(C=0.5, gamma=gamma).fit(rows, labels)
+    assert_same_machine(model, expected, X)
+    assert np.array_equal(model.support_, chosen[expected.support_ // 2])
+    assert np.array_equal(model.support_members_, expected.support_ % 2)
+    assert model.n_virtual_ == 2 * len(chosen)
+
+
+def test_virtual_samples_make_the_machine_invariant():
+    X, y = signals()
+    model = VirtualSVC(Reversal(), C=10.0, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(
+        model.decision_function(X), model.decision_function(X[:, ::-1]), atol=1e-5
+    )
+    plain = VirtualSVC(C=10.0).fit(X, y)
+    difference = plain.decision_function(X) - plain.decision_function(X[:, ::-1])
+    assert np.max(np.abs(difference)) > 0.5
+
+
+@every_machine
+def test_only_some_labels_have_virtual_samples(machine):
+    X, y = signals()
+    model = machine(Reversal().only_for("voice")).fit(X, y)
+    chosen = np.arange(len(X)) if machine is VirtualSVC else np.sort(model.svc_plain_.support_)
+    voices = np.count_nonzero(y[chosen] == "voice")
+    assert model.n_virtual_ == len(chosen) + voices
+    members = [X[i] if m == 0 else X[i, ::-1] for i in chosen for m in range(1 + (y[i] == "voice"))]
+    labels = [y[i] for i in chosen for m in range(1 + (y[i] == "voice"))]
+    expected = SVC(gamma=1 / (6 * X.var())).fit(members, labels)
+    assert_same_machine(model, expected, X)
+    assert not np.any(model.support_members_[y[model.support_] == "noise"])
+
+
+def test_repeated_members_count_once_and_repeated_rows_twice():
+    X, y = signals(20)
+    X[3] = (X[3] + X[3, ::-1]) / 2  # its own reversal
+    X[5] = X[7]
+    model = VirtualSVC(Reversal() | Reversal()).fit(X, y)
+    assert model.n_virtual_ == 2 * 20 - 1
+    assert set(model.support_members_) <= {0, 1}
+
+
+@every_machine
+def test_members_are_drawn_where_they_cannot_be_listed(machine):
+    X, y = signals()
+    oracle = Box(0.25)
+    model = machine(oracle, n_draws=4, random_state=3).fit(X, y)
+    chosen = len(X) if machine is VirtualSVC else len(model.svc_plain_.support_)
+    assert model.n_virtual_ == 5 * chosen
+    itself = model.support_members_ == 0
+    assert 0 < np.count_nonzero(itself) < len(itself)
+    assert np.array_equal(model.support_vectors_[itself], X[model.support_[itself]])
+    moves = model.support_vectors_[~itself] - X[model.support_[~itself]]
+    assert 0.2 < np.max(np.abs(moves)) <= 0.25
+    again = clone(model).fit(X, y)
+    assert np.array_equal(again.support_vectors_, model.support_vectors_)
+    other = clone(model).set_params(random_state=4).fit(X, y)
+    assert not np.array_equal(other.support_vectors_, model.support_vectors_)
+
+
+@pytest.mark.parametrize("oracle", [None, Reversal()], ids=str)
+def test_sample_weights_belong_to_all_members(oracle):
+    X, y = signals()
+    weights = np.random.default_rng(1).uniform(0.2, 3.0, len(y))
+    parts = stacked(X, y, weights) if oracle else (X, y, weights)
+    found = VirtualSVC(oracle, gamma=0.1).fit(X, y, sample_weight=weights)
+    assert_same_machine(found, SVC(gamma=0.1).fit(*parts), X)
+    second = VirtualSupportVectorSVC(oracle, gamma=0.1).fit(X, y, sample_weight=weights)
+    plain = SVC(gamma=0.1).fit(X, y, weights)
+    assert np.array_equal(second.svc_plain_.dual_coef_, plain.dual_coef_)
+    chosen = np.sort(plain.support_)
+    parts = X[chosen], y[chosen], weights[chosen]
+    assert_same_machine(second, SVC(gamma=0.1).fit(*(stacked(*parts) if oracle else parts)), X)
+
+
+@every_machine
+@pytest.mark.parametrize(
+    ("oracle", "sparse"), [(None, False), (None, True), (Reversal(), False)], ids=str
+)
+def test_rows_without_weight_are_left_out(machine, oracle, sparse):
+    X, y = signals(n_classes=3)
+    weights = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    heavy = np.flatnonzero(weights)
+    rows = sp.csr_matrix(X) if sparse else X
+    model = machine(oracle, gamma=0.1)
+    found = clone(model).fit(rows, y, sample_weight=weights)
+    expected = clone(model).fit(rows[heavy], y[heavy], weights[heavy])
+    assert_same_machine(found, expected.svc_, rows)
+    assert np.array_equal(found.support_, heavy[expected.support_])
+    members = Reversal().orbit(X)[found.support_, found.support_members_]
+    vectors = found.support_vectors_.toarray() if sparse else found.support_vectors_
+    assert np.array_equal(vectors, members)
+    with pytest.raises(ValueError, match="(?i)sample.weight"):
+        model.fit(rows, y, sample_weight=np.zeros(len(y)))
+
+
+# Of rows that are repeated only some may be support vectors, and then only their orbits count in the
+# second machine: with an oracle, only the first kind of machine takes weights for repetitions.
+@pytest.mark.parametrize(
+    "model",
+    [VirtualSVC(), VirtualSupportVectorSVC(), VirtualSVC(SmallSteps())],
+    ids=repr,
+)
+def test_sharper_fits_pass_the_checks_of_sample_weights(model):
+    name = type(model).__name__
+    model = clone(model).set_params(gamma=0.1, tol=1e-10)
+    check_sample_weight_equivalence_on_dense_data(name, model)
+    if model.oracle is None:
+        check_sample_weight_equivalence_on_sparse_data(name, model)
+
+
+def test_class_weights_are_svcs():
+    X, y = signals()
+    model = VirtualSVC(Reversal(), gamma=0.1, class_weight={"voice": 5.0}).fit(X, y)
+    rows, labels = stacked(X, y)
+    expected = SVC(gamma=0.1, class_weight={"voice": 5.0}).fit(rows, labels)
+    assert_same_machine(model, expected, X)
+    assert not np.array_equal(expected.predict(X), SVC(gamma=0.1).fit(rows, labels).predict(X))
+
+
+@every_machine
+def test_kernels_may_be_objects_and_functions(machine):
+    X, y = signals()
+
+    def scores(**params):
+        return machine(Reversal(), tol=1e-8, **params).fit(X, y).decision_function(X)
+
+    for same, named in (
+        ({"kernel": Gaussian(2.0)}, {"kernel": "rbf", "gamma": 1 / 8}),
+        ({"kernel": Polynomial(2, 1.0, 0.3)}, {"kernel": "poly", "gamma": 0.3, "degree": 2}),
+        ({"kernel": laplacian_kernel}, {"kernel": "laplacian", "gamma": "auto"}),
+    ):
+        np.testing.assert_allclose(scores(**same), scores(**named), atol=1e-6)
+    model = machine(Reversal(), kernel=Matern(2.0)).fit(X, y)
+    assert np.array_equal(
+        model.support_vectors_, Reversal().orbit(X)[model.support_, model.support_members_]
+    )
+    model.set_params(kernel__nu=0.5)
+    assert not np.allclose(clone(model).fit(X, y).decision_function(X), model.decision_function(X))
+
+
+@every_machine
+@pytest.mark.parametrize("kernel", ["rbf", Matern()], ids=str)
+def test_clones_and_pickles(machine, kernel):
+    X, y = signals()
+    model = machine(Box(0.1).only_for("voice"), kernel=kernel, random_state=0)
+    assert repr(clone(model)) == repr(model)
+    fitted = pickle.loads(pickle.dumps(clone(model).fit(X, y)))
+    assert np.array_equal(fitted.decision_function(X), model.fit(X, y).decision_function(X))
+
+
+@every_machine
+@pytest.mark.parametrize(
+    ("params", "error", "message"),
+    [
+        ({"oracle": Mute()}, TypeError, "oracle must list .* or sample .* Mute does neither"),
+        ({"oracle": Mute().only_for("voice")}, TypeError, "OnlyFor does neither: Mute does not define"),
+        ({"oracle": "reversal"}, TypeError, "oracle must be an InvarianceOracle or None"),
+        ({"oracle": Box(-1.0)}, ValueError, "radius"),
+        ({"C": 0}, ValueError, "C must be a number above 0"),
+        ({"tol": 0}, ValueError, "tol"),
+        ({"cache_mb": -1}, ValueError, "cache_mb"),
+        ({"n_draws": 0}, ValueError, "n_draws must be an integer of at least 1, got 0"),
+        ({"n_draws": 2.0}, ValueError, "n_draws"),
+        ({"kernel": "sigmoid"}, ValueError, "kernel must be one of"),
+        ({"kernel": "precomputed"}, ValueError, "kernel must not be 'precomputed'"),
+        ({"kernel": Gaussian(0.0)}, ValueError, "sigma"),
+        ({"gamma": "none"}, ValueError, "gamma"),
+        ({"kernel": "poly", "degree": 1.5}, TypeError, "degree"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_wrong_parameters_are_errors_by_name(machine, params, error, message, monkeypatch):
+    monkeypatch.setattr(SVC, "fit", lambda *args: pytest.fail("work has started"))
+    X, y = signals()
+    model = machine(**params)
+    with pytest.raises(error, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "svc_")
+    assert not hasattr(model, "classes_")
+
+
+@every_machine
+def test_sparse_rows_are_refused_where_members_are_dense(machine):
+    X, y = signals()
+    rows = sp.csr_matrix(X)
+    with pytest.raises(TypeError, match="sparse rows.*FDrop.* dense"):
+        machine(FDrop(1)).fit(rows, y)
+    with pytest.raises(TypeError, match="kernel .*Gaussian.* does not take sparse rows"):
+        machine(kernel=Gaussian()).fit(rows, y)
+    dense = machine(tol=1e-8).fit(X, y).decision_function(X)
+    np.testing.assert_allclose(machine(tol=1e-8).fit(rows, y).decision_function(rows), dense, atol=1e-6)
+
+
+@every_machine
+def test_wrong_data_are_errors_and_leave_the_old_model(machine):
+    X, y = signals()
+    model = machine(Reversal()).fit(X, y)
+    before = model.decision_function(X)
+    with pytest.raises(ValueError, match="class"):
+        model.fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        model.fit(X, y, sample_weight=-np.ones(len(X)))
+    assert np.array_equal(model.decision_function(X), before)
