@@ -3,6 +3,13 @@
 __version__ = "0.1.0"
 
 from .certificates import Certificate
-from .estimators import InvariantLinearSVC
+from .estimators import InvariantLinearSVC, InvariantSVC, VirtualSupportVectorSVC, VirtualSVC
 
-__all__ = ["Certificate", "InvariantLinearSVC", "__version__"]
+__all__ = [
+    "Certificate",
+    "InvariantLinearSVC",
+    "InvariantSVC",
+    "VirtualSVC",
+    "VirtualSupportVectorSVC",
+    "__version__",
+]

@@ -542,7 +542,7 @@ def _negative_distances(products, x, y, factor):
         for j in range(products.shape[1]):
             # The norms first: so it is symmetric in x and y to the last bit.
             value = factor * (products[i, j] - (x[i] + y[j]))
-            products[i, j] = value if value < zero else zero
+            products[i, j] = zero if value > zero else value
 
 
 @njit(cache=True, nogil=True)

@@ -369,14 +369,25 @@ def _move(gram, scores, weight, masses, best, worst, advantage, free):
         step = advantage / (weight * curvature)
     if best >= 0:
         masses[best] += step
-        _lower(scores, gram[best], weight * step)
     if worst >= 0:
         masses[worst] = 0.0 if step == limit else masses[worst] - step
+    if best < 0:
         _lower(scores, gram[worst], -weight * step)
+    elif worst < 0:
+        _lower(scores, gram[best], weight * step)
+    else:
+        _lower_by_difference(scores, gram[best], gram[worst], weight * step)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+# Loops of their own, without a condition, are what compilers turn into vector instructions.
+@njit(cache=True, nogil=True)
 def _lower(scores, products, size):
-    # A loop of its own, without a condition, is what compilers turn into vector instructions.
     for k in range(scores.shape[0]):
         scores[k] -= size * products[k]
+
+
+@njit(cache=True, nogil=True)
+def _lower_by_difference(scores, products, others, size):
+    # The difference first: where products are huge, little of them may be left.
+    for k in range(scores.shape[0]):
+        scores[k] -= size * (products[k] - others[k])

@@ -80,23 +80,29 @@ class MemberState(DualState):
     def sweep(self, f: Expansion) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then the rows that hold most of the gap."""
         order = self.rng.permutation(self.rows)
-        self.n_added = 0
+        self.n_added, self.settled = 0, False
         # While the function is far off, newcomers that hardly beat the others would soon be idle.
         ask = max(self.epsilon, PATIENCE * self.total / self.term.weights.sum())
         for first in range(0, len(order), ROWS_AT_ONCE):
             batch = order[first : first + ROWS_AT_ONCE]
             self._grow(f, batch, ask)
             self._ascend(f, batch)
-        self.total = left = float(self.gaps.sum())
+        self.total = float(self.gaps.sum())
+        if self.n_added == 0 and ask == self.epsilon > 0:
+            # What is left on the rows' own atoms, against what epsilon leaves out.
+            self._ascend(f, self.rows, known=True)
+            self.settled = bool(self.gaps.sum() <= SETTLED_SHARE * self.total)
+        self._focus(f)
+        return self.total, len(self.rows)
+
+    def _focus(self, f: Expansion) -> None:
+        """Go over the rows that hold most of the gap, again and again, with the atoms there are."""
         for _ in range(FOCUSED_PASSES):
+            left = self.gaps.sum()
+            if left <= FOCUSED_SHARE * self.total and self.n_added:
+                break
             active = np.flatnonzero(self.gaps > FOCUSED_SHARE * left / len(self.gaps))
             self._ascend(f, active, known=True)
-            left = self.gaps.sum()
-            if left <= FOCUSED_SHARE * self.total:
-                break
-        nothing_new = self.n_added == 0 and ask == self.epsilon
-        self.settled = bool(nothing_new and left <= SETTLED_SHARE * self.total)
-        return self.total, len(self.rows)
 
     def _grow(self, f: Expansion, rows: np.ndarray, ask: float) -> None:
         """Make atoms of the worst members that rise above the atoms of their rows by more than `ask`."""
@@ -110,10 +116,11 @@ class MemberState(DualState):
         self.n_added += len(new)
         if len(new):
             self.space.atoms.slots(self.pool.keys(rows[new], members[new]))
-            f.make_room(len(self.space.atoms))
 
     def _ascend(self, f: Expansion, rows: np.ndarray, known: bool = False) -> None:
         """Pairwise steps in each row; its gap on arrival, over all members or over its own atoms."""
+        # Atoms may be new, or older than the function: of an earlier run on the same space.
+        f.make_room(len(self.space.atoms))
         size = self.pool.size
         atoms = self.pool.slots[rows[:, None] * size + np.arange(size)]
         where, table, extra = self.space.atoms.rows_of_table(atoms[atoms >= 0])

@@ -1,6 +1,15 @@
 """scikit-learn estimators."""
 
-from .base import ConvexEstimator
+from .base import ConvexEstimator, InvariantClassifier
+from .kernel import InvariantSVC
 from .linear import InvariantLinearSVC
+from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
-__all__ = ["ConvexEstimator", "InvariantLinearSVC"]
+__all__ = [
+    "ConvexEstimator",
+    "InvariantClassifier",
+    "InvariantLinearSVC",
+    "InvariantSVC",
+    "VirtualSVC",
+    "VirtualSupportVectorSVC",
+]

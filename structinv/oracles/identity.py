@@ -68,11 +68,16 @@ class Identity(FiniteOracle):
         return dense_rows(X)
 
     def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.member_scores`; None if a subclass answers in another way."""
-        if answers_for_itself(self, Identity):
+        """See `InvarianceOracle.member_scores`; None for sparse rows, of which members are dense."""
+        if sp.issparse(X) or answers_for_itself(self, Identity):
             return None
         scores: np.ndarray = X @ V.astype(X.dtype if X.dtype.kind == "f" else V.dtype).T
         return scores[:, None, :]
+
+    def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
+        """See `InvarianceOracle.member_grades`: 1 whatever `rho` says of changes."""
+        grade_profile(rho)
+        return np.ones(size)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """No direction, (n, 0, d)."""

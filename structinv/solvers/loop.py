@@ -141,13 +141,16 @@ class _Run:
         value = self.objective.value(self.f)
         self.primal, self.attained = value.upper, min(self.attained, value.attained)
         gap, attained_gap = self._relative(self.primal), self._relative(self.attained)
+        # What the solver can do with the changes that it is told of is done; bounds are another thing.
+        done = {
+            Status.STALLED: attained_gap <= self.stop.tolerance,
+            Status.WITHIN_EPSILON: not np.isfinite(self.primal),
+        }
         if status is Status.CONVERGED and gap > self.stop.tolerance:
             status = Status.STALLED
         elif gap <= self.stop.tolerance and status is not Status.INTERRUPTED:
             status = Status.CONVERGED
-        elif attained_gap <= self.stop.tolerance and status is Status.STALLED:
-            status = Status.ORACLE_TOO_COARSE
-        elif status is Status.WITHIN_EPSILON and not np.isfinite(self.primal):
+        elif done.get(status, False):
             status = Status.ORACLE_TOO_COARSE
         if self.primal - self.dual < -1e-7 * max(abs(self.primal), self.scale):
             status = Status.INCONSISTENT
@@ -207,12 +210,10 @@ class _Run:
     def _offer(self, f: np.ndarray, upper: float, attained: float) -> None:
         """Keep `f` if it is better than the best so far.
 
-        Without a bound the best is what does best against the changes that are found: the zero
-        function, of which a bound is always known, would be no use to anybody.
+        With loose bounds, or none, the best is what does best against the changes that are found: the
+        zero function, of which a tight bound is always known, would be no use to anybody.
         """
-        bounded = np.isfinite(upper)
-        better = (upper, attained) < (self.primal, self.at_f) if bounded else attained < self.at_f
-        if better:
+        if (attained, upper) < (self.at_f, self.primal):
             self.f, self.primal, self.at_f = f.copy(), upper, attained
         self.attained = min(self.attained, attained)
 

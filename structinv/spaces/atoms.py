@@ -183,7 +183,7 @@ class AtomStore:
             larger = np.empty((size + size // 2, points.shape[1]), dtype=dtype)
             larger[: self.n_known] = self.known
             self._known = larger
-            self._norms = np.r_[self._norms, np.empty(len(larger) - len(self._norms), points.dtype)]
+            self._norms = np.resize(self._norms, len(larger)).astype(larger.dtype)
         self._known[self.n_known : size] = points
         self._norms[self.n_known : size] = half_norms(points)
         self.n_known = size

@@ -334,6 +334,8 @@ def _refine(
 
     points = question.refine(members[every, alternative], score)
     reached = score(points)
-    better = reached > gains[every, alternative]
-    gains[every, alternative] = np.maximum(gains[every, alternative], reached)
+    before = gains[every, alternative]
+    # A point that is better by rounding only would be one more atom for nothing.
+    better = reached > before + 1e-9 * (1.0 + np.abs(before))
+    gains[every, alternative] = np.where(better, reached, before)
     return _Refined(points, np.where(better, alternative, -2))

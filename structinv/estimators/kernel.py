@@ -1,0 +1,359 @@
+"""A kernel machine trained on the worst case of an invariance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+
+from ..certificates import WorstChange, kernel_worst_change
+from ..kernels import Kernel, PrecomputedKernel, as_kernel, precision
+from ..matrices import Matrix
+from ..objective import WorstCase
+from ..oracles import InvarianceOracle
+from ..oracles.base import BoundOracle
+from ..outputs import EncodedOutput
+from ..planes import PlaneSet
+from ..solvers import REGISTRY, FrankWolfe, Solution, Solver
+from ..spaces import Expansion, KernelSpace
+from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
+from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
+from .base import InvariantClassifier, check_number
+
+# Coefficients below this share of the largest are rounding, and their atoms no support vectors.
+NEGLIGIBLE = 1e-9
+
+
+class InvariantSVC(InvariantClassifier):
+    """Kernel support vector classifier that expects the changes an oracle allows.
+
+    Minimises ``1/2 |f|^2 + C sum_i l_i(f)`` over functions f in the space of a kernel, with ``l_i``
+    the hinge loss at the worst member of S(x_i) (Teo, Globerson, Roweis and Smola 2007, eq. 2). The
+    solution is ``f(z, k) = sum_j beta_jk k(z_j, z)`` over changed inputs z_j, the virtual support
+    vectors, and only those that are worst at some point of the fit are ever looked at. Two classes
+    share one function; more are trained jointly (Crammer and Singer's form), not one against one.
+    There is no intercept: a kernel with a constant, like "poly" with `coef0`, brings one along, and
+    "rbf" needs none. Teo's lambda is ``1 / (C * n_samples)``.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle, optional
+        What may change in an input; nothing by default. It must have an orbit or a cover: the hull of
+        S(x), with which linear models work, says nothing of a function that is not linear.
+    kernel : {"rbf", "poly", "linear", "laplacian", "precomputed"}, Kernel or callable, default="rbf"
+        A callable is ``kernel(X, Y)`` with an (n, m) array as answer. "precomputed" takes tables of
+        kernel values for rows, (n, n) in `fit` and (n, n_train) in `predict`, and no oracle.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of "rbf", "poly" and "laplacian", as in `sklearn.svm.SVC`.
+    degree : int, default=3
+        Of "poly".
+    coef0 : float, default=1.0
+        Of "poly"; at least 0.
+    C : float, default=1.0
+        Weight of the losses, above 0.
+    solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe"} or Solver, default="auto"
+        "auto" is "frank_wolfe", the fastest that was measured.
+    tol : float, default=1e-3
+        Relative gap between objective and lower bound at which the fit ends.
+    epsilon : float, default=0.0
+        A plane is added only if it lies more than this above its row's planes so far (Teo et al. 2007,
+        algorithm 1): fewer support vectors, at a price that shows in ``solution_.gap``. For "auto",
+        "frank_wolfe", "svmstruct" and instances of these, whose own value it replaces if it is above
+        0. Such a fit also ends, without a warning, when nothing violates by more than that.
+    cache_mb : float, default=1000
+        Memory for values of the kernel, in units of 10^6 bytes; see `estimate_memory`.
+    max_seconds : float, optional
+        The fit ends after this time, with a warning.
+    class_weight : dict or "balanced", optional
+        Factors of C for each class.
+    random_state : int, RandomState or None, default=None
+        Order in which examples are visited.
+    verbose : int, default=0
+        Above 0, progress is printed to standard error.
+
+    Attributes
+    ----------
+    support_vectors_ : (m, n_features) array
+        The changed inputs z_j, by row and member; empty for "precomputed".
+    support_ : (m,) array of int
+        The row of X that each support vector comes from.
+    support_members_ : (m,) array of int
+        Which member of that row's orbit or cover it is; 0 is the row itself. In a continuous set the
+        support vector can lie between this member of the cover and its neighbours.
+    support_transforms_ : (m,) array of str
+        The names of those members, as the oracle has them.
+    dual_coef_ : (1, m) or (n_classes, m) array
+        The coefficients beta.
+    n_support_ : (n_classes,) array of int
+        Support vectors of each class's rows.
+    classes_ : (n_classes,) array
+    kernel_ : Kernel
+        The kernel with its parameters resolved; of "precomputed" a table of the rows in use.
+    solution_ : Solution
+        ``primal``, ``dual``, ``gap`` (absolute), ``relative_gap``, ``status``, ``history``; ``f`` and
+        ``planes`` live in a space of their own that holds nothing but their points, so that they
+        start no other fit.
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array
+        Only if all feature names of X are strings.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the fit ended before the gap was reached; the status says why and what to try. Ctrl-C ends
+        a fit that way, too, with the best model so far.
+
+    Notes
+    -----
+    `certify` and `worst_case` enumerate the members of S(x), not its hull. Where S(x) is a list they
+    are exact. Of a continuum they refine the worst member of the cover, and bound what lies between
+    by ``|f| L mesh`` with the kernel's Lipschitz constant L: a fine grid makes that useful, and a
+    kernel without one ("poly", "laplacian") certifies nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv import InvariantSVC
+    >>> from structinv.oracles import Shifts
+    >>> strokes = np.array([[1.0, 1, 0, 1, 0, 0, 0, 0, 0], [1, 0, 0, 1, 0, 0, 1, 0, 0]])
+    >>> names = np.array(["corner", "line"])
+    >>> oracle = Shifts(1, shape=(3, 3), fill="wrap")
+    >>> model = InvariantSVC(oracle, C=10.0, random_state=0).fit(strokes, names)
+    >>> model.predict([[0.0, 0, 0, 1, 1, 0, 1, 0, 0], [0, 0, 1, 0, 0, 1, 0, 0, 1]]).tolist()
+    ['corner', 'line']
+    >>> model.certify(strokes, names).accuracy, str(model.support_transforms_[-1])
+    (1.0, 'shift (0, 1)')
+    """
+
+    def __init__(
+        self,
+        oracle: InvarianceOracle | None = None,
+        *,
+        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        C: float = 1.0,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        epsilon: float = 0.0,
+        cache_mb: float = 1000,
+        max_seconds: float | None = None,
+        class_weight: dict | str | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.oracle = oracle
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.C = C
+        self.solver = solver
+        self.tol = tol
+        self.epsilon = epsilon
+        self.cache_mb = cache_mb
+        self.max_seconds = max_seconds
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _check_parameters(self) -> InvarianceOracle:
+        oracle = super()._check_parameters()
+        check_number("epsilon", self.epsilon, minimum=0.0)
+        check_number("cache_mb", self.cache_mb, minimum=0.0, strict=True)
+        named = "frank_wolfe" if self.solver == "auto" else self.solver
+        solver = named if isinstance(named, Solver) else REGISTRY[named]()
+        if self.epsilon > 0 and "epsilon" not in solver.get_params():
+            raise ValueError(
+                "epsilon above 0 needs a solver that adds planes block by block: 'auto', "
+                "'frank_wolfe' or 'svmstruct', got "
+                f"epsilon={self.epsilon!r} with solver={self.solver!r}"
+            )
+        if self._precomputed and self.oracle is not None:
+            raise ValueError(
+                "oracle must be None with kernel='precomputed', which shows no inputs that could "
+                f"change, got {self.oracle!r}"
+            )
+        return oracle
+
+    def _best_solver(self, space: Any) -> Solver:
+        return FrankWolfe()
+
+    def _make_solver(self, space: Any) -> Solver:
+        solver = super()._make_solver(space)
+        return solver.set_params(epsilon=self.epsilon) if self.epsilon > 0 else solver
+
+    def _inputs(self, X: Matrix) -> Matrix:
+        if not self._precomputed:
+            return X
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(f"X must be square in fit with kernel='precomputed', got shape {X.shape}")
+        return np.arange(float(X.shape[0]))[:, None]
+
+    def _new_space(self, X: Matrix, term: WorstCase) -> KernelSpace:
+        check_cover(term.bound, type(self).__name__)
+        kernel = as_kernel(
+            self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X
+        )  # fmt: skip
+        n_features, n_outputs = term.X.shape[1], term.output.n_outputs
+        return KernelSpace(kernel, n_features, n_outputs, cache_mb=float(self.cache_mb))
+
+    def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
+        shrink = _with_small_table if self._precomputed else KernelSpace.compacted
+        space, self.solution_ = _compacted(space, solution, shrink)
+        self.kernel_: Kernel = space.kernel
+        f: Any = self.solution_.f
+        used = f.support()
+        rows, members = space.atoms.origins[used].T
+        order = np.lexsort((members, rows))
+        used, rows, members = used[order], rows[order], members[order]
+        points = np.zeros((0, 0)) if self._precomputed else space.atoms.points(used)
+        self.support_vectors_ = points.astype(X.dtype, copy=False)
+        self.support_ = rows
+        self.support_members_ = members
+        self.support_transforms_ = np.array(term.bound.member_names())[members]
+        self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T, dtype=X.dtype)
+        self.n_support_ = np.bincount(term.output.codes[rows], minlength=len(self.classes_))
+
+    def _scores(self, X: Matrix) -> np.ndarray:
+        if self._precomputed:
+            return X[:, self.support_] @ self.dual_coef_.T
+        values = expand(self.kernel_, X, self.support_vectors_, self.dual_coef_.T)
+        return values.astype(precision(X, self.support_vectors_), copy=False)
+
+    def _worst_change(
+        self, X: Matrix, output: EncodedOutput, oracle: InvarianceOracle, points: bool
+    ) -> WorstChange:
+        if self._precomputed:
+            raise ValueError(
+                "certify and worst_case need inputs that can change, and kernel='precomputed' shows none"
+            )
+        check_cover(oracle.bind(X[:1], output.classes[output.codes[:1]]), type(self).__name__)
+        space = KernelSpace(self.kernel_, X.shape[1], len(self.dual_coef_), cache_mb=0.0)
+        origins = np.column_stack([self.support_, self.support_members_])
+        keys = space.atoms.add_points(self.support_vectors_, origins)
+        whole = AtomRows(space.atoms, keys, self.dual_coef_.T, np.array([0, len(keys)]))
+        return kernel_worst_change(space, space.combine(whole, np.ones(1)), oracle, output, X, points)
+
+    def estimate_memory(self, X: Any, y: Any = None) -> int:
+        """About how many bytes a fit needs at most, told before it.
+
+        Counted are the points that the fit keeps (all members of all orbits, if the cache has room
+        for enough of their columns, else support vectors as they are found), the table of kernel
+        values between support vectors and these points (at most `cache_mb`), f at these points, and
+        the planes with their inner products (at most half of `cache_mb`), if there come to be 12
+        planes a row. `X` itself, and what oracle and kernel work with, are not counted.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like
+        y : (n_samples,) array-like, optional
+            Labels; two classes are assumed without them, and oracles that depend on them need them.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from structinv import InvariantSVC
+        >>> InvariantSVC(cache_mb=8.0).estimate_memory(np.zeros((1000, 10))) <= 8e6 * 1.5 + 1e6
+        True
+        """
+        oracle = self._check_parameters()
+        X = check_array(X, dtype=self._rows["dtype"])
+        labels = None if y is None else np.asarray(y)
+        n_classes = 2 if labels is None else len(np.unique(labels))
+        bound = oracle.bind(self._inputs(self._prepare(X, oracle)), labels)
+        size = check_cover(bound, type(self).__name__)
+        return _memory(bound.X, size, n_classes, 1e6 * self.cache_mb)
+
+    def __sklearn_tags__(self) -> Any:
+        """Tables of kernel values are cut by rows and columns."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._precomputed
+        return tags
+
+
+def check_cover(bound: BoundOracle, machine: str) -> int:
+    """How many members each row's orbit or cover has; TypeError for an oracle without one.
+
+    Parameters
+    ----------
+    bound : BoundOracle
+    machine : str
+        Who asks, for the message.
+    """
+    first = slice(0, 1)
+    try:
+        size = bound.cover(first).points.shape[1]
+    except NotImplementedError as error:
+        raise TypeError(
+            f"{machine} needs an oracle with an orbit or a cover; {type(bound.oracle).__name__} has "
+            "none; InvariantLinearSVC takes it"
+        ) from error
+    # An oracle whose answers are graded, but not its members, refuses by name.
+    bound.grades(first)
+    return size
+
+
+def _compacted(
+    space: KernelSpace,
+    solution: Solution,
+    shrink: Callable[[KernelSpace, AtomRows], tuple[KernelSpace, AtomRows]],
+) -> tuple[KernelSpace, Solution]:
+    """The solution in a space without table and training data; no negligible coefficients."""
+    f: Any = solution.f
+    planes = solution.planes
+    sizes = np.max(np.abs(f.coefficients), axis=1, initial=0.0)
+    kept = sizes > NEGLIGIBLE * np.max(sizes, initial=0.0)
+    f = Expansion(space.atoms, np.where(kept[:, None], f.coefficients, 0.0))
+    used = np.flatnonzero(planes.masses > 0)
+    small, rows = shrink(space, space.stack([space.element(f), planes.normals[used]]))
+    planes = PlaneSet(
+        rows[1:], planes.offsets[used], planes.blocks[used], planes.masses[used], planes.summed
+    )
+    f = small.combine(rows[:1], np.ones(1))
+    return small, replace(solution, f=f, planes=planes)
+
+
+def _with_small_table(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
+    """The same normals over a table that has the rows and columns of their points only."""
+    compact, rows = space.compacted(normals)
+    numbers = compact.atoms.known[:, 0].astype(np.intp)
+    kernel: Any = space.kernel
+    table = PrecomputedKernel(kernel.gram[np.ix_(numbers, numbers)])
+    small = KernelSpace(table, 1, space.n_outputs, cache_mb=0.0)
+    places = np.arange(float(len(numbers)))[:, None]
+    keys = small.atoms.add_points(places, compact.atoms.origins)
+    small.atoms.slots(keys)
+    slots = compact.atoms.slots(rows.keys)
+    return small, AtomRows(small.atoms, keys[slots], rows.coefficients, rows.start)
+
+
+def _memory(X: np.ndarray, size: int, n_classes: int, cache: float) -> int:
+    """See `InvariantSVC.estimate_memory`; by the rules of `AtomStore`."""
+    n_rows, n_features = X.shape
+    itemsize = X.dtype.itemsize
+    n_outputs = 1 if n_classes == 2 else n_classes
+    n_points = n_rows * size
+    n_planes = n_rows * min(PLANES_EXPECTED_OF_A_BLOCK, size * (n_classes - 1))
+    n_atoms = min(n_points, n_planes)
+    all_known = min(n_points, COLUMNS_WORTH_A_CACHE) * n_points * itemsize <= cache
+    # What grows has room for half as much again.
+    n_known = n_points if all_known else 1.5 * n_atoms
+    points = n_known * (n_features * itemsize + 8 * n_outputs)
+    table = min(1.5 * n_atoms * n_known * itemsize, cache)
+    products = min(1.5**2 * n_planes**2 * itemsize, 0.5 * cache)
+    planes = n_planes * 8 * (n_outputs + 3)
+    return int(points + table + products + planes)

@@ -1,0 +1,694 @@
+"""InvariantSVC against cvxpy on enumerated orbits, linear machines, and its own promises."""
+
+import pickle
+import re
+import warnings
+from functools import cache
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import structinv.estimators.kernel
+from structinv import InvariantLinearSVC, InvariantSVC
+from structinv.kernels import Gaussian, Polynomial, PrecomputedKernel
+from structinv.oracles import (
+    Box,
+    Ellipsoid,
+    FDrop,
+    FiniteOracle,
+    Identity,
+    Shifts,
+)
+from structinv.solvers import FrankWolfe, Pegasos, Solution, Status
+from structinv.spaces import KernelSpace
+
+from .test_linear_svc_progress import Recorder
+from .test_linear_svc_progress import with_callbacks as needs_callbacks
+
+SHAPE = (3, 3)
+SHIFTS = Shifts(1, shape=SHAPE, fill="wrap")
+SLIDES = Shifts(between=(0.0, 1.0), shape=SHAPE, fill="wrap", grid=4)
+KERNELS = {
+    "gaussian": (
+        {"kernel": "rbf", "gamma": 0.2},
+        lambda X, Y: rbf_kernel(X, Y, gamma=0.2),
+    ),
+    "polynomial": (
+        {"kernel": "poly", "degree": 2, "coef0": 0.5, "gamma": 0.1},
+        lambda X, Y: polynomial_kernel(X, Y, degree=2, coef0=0.5, gamma=0.1),
+    ),
+}
+
+
+class Nudges(FiniteOracle):
+    """Inputs, and inputs a little larger: an orbit for rows of any length."""
+
+    def orbit(self, X):
+        return np.stack([X, 1.01 * X], axis=1)
+
+
+def strokes(n_classes=2, n=14, seed=0, dtype=np.float64):
+    """Small images with a bright corner, edge or centre, and labels as strings."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % n_classes
+    X = 0.5 * rng.standard_normal((n, 9))
+    X[np.arange(n), np.array([0, 1, 4])[codes]] += 1.0
+    X[codes == 1] -= 0.3
+    return X.astype(dtype), np.array(["arc", "bar", "cap"])[codes]
+
+
+def optimum(function, X, y, orbit, weights, grades=None):
+    """The least objective over all f in the span of the orbits, and f at all members, by cvxpy."""
+    n, s, d = orbit.shape
+    classes, codes = np.unique(y, return_inverse=True)
+    points = orbit.reshape(n * s, d)
+    values, vectors = np.linalg.eigh(function(points, points))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    n_outputs = 1 if len(classes) == 2 else len(classes)
+    U = cp.Variable((n * s, n_outputs))
+    f = root @ U
+    total = 0.5 * cp.sum_squares(U)
+    grades = np.ones((n, s)) if grades is None else grades
+    for i, c in enumerate(codes):
+        mine = slice(i * s, (i + 1) * s)
+        if n_outputs == 1:
+            rivals = [f[mine, 0] if c == 0 else -f[mine, 0]]
+        else:
+            rivals = [f[mine, k] - f[mine, c] for k in range(n_outputs) if k != c]
+        worst = cp.maximum(0.0, *(cp.max(gain + grades[i]) for gain in rivals))
+        total += weights[i] * worst
+    problem = cp.Problem(cp.Minimize(total))
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    return float(problem.value), f.value
+
+
+@cache
+def best(kernel, n_classes):
+    """`optimum` of the shifts of the strokes at C = 0.5."""
+    X, y = strokes(n_classes)
+    return optimum(KERNELS[kernel][1], X, y, SHIFTS.orbit(X), np.full(len(X), 0.5))
+
+
+def scores(model, Z):
+    """The decision function as (n, n_outputs)."""
+    return model.decision_function(Z).reshape(len(Z), -1)
+
+
+def margins(model, Z, label):
+    """By how much the score of the label exceeds every other at each of the points."""
+    f = scores(model, Z).astype(np.float64)
+    f = np.hstack([-f, f]) / 2 if f.shape[1] == 1 else f
+    code = np.searchsorted(model.classes_, label)
+    return f[:, code] - np.max(np.delete(f, code, axis=1), axis=1)
+
+
+def lowest(model, orbit, y):
+    return np.array(
+        [margins(model, members, label).min() for members, label in zip(orbit, y, strict=True)]
+    )
+
+
+def known_failures(estimator):
+    failures = {
+        "check_sample_weight_equivalence_on_dense_data": (
+            "compares scores of weighted and repeated samples at 1e-7, but fits end at a relative gap "
+            "of tol=1e-3"
+        )
+    }
+    if estimator.kernel == "precomputed":
+        failures["check_class_weight_classifiers"] = (
+            "asks for labels so far from all training rows that a function without an intercept is 0"
+        )
+    return failures
+
+
+@parametrize_with_checks(
+    [InvariantSVC(), InvariantSVC(Nudges()), InvariantSVC(kernel="precomputed", tol=0.05)],
+    expected_failed_checks=known_failures,
+)
+def test_keeps_scikit_learns_rules(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_two_classes_without_an_oracle_are_the_machine_without_bias(kernel):
+    X, y = strokes(n=20)
+    parameters, function = KERNELS[kernel]
+    model = InvariantSVC(**parameters, C=0.7, tol=1e-7, random_state=0).fit(X, y)
+    signs = np.where(y == "bar", 1.0, -1.0)
+    values, vectors = np.linalg.eigh(function(X, X))
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) * signs[:, None]
+    alpha = cp.Variable(len(X))
+    dual = cp.sum(alpha) - 0.5 * cp.sum_squares(root.T @ alpha)
+    problem = cp.Problem(cp.Maximize(dual), [alpha >= 0, alpha <= 0.7])
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10)
+    assert model.solution_.primal == pytest.approx(problem.value, rel=1e-5)
+    f = function(X, X) @ (signs * alpha.value)
+    np.testing.assert_allclose(model.decision_function(X), f, atol=2e-3)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(
+    ("solver", "tol", "near"),
+    [
+        ("svmstruct", 1e-10, 1e-4),
+        ("frank_wolfe", 1e-9, 1e-4),
+        ("bmrm", 1e-9, 1e-4),
+        ("pegasos", 1e-4, 1e-2),
+    ],
+)
+def test_every_solver_finds_the_optimum_over_the_orbits(solver, tol, near, n_classes, kernel):
+    X, y = strokes(n_classes)
+    value, f = best(kernel, n_classes)
+    model = InvariantSVC(
+        SHIFTS, **KERNELS[kernel][0], C=0.5, solver=solver, tol=tol, random_state=0
+    ).fit(X, y)
+    assert model.solution_.status is Status.CONVERGED
+    assert model.solution_.dual <= value * (1 + 1e-8)
+    assert value * (1 - 1e-8) <= model.solution_.primal <= value * (1 + 1.1 * tol + 1e-8)
+    found = scores(model, SHIFTS.orbit(X).reshape(-1, 9))
+    np.testing.assert_allclose(found, f, atol=near)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_linear_kernel_is_the_linear_machine(n_classes):
+    X, y = strokes(n_classes)
+    shared = {"C": 0.5, "tol": 1e-10, "random_state": 0}
+    model = InvariantSVC(SHIFTS, kernel="linear", **shared).fit(X, y)
+    theirs = InvariantLinearSVC(SHIFTS, fit_intercept=False, **shared).fit(X, y)
+    assert model.solution_.primal == pytest.approx(theirs.solution_.primal, rel=1e-6)
+    Z = np.random.default_rng(1).standard_normal((30, 9))
+    np.testing.assert_allclose(model.decision_function(Z), theirs.decision_function(Z), atol=1e-4)
+    assert np.array_equal(model.predict(Z), theirs.predict(Z))
+    ours, linear = model.certify(X, y), theirs.certify(X, y)
+    np.testing.assert_allclose(ours.margins, linear.margins, atol=1e-4)
+    # The worst members are the same, or equally bad.
+    moved = zip(model.worst_case(X, y), y, strict=True)
+    reached = [margins(theirs, z[None], label)[0] for z, label in moved]
+    np.testing.assert_allclose(reached, linear.attacked, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_support_vectors_are_members_of_orbits(n_classes):
+    X, y = strokes(n_classes)
+    model = InvariantSVC(SHIFTS, gamma=0.2, random_state=0).fit(X, y)
+    m = len(model.support_)
+    orbit, names = SHIFTS.orbit(X), SHIFTS.member_names(5)
+    assert np.array_equal(model.support_vectors_, orbit[model.support_, model.support_members_])
+    assert model.support_transforms_.tolist() == [names[k] for k in model.support_members_]
+    assert set(model.support_members_) == set(range(5))
+    pairs = list(zip(model.support_, model.support_members_, strict=True))
+    assert pairs == sorted(set(pairs))
+    assert model.dual_coef_.shape == (1 if n_classes == 2 else 3, m)
+    assert np.all(np.any(model.dual_coef_ != 0, axis=0))
+    by_class = [int(np.sum(y[model.support_] == label)) for label in model.classes_]
+    assert model.n_support_.tolist() == by_class
+    assert isinstance(model.kernel_, Gaussian)
+    Z = np.random.default_rng(1).standard_normal((7, 9))
+    expected = rbf_kernel(Z, model.support_vectors_, gamma=0.2) @ model.dual_coef_.T
+    np.testing.assert_allclose(scores(model, Z), expected, atol=1e-12)
+    shape = (7,) if n_classes == 2 else (7, 3)
+    assert model.decision_function(Z).shape == shape
+    codes = (expected[:, 0] > 0).astype(int) if n_classes == 2 else np.argmax(expected, axis=1)
+    assert np.array_equal(model.predict(Z), model.classes_[codes])
+    assert 0 <= model.solution_.relative_gap <= model.tol
+    assert model.n_iter_ == model.solution_.iterations >= 1
+
+
+def test_the_solution_lives_in_the_space_of_its_points():
+    X, y = strokes(3)
+    model = InvariantSVC(SHIFTS, gamma=0.2, tol=1e-6, random_state=0).fit(X, y)
+    f, planes = model.solution_.f, model.solution_.planes
+    norm = np.sum(model.dual_coef_.T * scores(model, model.support_vectors_))
+    Z = np.random.default_rng(1).standard_normal((7, 9))
+    np.testing.assert_allclose(f.function()(Z), scores(model, Z), atol=1e-12)
+    assert np.all(planes.masses > 0)
+    # The planes are the dual point: their combination is feasible, and its value is the bound.
+    space = KernelSpace(model.kernel_, 9, 3)
+    space.atoms = f.atoms
+    g = space.combine(planes.normals, model.C * planes.masses)
+    dual = model.C * planes.masses @ planes.offsets - 0.5 * space.dot(g, g)
+    assert dual == pytest.approx(model.solution_.dual, rel=1e-6)
+    assert space.dot(f, f) == pytest.approx(norm, rel=1e-10)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_certificates_are_exact_on_orbits(n_classes, kernel):
+    X, y = strokes(n_classes)
+    Z, labels = strokes(n_classes, n=21, seed=1)
+    model = InvariantSVC(SHIFTS, **KERNELS[kernel][0], random_state=0).fit(X, y)
+    certificate = model.certify(Z, labels)
+    worst = lowest(model, SHIFTS.orbit(Z), labels)
+    np.testing.assert_allclose(certificate.attacked, worst, atol=1e-12)
+    np.testing.assert_allclose(certificate.margins, worst, atol=1e-11)
+    assert np.all(certificate.margins < worst)
+    assert np.all(certificate.exact)
+    assert 0 < certificate.accuracy < 1
+    assert certificate.accuracy == np.mean(worst > 0) <= model.score(Z, labels)
+    moved = model.worst_case(Z, labels)
+    assert np.all(np.any(np.all(SHIFTS.orbit(Z) == moved[:, None], axis=2), axis=1))
+    reached = [margins(model, z[None], label)[0] for z, label in zip(moved, labels, strict=True)]
+    np.testing.assert_allclose(reached, certificate.attacked, atol=1e-12)
+
+
+def test_many_rows_are_certified_in_blocks(monkeypatch):
+    X, y = strokes(3)
+    model = InvariantSVC(SHIFTS, gamma=0.2, random_state=0).fit(X, y)
+    whole, moved = model.certify(X, y), model.worst_case(X, y)
+    monkeypatch.setattr("structinv.certificates.ENTRIES_AT_ONCE", 200)
+    parts = model.certify(X, y)
+    np.testing.assert_allclose(parts.margins, whole.margins, atol=1e-12)
+    assert np.array_equal(model.worst_case(X, y), moved)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_single_precision_is_kept_and_not_optimistic(n_classes):
+    X, y = strokes(n_classes, dtype=np.float32)
+    model = InvariantSVC(SHIFTS, gamma=0.2, random_state=0).fit(X, y)
+    single = (model.support_vectors_, model.dual_coef_, model.decision_function(X))
+    assert {array.dtype for array in single} == {np.dtype(np.float32)}
+    assert model.solution_.f.atoms.known.dtype == np.float32
+    Z, labels = strokes(n_classes, n=60, seed=1, dtype=np.float32)
+    certificate = model.certify(Z, labels)
+    orbit = SHIFTS.orbit(Z)
+    assert np.all(certificate.margins <= lowest(model, orbit, labels))
+    exact = rbf_kernel(
+        orbit.reshape(-1, 9).astype(np.float64), model.support_vectors_.astype(np.float64), gamma=0.2
+    ) @ model.dual_coef_.T.astype(np.float64)
+    seen = scores(model, orbit.reshape(-1, 9))
+    assert 0 < np.abs(exact - seen).max() < np.max(certificate.attacked - certificate.margins)
+    double = InvariantSVC(SHIFTS, gamma=0.2, random_state=0).fit(X.astype(np.float64), y)
+    np.testing.assert_allclose(seen, scores(double, orbit.reshape(-1, 9)), atol=0.05)
+    assert model.decision_function(X.astype(np.float64)).dtype == np.float64
+
+
+def test_rounding_is_allowed_for_in_the_unit_of_the_inputs():
+    X, y = strokes(3)
+    shared = {"kernel": "linear", "tol": 1e-8, "random_state": 0}
+    model = InvariantSVC(SHIFTS, **shared).fit(X, y)
+    large = InvariantSVC(SHIFTS, C=1e-8, **shared).fit(1e4 * X, y)
+    first, second = model.certify(X, y), large.certify(1e4 * X, y)
+    allowed = first.attacked - first.margins
+    assert np.all((allowed > 0) & (allowed < 1e-12))
+    np.testing.assert_allclose(second.attacked - second.margins, allowed, rtol=0.3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_change_of_a_continuum_beats_the_certificate(n_classes):
+    X, y = strokes(n_classes)
+    model = InvariantSVC(SHIFTS, gamma=0.2, C=5.0, random_state=0).fit(X, y)
+    slides = Shifts(between=(0.0, 1.0), shape=SHAPE, fill="wrap", grid=65)
+    certificate = model.certify(X, y, oracle=slides)
+    lengths = np.unique(np.r_[np.linspace(0.01, 1.0, 100), 0.5])
+    dense = Shifts(tuple(lengths), shape=SHAPE, fill="wrap").orbit(X)
+    worst = lowest(model, dense, y)
+    assert np.all(certificate.margins <= worst)
+    assert np.all(certificate.attacked <= worst + 1e-6)
+    assert np.all(certificate.attacked >= certificate.margins)
+    assert not np.any(certificate.exact)
+    assert 0 < certificate.accuracy <= certificate.attacked_accuracy
+    moved = model.worst_case(X, y, oracle=slides)
+    reached = [margins(model, z[None], label)[0] for z, label in zip(moved, y, strict=True)]
+    np.testing.assert_allclose(reached, certificate.attacked, atol=1e-12)
+    assert all(slides.contains(x, z) for x, z in zip(X, moved, strict=True))
+    on_the_grid = np.any(np.all(np.isclose(slides.cover(X).points, moved[:, None]), axis=2), axis=1)
+    assert not np.all(on_the_grid)
+
+
+def test_kernels_of_unbounded_slope_certify_no_continuum():
+    X, y = strokes(3)
+    model = InvariantSVC(SHIFTS, kernel="poly", degree=2, random_state=0).fit(X, y)
+    certificate = model.certify(X, y, oracle=SLIDES)
+    assert np.all(certificate.margins == -np.inf)
+    assert np.all(np.isfinite(certificate.attacked))
+    assert not np.any(certificate.exact)
+
+
+def test_continuous_sets_are_trained_on():
+    X, y = strokes(n=10)
+    model = InvariantSVC(SLIDES, kernel="poly", degree=2, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="too coarse"):
+        model.fit(X, y)
+    oracle, names = model.oracle, set(model.support_transforms_)
+    assert 1 < len(names) == len(names & set(oracle.member_names(3)))
+    for vector, row in zip(model.support_vectors_, model.support_, strict=True):
+        assert oracle.contains(X[row], vector)
+    nearest = oracle.cover(X).points[model.support_, model.support_members_]
+    assert 0 < np.max(np.abs(nearest - model.support_vectors_)) < 1
+
+
+def test_certificates_without_labels_and_for_other_oracles():
+    X, y = strokes(3)
+    model = InvariantSVC(SHIFTS, gamma=0.2, random_state=0).fit(X, y)
+    predicted = model.predict(X)
+    np.testing.assert_array_equal(model.certify(X).margins, model.certify(X, predicted).margins)
+    nothing = model.certify(X, y, oracle=Identity())
+    clean = np.array([margins(model, x[None], label)[0] for x, label in zip(X, y, strict=True)])
+    np.testing.assert_allclose(nothing.attacked, clean, atol=1e-12)
+    assert np.array_equal(model.worst_case(X, y, oracle=Identity()), X)
+    only = model.certify(X, y, oracle=SHIFTS.only_for("bar"))
+    full = model.certify(X, y)
+    np.testing.assert_allclose(only.attacked[y == "bar"], full.attacked[y == "bar"], atol=1e-12)
+    np.testing.assert_allclose(only.attacked[y != "bar"], clean[y != "bar"], atol=1e-12)
+    np.testing.assert_allclose(
+        model.certify(X, y, oracle=SHIFTS.discounted(0.3)).attacked, full.attacked, atol=1e-12
+    )
+    with pytest.raises(TypeError, match="InvariantSVC needs an oracle with an orbit or a cover; FDrop"):
+        model.certify(X, y, oracle=FDrop(1))
+    with pytest.raises(ValueError, match=r"y must have shape \(14,\)"):
+        model.worst_case(X, y[:3])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_labels_may_decide_what_changes(n_classes):
+    X, y = strokes(n_classes)
+    orbit = SHIFTS.orbit(X)
+    orbit[y != "bar"] = X[y != "bar", None]
+    value, _ = optimum(KERNELS["gaussian"][1], X, y, orbit, np.full(len(X), 0.5))
+    model = InvariantSVC(SHIFTS.only_for(["bar"]), gamma=0.2, C=0.5, tol=1e-7, random_state=0).fit(X, y)
+    assert model.solution_.primal == pytest.approx(value, rel=1e-6)
+    assert np.array_equal(model.support_vectors_, orbit[model.support_, model.support_members_])
+    assert np.all(model.support_members_[y[model.support_] != "bar"] == 0)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_discounted_changes_cost_less(n_classes):
+    X, y = strokes(n_classes)
+    grades = np.array([1.0, 0.9, 0.5, 0.2, 0.0])
+    orbit, table = SHIFTS.orbit(X), np.tile(grades, (len(X), 1))
+    value, _ = optimum(KERNELS["gaussian"][1], X, y, orbit, np.full(len(X), 0.5), table)
+    model = InvariantSVC(SHIFTS.discounted(grades), gamma=0.2, C=0.5, tol=1e-7, random_state=0)
+    assert model.fit(X, y).solution_.primal == pytest.approx(value, rel=1e-6)
+    assert value < 0.99 * best("gaussian", n_classes)[0]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_tables_of_kernel_values_serve_as_well(n_classes):
+    X, y = strokes(n_classes, n=30)
+    Z, _ = strokes(n_classes, n=11, seed=1)
+    shared = {"C": 0.5, "tol": 1e-9, "random_state": 0}
+    model = InvariantSVC(gamma=0.2, **shared).fit(X, y)
+    table = InvariantSVC(kernel="precomputed", **shared).fit(rbf_kernel(X, gamma=0.2), y)
+    assert table.solution_.primal == pytest.approx(model.solution_.primal, rel=1e-8)
+    got = table.decision_function(rbf_kernel(Z, X, gamma=0.2))
+    np.testing.assert_allclose(got, model.decision_function(Z), atol=1e-4)
+    assert table.support_vectors_.size == 0
+    assert len(table.support_) < 30
+    assert isinstance(table.kernel_, PrecomputedKernel)
+    assert len(table.kernel_.gram) < 30
+    norm = np.sum(table.dual_coef_ * scores(table, rbf_kernel(X, gamma=0.2))[table.support_].T)
+    inner = table.solution_.f.values()[table.solution_.f.support()]
+    again = np.sum(table.solution_.f.coefficients[table.solution_.f.support()] * inner)
+    assert norm == pytest.approx(again, rel=1e-10)
+    for method in (table.certify, table.worst_case):
+        with pytest.raises(ValueError, match="precomputed"):
+            method(rbf_kernel(X, gamma=0.2), y)
+
+
+def test_a_kernel_may_be_a_table_of_its_own():
+    X, y = strokes(n=30)
+    Z = np.concatenate([X, strokes(n=11, seed=1)[0]])
+    numbers = np.arange(41.0)[:, None]
+    table = InvariantSVC(kernel=PrecomputedKernel(rbf_kernel(Z, gamma=0.2)), tol=1e-9, random_state=0)
+    model = InvariantSVC(gamma=0.2, tol=1e-9, random_state=0).fit(X, y)
+    table.fit(numbers[:30], y)
+    assert np.array_equal(table.support_vectors_[:, 0], table.support_)
+    np.testing.assert_allclose(table.decision_function(numbers), model.decision_function(Z), atol=1e-4)
+
+
+def test_tables_are_cut_by_cross_validation():
+    X, y = strokes(n=30)
+    gram = rbf_kernel(X, gamma=0.2)
+    table = cross_val_score(InvariantSVC(kernel="precomputed"), gram, y, cv=3, error_score="raise")
+    assert np.array_equal(table, cross_val_score(InvariantSVC(gamma=0.2), X, y, cv=3))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_weight_of_two_is_a_repetition_and_zero_a_removal(n_classes):
+    X, y = strokes(n_classes)
+    weights = np.random.default_rng(1).integers(0, 3, len(y))
+    model = InvariantSVC(SHIFTS, gamma=0.2, C=0.3, tol=1e-8, random_state=0)
+    weighted = clone(model).fit(X, y, sample_weight=weights)
+    repeated = clone(model).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    assert weighted.solution_.primal == pytest.approx(repeated.solution_.primal, rel=1e-7)
+    np.testing.assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=1e-3)
+    assert np.all(weights[weighted.support_] > 0)
+    assert clone(model).fit(X, y).solution_.primal != pytest.approx(weighted.solution_.primal, rel=1e-2)
+
+
+def test_class_weights_are_sample_weights():
+    X, y = strokes(3)
+    model = InvariantSVC(SHIFTS, gamma=0.2, C=0.3, tol=1e-7, random_state=0)
+    factors = {"arc": 2.0, "bar": 0.5, "cap": 1.0}
+    by_class = clone(model).set_params(class_weight=factors).fit(X, y)
+    by_sample = clone(model).fit(X, y, sample_weight=[factors[label] for label in y])
+    assert by_class.solution_.primal == pytest.approx(by_sample.solution_.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["auto", "frank_wolfe", "pegasos"])
+def test_the_seed_decides_every_bit(solver):
+    X, y = strokes(3)
+    model = InvariantSVC(SHIFTS, gamma=0.2, solver=solver, tol=0.05, random_state=3)
+    first, second = clone(model).fit(X, y), clone(model).fit(X, y)
+    assert first.dual_coef_.tobytes() == second.dual_coef_.tobytes()
+    assert first.support_vectors_.tobytes() == second.support_vectors_.tobytes()
+    assert first.decision_function(X).tobytes() == second.decision_function(X).tobytes()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_pickles_are_small_and_the_same(n_classes):
+    X, y = strokes(n_classes, n=120)
+    model = InvariantSVC(SHIFTS, gamma=0.05, C=1.0, random_state=0).fit(X, y)
+    content = pickle.dumps(model)
+    n_atoms = len(model.solution_.f.atoms)
+    # Not the 120 rows of 5 members, and no table of the kernel between them and the atoms.
+    assert len(model.support_) <= n_atoms < 600
+    assert len(content) < 8 * n_atoms * (4 * 9 + 30) + 20_000 < 8 * n_atoms * 600
+    assert model.solution_.f.atoms.table.size == 0
+    assert not model.solution_.f.atoms.pools
+    loaded = pickle.loads(content)
+    assert np.array_equal(loaded.decision_function(X), model.decision_function(X))
+    assert np.array_equal(loaded.certify(X, y).margins, model.certify(X, y).margins)
+    assert isinstance(loaded.solution_, Solution)
+    # To certify leaves nothing behind.
+    assert len(pickle.dumps(model)) == len(content)
+
+
+def test_epsilon_trades_support_vectors_for_a_gap():
+    X, y = strokes(3, n=45)
+    model = InvariantSVC(SHIFTS, gamma=0.2, tol=1e-6, random_state=0).fit(X, y)
+    sparse = clone(model).set_params(epsilon=0.3)
+    by_instance = clone(model).set_params(solver=FrankWolfe(epsilon=0.3))
+    with warnings.catch_warnings():
+        # What epsilon leaves out is no failure.
+        warnings.simplefilter("error")
+        sparse.fit(X, y)
+        by_instance.fit(X, y)
+    assert sparse.solution_.status is Status.WITHIN_EPSILON
+    assert len(sparse.support_) < 0.9 * len(model.support_)
+    assert sparse.solution_.relative_gap > 1e-6
+    # No row's loss lies more than epsilon above its planes, over which the master is all but solved.
+    assert sparse.solution_.gap <= 45 * 0.3 + 0.1 * model.solution_.primal
+    assert sparse.solution_.dual <= model.solution_.primal
+    assert np.array_equal(by_instance.dual_coef_, sparse.dual_coef_)
+    assert by_instance.solver.epsilon == 0.3
+
+
+@pytest.mark.parametrize("cache_mb", [0.02, 1000.0])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_memory_is_estimated_from_above(n_classes, cache_mb, monkeypatch):
+    spaces = []
+
+    class Seen(KernelSpace):
+        def __init__(self, *args, **parameters):
+            super().__init__(*args, **parameters)
+            spaces.append(self)
+
+    monkeypatch.setattr(structinv.estimators.kernel, "KernelSpace", Seen)
+    X, y = strokes(n_classes, n=60)
+    model = InvariantSVC(SHIFTS, gamma=0.2, cache_mb=cache_mb, random_state=0)
+    estimate = model.estimate_memory(X, y)
+    model.fit(X, y)
+    atoms = spaces[0].atoms
+    used = atoms._table.nbytes + atoms._known.nbytes
+    assert isinstance(estimate, int)
+    assert used <= estimate <= 1e6 * 1.5 * cache_mb + 60 * 5 * 400
+    assert estimate <= 20 * used
+    single = model.estimate_memory(X.astype(np.float32), y)
+    assert single < estimate or cache_mb < 1
+
+
+def test_memory_is_estimated_without_labels():
+    X, y = strokes(2, n=60)
+    model = InvariantSVC(SHIFTS)
+    assert model.estimate_memory(X) == model.estimate_memory(X, y)
+    assert InvariantSVC().estimate_memory(X) < model.estimate_memory(X)
+    with pytest.raises(ValueError, match="labels"):
+        InvariantSVC(SHIFTS.only_for("bar")).estimate_memory(X)
+    with pytest.raises(TypeError, match="Box has none"):
+        InvariantSVC(Box(1.0)).estimate_memory(X)
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_kernels_of_any_kind():
+    X, y = strokes(3)
+    found = [
+        InvariantSVC(SHIFTS, kernel=kernel, gamma=0.2, random_state=0).fit(X, y).decision_function(X)
+        for kernel in ("rbf", Gaussian(np.sqrt(2.5)), lambda X, Y: rbf_kernel(X, Y, gamma=0.2))
+    ]
+    np.testing.assert_allclose(found[1], found[0], atol=1e-8)
+    np.testing.assert_allclose(found[2], found[0], atol=0.1)
+    given = Polynomial(degree=2)
+    model = InvariantSVC(SHIFTS, kernel=given).fit(X, y)
+    assert model.kernel_ is not given
+    assert model.kernel_.get_params() == given.get_params()
+    assert InvariantSVC(SHIFTS).fit(X, y).kernel_.sigma == pytest.approx(np.sqrt(4.5 * X.var()))
+
+
+def test_grid_search_reaches_into_the_oracle_and_the_kernel():
+    X, y = strokes(n=24)
+    model = InvariantSVC(Shifts(1, shape=SHAPE), kernel=Gaussian(), random_state=0)
+    grid = {"oracle__fill": ["zero", "wrap"], "kernel__sigma": [0.5, 2.0]}
+    search = GridSearchCV(model, grid, cv=2, error_score="raise").fit(X, y)
+    assert len(search.cv_results_["params"]) == 4
+    assert search.best_estimator_.kernel_.sigma == search.best_params_["kernel__sigma"]
+
+
+def test_a_function_that_is_zero_has_no_support():
+    X, y = strokes(3)
+    model = InvariantSVC(SHIFTS, gamma=0.2, C=10.0, solver="pegasos", tol=0.99, random_state=0).fit(X, y)
+    assert len(model.support_) == 0
+    assert model.support_vectors_.shape == (0, 9)
+    assert model.n_support_.tolist() == [0, 0, 0]
+    assert np.array_equal(model.decision_function(X), np.zeros((14, 3)))
+    certificate = model.certify(X, y)
+    assert np.array_equal(certificate.attacked, np.zeros(14))
+    assert certificate.accuracy == 0
+    assert model.worst_case(X, y).shape == X.shape
+
+
+PARAMETERS = {
+    "kernel-unknown": ({"kernel": "sine"}, ValueError, "kernel must be one of .*'sine'"),
+    "kernel-number": ({"kernel": 3}, ValueError, "kernel must be one of .* got 3"),
+    "gamma-zero": ({"gamma": 0.0}, ValueError, "gamma must be 'scale', 'auto' or a number above 0"),
+    "gamma-text": ({"gamma": "wide"}, ValueError, "gamma must be .* got 'wide'"),
+    "degree": ({"kernel": "poly", "degree": 0}, ValueError, "degree must be an integer of at least 1"),
+    "degree-real": ({"kernel": "poly", "degree": 2.0}, TypeError, "degree must be an integer"),
+    "coef0": ({"kernel": "poly", "coef0": -1.0}, ValueError, "coef0 must be a number of at least 0"),
+    "C-zero": ({"C": 0.0}, ValueError, "C must be a number above 0, got 0.0"),
+    "C-text": ({"C": "1"}, TypeError, "C must be a number above 0, got '1'"),
+    "epsilon-negative": ({"epsilon": -0.1}, ValueError, "epsilon must be a number of at least 0"),
+    "epsilon-nan": ({"epsilon": np.nan}, ValueError, "epsilon must be a number of at least 0"),
+    "epsilon-solver": (
+        {"epsilon": 0.1, "solver": "bmrm"},
+        ValueError,
+        "epsilon.*'auto', 'frank_wolfe' or 'svmstruct'.*epsilon=0.1 with solver='bmrm'",
+    ),
+    "epsilon-instance": (
+        {"epsilon": 0.1, "solver": Pegasos()},
+        ValueError,
+        re.escape("epsilon=0.1 with solver=Pegasos()"),
+    ),
+    "cache-zero": ({"cache_mb": 0}, ValueError, "cache_mb must be a number above 0, got 0"),
+    "cache-text": ({"cache_mb": "1GB"}, TypeError, "cache_mb must be a number above 0"),
+    "solver": ({"solver": "newton"}, ValueError, "solver must be one of"),
+    "tol": ({"tol": -1.0}, ValueError, "tol must be a number of at least 0"),
+    "class_weight": ({"class_weight": "even"}, ValueError, "class_weight.*balanced"),
+    "oracle-text": ({"oracle": "shifts"}, TypeError, "oracle must be an InvarianceOracle or None"),
+    "precomputed-oracle": (
+        {"kernel": "precomputed", "oracle": SHIFTS},
+        ValueError,
+        "oracle must be None with kernel='precomputed'",
+    ),
+    "precomputed-shape": (
+        {"kernel": "precomputed"},
+        ValueError,
+        r"X must be square in fit with kernel='precomputed', got shape \(14, 9\)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("parameters", "error", "message"), PARAMETERS.values(), ids=PARAMETERS)
+def test_wrong_parameters_are_refused_before_any_work(parameters, error, message, monkeypatch):
+    monkeypatch.setattr("structinv.estimators.base.solve", None)
+    model = InvariantSVC(**parameters)
+    with pytest.raises(error, match=message):
+        model.fit(*strokes())
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+class Graded(Nudges):
+    """Says that its answers are graded, and not how its members are."""
+
+    graded = True
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [Box(1.0), FDrop(1), Ellipsoid(np.eye(9)), Box(1.0) | SHIFTS, Box(0.1).only_for("bar")],
+    ids=str,
+)
+def test_oracles_without_an_orbit_are_refused_by_name(oracle):
+    name = type(oracle).__name__
+    message = (
+        f"InvariantSVC needs an oracle with an orbit or a cover; {name} has none; "
+        "InvariantLinearSVC takes it"
+    )
+    with pytest.raises(TypeError, match=re.escape(message)):
+        InvariantSVC(oracle).fit(*strokes())
+
+
+def test_grades_that_no_member_has_are_refused_by_name():
+    with pytest.raises(NotImplementedError, match="Graded does not define grades of its members"):
+        InvariantSVC(Graded()).fit(*strokes())
+
+
+def test_wrong_rows_are_refused():
+    X, y = strokes()
+    with pytest.raises(TypeError, match="dense data is required"):
+        InvariantSVC(SHIFTS).fit(sp.csr_matrix(X), y)
+    with pytest.raises(ValueError, match="shape"):
+        InvariantSVC(SHIFTS).fit(X[:, :5], y)
+    with pytest.raises(ValueError, match="at least two classes, got one class"):
+        InvariantSVC().fit(X, np.zeros(len(X)))
+    model = InvariantSVC(SHIFTS, gamma=0.2, random_state=0).fit(X, y)
+    before = model.decision_function(X)
+    with pytest.raises(ValueError, match="C must be"):
+        model.set_params(C=-1.0).fit(X, y)
+    assert np.array_equal(model.decision_function(X), before)
+    for method in (model.predict, model.certify, model.worst_case):
+        with pytest.raises(TypeError, match="dense data is required"):
+            method(sp.csr_matrix(X))
+        with pytest.raises(ValueError, match="NaN"):
+            method(np.full((2, 9), np.nan))
+
+
+def test_long_fits_report_and_end_early(capsys):
+    X, y = strokes(3)
+    model = InvariantSVC(
+        SHIFTS, gamma=0.2, tol=0.0, max_seconds=1e-6, verbose=1, random_state=0, solver="svmstruct"
+    )
+    with pytest.warns(ConvergenceWarning, match="InvariantSVC ended with status 'time limit'"):
+        model.fit(X, y)
+    assert model.solution_.status is Status.TIME_LIMIT
+    assert model.n_iter_ == 1
+    assert capsys.readouterr().err.startswith("[InvariantSVC] iteration     1")
+
+
+@needs_callbacks
+def test_callbacks_hear_every_iteration():
+    X, y = strokes(3)
+    recorder = Recorder()
+    model = InvariantSVC(SHIFTS, gamma=0.2, random_state=0).set_callbacks(recorder).fit(X, y)
+    assert recorder.heard.count("end iteration") == model.n_iter_
+    assert recorder.heard[0] == "setup"
+    assert recorder.heard[-1] == "teardown"

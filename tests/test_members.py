@@ -1,0 +1,366 @@
+"""The views of lists: members, scores, grades, names and maps, against members listed by hand."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from structinv.matrices import ALL_ROWS, row_dots
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import Box, FiniteOracle, Flip, FScale, Identity, Support
+from structinv.spaces import ExplicitSpace
+
+from .oracle_cases import CASES, ORDERS, D, Permutations, Shrinkings, rows
+from .orbit_cases import ORBIT_CASE, ORBIT_CASES, Halves
+from .problems import COSTLY, SETTING, SETTINGS, objective
+
+FINITE = [case for case in CASES if case.oracle.finite]
+SCORED = [case for case in FINITE if case.name != "compose-both-finite"]
+SCORED += [case for case in ORBIT_CASES if case.scored]
+every_case = pytest.mark.parametrize("case", ORBIT_CASES, ids=str)
+every_finite = pytest.mark.parametrize("case", FINITE + ORBIT_CASES, ids=str)
+every_setting = pytest.mark.parametrize("setting", [*SETTINGS, COSTLY], ids=str)
+SELECTIONS = [ALL_ROWS, slice(2, 7), np.array([5, 0, 0, 3]), np.zeros(0, dtype=np.intp)]
+
+
+def bind(case, dtype=np.float64):
+    X, y = rows()
+    return case.oracle.bind(X.astype(dtype), y)
+
+
+def directions(p=4, seed=3):
+    return np.random.default_rng(seed).standard_normal((p, D))
+
+
+@every_case
+def test_orbit_lists_the_members_in_order(case):
+    np.testing.assert_allclose(bind(case).orbit(ALL_ROWS), case.members(*rows()), atol=1e-14)
+    assert case.oracle.finite
+
+
+@every_finite
+@pytest.mark.parametrize("chosen", SELECTIONS, ids=["all", "slice", "numbers", "none"])
+def test_views_of_chosen_rows_are_views_of_all(case, chosen):
+    bound = bind(case)
+    orbit = bound.orbit(ALL_ROWS)[chosen]
+    each = np.arange(len(orbit))
+    for index in ((each * 2 + 1) % orbit.shape[1], np.zeros(len(orbit), dtype=np.intp)):
+        wanted = orbit[each, index]
+        np.testing.assert_allclose(bound.members(chosen, index), wanted, rtol=1e-13, atol=1e-14)
+        moved = bound.refine(chosen, index, lambda z: z.sum(axis=1))
+        np.testing.assert_allclose(moved, wanted, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(bound.orbit(chosen), orbit, rtol=1e-13, atol=1e-14)
+    cover = bound.cover(chosen)
+    np.testing.assert_allclose(cover.points, orbit, rtol=1e-13, atol=1e-14)
+    np.testing.assert_array_equal(cover.mesh, np.zeros(len(orbit)))
+    scores = bound.member_scores(chosen, directions())
+    if scores is not None:
+        wanted = np.einsum("nsd,pd->nsp", orbit, directions())
+        np.testing.assert_allclose(scores, wanted, rtol=1e-12, atol=1e-12)
+
+
+@every_finite
+def test_every_member_can_be_asked_for(case):
+    bound = bind(case)
+    orbit = bound.orbit(ALL_ROWS)
+    for number in range(orbit.shape[1]):
+        got = bound.members(ALL_ROWS, np.full(len(orbit), number))
+        np.testing.assert_allclose(got, orbit[:, number], rtol=1e-13, atol=1e-14)
+
+
+@every_finite
+def test_every_member_has_a_name(case):
+    bound = bind(case)
+    names = bound.member_names()
+    assert len(names) == bound.orbit(ALL_ROWS).shape[1]
+    assert all(isinstance(name, str) and name for name in names)
+    assert [number for number, name in enumerate(names) if name == "identity"] == [0]
+
+
+def test_names_of_compositions_tell_what_comes_first():
+    names = (Flip(shape=(1, D)) @ Shrinkings()).bind(rows()[0]).member_names()
+    flips = Flip(shape=(1, D)).bind(rows()[0]).member_names()
+    assert names[1] == flips[1]
+    assert names[2:4] == ["change 1", f"change 1, then {flips[1]}"]
+
+
+@every_case
+def test_scores_are_products_with_the_members(case):
+    V = directions()
+    scores = bind(case).member_scores(ALL_ROWS, V)
+    assert (scores is not None) == case.scored
+    if scores is not None:
+        wanted = np.einsum("nsd,pd->nsp", case.members(*rows()), V)
+        np.testing.assert_allclose(scores, wanted, rtol=1e-12, atol=1e-12)
+
+
+@every_case
+def test_single_precision_stays(case):
+    bound = bind(case, np.float32)
+    index = np.ones(len(bound.X), dtype=np.intp) % bound.orbit(ALL_ROWS).shape[1]
+    assert bound.orbit(ALL_ROWS).dtype == np.float32
+    assert bound.members(ALL_ROWS, index).dtype == np.float32
+    assert bound.cover(ALL_ROWS).points.dtype == np.float32
+    scores = bound.member_scores(ALL_ROWS, directions())
+    if case.scored:
+        wanted = bind(case).member_scores(ALL_ROWS, directions())
+        assert scores.dtype == np.float32
+        np.testing.assert_allclose(scores, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", ORBIT_CASES, ids=str)
+def test_whole_numbers_face_directions_that_are_none(case):
+    X, y = np.random.default_rng(5).integers(-3, 4, (8, D)), rows()[1]
+    bound, members = case.oracle.bind(X, y), case.members(X.astype(float), y)
+    np.testing.assert_allclose(bound.orbit(ALL_ROWS), members, atol=1e-14)
+    if case.scored:
+        wanted = np.einsum("nsd,pd->nsp", members, directions())
+        scores = bound.member_scores(ALL_ROWS, directions())
+        np.testing.assert_allclose(scores, wanted, rtol=1e-12, atol=1e-12)
+
+
+@every_case
+def test_grades_are_those_of_the_definition(case):
+    for chosen in SELECTIONS[:3]:
+        grades = bind(case).grades(chosen)
+        if case.oracle.graded:
+            np.testing.assert_allclose(grades, case.grades(*rows())[chosen], rtol=1e-14)
+        else:
+            assert grades is None
+
+
+@pytest.mark.parametrize("size", [0.0, 0.3, 5.0])
+@every_case
+def test_support_is_the_best_of_members_and_grades(case, size):
+    X, y = rows(4)
+    V, each = directions(len(X), seed=4), np.arange(len(X))
+    reward = np.random.default_rng(4).uniform(0.0, size, len(X))
+    answer = case.oracle.bind(X, y).support(ALL_ROWS, V, each, reward)
+    members, grades = case.members(X, y), case.grades(X, y)
+    values = np.einsum("nsd,nd->ns", members, V) + reward[:, None] * grades
+    rho = np.ones(len(X)) if answer.rho is None else answer.rho
+    reached = row_dots(answer.points, V, each) + reward * rho
+    np.testing.assert_allclose(reached, values.max(axis=1), rtol=1e-12, atol=1e-12)
+    found = np.abs(members - answer.points[:, None]).max(axis=2) + np.abs(grades - rho[:, None])
+    assert np.all(found.min(axis=1) <= 1e-13)
+
+
+@every_finite
+def test_maps_pull_directions_back(case):
+    X, y = rows()
+    V = directions()
+    maps = case.oracle.pullback(V)
+    assert (maps is not None) == getattr(case, "linear", maps is not None)
+    if maps is not None:
+        orbit = case.oracle.bind(X, y).orbit(ALL_ROWS)
+        wanted = np.einsum("nsd,pd->nsp", orbit, V)
+        np.testing.assert_allclose(np.einsum("spd,nd->nsp", maps, X), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_the_linear_cases_of_the_contract_are_told_apart():
+    linear = {case.name for case in FINITE if case.oracle.pullback(np.ones((1, D))) is not None}
+    assert linear == {"finite", "shifts", "rotations", "scalings", "shears", "flip"}
+
+
+class Frugal(Shrinkings):
+    """Lists all of its members, but answers with the row itself."""
+
+    def support(self, X, V, assign, reward=None):
+        return Support(X)
+
+
+class Still(Identity):
+    """Answers with what is no member of its list."""
+
+    def support(self, X, V, assign, reward=None):
+        return Support(2.0 * X)
+
+
+class Turned(Flip):
+    """Always flips."""
+
+    def support(self, X, V, assign, reward=None):
+        return Support(X[:, ::-1].copy())
+
+
+@pytest.mark.parametrize(
+    ("oracle", "change"),
+    [
+        (Frugal(), lambda X: X),
+        (Still(), lambda X: 2.0 * X),
+        (Turned(shape=(1, D)), lambda X: X[:, ::-1]),
+        (Frugal() | Still(), None),
+        (Frugal().only_for([0, 1, 2]), lambda X: X),
+    ],
+    ids=["finite", "identity", "image", "union", "only_for"],
+)
+def test_an_oracle_that_answers_for_itself_is_asked(oracle, change):
+    setting = SETTING["multiclass"]
+    f = ExplicitSpace(D, 3).zeros() + directions(3).ravel()
+    assert oracle.bind(setting.X, setting.y).member_scores(ALL_ROWS, directions()) is None
+    if change is not None:
+        points = change(setting.X)
+        plain = Objective(
+            ExplicitSpace(D, 3),
+            [WorstCase(points, setting.y, Identity(), setting.output, setting.weights)],
+        )
+        assert objective(oracle, setting).value(f).upper == pytest.approx(plain.value(f).upper)
+
+
+def assert_same_planes(space, one, other, tolerance):
+    for part in ("offsets", "upper", "heights"):
+        np.testing.assert_allclose(
+            getattr(one, part), getattr(other, part), rtol=tolerance, atol=tolerance
+        )
+    for seed in range(4):
+        f = np.random.default_rng(seed).standard_normal(space.size)
+        np.testing.assert_allclose(
+            space.scores(f, one.normals), space.scores(f, other.normals), rtol=tolerance, atol=tolerance
+        )
+
+
+def refuse(*args, **kwargs):
+    raise AssertionError("the oracle was asked for one direction at a time")
+
+
+def both_ways(oracle, setting, X, monkeypatch):
+    """The same problem answered for all alternatives together, and one by one."""
+    space = ExplicitSpace(D, setting.n_outputs, intercept=setting.intercept)
+    together, apart = (
+        Objective(space, [WorstCase(X, setting.y, oracle, setting.output, setting.weights)])
+        for _ in range(2)
+    )
+    monkeypatch.setattr(together.terms[0].bound, "support", refuse)
+    monkeypatch.setattr(apart.terms[0].bound, "member_scores", lambda rows, V: None)
+    return together, apart
+
+
+@every_setting
+@pytest.mark.parametrize("case", SCORED, ids=str)
+def test_all_alternatives_together_are_each_alone(case, setting, monkeypatch):
+    together, apart = both_ways(case.oracle, setting, setting.X, monkeypatch)
+    for seed, blocks in ((0, None), (1, np.array([7, 2, 3])), (2, np.array([4]))):
+        f = 0.7 * np.random.default_rng(seed).standard_normal(together.space.size)
+        one, other = together.planes(f, blocks), apart.planes(f, blocks)
+        assert_same_planes(together.space, one, other, 1e-12)
+        one, other = together.value(f), apart.value(f)
+        assert one.upper == pytest.approx(other.upper, rel=1e-12)
+        assert one.attained == pytest.approx(one.upper, rel=1e-14)
+    assert together.rows_asked == apart.rows_asked
+
+
+@every_setting
+@pytest.mark.parametrize("name", ["permutations", "union", "discounted-member"])
+def test_all_alternatives_together_in_single_precision(name, setting, monkeypatch):
+    X = setting.X.astype(np.float32)
+    together, apart = both_ways(ORBIT_CASE[name].oracle, setting, X, monkeypatch)
+    f = 0.7 * np.random.default_rng(0).standard_normal(together.space.size)
+    one, other = together.planes(f), apart.planes(f)
+    assert_same_planes(together.space, one, other, 2e-5)
+    if setting.n_outputs == 1:
+        assert one.normals.dtype == other.normals.dtype
+
+
+class Silent(Permutations):
+    def member_scores(self, X, V):
+        return None
+
+
+@every_setting
+def test_a_subclass_without_scores_has_the_same_planes(setting):
+    known, silent = Permutations(ORDERS), Silent(ORDERS)
+    one, other = (objective(oracle, setting) for oracle in (known, silent))
+    f = 0.5 * np.random.default_rng(1).standard_normal(one.space.size)
+    assert_same_planes(one.space, one.planes(f), other.planes(f), 1e-12)
+
+
+@pytest.mark.parametrize("setting", ["binary", "multiclass-slack"])
+@pytest.mark.parametrize(
+    "oracle",
+    [Halves(), Identity(), Halves() | Identity(), Halves().only_for(1), Halves().discounted(0.4),
+     Halves() @ Halves(), FScale(2) @ Halves(), Halves() | FScale(2)],
+    ids=repr,
+)  # fmt: skip
+def test_sparse_rows_have_the_planes_of_dense_ones(oracle, setting):
+    dense, sparse = (objective(oracle, SETTING[setting], sparse=flag) for flag in (False, True))
+    f = 0.5 * np.random.default_rng(2).standard_normal(dense.space.size)
+    assert_same_planes(dense.space, dense.planes(f), sparse.planes(f), 1e-12)
+    assert dense.value(f).upper == pytest.approx(sparse.value(f).upper, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        Identity(),
+        Identity().only_for(1),
+        FScale(2),
+    ],
+    ids=repr,
+)
+def test_planes_of_sparse_rows_stay_sparse(oracle):
+    problem = objective(oracle, SETTING["binary"], sparse=True)
+    f = np.random.default_rng(2).standard_normal(problem.space.size)
+    assert sp.issparse(problem.planes(f).normals)
+
+
+@pytest.mark.parametrize("rho", [0.5, [1.0, 0.5, 0.0]], ids=str)
+def test_the_identity_takes_any_profile_of_grades(rho):
+    oracle = (Permutations(ORDERS) | Identity()).discounted(rho)
+    wanted = np.r_[1.0, np.broadcast_to(0.5, 2) if rho == 0.5 else rho[1:]]
+    grades = oracle.bind(*rows()).grades(ALL_ROWS)
+    np.testing.assert_array_equal(grades, np.tile(wanted, (8, 1)))
+
+
+@pytest.mark.parametrize(
+    ("view", "arguments"),
+    [
+        ("cover", (ALL_ROWS,)),
+        ("members", (ALL_ROWS, np.zeros(8, dtype=np.intp))),
+        ("member_names", ()),
+        ("member_grades", (ALL_ROWS, 0.5)),
+    ],
+    ids=["cover", "members", "member_names", "member_grades"],
+)
+def test_a_continuum_has_no_members(view, arguments):
+    X, y = rows()
+    with pytest.raises(NotImplementedError, match="Box"):
+        getattr(Box(0.5).bind(X, y), view)(*arguments)
+    for oracle in (Box(0.5), Box(0.5) | Permutations(ORDERS)):
+        assert oracle.bind(X, y).member_scores(ALL_ROWS, directions()) is None
+
+
+def test_combinations_without_labels_have_the_views_unbound():
+    X, y = rows()
+    for name in ("union", "compose", "discounted-union"):
+        case = ORBIT_CASE[name]
+        index = np.arange(len(X)) % case.members(X, y).shape[1]
+        wanted = case.members(X, y)
+        np.testing.assert_allclose(case.oracle.orbit(X), wanted, atol=1e-14)
+        np.testing.assert_allclose(case.oracle.cover(X).points, wanted, atol=1e-14)
+        got = case.oracle.members(X, index)
+        np.testing.assert_allclose(got, wanted[np.arange(len(X)), index], atol=1e-14)
+    with pytest.raises(ValueError, match="labels"):
+        ORBIT_CASE["only_for"].oracle.cover(X)
+
+
+class Broken(FiniteOracle):
+    """One member of the last row is no number."""
+
+    def __init__(self, value=np.nan, member=1):
+        self.value = value
+        self.member = member
+
+    def orbit(self, X):
+        members = np.stack([X, 0.5 * X, 0.25 * X], axis=1)
+        members[-1, self.member] = self.value
+        return members
+
+
+@pytest.mark.parametrize("member", [0, 1, 2])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_members_that_are_no_numbers_are_refused(value, member):
+    problem = objective(Broken(value, member), SETTING["multiclass"])
+    f = np.ones(problem.space.size) + np.arange(problem.space.size)
+    with pytest.raises(ValueError, match=r"Broken\.support returned points that are not finite"):
+        problem.planes(f)
+    with pytest.raises(ValueError, match="not finite"):
+        problem.value(f)
