@@ -3,7 +3,7 @@
 from .affine import Box, Ellipsoid, TangentDerivative
 from .base import BoundOracle, Cover, FiniteOracle, Hull, InvarianceOracle, Support
 from .checks import OracleCheckError, check_oracle
-from .combinators import Discounted, OnlyFor, Union
+from .combinators import Discounted, OnlyFor
 from .compose import Compose
 from .identity import Identity
 from .image_base import ImageOracle
@@ -17,6 +17,7 @@ from .images import (
     teo2007_transforms,
     zhang2013_transforms,
 )
+from .union import Union
 from .words import FDrop, FScale
 
 # The tests of the contract and of the solvers run through this table.

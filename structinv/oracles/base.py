@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, take
 
 if TYPE_CHECKING:
-    from .combinators import Discounted, OnlyFor, Union
+    from .combinators import Discounted, OnlyFor
     from .compose import Compose
+    from .union import Union
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ class InvarianceOracle(BaseEstimator, ABC):
 
     def __or__(self, other: InvarianceOracle) -> Union:
         """S(x) is everything that either oracle allows."""
-        from .combinators import Union
+        from .union import Union
 
         return Union(self, other)
 
@@ -250,6 +252,8 @@ class BoundOracle:
         self.oracle = oracle
         self.X = X
         self.y = y
+        # The last directions asked about, and their images under all maps, if there are such.
+        self._pulled: tuple[np.ndarray, np.ndarray | None] | None = None
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
@@ -294,8 +298,16 @@ class BoundOracle:
         return self.oracle.member_names(self.cover(slice(0, 1)).points.shape[1])
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        """`InvarianceOracle.member_scores` on the rows named."""
-        return self.oracle.member_scores(take(self.X, rows), V)
+        """`InvarianceOracle.member_scores` on the rows named; directions are pulled back only once."""
+        if self._pulled is None or not np.array_equal(self._pulled[0], V):
+            maps = None if sp.issparse(self.X) else pulled_back(self.oracle, V)
+            flat = None if maps is None else flat_maps(maps, floating(self.X[:0]).dtype)
+            self._pulled = V.copy(), flat
+        flat = self._pulled[1]
+        if flat is None:
+            return self.oracle.member_scores(take(self.X, rows), V)
+        part = floating(take(self.X, rows))
+        return (part @ flat).reshape(part.shape[0], flat.shape[1] // len(V), len(V))
 
     def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
         """`InvarianceOracle.member_grades` of the members of each `cover`, (n, s)."""
@@ -463,12 +475,19 @@ def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np
     return grades
 
 
-def scores_of_maps(X: Matrix, maps: np.ndarray) -> np.ndarray:
-    """``<maps[s, p], x_i>`` for every row, (n, s, p), from what `pullback` gives, in one product."""
-    X = floating(X)
-    n_maps, n_directions, d = maps.shape
-    flat = np.ascontiguousarray(maps.reshape(n_maps * n_directions, d).T.astype(X.dtype))
-    return (X @ flat).reshape(X.shape[0], n_maps, n_directions)
+def pulled_back(oracle: InvarianceOracle, V: np.ndarray) -> np.ndarray | None:
+    """What `pullback` gives; None if a subclass of its author's answers `support` in another way."""
+    for kind in type(oracle).__mro__:
+        if "pullback" in vars(kind):
+            return oracle.pullback(V)
+        if "support" in vars(kind):
+            break
+    return None
+
+
+def flat_maps(maps: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """What `pullback` gives, as the matrix (d, s * p) that rows are multiplied with."""
+    return np.ascontiguousarray(maps.reshape(-1, maps.shape[2]).T, dtype=dtype)
 
 
 def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:

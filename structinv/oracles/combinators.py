@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,7 @@ from ..matrices import (
     ALL_ROWS,
     Matrix,
     Rows,
-    floating,
     interleave,
-    pick,
     rounding,
     row_dots,
     select,
@@ -29,7 +26,6 @@ from .base import (
     Support,
     dense_rows,
     grade_profile,
-    scores_of_maps,
 )
 from .identity import Identity
 
@@ -90,154 +86,6 @@ class Pair(Combination):
         """Raise if a part is not an oracle or has a parameter out of range."""
         validate_part("left", self.left, n_features)
         validate_part("right", self.right, n_features)
-
-
-class Union(Pair):
-    r"""Everything that either of two oracles allows; written ``left | right``.
-
-    .. math:: S(x) = S_{left}(x) \cup S_{right}(x)
-
-    The answer is the better of the two answers, and exact if both are.
-
-    Parameters
-    ----------
-    left, right : InvarianceOracle
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import Box, Ellipsoid
-    >>> either = Box([3.0, 0.0]) | Ellipsoid(np.eye(2), radius=2.0)
-    >>> either.support(np.zeros((2, 2)), np.eye(2), np.array([0, 1])).points
-    array([[3., 0.],
-           [0., 2.]])
-    """
-
-    @property
-    def graded(self) -> bool:  # type: ignore[override]
-        """Whether a part is graded."""
-        return self.left.graded or self.right.graded
-
-    def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.pullback`; None unless both parts are linear maps."""
-        left = self.left.pullback(V)
-        right = None if left is None else self.right.pullback(V)
-        return None if left is None or right is None else np.concatenate([left, right[1:]])
-
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """Both parts on the rows of `X`."""
-        self.validate(X.shape[1])
-        return _BoundUnion(self, X, y)
-
-    def graded_support(
-        self,
-        X: Matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        reward: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        """See `InvarianceOracle.graded_support`: the same grades in both parts."""
-        return self.bind(X).graded_support(ALL_ROWS, V, assign, reward, rho)
-
-
-class _BoundUnion(BoundOracle):
-    oracle: Union
-
-    def __init__(self, oracle: Union, X: Matrix, y: np.ndarray | None) -> None:
-        super().__init__(oracle, X, y)
-        self.parts = [oracle.left.bind(X, y), oracle.right.bind(X, y)]
-
-    def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
-    ) -> Support:
-        answers = [part.support(rows, V, assign, reward) for part in self.parts]
-        return best_of(answers, V, assign, reward)
-
-    def graded_support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        reward: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        answers = [part.graded_support(rows, V, assign, reward, rho) for part in self.parts]
-        return best_of(answers, V, assign, reward)
-
-    def orbit(self, rows: Rows) -> np.ndarray:
-        left, right = (part.orbit(rows) for part in self.parts)
-        return np.concatenate([left, right[:, 1:]], axis=1)
-
-    def cover(self, rows: Rows) -> Cover:
-        left, right = (part.cover(rows) for part in self.parts)
-        points = np.concatenate([left.points, right.points[:, 1:]], axis=1)
-        return Cover(points, np.maximum(left.mesh, right.mesh))
-
-    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        return self._by_part(rows, index, lambda part, mine, local: part.members(mine, local))
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        found = [
-            part.refine(rows, np.where(mine, local, 0), score)
-            for part, mine, local in self._split(index)
-        ]
-        return np.where((index < self.n_left)[:, None], *found)
-
-    @cached_property
-    def n_left(self) -> int:
-        return len(self.parts[0].member_names())
-
-    def _split(self, index: np.ndarray) -> list[tuple[BoundOracle, np.ndarray, np.ndarray]]:
-        """Each part, which of the members are its own, and their numbers there."""
-        left, right = self.parts
-        mine = index < self.n_left
-        return [(left, mine, index), (right, ~mine, index - self.n_left + 1)]
-
-    def _by_part(self, rows: Rows, index: np.ndarray, ask: Callable[..., np.ndarray]) -> np.ndarray:
-        points = np.empty((len(index), self.X.shape[1]), dtype=floating(self.X[:0]).dtype)
-        for part, mine, local in self._split(index):
-            chosen = np.flatnonzero(mine)
-            if len(chosen):
-                points[chosen] = ask(part, pick(rows, chosen, len(index)), local[chosen])
-        return points
-
-    def member_names(self) -> list[str]:
-        left, right = (part.member_names() for part in self.parts)
-        return left + right[1:]
-
-    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        maps = self.oracle.pullback(V)
-        if maps is not None:
-            return scores_of_maps(take(self.X, rows), maps)
-        scores = [part.member_scores(rows, V) for part in self.parts]
-        if scores[0] is None or scores[1] is None:
-            return None
-        return np.concatenate([scores[0], scores[1][:, 1:]], axis=1)
-
-    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
-        left, right = (part.member_grades(rows, rho) for part in self.parts)
-        return np.concatenate([left, right[:, 1:]], axis=1)
-
-    def grades(self, rows: Rows) -> np.ndarray | None:
-        grades = [part.grades(rows) for part in self.parts]
-        if all(each is None for each in grades):
-            return None
-        sizes = self.n_left, len(self.parts[1].member_names())
-        left, right = (
-            np.ones((self.count(rows), size)) if each is None else each
-            for each, size in zip(grades, sizes, strict=True)
-        )
-        return np.concatenate([left, right[:, 1:]], axis=1)
-
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        left, right = (part.sample(rows, size, rng) for part in self.parts)
-        return np.where(rng.random((*left.shape[:2], 1)) < 0.5, left, right)
-
-    def contains(self, row: int, z: np.ndarray) -> bool:
-        return any(part.contains(row, z) for part in self.parts)
 
 
 class OnlyFor(Combination):

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from ..matrices import ALL_ROWS, Matrix, Rows, rounding, row_dots, select, take
-from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, scores_of_maps
+from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, pulled_back
 from .combinators import Pair, best_of, upper_of
 
 
@@ -58,8 +58,10 @@ class Compose(Pair):
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
         """See `InvarianceOracle.pullback`; None unless both parts are linear maps."""
-        left = self.left.pullback(V)
-        right = None if left is None else self.right.pullback(left.reshape(-1, V.shape[1]))
+        left = pulled_back(self.left, V)
+        if left is None:
+            return None
+        right = pulled_back(self.right, left.reshape(-1, V.shape[1]))
         return None if right is None else right.reshape(-1, *V.shape)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
@@ -82,7 +84,7 @@ class _BoundCompose(BoundOracle):
             return self._sum(rows, V, assign)
         if self.oracle.right.finite:
             return self._enumerate(rows, V, assign)
-        maps = self.oracle.left.pullback(V)
+        maps = pulled_back(self.oracle.left, V)
         if maps is not None:
             return self._pull_back(maps, rows, V, assign)
         return self._try_several(rows, V, assign)
@@ -186,10 +188,6 @@ class _BoundCompose(BoundOracle):
     def member_names(self) -> list[str]:
         pairs = itertools.product(self.right.member_names(), self.left_names)
         return [_name_of_pair(first, second) for first, second in pairs]
-
-    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        maps = self.oracle.pullback(V)
-        return None if maps is None else scores_of_maps(take(self.X, rows), maps)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         return self._each_after(

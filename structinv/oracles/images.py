@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .combinators import Union
 from .image_base import ImageOracle
 from .image_maps import ImageShape
+from .union import Union
 
 Shape = ImageShape | tuple[int, ...] | None
 Values = float | Sequence[float] | None

@@ -255,7 +255,9 @@ def best_members(
     shape = (n, len(tables))
     gains, rewards = np.zeros(shape), np.zeros(shape)
     members = np.zeros(shape, dtype=np.int64)
-    outputs, factors = terms_of(tables)
+    # By class, then term, then alternative: the innermost loops run along memory.
+    outputs, factors = (np.ascontiguousarray(part.transpose(1, 2, 0)) for part in terms_of(tables))
+    worth = np.ascontiguousarray(worth.T)
     share = np.ones((1, s)) if grades is None else np.ascontiguousarray(grades)
 
     def work(part: slice) -> None:
@@ -283,18 +285,20 @@ def terms_of(tables: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @njit(cache=True, nogil=True)
 def _best_members(values, outputs, factors, codes, worth, grades, gains, rewards, members):
     n, s, _ = values.shape
-    n_alternatives, _, n_terms = factors.shape
+    n_classes, n_terms, n_alternatives = factors.shape
+    gain, best = np.empty(n_alternatives), np.empty(n_alternatives)
     for i in range(n):
-        c = codes[i]
-        row = min(i, grades.shape[0] - 1)
-        for a in range(n_alternatives):
-            best = -np.inf
-            for m in range(s):
-                gain = 0.0
-                for t in range(n_terms):
-                    gain += factors[a, c, t] * values[i, m, outputs[a, c, t]]
-                reward = worth[a, c] * grades[row, m]
+        c, row = codes[i], min(i, grades.shape[0] - 1)
+        best[:] = -np.inf
+        for m in range(s):
+            gain[:] = 0.0
+            for t in range(n_terms):
+                for a in range(n_alternatives):
+                    gain[a] += factors[c, t, a] * values[i, m, outputs[c, t, a]]
+            for a in range(n_alternatives):
+                height = gain[a] + worth[c, a] * grades[row, m]
                 # Not a number is taken, and kept, so that the caller sees it.
-                if not gain + reward <= best and not np.isnan(best):
-                    best = gain + reward
-                    gains[i, a], rewards[i, a], members[i, a] = gain, reward, m
+                if not height <= best[a] and not np.isnan(best[a]):
+                    best[a], gains[i, a], members[i, a] = height, gain[a], m
+        for a in range(n_alternatives):
+            rewards[i, a] = worth[c, a] * grades[row, members[i, a]]
