@@ -9,12 +9,14 @@ import warnings
 import numpy as np
 import pytest
 import skops.io
-from sklearn.datasets import dump_svmlight_file
+from matplotlib.image import imread
+from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.svm import LinearSVC
 from typer.testing import CliRunner
 
 from structinv import InvariantLinearSVC
 from structinv.cli import app
+from structinv.cli.demo_digits import draw_training
 from structinv.cli.model_file import load_model
 from structinv.datasets import make_mail_like
 from structinv.oracles import FDrop, FScale
@@ -351,21 +353,39 @@ class TestModelFiles:
 
 
 class TestDemo:
-    def test_writes_a_table_and_two_plots(self, tmp_path):
+    def test_writes_tables_and_pictures(self, tmp_path):
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
             out = succeed("demo", "--quick", "--out", tmp_path / "plots")
         for name in ("hinge", "FDROP", "FSCALE", "digits", "certified", "gap", "seconds"):
             assert name in out
-        names = sorted(path.name for path in (tmp_path / "plots").iterdir())
-        assert names == ["certified.png", "gaps.png"]
+        for name in ("virtual samples", "virtual support vectors", "invariant", "attacked"):
+            assert name in out
+        paths = sorted((tmp_path / "plots").iterdir())
+        names = [path.stem for path in paths]
+        assert names == ["certified", "errors", "gaps", "transforms", "worst_cases"]
+        for path in paths:
+            assert path.name in out
+            assert imread(path).std() > 0.05
 
     def test_says_so_where_matplotlib_is_missing(self, tmp_path, monkeypatch):
         monkeypatch.setattr("structinv.cli.demo.find_spec", lambda name: None)
         result = run("demo", "--quick", "--out", tmp_path / "plots")
         assert result.exit_code == 0
         assert "structinv[plot]" in result.stderr
+        assert "virtual samples" in result.stdout
         assert not (tmp_path / "plots").exists()
+
+    def test_training_sets_are_nested_and_balanced_and_never_tested(self):
+        X, y = load_digits(return_X_y=True)
+        draw = draw_training(X, y, (3, 6), 300, np.random.default_rng(0))
+        (X_small, y_small), (X_large, y_large) = draw.training[30], draw.training[60]
+        assert np.bincount(y_small).tolist() == [3] * 10
+        assert np.bincount(y_large).tolist() == [6] * 10
+        large = {row.tobytes() for row in X_large}
+        assert {row.tobytes() for row in X_small} <= large
+        assert len(draw.y_test) == 300
+        assert not large & {row.tobytes() for row in draw.X_test}
 
 
 def test_help_and_version():

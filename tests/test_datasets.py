@@ -1,6 +1,7 @@
 import gzip
 import json
 import lzma
+import struct
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 from sklearn.svm import LinearSVC
 
-from structinv.datasets import load_jsonlines, load_svmlight, make_mail_like
+from structinv.datasets import load_jsonlines, load_svmlight, make_mail_like, read_idx
 
 ROWS = b"1 1:2 3:1.5\n-1 2:4 # a comment\n# only a comment\n\n1\n"
 OPENERS = {"": open, ".gz": gzip.open, ".xz": lzma.open}
@@ -168,6 +169,49 @@ def test_jsonlines_names_the_broken_line(tmp_path, ending, broken, reason):
     path = write(tmp_path / f"mails.jsonl{ending}", good + b"\n" + good + broken + b"\n" + good)
     with pytest.raises(ValueError, match=rf"mails.jsonl{ending}, line 4: .*{reason}"):
         load_jsonlines(path)
+
+
+IDX_FORMATS = {"uint8": (8, "B"), "int8": (9, "b"), "int16": (11, "h"), "int32": (12, "i")}
+IDX_FORMATS |= {"float32": (13, "f"), "float64": (14, "d")}
+
+
+def idx(code, letter, shape, values):
+    header = struct.pack(f">BBBB{len(shape)}I", 0, 0, code, len(shape), *shape)
+    return header + struct.pack(f">{len(values)}{letter}", *values)
+
+
+@pytest.mark.parametrize("name", IDX_FORMATS)
+def test_idx_reads_every_type_plain_and_compressed(tmp_path, ending, name):
+    values = [k % 120 for k in range(2 * 3 * 50)]
+    array = read_idx(write(tmp_path / f"x{ending}", idx(*IDX_FORMATS[name], (2, 3, 50), values)))
+    assert array.dtype == np.dtype(name)
+    assert array.flags.writeable
+    np.testing.assert_array_equal(array, np.reshape(values, (2, 3, 50)))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"\0\0\x08", "is not an IDX file.*00 00 08"),
+        (b"1 1:2 3:1", "is not an IDX file"),
+        (b"\0\0\x0a\x01\0\0\0\0", "is not an IDX file"),
+        (b"\0\0\x08\x02\0\0\0\1", "truncated: its header of 12 bytes has 8"),
+        (idx(8, "B", (2, 3), range(5)), r"18 bytes for shape \(2, 3\) of uint8, got 17"),
+        (idx(13, "f", (2,), range(3)), r"16 bytes for shape \(2,\) of float32, got 20"),
+        (idx(8, "B", (2**32 - 1,) * 9, range(5)), "must have [0-9]{80,} bytes"),
+    ],
+)
+def test_idx_refuses_what_is_damaged(tmp_path, content, message):
+    with pytest.raises(ValueError, match=f"labels.*{message}"):
+        read_idx(write(tmp_path / "labels", content))
+
+
+def test_idx_refuses_a_truncated_archive(tmp_path):
+    path = write(tmp_path / "images.gz", idx(8, "B", (100,), range(100)))
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(ValueError, match="images.gz is truncated"):
+        read_idx(path)
 
 
 def test_mail_is_deterministic_and_looks_like_mail():

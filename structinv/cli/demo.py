@@ -1,4 +1,4 @@
-"""The demonstration: a plain and two robust models on generated mail and on digits."""
+"""The demonstration: plain and robust models on generated mail and on digits."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ..datasets import make_mail_like
 from ..estimators import InvariantLinearSVC
 from ..inspection import draw_certified, draw_gaps
 from ..oracles import FDrop, FScale, Identity, InvarianceOracle
+from .demo_digits import digits_table, draw_digits, fit_digits
 from .messages import say, working_on
 from .reports import percent
 
@@ -79,6 +80,9 @@ def run_demo(out: Path, *, seed: int, quick: bool, console: Console) -> None:
             with working_on(f"training {model} on {study.name}"):
                 runs.append(_fit(study, model, oracle, seed, seconds=1.0 if quick else 6.0))
     _print_table(console, runs)
+    with working_on("training kernel machines on digits"):
+        fits = fit_digits(seed, quick)
+    console.print(digits_table(fits))
     if find_spec("matplotlib") is None:
         say('no plots: they need matplotlib, pip install "structinv[plot]"')
         return
@@ -86,10 +90,13 @@ def run_demo(out: Path, *, seed: int, quick: bool, console: Console) -> None:
         solver_runs = [
             run
             for study in studies
-            for run in _compare_solvers(study, seed, seconds=0.5 if quick else 2.0)
+            for run in _compare_solvers(study, seed, seconds=0.5 if quick else 1.6)
         ]
     with working_on("drawing"):
-        _draw(out, runs, solver_runs, console)
+        out.mkdir(parents=True, exist_ok=True)
+        paths = [*_draw(out, runs, solver_runs), *draw_digits(fits, out)]
+    for path in paths:
+        console.print(f"plot: {path}", highlight=False, soft_wrap=True)
 
 
 def _mail(seed: int, quick: bool) -> Study:
@@ -170,7 +177,7 @@ def _cells(run: Run, test: str) -> tuple[str, ...]:
     )
 
 
-def _draw(out: Path, runs: Sequence[Run], solver_runs: Sequence[Run], console: Console) -> None:
+def _draw(out: Path, runs: Sequence[Run], solver_runs: Sequence[Run]) -> list[Path]:
     panels: dict[str, dict[str, tuple[list[int], list[float]]]] = {}
     for run in runs:
         edits = list(range(0, 2 * run.study.edits + 1))
@@ -180,13 +187,7 @@ def _draw(out: Path, runs: Sequence[Run], solver_runs: Sequence[Run], console: C
     gaps: dict[str, dict[str, list[Any]]] = {}
     for run in solver_runs:
         gaps.setdefault(f"{run.study.name}: FDROP by solver", {})[run.model] = _history(run)
-
-    out.mkdir(parents=True, exist_ok=True)
-    for path in (
-        draw_certified(panels, out / "certified.png"),
-        draw_gaps(gaps, out / "gaps.png"),
-    ):
-        console.print(f"plot: {path}", highlight=False, soft_wrap=True)
+    return [draw_certified(panels, out / "certified.png"), draw_gaps(gaps, out / "gaps.png")]
 
 
 def _history(run: Run) -> list[Any]:

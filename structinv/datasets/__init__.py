@@ -1,6 +1,6 @@
-"""Readers of rows with labels, and generators."""
+"""Readers of rows with labels and of arrays, and generators."""
 
 from .generators import make_mail_like
-from .readers import load_jsonlines, load_svmlight
+from .readers import load_jsonlines, load_svmlight, read_idx
 
-__all__ = ["load_jsonlines", "load_svmlight", "make_mail_like"]
+__all__ = ["load_jsonlines", "load_svmlight", "make_mail_like", "read_idx"]

@@ -1,4 +1,4 @@
-"""Readers for files of labelled rows, plain or compressed, whose errors name the line."""
+"""Readers for labelled rows and for arrays, plain or compressed, whose errors name file and line."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
+from math import prod
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
@@ -19,6 +20,9 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 _LABEL_TYPES = (str, bool, int)
+
+# The third byte of an IDX file; numbers are big-endian.
+_IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
 def load_svmlight(
@@ -124,6 +128,62 @@ def load_jsonlines(
     if not texts:
         raise ValueError(f"{path} holds no rows")
     return texts, None if label_key is None else np.asarray(labels)
+
+
+def read_idx(path: str | PathLike[str]) -> NDArray[Any]:
+    """Read an array in IDX format, that of MNIST (LeCun, Cortes and Burges).
+
+    Two zero bytes, a byte for the type of the numbers and one for the number of dimensions, then the
+    dimensions as 32-bit integers, then the numbers in C order; all big-endian.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; names that end in ``.gz`` or ``.xz`` are decompressed.
+
+    Returns
+    -------
+    ndarray
+        With the shape and the type of the header: MNIST's images are (n, 28, 28) uint8, its labels
+        (n,) uint8.
+
+    Raises
+    ------
+    ValueError
+        For an empty or truncated file, for one that is no IDX file, and for one with fewer or more
+        numbers than its header says.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from structinv.datasets import read_idx
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "labels-idx1-ubyte")
+    ...     _ = path.write_bytes(bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 2, 1]))
+    ...     read_idx(path)
+    array([7, 2, 1], dtype=uint8)
+    """
+    path = Path(path)
+    with _opened(path) as stream:
+        content = stream.read()
+    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _IDX_TYPES:
+        raise ValueError(
+            f"{path} is not an IDX file: it starts with {content[:4].hex(' ')!r}, not with 00 00, "
+            f"one of {', '.join(f'{code:02x}' for code in _IDX_TYPES)} and the number of dimensions"
+        )
+    start = 4 + 4 * content[3]
+    if len(content) < start:
+        raise ValueError(f"{path} is truncated: its header of {start} bytes has {len(content)}")
+    shape = np.frombuffer(content[4:start], dtype=">u4").tolist()
+    stored = np.dtype(_IDX_TYPES[content[2]])
+    expected = start + prod(shape) * stored.itemsize
+    if len(content) != expected:
+        raise ValueError(
+            f"{path} must have {expected} bytes for shape {tuple(shape)} of {stored.name}, "
+            f"got {len(content)}"
+        )
+    values = np.frombuffer(content, dtype=stored, offset=start)
+    return values.reshape(shape).astype(stored.newbyteorder("="))
 
 
 @contextmanager

@@ -1,6 +1,19 @@
 """Looking at models: explanations of edits, and displays."""
 
-from .displays import draw_certified, draw_gaps, gap_curve
+from .displays import Curve, draw_certified, draw_errors, draw_gaps, gap_curve
 from .explanation import Explanation, explain_edit
+from .image_displays import draw_transforms, draw_worst_cases, name_changes, transform_counts
 
-__all__ = ["Explanation", "draw_certified", "draw_gaps", "explain_edit", "gap_curve"]
+__all__ = [
+    "Curve",
+    "Explanation",
+    "draw_certified",
+    "draw_errors",
+    "draw_gaps",
+    "draw_transforms",
+    "draw_worst_cases",
+    "explain_edit",
+    "gap_curve",
+    "name_changes",
+    "transform_counts",
+]

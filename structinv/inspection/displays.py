@@ -1,8 +1,9 @@
-"""Plots of certificates and of convergence; they need the extra "plot"."""
+"""Plots of certificates, of convergence and of errors; they need the extra "plot"."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,57 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
 
+Numbers = Sequence[float] | np.ndarray
 Curves = Mapping[str, tuple[Sequence[int], Sequence[float]]]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Error and number of support vectors of one method, against the size of the training set.
+
+    Attributes
+    ----------
+    sizes : (k,) sequence or array of int
+        Training rows.
+    errors, error_sems : (k,) sequences or arrays of float
+        Share of test rows predicted wrongly, in [0, 1]: the mean over draws of the training set, and
+        its standard error.
+    supports, support_sems : (k,) sequences or arrays of float
+        Number of support vectors: mean and standard error.
+
+    Raises
+    ------
+    ValueError
+        If there are no sizes, if lengths differ, or if a standard error is below 0 or none.
+
+    Examples
+    --------
+    >>> Curve([50, 100], [0.2, 0.1], [0.02, 0.01], [45.0, 80.0], [1.0, 2.0]).sizes
+    [50, 100]
+    """
+
+    sizes: Numbers
+    errors: Numbers
+    error_sems: Numbers
+    supports: Numbers
+    support_sems: Numbers
+
+    def __post_init__(self) -> None:
+        count = len(self.sizes)
+        if not count:
+            raise ValueError("sizes must hold a number, got none")
+        for name in ("errors", "error_sems", "supports", "support_sems"):
+            values = np.asarray(getattr(self, name), dtype=np.float64)
+            if values.shape != (count,):
+                raise ValueError(f"{name} must have shape ({count},), as sizes, got {values.shape}")
+            if name.endswith("sems") and not np.all(values >= 0):
+                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)!r}")
 
 
 def draw_certified(panels: Mapping[str, Curves], path: Path) -> Path:
     """Certified accuracy against the number of edits: a panel per test set, a line per model."""
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     figure, row = _row_of_axes(len(panels), sharey=True)
     for axes, (title, curves) in zip(row, panels.items(), strict=True):
@@ -36,6 +79,8 @@ def draw_certified(panels: Mapping[str, Curves], path: Path) -> Path:
 
 def draw_gaps(panels: Mapping[str, Mapping[str, Sequence[Any]]], path: Path) -> Path:
     """Relative gap against time: a panel per group of runs, a line per run's history."""
+    from matplotlib.ticker import NullFormatter
+
     figure, row = _row_of_axes(len(panels), sharey=True)
     for axes, (title, histories) in zip(row, panels.items(), strict=True):
         for name, records in histories.items():
@@ -45,6 +90,64 @@ def draw_gaps(panels: Mapping[str, Mapping[str, Sequence[Any]]], path: Path) -> 
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.legend(fontsize="small")
     row[0].set_ylabel("relative gap")
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def draw_errors(curves: Mapping[str, Curve], path: Path) -> Path:
+    """Error and number of support vectors against the size of the training set.
+
+    Two panels, a line for each method, with bars of one standard error: the layout of Teo, Globerson,
+    Roweis and Smola (2007), figure 1.
+
+    Parameters
+    ----------
+    curves : mapping of str to Curve
+        The methods by name, in the order of the legend; their sizes may differ.
+    path : Path
+        The picture to write; its ending says the format.
+
+    Returns
+    -------
+    Path
+        The same path.
+
+    Raises
+    ------
+    ValueError
+        If there are no curves.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> curve = Curve([50, 100], [0.2, 0.1], [0.02, 0.01], [45.0, 80.0], [1.0, 2.0])
+    >>> with TemporaryDirectory() as folder:
+    ...     draw_errors({"plain": curve}, Path(folder, "errors.png")).name
+    'errors.png'
+    """
+    from matplotlib.ticker import NullLocator, PercentFormatter
+
+    if not curves:
+        raise ValueError("curves must hold a curve, got none")
+    figure, (left, right) = _row_of_axes(2, sharey=False)
+    for number, (name, curve) in enumerate(curves.items()):
+        # A little to the side of each other, or equal curves would hide their bars.
+        places = np.asarray(curve.sizes) * 1.02 ** (number - 0.5 * (len(curves) - 1))
+        style: dict[str, Any] = {"marker": "osD^vP"[number % 6], "markersize": 4, "capsize": 2}
+        left.errorbar(places, curve.errors, yerr=curve.error_sems, label=name, **style)
+        right.errorbar(places, curve.supports, yerr=curve.support_sems, **style)
+    sizes = sorted({float(size) for curve in curves.values() for size in curve.sizes})
+    for axes, what in ((left, "test error"), (right, "support vectors")):
+        axes.set(xlabel="training rows", ylabel=what, xscale="log")
+        axes.set_xticks(sizes, [f"{size:g}" for size in sizes], rotation=45 if len(sizes) > 6 else 0)
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+    left.yaxis.set_major_formatter(PercentFormatter(1.0))
+    figure.legend(
+        *left.get_legend_handles_labels(), loc="outside lower center", ncols=min(len(curves), 4)
+    )
     figure.savefig(path, dpi=150)
     return path
 

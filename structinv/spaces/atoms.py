@@ -340,10 +340,13 @@ def expand(
 
 def _with_room(table: np.ndarray, rows: int, columns: int, limit: float, dtype: np.dtype) -> np.ndarray:
     """A copy of a table with room for more rows, and for more columns if they grow, within a limit."""
-    n_columns = columns
+    n_columns, most_rows = columns, 1.5 * rows
     if columns > table.shape[1] and len(table):
         n_columns = max(columns, int(min(1.5 * columns, np.sqrt(limit))))
-    n_rows = max(rows, int(min(1.5 * rows, limit / max(n_columns, 1))))
+    elif columns > rows:
+        # The columns are all there will be; memory that nobody has written to costs nothing.
+        most_rows = columns
+    n_rows = max(rows, int(min(most_rows, limit / max(n_columns, 1))))
     larger = np.empty((n_rows, n_columns), dtype=dtype)
     larger[: table.shape[0], : table.shape[1]] = table
     return larger

@@ -1,0 +1,274 @@
+"""Time, memory and support vectors of the digit machines against scikit-learn's SVC and a product.
+
+Rules of the comparison:
+
+- 50 digits a class of MNIST's training images (``--seed``), the 20 changes of Teo et al. 2007 (21
+  members an image), Gaussian kernel, gamma 0.02 and C 10 for all, float32. Nothing is tuned here.
+- Ours and the reference take turns in one process, so that both meet the same machine; times are
+  medians over the repeats. Every kernel is compiled or loaded before a clock starts.
+- Wall time with as many threads as libraries take by themselves; the first line tells how many
+  processors there are and how many threads BLAS has. Run with ``taskset -c 0`` for one of each.
+- ``--quick`` takes 10 digits a class, one repeat, and part of the test and training images: to see that
+  everything runs, not for figures.
+
+Lines of the table, for ``--rows``:
+
+- fit: InvariantSVC to a relative gap of 0.01 against SVC on the virtual samples, made beforehand and
+  with a cache for all of its kernel.
+- support: distinct support vectors over those of that SVC (VIR-SVM), with the errors of both on the
+  test images; tight, and with epsilon above 0.
+- predict: the 10000 test images against ``SVC.predict`` of VIR-SVM. Since libsvm evaluates kernels pair
+  by pair, there is also a line against the same votes by matrix products (`digits.votes`, float64).
+- oracle: one pass of the linear multiclass objective over the 60000 training images at a fixed random
+  f, values only and with planes, against the product of the images with a (784, 210) matrix: 10 classes
+  times 21 members, without structure.
+- memory: how far the resident memory of a process rises above its level before `fit` of
+  InvariantLinearSVC on these images (188 MB), C 0.01, kernels warm; see `speed.py`. Linux only. The fit
+  ends at a relative gap of 0.1 or after ``--memory-seconds``; solvers that keep planes grow with the
+  passes, so the note tells how many there were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from digits import Rows, add_data_option, draw_rows, load_mnist, votes
+from report import table, versions, write_json
+from sklearn.svm import SVC
+from speed import Line, memory_mark, take_turns
+from threadpoolctl import threadpool_info
+
+from structinv import InvariantLinearSVC, InvariantSVC
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import teo2007_transforms
+from structinv.outputs import Multiclass
+from structinv.spaces import ExplicitSpace
+
+GAMMA, C, TOL = 0.02, 10.0, 1e-2
+EPSILONS = (0.1, 0.3, 0.5)
+ALL_ROWS = ("fit", "support", "predict", "oracle", "memory")
+
+
+@dataclass
+class Bench:
+    """Images, and the two machines in question, fitted when they are first asked for."""
+
+    train: Rows
+    test: Rows
+    some: Rows
+    repeats: int
+    often: int
+
+    def invariant(self, epsilon: float = 0.0) -> InvariantSVC:
+        """Fit ours."""
+        model = InvariantSVC(
+            teo2007_transforms(), gamma=GAMMA, C=C, tol=TOL, epsilon=epsilon, random_state=0
+        )
+        return model.fit(*self.some)
+
+    @cached_property
+    def virtual(self) -> Rows:
+        """All members of all orbits."""
+        X, y = self.some
+        orbits = teo2007_transforms().orbit(X)
+        return orbits.reshape(-1, X.shape[1]), np.repeat(y, orbits.shape[1])
+
+    def reference(self) -> SVC:
+        """Fit SVC to them."""
+        return SVC(gamma=GAMMA, C=C, cache_size=4000).fit(*self.virtual)
+
+    @cached_property
+    def fits(self) -> tuple[np.ndarray, InvariantSVC, SVC]:
+        """Median seconds of both fits, and the machines."""
+        _ = self.virtual
+        works = [lambda _: self.invariant(), lambda _: self.reference()]
+        seconds, models = take_turns(works, self.repeats)
+        return np.median(seconds, axis=0), *models[0]
+
+
+def fit_lines(bench: Bench) -> list[Line]:
+    """Training."""
+    (ours, theirs), model, _ = bench.fits
+    samples = len(bench.virtual[1])
+    note = f"gap {model.solution_.relative_gap:.1e}, {model.n_iter_} passes; {samples} virtual samples"
+    return [Line("fit", "<= 0.5", "0.2", ours, theirs, ours / theirs, note)]
+
+
+def support_lines(bench: Bench) -> list[Line]:
+    """Support vectors and errors."""
+    _, tight, svc = bench.fits
+    X, y = bench.test
+    reference, error = len(svc.support_), np.mean(votes(svc, X) != y)
+    models = {0.0: tight} | {epsilon: bench.invariant(epsilon) for epsilon in EPSILONS}
+    lines = []
+    for epsilon, model in models.items():
+        own = np.mean(model.predict(X) != y)
+        note = f"error {own:.2%}, VIR-SVM's {error:.2%}; gap {model.solution_.relative_gap:.1e}"
+        target = ("<= 0.65", "0.5") if epsilon else ("<= 0.92", "")
+        count = len(model.support_)
+        work = f"support vectors, epsilon {epsilon:g}"
+        lines.append(Line(work, *target, count, reference, count / reference, note))
+    return lines
+
+
+def predict_lines(bench: Bench) -> list[Line]:
+    """Prediction."""
+    _, model, svc = bench.fits
+    X = bench.test[0]
+    works = [lambda _: model.predict(X), lambda _: svc.predict(X), lambda _: votes(svc, X)]
+    seconds, answers = take_turns(works, bench.repeats)
+    ours, libsvm, products = np.median(seconds, axis=0)
+    same = np.mean(answers[0][1] == answers[0][2])
+    note = f"{len(X)} images; SVC and its votes agree on {same:.2%}"
+    return [
+        Line("predict, SVC.predict", "<= 1", "0.3", ours, libsvm, ours / libsvm, note),
+        Line("predict, SVC's votes by products", "", "", ours, products, ours / products),
+    ]
+
+
+def oracle_lines(bench: Bench) -> list[Line]:
+    """A pass over all images."""
+    X, y = bench.train
+    term = WorstCase(X, y, teo2007_transforms(), Multiclass(), 1.0 / len(y))
+    objective = Objective(ExplicitSpace(X.shape[1], 10), [term])
+    rng = np.random.default_rng(0)
+    f = objective.space.zeros()
+    f += 0.1 * rng.standard_normal(f.shape)
+    columns = rng.standard_normal((X.shape[1], 210)).astype(X.dtype)
+    works: list[Callable[[int], Any]] = [
+        lambda _: objective.value(f).upper,
+        lambda _: objective.planes(f).offsets.sum(),
+        lambda _: (X @ columns)[0, 0],
+    ]
+    take_turns(works, 1)
+    value, planes, product = np.median(take_turns(works, bench.often)[0], axis=0)
+    return [
+        Line("oracle pass, values", "<= 1.3", "1.1", value, product, value / product),
+        Line("oracle pass, planes", "<= 1.3", "1.1", planes, product, planes / product),
+    ]
+
+
+def memory_lines(bench: Bench, folder: Path, limit: float) -> list[Line]:
+    """Peak memory of linear fits beyond what the process held before."""
+    size = bench.train[0].nbytes
+    allocator = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), "65536")
+    lines = []
+    for solver in ("bmrm", "auto"):
+        command = [sys.executable, __file__, "--data", str(folder), "--child", solver]
+        command += ["--images", str(len(bench.train[1])), "--memory-seconds", str(limit)]
+        done = subprocess.run(
+            command, env=os.environ | allocator, check=True, stdout=subprocess.PIPE
+        )  # fmt: skip
+        told = json.loads(done.stdout.splitlines()[-1])
+        note = f"MB; reference: the images; {told['passes']} passes, gap {told['gap']:.1e}"
+        peak = told["peak"]
+        work = f"memory, linear, {solver}"
+        lines.append(Line(work, "<= 2", "", peak / 2**20, size / 2**20, peak / size, note))
+    return lines
+
+
+def child(solver: str, folder: Path, n_images: int, limit: float) -> None:
+    """Measure a fit's memory in this process, and print it as JSON."""
+    X, y = (part[:n_images].copy() for part in load_mnist(folder, "train"))
+
+    def fit(rows: int, seconds: float) -> InvariantLinearSVC:
+        model = InvariantLinearSVC(
+            teo2007_transforms(), C=0.01, solver=solver, tol=0.1, max_seconds=seconds, random_state=0
+        )  # fmt: skip
+        return model.fit(X[:rows], y[:rows])
+
+    fit(500, 1.0)
+    gc.collect()
+    before = memory_mark("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    model = fit(n_images, limit)
+    peak = memory_mark("VmHWM") - before
+    gap = float(model.solution_.relative_gap)
+    print(json.dumps({"peak": peak, "passes": int(model.n_iter_), "gap": gap}))
+
+
+def machine() -> str:
+    """Processors and threads of BLAS."""
+    blas = {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+    return f"{len(os.sched_getaffinity(0))} processors, {max(blas, default=1)} threads of BLAS"
+
+
+def load(options: argparse.Namespace) -> Bench:
+    """Images, and a small fit of all kinds so that every kernel is compiled or loaded."""
+    train, test = load_mnist(options.data, "train"), load_mnist(options.data, "t10k")
+    size, repeats, often = (10, 1, 1) if options.quick else (50, options.repeats, 5)
+    few = draw_rows(train[1], 3, options.seed)
+    small = Bench(train, test, (train[0][few], train[1][few]), 1, 1)
+    small.invariant(0.1)
+    small.fits[1].predict(test[0][:10])
+    chosen = draw_rows(train[1], size, options.seed)
+    some = train[0][chosen], train[1][chosen]
+    if options.quick:
+        train, test = (train[0][:6000], train[1][:6000]), (test[0][:1000], test[1][:1000])
+    return Bench(train, test, some, repeats, often)
+
+
+def run(bench: Bench, options: argparse.Namespace) -> list[Line]:
+    """The lines of the rows asked for."""
+    work: dict[str, Callable[[], list[Line]]] = {
+        "fit": lambda: fit_lines(bench),
+        "support": lambda: support_lines(bench),
+        "predict": lambda: predict_lines(bench),
+        "oracle": lambda: oracle_lines(bench),
+        "memory": lambda: memory_lines(bench, options.data, options.memory_seconds),
+    }
+    lines = []
+    for row in options.rows:
+        print(f"{row} ...", file=sys.stderr, flush=True)
+        lines += work[row]()
+    return lines
+
+
+def parse() -> argparse.Namespace:
+    """Options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_data_option(parser)
+    parser.add_argument("--rows", nargs="+", choices=ALL_ROWS, default=list(ALL_ROWS))
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0, help="which digits are drawn")
+    parser.add_argument("--quick", action="store_true", help="small and once")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--memory-seconds", type=float, default=60.0, help="limit of a linear fit")
+    parser.add_argument("--child", choices=("bmrm", "auto"), help=argparse.SUPPRESS)
+    parser.add_argument("--images", type=int, default=60000, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run what the options ask for."""
+    options = parse()
+    warnings.simplefilter("ignore")  # gaps are in the notes
+    if options.child:
+        child(options.child, options.data, options.images, options.memory_seconds)
+        return
+    bench = load(options)
+    lines = run(bench, options)
+    head = ["work", "target", "aim", "ours", "reference", "ratio"]
+    title = f"{versions()}, {machine()}\nmedians of {bench.repeats}, seconds where nothing else is said"
+    print(table(title, head, [line.cells() for line in lines]))
+    print("\n".join(f"{line.work}: {line.note}" for line in lines if line.note))
+    content = {"versions": versions(), "machine": machine(), "lines": [asdict(line) for line in lines]}
+    write_json(options.json, content)
+
+
+if __name__ == "__main__":
+    main()

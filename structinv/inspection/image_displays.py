@@ -1,0 +1,273 @@
+"""Pictures of what invariances do: worst cases of images, and changes that became support vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..oracles import InvarianceOracle
+from ..oracles.base import ALL_ROWS
+from ..oracles.image_maps import ImageShape, image_shape
+
+
+def draw_worst_cases(
+    originals: ArrayLike,
+    changed: ArrayLike,
+    path: Path,
+    *,
+    shape: ImageShape | tuple[int, ...] | None = None,
+    titles: Sequence[str] | None = None,
+) -> Path:
+    """Images in one line, and below each what the worst change made of it.
+
+    The smallest and the largest value of all pictures (0, if nothing is below) are black and white.
+
+    Parameters
+    ----------
+    originals, changed : (n, d) array-like
+        Images as rows, such as `X` and ``model.worst_case(X, y)``.
+    path : Path
+        The picture to write; its ending says the format.
+    shape : ImageShape or tuple, optional
+        ``(height, width)`` or ``(height, width, channels)`` with 1 (grey) or 3 (colour) channels;
+        None for square grey images.
+    titles : (n,) sequence of str, optional
+        A caption for each column, of one line or several.
+
+    Returns
+    -------
+    Path
+        The same path.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the arrays do not have the same shape, hold no image or numbers that are not finite, or if
+        `shape` or `titles` do not fit them.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import numpy as np
+    >>> from structinv import InvariantSVC
+    >>> from structinv.oracles import Shifts
+    >>> X, y = np.eye(9)[:4], np.array([0, 0, 1, 1])
+    >>> model = InvariantSVC(Shifts(1, shape=(3, 3)), random_state=0).fit(X, y)
+    >>> with TemporaryDirectory() as folder:
+    ...     draw_worst_cases(X, model.worst_case(X, y), Path(folder, "worst.png")).name
+    'worst.png'
+    """
+    from matplotlib.figure import Figure
+
+    rows = _images("originals", originals), _images("changed", changed)
+    if rows[0].shape != rows[1].shape:
+        raise ValueError(
+            f"changed must have the shape of originals, {rows[0].shape}, got {rows[1].shape}"
+        )
+    count, n_features = rows[0].shape
+    form = image_shape(shape, n_features)
+    if form is None or form.channels not in (1, 3):
+        raise ValueError(f"shape must have 1 or 3 channels to be drawn, got {shape!r}")
+    if titles is not None and len(titles) != count:
+        raise ValueError(f"titles must have one entry for each of {count} images, got {len(titles)}")
+
+    low, high = min(0.0, *(float(images.min()) for images in rows)), max(float(i.max()) for i in rows)
+    scale = max(high - low, np.finfo(np.float64).tiny)
+    lines = 0 if titles is None else max(title.count("\n") + 1 for title in titles)
+    tall = 1.25 * form.height / form.width
+    figure = Figure(figsize=(1.25 * count + 0.5, 2 * tall + 0.17 * lines + 0.2), layout="constrained")
+    grid = figure.subplots(2, count, squeeze=False)
+    for line, name, images in zip(grid, ("original", "worst case"), rows, strict=True):
+        for axes, image in zip(line, images, strict=True):
+            picture = ((image - low) / scale).reshape(form.height, form.width, form.channels)
+            # One channel becomes three: imshow would choose colours of its own.
+            axes.imshow(np.broadcast_to(picture, (form.height, form.width, 3)))
+            axes.set(xticks=[], yticks=[])
+        line[0].set_ylabel(name)
+    for axes, title in zip(grid[0], titles or (), strict=False):
+        axes.set_title(title, fontsize=8)
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def draw_transforms(
+    transforms: ArrayLike,
+    labels: ArrayLike,
+    path: Path,
+    *,
+    order: Sequence[str] | None = None,
+    classes: ArrayLike | None = None,
+) -> Path:
+    """Which changes became support vectors: a table of counts, a line a class, a column a change.
+
+    Parameters
+    ----------
+    transforms : (m,) array-like of str
+        The change of each support vector: ``model.support_transforms_`` of `InvariantSVC`.
+    labels : (m,) array-like
+        The class of each: ``y[model.support_]``.
+    path : Path
+        The picture to write; its ending says the format.
+    order : sequence of str, optional
+        All changes, as columns from the left, also those that never occur;
+        ``oracle.bind(X, y).member_names()`` has the order of the orbit. By default those that occur,
+        "identity" first, then by their first appearance.
+    classes : array-like, optional
+        All classes, from the top; by default those that occur, sorted.
+
+    Returns
+    -------
+    Path
+        The same path.
+
+    Raises
+    ------
+    ValueError
+        See `transform_counts`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     draw_transforms(["identity", "flip"], [3, 8], Path(folder, "transforms.png")).name
+    'transforms.png'
+    """
+    from matplotlib.figure import Figure
+
+    counts, names, groups = transform_counts(transforms, labels, order=order, classes=classes)
+    n_classes, n_names = counts.shape
+    lines = [str(group) for group in groups]
+    figure = Figure(
+        figsize=(0.36 * n_names + 0.08 * max(map(len, lines)) + 1.8, 0.3 * n_classes + 2.2),
+        layout="constrained",
+    )
+    axes = figure.subplots()
+    axes.imshow(counts, cmap="Blues", vmin=0, vmax=max(1, counts.max()), aspect="auto")
+    axes.set_xticks(range(n_names), names, rotation=90, fontsize=8)
+    axes.set_yticks(range(n_classes), lines)
+    axes.set_ylabel("class")
+    figure.suptitle("number of support vectors", fontsize=10)
+    for (row, column), number in np.ndenumerate(counts):
+        colour = "white" if number > 0.6 * counts.max() else "black"
+        axes.text(column, row, f"{number:d}", ha="center", va="center", color=colour, fontsize=7)
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def transform_counts(
+    transforms: ArrayLike,
+    labels: ArrayLike,
+    *,
+    order: Sequence[str] | None = None,
+    classes: ArrayLike | None = None,
+) -> tuple[np.ndarray, list[str], np.ndarray]:
+    """How many support vectors of each class come from each change.
+
+    Parameters
+    ----------
+    transforms, labels, order, classes
+        See `draw_transforms`.
+
+    Returns
+    -------
+    counts : (n_classes, n_transforms) array of int
+    order : list of str
+        The changes of the columns: if not given "identity" first, then by their first appearance.
+    classes : (n_classes,) array
+        The classes of the rows.
+
+    Raises
+    ------
+    ValueError
+        If there is no support vector, if the lengths differ, if `order` or `classes` repeat an
+        entry, or if one is missing there.
+
+    Examples
+    --------
+    >>> transform_counts(["flip", "identity", "flip"], [1, 0, 0])
+    (array([[1, 1],
+           [0, 1]]), ['identity', 'flip'], array([0, 1]))
+    """
+    names, groups = np.asarray(transforms), np.asarray(labels)
+    if names.ndim != 1 or not len(names):
+        raise ValueError(f"transforms must name one support vector or more, got shape {names.shape}")
+    if groups.shape != names.shape:
+        raise ValueError(f"labels must have shape {names.shape}, as transforms, got {groups.shape}")
+    # Python's sort is stable, and dict keeps the order of appearance.
+    columns = sorted(dict.fromkeys(names.tolist()), key=lambda name: name != "identity")
+    columns = columns if order is None else list(order)
+    lines = np.unique(groups) if classes is None else np.asarray(classes)
+    column_of = _places("order", "transforms", columns, names.tolist())
+    line_of = _places("classes", "labels", lines.tolist(), groups.tolist())
+    counts = np.zeros((len(lines), len(columns)), dtype=np.int64)
+    np.add.at(counts, (line_of, column_of), 1)
+    return counts, columns, lines
+
+
+def name_changes(
+    oracle: InvarianceOracle, X: np.ndarray, changed: np.ndarray, y: ArrayLike | None = None
+) -> list[str]:
+    """The name of the change that turned each row into another, for captions.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+        With an orbit or a cover.
+    X, changed : (n, d) arrays
+        Rows, and members of their S(x), such as ``model.worst_case(X, y)``.
+    y : (n,) array-like, optional
+        Labels, for oracles that depend on them.
+
+    Returns
+    -------
+    list of str
+        The nearest member of each row's orbit or cover; the first of those that are equally near.
+
+    Raises
+    ------
+    ValueError
+        If `X` and `changed` are no arrays of the same shape (n, d).
+    NotImplementedError
+        If the oracle has neither orbit nor cover.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Shifts
+    >>> X = np.array([[0.0, 1.0, 2.0, 0.0]])
+    >>> name_changes(Shifts(1, shape=(1, 4)), X, np.array([[0.0, 0.0, 1.0, 2.0]]))
+    ['shift (0, 1)']
+    """
+    if X.ndim != 2 or X.shape != changed.shape:
+        raise ValueError(f"X and changed must have one shape (n, d), got {X.shape} and {changed.shape}")
+    bound = oracle.bind(X, None if y is None else np.asarray(y))
+    names = bound.member_names()
+    members = bound.cover(ALL_ROWS).points
+    distances = np.sum(np.square(members - changed[:, None]), axis=2)
+    return [names[number] for number in np.argmin(distances, axis=1)]
+
+
+def _places(name: str, other: str, entries: list[Any], wanted: list[Any]) -> list[int]:
+    """Where each wanted value stands among the entries of an argument."""
+    places = {entry: place for place, entry in enumerate(entries)}
+    if len(places) < len(entries):
+        raise ValueError(f"{name} must not repeat an entry, got {entries}")
+    missing = [entry for entry in dict.fromkeys(wanted) if entry not in places]
+    if missing:
+        raise ValueError(f"{name} must hold all {other}, but lacks {missing[0]!r}: {entries}")
+    return [places[entry] for entry in wanted]
+
+
+def _images(name: str, images: ArrayLike) -> np.ndarray:
+    rows = np.asarray(images, dtype=np.float64)
+    if rows.ndim != 2 or not rows.size:
+        raise ValueError(f"{name} must have shape (n, d), an image a row, got {rows.shape}")
+    if not np.all(np.isfinite(rows)):
+        raise ValueError(f"{name} must be finite")
+    return rows
