@@ -22,10 +22,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from digits import add_data_option, load_mnist
 from report import table, versions, write_json
 from scipy import ndimage
 
-from digits import add_data_option, read_mnist
 from structinv import InvariantSVC
 from structinv.kernels import Gaussian, Kernel, Polynomial
 from structinv.oracles import (
@@ -162,7 +162,7 @@ def grow(arguments, model, X, y, lists):
 
 def main() -> None:
     arguments = options()
-    X, y, X_test, y_test = read_mnist(arguments.data)
+    (X, y), (X_test, y_test) = (load_mnist(arguments.data, part) for part in ("train", "t10k"))
     if arguments.rows:
         X, y = X[: arguments.rows], y[: arguments.rows]
     if arguments.validate:

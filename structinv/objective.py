@@ -18,7 +18,7 @@ from .outputs.base import Choice, Output
 from .planes import Planes
 from .spaces import Element, ExplicitSpace, KernelSpace, Space
 
-ROWS_AT_ONCE = 2048
+ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)

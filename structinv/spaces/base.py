@@ -255,9 +255,9 @@ def best_members(
     shape = (n, len(tables))
     gains, rewards = np.zeros(shape), np.zeros(shape)
     members = np.zeros(shape, dtype=np.int64)
-    # By class, then term, then alternative: the innermost loops run along memory.
-    outputs, factors = (np.ascontiguousarray(part.transpose(1, 2, 0)) for part in terms_of(tables))
-    worth = np.ascontiguousarray(worth.T)
+    outputs, factors = terms_of(tables)
+    # The innermost loops run over members; who makes the values lays them out like that.
+    values = np.ascontiguousarray(values.swapaxes(1, 2))
     share = np.ones((1, s)) if grades is None else np.ascontiguousarray(grades)
 
     def work(part: slice) -> None:
@@ -267,7 +267,8 @@ def best_members(
             gains[part], rewards[part], members[part],
         )  # fmt: skip
 
-    in_threads(work, n, values.size)
+    # A value is little work for a thread.
+    in_threads(work, n, values.size // 8)
     return gains, rewards, members
 
 
@@ -284,21 +285,34 @@ def terms_of(tables: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(cache=True, nogil=True)
 def _best_members(values, outputs, factors, codes, worth, grades, gains, rewards, members):
-    n, s, _ = values.shape
-    n_classes, n_terms, n_alternatives = factors.shape
-    gain, best = np.empty(n_alternatives), np.empty(n_alternatives)
+    n, _, s = values.shape
+    n_alternatives, _, n_terms = factors.shape
+    heights = np.empty(s)
     for i in range(n):
+        if not np.isfinite(_total(values[i])):
+            # So that the caller sees it: comparisons would pass it over.
+            gains[i] = np.nan
+            continue
         c, row = codes[i], min(i, grades.shape[0] - 1)
-        best[:] = -np.inf
-        for m in range(s):
-            gain[:] = 0.0
-            for t in range(n_terms):
-                for a in range(n_alternatives):
-                    gain[a] += factors[c, t, a] * values[i, m, outputs[c, t, a]]
-            for a in range(n_alternatives):
-                height = gain[a] + worth[c, a] * grades[row, m]
-                # Not a number is taken, and kept, so that the caller sees it.
-                if not height <= best[a] and not np.isnan(best[a]):
-                    best[a], gains[i, a], members[i, a] = height, gain[a], m
         for a in range(n_alternatives):
-            rewards[i, a] = worth[c, a] * grades[row, members[i, a]]
+            for m in range(s):
+                heights[m] = worth[a, c] * grades[row, m]
+            for t in range(n_terms):
+                factor, k = factors[a, c, t], outputs[a, c, t]
+                for m in range(s):
+                    heights[m] += factor * values[i, k, m]
+            best, highest = 0, heights[0]
+            for m in range(1, s):
+                if heights[m] > highest:
+                    best, highest = m, heights[m]
+            reward = worth[a, c] * grades[row, best]
+            gains[i, a], rewards[i, a], members[i, a] = highest - reward, reward, best
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _total(values):
+    total = 0.0
+    for k in range(values.shape[0]):
+        for m in range(values.shape[1]):
+            total += values[k, m]
+    return total
