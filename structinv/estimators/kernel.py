@@ -24,6 +24,7 @@ from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
 from .base import InvariantClassifier, check_number
 
 # Coefficients below this share of the largest are rounding, and their atoms no support vectors.
+FUNCTIONS_AT_ONCE = 4
 NEGLIGIBLE = 1e-9
 
 
@@ -249,9 +250,9 @@ class InvariantSVC(InvariantClassifier):
 
         Counted are the points that the fit keeps (all members of all orbits, if the cache has room
         for enough of their columns, else support vectors as they are found), the table of kernel
-        values between support vectors and these points (at most `cache_mb`), f at these points, and
-        the planes with their inner products (at most half of `cache_mb`), if there come to be 12
-        planes a row. `X` itself, and what oracle and kernel work with, are not counted.
+        values between support vectors and these points (at most `cache_mb`), some functions at these
+        points, the planes, if there come to be 12 a row, and where members are not all known the
+        inner products of planes (at most half of `cache_mb`). `X` itself, and what oracle and kernel work with, are not counted.
 
         Parameters
         ----------
@@ -352,8 +353,10 @@ def _memory(X: np.ndarray, size: int, n_classes: int, cache: float) -> int:
     all_known = min(n_points, COLUMNS_WORTH_A_CACHE) * n_points * itemsize <= cache
     # What grows has room for half as much again.
     n_known = n_points if all_known else 1.5 * n_atoms
-    points = n_known * (n_features * itemsize + 8 * n_outputs)
-    table = min(1.5 * n_atoms * n_known * itemsize, cache)
-    products = min(1.5**2 * n_planes**2 * itemsize, 0.5 * cache)
+    points = n_known * (n_features + FUNCTIONS_AT_ONCE * n_outputs) * itemsize
+    table = min(n_atoms * n_known * itemsize, cache)
     planes = n_planes * 8 * (n_outputs + 3)
-    return int(points + table + products + planes)
+    if all_known:
+        return int(points + table + planes + 8 * n_points * n_outputs)
+    products = min(1.5**2 * n_planes**2 * itemsize, 0.5 * cache)
+    return int(points + table + planes + products)

@@ -188,6 +188,12 @@ class AtomStore:
         self._norms[self.n_known : size] = half_norms(points)
         self.n_known = size
 
+    def trim(self) -> None:
+        """Give back room to spare, where all atoms are loose points that became known in order."""
+        self._known, self._norms = self.known.copy(), self._norms[: self.n_known].copy()
+        if np.array_equal(self.loose, self._known):
+            self.loose = self._known
+
     def add_points(self, points: np.ndarray, origins: np.ndarray) -> np.ndarray:
         """Keys of points that are members of no cover; `origins` are their rows and members."""
         first = len(self.loose)

@@ -300,6 +300,7 @@ class KernelSpace(Space):
         space = KernelSpace(self.kernel, self.n_features, self.n_outputs, cache_mb=0.0)
         keys = space.atoms.add_points(self.atoms.points(slots), self.atoms.origins[slots])
         space.atoms.slots(keys)
+        space.atoms.trim()
         rows = AtomRows(space.atoms, keys[terms], normals.coefficients, normals.start)
         return space, rows
 
