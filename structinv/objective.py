@@ -67,6 +67,10 @@ class Term(ABC):
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
         """Each block's value at `f`: a bound from above, and what was attained."""
 
+    def portions(self) -> list[Rows]:
+        """All blocks, in portions whose planes fit in memory several times over."""
+        return [ALL_ROWS]
+
     def total(self, space: Space, f: Element) -> tuple[float, float]:
         """The weighted sum of `values`."""
         above, reached = self.values(space, f)
@@ -176,6 +180,10 @@ class WorstCase(Term):
         """See `Term.rows_of`."""
         rows, _ = self.output.rows(blocks)
         return count(rows, self.X.shape[0])
+
+    def portions(self) -> list[Rows]:
+        """See `Term.portions`."""
+        return self._parts(ALL_ROWS)
 
     def _parts(self, blocks: Rows) -> list[Rows]:
         """The blocks in portions whose answers fit in memory several times over."""
@@ -396,6 +404,22 @@ class Objective:
         return Planes(
             joined.normals[order], joined.offsets[order], joined.upper[order], joined.heights[order]
         )
+
+    def plane_of_sum(self, f: Element) -> Planes:
+        """The plane at `f` of the weighted sum of all blocks; only a portion is in memory at a time."""
+        normal = self.space.zeros()
+        numbers = np.zeros(3)
+        for term in self.terms:
+            self.rows_asked += term.rows_of(ALL_ROWS)
+            for blocks in term.portions():
+                planes = term.planes(self.space, f, blocks)
+                weights = term.weights[blocks]
+                normal += self.space.combine(planes.normals, weights)
+                # A block of weight zero counts nothing, be its bound infinite.
+                upper = np.where(weights > 0, planes.upper, 0.0)
+                numbers += [weights @ each for each in (planes.offsets, upper, planes.heights)]
+        offset, upper, height = numbers[:, None]
+        return Planes(self.space.element(normal), offset, upper, height)
 
     def value(self, f: Element) -> Value:
         """The objective at `f`."""

@@ -252,7 +252,8 @@ class InvariantSVC(InvariantClassifier):
         for enough of their columns, else support vectors as they are found), the table of kernel
         values between support vectors and these points (at most `cache_mb`), some functions at these
         points, the planes, if there come to be 12 a row, and where members are not all known the
-        inner products of planes (at most half of `cache_mb`). `X` itself, and what oracle and kernel work with, are not counted.
+        inner products of planes (at most half of `cache_mb`). `X` itself, and what oracle and kernel
+        work with, are not counted.
 
         Parameters
         ----------

@@ -62,20 +62,15 @@ class BMRM(Solver):
     def step(self, objective: Objective, state: BMRMState) -> None:
         """See `Solver.step`."""
         space = objective.space
-        planes = objective.planes(state.f)
-        normal = space.element(space.combine(planes.normals, objective.weights))
-        offset = float(objective.weights @ planes.offsets)
-        counted = objective.weights > 0
+        plane = objective.plane_of_sum(state.f)
         half = 0.5 * space.dot(state.f, state.f)
-        upper = half + float(objective.weights[counted] @ planes.upper[counted])
-        attained = half + float(objective.weights @ planes.heights)
-        if (upper, attained) < (state.upper, state.attained):
-            state.best, state.upper = state.f.copy(), upper
-        state.attained = min(state.attained, attained)
+        upper, attained = half + float(plane.upper[0]), half + float(plane.heights[0])
+        if (attained, upper) < (state.attained, state.upper):
+            state.best, state.upper, state.attained = state.f.copy(), upper, attained
         bundle = state.bundle
         above = attained - half - bundle.heights(state.f)[0][0]
         bundle.prune(self.max_idle)
-        bundle.add(normal, np.array([offset]), np.zeros(1, int))
+        bundle.add(plane.normals, plane.offsets, np.zeros(1, int))
         bundle.ascend(state.f, 0.01 * max(above, 0.0), 200)
 
     def bounds(self, objective: Objective, state: BMRMState) -> Bounds:

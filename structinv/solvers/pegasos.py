@@ -128,7 +128,7 @@ class Pegasos(Solver):
         found = []
         for f, offset in [(state.f, state.offset), state.mean][: 1 + self.average]:
             value = objective.value(f)
-            found.append((value.upper, value.attained, f))
+            found.append((value.attained, value.upper, f))
             self._raise(objective, state, f, offset)
         f, offset, passes = state.anchor
         if passes < state.passes:
@@ -136,8 +136,7 @@ class Pegasos(Solver):
             share = state.passes / (state.passes - passes)
             later = share * state.f + (1.0 - share) * f
             self._raise(objective, state, later, share * state.offset + (1.0 - share) * offset)
-        upper, _, lowest = min(found, key=lambda point: point[:2])
-        attained = min(point[1] for point in found)
+        attained, upper, lowest = min(found, key=lambda point: point[:2])
         return Bounds(lowest, _dual(objective, *state.best), upper, attained)
 
     def _raise(self, objective: Objective, state: PegasosState, f: np.ndarray, offset: float) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..objective import Objective
 from ..planes import PlaneSet
+from ..spaces import ExplicitSpace
 from .base import Bounds, Solver
 
 
@@ -38,6 +39,14 @@ class Reference(Solver):
 
     def __init__(self, cvxpy_solver: str = "CLARABEL") -> None:
         self.cvxpy_solver = cvxpy_solver
+
+    def validate(self, objective: Objective) -> None:
+        """See `Solver.validate`; ValueError for a space other than one of explicit features."""
+        if not isinstance(objective.space, ExplicitSpace):
+            raise ValueError(
+                f"Reference needs an ExplicitSpace, got a {type(objective.space).__name__}: its master "
+                "problem is written over the weights of explicit features"
+            )
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None

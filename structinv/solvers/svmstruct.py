@@ -82,7 +82,7 @@ class SVMStruct(Solver):
         for batch, working in zip(state.batches, state.sets, strict=True):
             above = heights[batch] - working.heights(state.f)[0]
             margin = self.epsilon + 1e-12 * (1.0 + np.abs(heights[batch]))
-            new = np.flatnonzero(above > margin)
+            new = np.flatnonzero((above > margin) & (working.weights > 0))
             violation += float(working.weights[new] @ above[new])
             state.n_added += len(new)
             working.prune(self.max_idle)
