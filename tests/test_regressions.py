@@ -4,19 +4,33 @@ import numpy as np
 import pytest
 
 from structinv import InvariantLinearSVC
+from structinv.dual_states import MemberState
+from structinv.kernels import Gaussian
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import (
     Box,
     Ellipsoid,
     FDrop,
+    FiniteOracle,
     FScale,
     Identity,
     Support,
     TangentDerivative,
 )
 from structinv.outputs import Binary
-from structinv.solvers import FrankWolfe, Gap, Seconds, Status, SVMStruct, solve
-from structinv.spaces import ExplicitSpace
+from structinv.planes import PlaneSet
+from structinv.solvers import (
+    BMRM,
+    FrankWolfe,
+    Gap,
+    Pegasos,
+    Reference,
+    Seconds,
+    Status,
+    SVMStruct,
+    solve,
+)
+from structinv.spaces import AtomRows, AtomStore, ExplicitSpace, KernelSpace, atoms
 
 
 def data(n=40, d=20, seed=0):
@@ -121,3 +135,153 @@ def test_balanced_classes_one_of_which_has_no_sample_that_counts():
     X, y = data()
     model = InvariantLinearSVC(class_weight="balanced")
     assert model.fit(X, y, sample_weight=(y > 0) * 1.0).predict(X).tolist() == [1] * 40
+
+
+class Turned(FiniteOracle):
+    """The row, backwards, or moved on by one."""
+
+    def orbit(self, X):
+        """See `FiniteOracle.orbit`."""
+        return np.stack([X, X[:, ::-1], np.roll(X, 1, axis=1)], axis=1)
+
+
+def machine(n=40, weights=1.0, cache_mb=100.0, dtype=np.float64):
+    """A kernel machine on listed members, and its term."""
+    X, y = data(n)
+    term = WorstCase(X.astype(dtype), y, Turned(), Binary(), weights)
+    return Objective(KernelSpace(Gaussian(3.0), X.shape[1], cache_mb=cache_mb), [term]), term
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+@pytest.mark.parametrize("solver", [FrankWolfe, SVMStruct])
+def test_a_term_that_counts_nothing_changes_nothing(solver, epsilon):
+    X, y = data()
+    for oracle, space in [
+        (Box(0.1), ExplicitSpace(20)),
+        (Turned(), ExplicitSpace(20)),
+        (Turned(), KernelSpace(Gaussian(3.0), 20)),
+    ]:
+        nothing = WorstCase(X[:9], y[:9], oracle, Binary(), 0.0)
+        terms = [WorstCase(X, y, oracle, Binary(), 0.1), nothing]
+        found = solve(Objective(space, terms), solver(epsilon), Gap(1e-2))
+        assert found.status in (Status.CONVERGED, Status.WITHIN_EPSILON)
+        found = solve(Objective(space, [nothing]), solver(epsilon), Gap(1e-2))
+        assert (found.status, found.primal, found.dual) == (Status.CONVERGED, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("solver", [Pegasos(batch_size=1), FrankWolfe(epsilon=1e-3)])
+def test_rows_none_of_whose_errors_costs_anything(solver):
+    X, y = data()
+    cost = [[0, 3], [0, 0]]
+    model = InvariantLinearSVC(FDrop(2), cost=cost, rescaling="slack", solver=solver, C=0.1)
+    # Next to no rows of the class that counts, so that batches hold none.
+    found = model.fit(X, y, sample_weight=np.where(y < 0, np.arange(40) < 4, 1.0)).solution_
+    assert found.dual <= found.primal
+    assert found.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("solver", [SVMStruct(), BMRM(), Pegasos()], ids=repr)
+def test_rows_of_no_weight_make_no_atoms(solver):
+    weights = np.where(np.arange(40) < 10, 1.0, 0.0)
+    this, term = machine(weights=weights)
+    found = solve(this, solver, Gap(1e-2))
+    assert found.status is Status.CONVERGED
+    assert np.all(weights[this.space.atoms.origins[:, 0]] > 0)
+
+
+def test_reference_refuses_a_kernel_by_name():
+    with pytest.raises(ValueError, match="ExplicitSpace, got a KernelSpace"):
+        solve(machine()[0], Reference())
+
+
+@pytest.mark.parametrize("columns", [1, 7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_atoms_at_once_fill_the_cache_as_far_as_it_goes(monkeypatch, columns, dtype):
+    monkeypatch.setattr(atoms, "COLUMNS_WORTH_A_CACHE", columns)
+    n = 40
+    this, term = machine(cache_mb=columns * 3 * n * dtype().itemsize / 1e6, dtype=dtype)
+    state = term.dual_state(this.space, np.random.default_rng(0))
+    keys = this.space.atoms.pool(term.bound).keys(np.arange(n), np.zeros(n, dtype=int))
+    signs = np.where(term.output.codes == 1, 1.0, -1.0)[:, None]
+    normals = AtomRows(this.space.atoms, keys, signs, np.arange(n + 1))
+    state.restore(PlaneSet(normals, np.ones(n), np.arange(n), np.full(n, 0.5)))
+    assert this.space.atoms.n_cached_rows == columns
+    f = state.combination()
+    for _ in range(30):
+        state.sweep(f)
+    best = solve(machine()[0], FrankWolfe(), Gap(1e-6))
+    reached = state.offset - 0.5 * this.space.dot(f, f)
+    assert reached == pytest.approx(best.dual, rel=1e-4)
+
+
+def test_what_the_cache_does_not_hold_is_computed_in_portions(monkeypatch):
+    monkeypatch.setattr(atoms, "COLUMNS_WORTH_A_CACHE", 1)
+    monkeypatch.setattr(atoms, "VALUES_AT_ONCE", 2000)
+    largest, whole = [0], AtomStore._kernel_rows
+
+    def watched(self, numbers):
+        rows = whole(self, numbers)
+        largest[0] = max(largest[0], rows.size)
+        return rows
+
+    this, _ = machine(n=200, cache_mb=200 * 3 * 8 / 1e6)
+    monkeypatch.setattr(AtomStore, "_kernel_rows", watched)
+    assert solve(this, FrankWolfe(), Gap(1e-4)).status is Status.CONVERGED
+    # A portion is full when its last row, of at most three atoms, goes beyond the limit.
+    assert largest[0] <= 2000 + 3 * 600
+
+
+def test_a_bundle_of_long_sums_needs_no_table_of_all_their_terms(monkeypatch):
+    asked, block = [], AtomStore.block
+
+    def watched(self, left, right):
+        asked.append(len(left) * len(right) / max(1, len(self)) ** 2)
+        return block(self, left, right)
+
+    monkeypatch.setattr(AtomStore, "block", watched)
+    this, _ = machine(cache_mb=0.0)
+    assert solve(this, BMRM(), Gap(1e-3)).status is Status.CONVERGED
+    assert max(asked) <= 1.0
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_inner_products_with_long_sums(n_outputs):
+    rng = np.random.default_rng(0)
+    space = KernelSpace(Gaussian(2.0), 3, n_outputs)
+    points = rng.standard_normal((6, 3))
+    keys = space.atoms.add_points(points, np.zeros((6, 2), dtype=int))
+    left, right = rng.integers(6, size=9), rng.integers(6, size=12)
+    a, b = rng.standard_normal((9, n_outputs)), rng.standard_normal((12, n_outputs))
+    first = AtomRows(space.atoms, keys[left], a, np.array([0, 0, 4, 9]))
+    second = AtomRows(space.atoms, keys[right], b, np.array([0, 5, 12]))
+    terms = space.kernel.matrix(points, points)[np.ix_(left, right)] * (a @ b.T)
+    wanted = np.add.reduceat(np.add.reduceat(terms, [0, 4]), [0, 5], axis=1)
+    np.testing.assert_allclose(space.gram(first, second), np.r_[np.zeros((1, 2)), wanted], atol=1e-14)
+    np.testing.assert_allclose(space.gram(second, first), np.c_[np.zeros((2, 1)), wanted.T], atol=1e-14)
+
+
+def test_within_epsilon_means_that_the_planes_found_are_used_up():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((200, 5))
+    y = np.where(X[:, 0] + 0.3 * rng.standard_normal(200) > 0, 1, -1)
+    this = Objective(KernelSpace(Gaussian(3.0), 5), [WorstCase(X, y, Turned(), Binary(), 100.0)])
+    found = solve(this, SVMStruct(1e-3), Gap(1e-9) | Seconds(30), random_state=0)
+    assert found.status is Status.WITHIN_EPSILON
+    assert found.gap <= 1.1 * 1e-3 * this.weights.sum()
+
+
+def test_other_weights_on_the_same_rows_go_on_with_the_same_members():
+    this, term = machine()
+    earlier = solve(this, FrankWolfe(), Gap(1e-3), random_state=0)
+    again = WorstCase(term.X.copy(), data()[1], Turned(), Binary(), 3.0)
+    state = again.dual_state(this.space, np.random.default_rng(0))
+    assert isinstance(state, MemberState)
+    later = solve(Objective(this.space, [again]), FrankWolfe(), Gap(1e-5), warm_start=earlier)
+    cold = solve(machine(weights=3.0)[0], FrankWolfe(), Gap(1e-5))
+    assert (later.status, cold.status) == (Status.CONVERGED, Status.CONVERGED)
+    assert later.primal == pytest.approx(cold.primal, rel=2e-5)
+    points = this.space.points(later.planes.normals.keys)
+    members = Turned().orbit(term.X)[later.planes.blocks]
+    assert np.all(np.any(np.all(members == points[:, None], axis=2), axis=1))
+    other = WorstCase(term.X + 1.0, data()[1], Turned(), Binary(), 3.0)
+    assert not isinstance(other.dual_state(this.space, np.random.default_rng(0)), MemberState)

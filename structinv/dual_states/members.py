@@ -82,7 +82,9 @@ class MemberState(DualState):
         order = self.rng.permutation(self.rows)
         self.n_added, self.settled = 0, False
         # While the function is far off, newcomers that hardly beat the others would soon be idle.
-        ask = max(self.epsilon, PATIENCE * self.total / self.term.weights.sum())
+        ask = self.epsilon
+        if self.total > 0:
+            ask = max(ask, PATIENCE * self.total / self.term.weights.sum())
         for first in range(0, len(order), ROWS_AT_ONCE):
             batch = order[first : first + ROWS_AT_ONCE]
             self._grow(f, batch, ask)
@@ -121,15 +123,25 @@ class MemberState(DualState):
         """Pairwise steps in each row; its gap on arrival, over all members or over its own atoms."""
         # Atoms may be new, or older than the function: of an earlier run on the same space.
         f.make_room(len(self.space.atoms))
-        size = self.pool.size
-        atoms = self.pool.slots[rows[:, None] * size + np.arange(size)]
-        where, table, extra = self.space.atoms.rows_of_table(atoms[atoms >= 0])
         output = self.term.output
-        _sweep(
-            f.values().T, f.coefficients, where, table, extra, rows, self.pool.slots, output.codes,
-            self.outputs, self.factors, self.competes, output.rewards, self.grades,
-            self.term.weights, self.masses, self.gaps, known,
-        )  # fmt: skip
+        for part in self._portions(rows):
+            atoms = self._atoms_of(part)
+            where, table, extra = self.space.atoms.rows_of_table(atoms[atoms >= 0])
+            _sweep(
+                f.values().T, f.coefficients, where, table, extra, part, self.pool.slots, output.codes,
+                self.outputs, self.factors, self.competes, output.rewards, self.grades,
+                self.term.weights, self.masses, self.gaps, known,
+            )  # fmt: skip
+
+    def _atoms_of(self, rows: np.ndarray) -> np.ndarray:
+        """Which atoms the members of each row are, -1 for none, (n, s)."""
+        return self.pool.slots[rows[:, None] * self.pool.size + np.arange(self.pool.size)]
+
+    def _portions(self, rows: np.ndarray) -> list[np.ndarray]:
+        """The rows in runs, so that what the cache does not hold of their atoms fits in memory."""
+        store = self.space.atoms
+        late = np.count_nonzero(self._atoms_of(rows) >= store.n_whole_rows, axis=1)
+        return np.split(rows, np.flatnonzero(np.diff(np.cumsum(late) // store.rows_at_once)) + 1)
 
     def value(self, f: Expansion) -> tuple[float, float]:
         """See `DualState.value`."""

@@ -37,7 +37,8 @@ class PlaneCache(DualState):
         self.n_added = 0
         shuffled = rng.permutation(np.flatnonzero(term.weights > 0))
         edges = range(space.blocks_in_a_set, len(shuffled), space.blocks_in_a_set)
-        self.batches = [np.sort(batch) for batch in np.split(shuffled, list(edges))]
+        batches = np.split(shuffled, list(edges))
+        self.batches = [np.sort(batch) for batch in batches if len(batch)]
         self.sets = [
             WorkingSet(space, term.weights[batch], term.floors[batch]) for batch in self.batches
         ]

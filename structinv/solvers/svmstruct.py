@@ -17,12 +17,16 @@ MASTER_ROUNDS = 20
 
 @dataclass
 class SVMStructState:
-    """Working sets over portions of the blocks, the element they add up to, and what came new."""
+    """Working sets over portions of the blocks, and the element they add up to.
+
+    Of the last step: how many planes came new, and the gap that it found on those there were.
+    """
 
     batches: list[np.ndarray]
     sets: list[WorkingSet]
     f: Element
     n_added: int = -1
+    left: float = np.inf
 
 
 class SVMStruct(Solver):
@@ -78,9 +82,11 @@ class SVMStruct(Solver):
         """See `Solver.step`: planes at the current point, then the master problem."""
         planes = objective.planes(state.f)
         heights = planes.heights
-        violation, state.n_added = 0.0, 0
+        violation, state.n_added, state.left = 0.0, 0, 0.0
         for batch, working in zip(state.batches, state.sets, strict=True):
-            above = heights[batch] - working.heights(state.f)[0]
+            highest, mean = working.heights(state.f)
+            state.left += float(working.weights @ (highest - mean))
+            above = heights[batch] - highest
             margin = self.epsilon + 1e-12 * (1.0 + np.abs(heights[batch]))
             new = np.flatnonzero((above > margin) & (working.weights > 0))
             violation += float(working.weights[new] @ above[new])
@@ -91,8 +97,9 @@ class SVMStruct(Solver):
         self._solve_master(state, 0.1 * max(violation, 0.01 * self.epsilon * objective.weights.sum()))
 
     def finished(self, objective: Objective, state: SVMStructState) -> bool:
-        """See `Solver.finished`: no plane violates by more than epsilon."""
-        return self.epsilon > 0 and state.n_added == 0
+        """See `Solver.finished`: no plane violates by more than epsilon, and those found are used up."""
+        share = 0.1 * self.epsilon * objective.weights.sum()
+        return self.epsilon > 0 and state.n_added == 0 and state.left <= share
 
     def _solve_master(self, state: SVMStructState, tolerance: float) -> None:
         """Block-coordinate ascent over the working sets, as exact as the violation deserves.

@@ -18,6 +18,7 @@ LOOSE = 0
 # A pool's members are all known from the start if so many columns of the kernel fit into the cache.
 COLUMNS_WORTH_A_CACHE = 2000
 VALUES_AT_ONCE = 16_000_000
+ROWS_COMPARED = 1024
 
 
 class AtomRows:
@@ -120,6 +121,7 @@ class AtomStore:
         self.keys = np.zeros(0, dtype=np.int64)
         self.origins = np.zeros((0, 2), dtype=np.int64)
         self.pools: dict[int, Pool] = {}
+        self._twins: dict[int, tuple[Source, Pool]] = {}
         self.loose = np.zeros((0, n_features))
         self.loose_origins = np.zeros((0, 2), dtype=np.int64)
         self.loose_slots = np.zeros(0, dtype=np.int64)
@@ -154,14 +156,36 @@ class AtomStore:
     def pool(self, source: Source) -> Pool:
         """The pool of a bound oracle; its points become known if they are few enough."""
         found = self.pools.get(id(source))
-        if found is None:
-            size = source.cover(slice(0, 1)).points.shape[1]
-            n_points = source.X.shape[0] * size
-            mesh = self._know_all(source, n_points)
-            slots = np.full(n_points, -1, dtype=np.int64)
-            found = Pool(source, size, len(self.pools) + 1, mesh, slots)
-            self.pools[id(source)] = found
+        if found is not None:
+            return found
+        if id(source) in self._twins:
+            return self._twins[id(source)][1]
+        size = source.cover(slice(0, 1)).points.shape[1]
+        for pool in self.pools.values():
+            if self._lists_the_same(source, size, pool):
+                # The source is kept, or its identity could become that of another one.
+                self._twins[id(source)] = source, pool
+                return pool
+        n_points = source.X.shape[0] * size
+        mesh = self._know_all(source, n_points)
+        slots = np.full(n_points, -1, dtype=np.int64)
+        found = Pool(source, size, len(self.pools) + 1, mesh, slots)
+        self.pools[id(source)] = found
         return found
+
+    def _lists_the_same(self, source: Source, size: int, pool: Pool) -> bool:
+        """Whether a bound oracle has the members of a pool that is all known: of another weight, say."""
+        n_rows = source.X.shape[0]
+        if pool.mesh is None or pool.size != size or len(pool.slots) != n_rows * size:
+            return False
+        known = self.known[: len(pool.slots)].reshape(n_rows, size, -1)
+        for first in range(0, n_rows, ROWS_COMPARED):
+            rows = slice(first, min(first + ROWS_COMPARED, n_rows))
+            cover = source.cover(rows)
+            same = np.array_equal(floating(cover.points), known[rows])
+            if not same or not np.array_equal(cover.mesh, pool.mesh[rows]):
+                return False
+        return True
 
     def _know_all(self, source: Source, n_points: int) -> np.ndarray | None:
         """Make all members of a cover known, if nothing is yet, and the cache has room; the mesh."""
@@ -258,7 +282,10 @@ class AtomStore:
         rows, columns = len(self), self.n_known
         old_rows, old_columns = self.n_cached_rows, self.n_cached_columns
         itemsize = self.known.dtype.itemsize
-        if old_rows < first or rows * columns * itemsize > self.cache_bytes:
+        if columns == old_columns > 0:
+            # Where columns are all there will be, as many rows as fit.
+            rows = min(rows, int(self.cache_bytes // (columns * itemsize)))
+        if old_rows < first or rows <= first or rows * columns * itemsize > self.cache_bytes:
             return
         fresh = self._kernel_rows(np.arange(first, rows))
         if rows > self._table.shape[0] or columns > self._table.shape[1]:
@@ -302,6 +329,17 @@ class AtomStore:
                 values[:, start - first :] += expand(self.kernel, points, centres, coefficients[atoms]).T
         return values.T
 
+    @property
+    def n_whole_rows(self) -> int:
+        """Of how many atoms, the first ones, the table has all known points."""
+        return self.n_cached_rows if self.n_cached_columns == self.n_known else 0
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows of the table may be computed for one use: an eighth of the cache, or a block."""
+        share = self.cache_bytes / (8 * self.known.dtype.itemsize)
+        return max(1, int(max(VALUES_AT_ONCE, share) // max(1, self.n_known)))
+
     def rows_of_table(self, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Where to read the kernel between some atoms and all known points.
 
@@ -313,12 +351,13 @@ class AtomStore:
         extra : (e, u) array
             Rows that the cache does not hold, computed for this call.
         """
-        whole = self.n_cached_columns == self.n_known
-        n_rows = self.n_cached_rows if whole else 0
+        n_rows = self.n_whole_rows
         where = np.arange(len(self))
         missing = np.unique(atoms[atoms >= n_rows])
         where[missing] = n_rows + np.arange(len(missing))
-        table = self._table[:n_rows, : self.n_known]
+        # A table without a row may not have the points' precision yet.
+        empty = np.zeros((0, self.n_known), dtype=self.known.dtype)
+        table = self._table[:n_rows, : self.n_known] if n_rows else empty
         extra = self._kernel_rows(missing) if len(missing) else table[:0]
         return where, table, extra
 

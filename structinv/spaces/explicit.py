@@ -228,7 +228,8 @@ def _gather(
         wanted = np.flatnonzero(chosen[asked] == alternative)
         parts.append(points[wanted])
         owners.append(asked[wanted])
-    silent = np.setdiff1d(np.arange(len(chosen)), np.concatenate(owners))
+    # Where no alternative can cost anything, no row was asked about.
+    silent = np.setdiff1d(np.arange(len(chosen)), np.concatenate([*owners, np.zeros(0, dtype=int)]))
     parts.append(take(question.source.X, question.rows)[silent])
     place = np.argsort(np.concatenate([*owners, silent]), kind="stable")
     return stack(parts)[place]

@@ -175,6 +175,10 @@ class KernelSpace(Space):
 
     def combine(self, normals: AtomRows, coefficients: np.ndarray) -> Expansion:
         """See `Space.combine`."""
+        # A normal that counts nothing leaves no atom.
+        used = np.flatnonzero(coefficients)
+        if len(used) < len(coefficients):
+            normals, coefficients = normals[used], coefficients[used]
         slots = self.atoms.slots(normals.keys)
         spread = normals.coefficients * np.repeat(coefficients, np.diff(normals.start))[:, None]
         total = np.zeros((len(self.atoms), self.n_outputs))
@@ -188,9 +192,29 @@ class KernelSpace(Space):
     def gram(self, left: AtomRows, right: AtomRows) -> np.ndarray:
         """See `Space.gram`."""
         first, second = self.atoms.slots(left.keys), self.atoms.slots(right.keys)
+        if len(second) > 2 * len(right) ** 2:
+            # A few sums of many atoms, as of a bundle: their terms share most atoms.
+            return self._gram_with_sums(left, first, right, second)
         products = self.atoms.block(first, second)
         products *= (left.coefficients @ right.coefficients.T).astype(products.dtype)
         return left.by_row(right.by_row(products.T).T)
+
+    def _gram_with_sums(
+        self, left: AtomRows, first: np.ndarray, right: AtomRows, second: np.ndarray
+    ) -> np.ndarray:
+        """Inner products with long sums, each of which becomes a function first; in blocks."""
+        own, place = np.unique(first, return_inverse=True)
+        centres, term = np.unique(second, return_inverse=True)
+        functions = np.zeros((len(centres), len(right), self.n_outputs))
+        owners = np.repeat(np.arange(len(right)), np.diff(right.start))
+        np.add.at(functions, (term, owners), right.coefficients)
+        flat, values = functions.reshape(len(centres), -1), []
+        step = max(1, VALUES_AT_ONCE // max(1, len(centres)))
+        for start in range(0, len(own), step):
+            values.append(self.atoms.block(own[start : start + step], centres) @ flat)
+        table = np.concatenate([np.zeros((0, flat.shape[1])), *values])
+        table = table.reshape(-1, len(right), self.n_outputs)
+        return left.by_row(np.einsum("trk,tk->tr", table[place], left.coefficients))
 
     def stack(self, parts: Sequence[AtomRows]) -> AtomRows:
         """See `Space.stack`."""
