@@ -589,10 +589,13 @@ def test_copies_answer_alike():
         (Rotations(10, shape=(4,)), 4, ValueError, "two or three entries"),
         (Rotations(10, shape=16), 16, TypeError, "shape"),
         (Rotations(10, shape="4x4"), 16, TypeError, "shape"),
+        (Rotations(10, shape=(16, 16, 16)), 4096, ValueError, r"channels.*\(16, 16, 16\).*volumes"),
+        (Rotations(10, shape=(3, 4, 5)), 60, ValueError, r"channels come last.*ImageShape\(3, 4, 5\)"),
         (Rotations(10, shape=(0, 4)), 0, ValueError, "height"),
         (Rotations(10, shape=(4.0, 4)), 16, TypeError, "height"),
         (Rotations(), 16, TypeError, "degrees"),
         (Rotations("10"), 16, TypeError, "degrees"),
+        (Rotations(np.array(True)), 16, TypeError, "degrees"),
         (Rotations([]), 16, ValueError, "degrees"),
         (Rotations([1, np.nan]), 16, ValueError, "degrees"),
         (Rotations([1, None]), 16, TypeError, "degrees"),
@@ -616,18 +619,93 @@ def test_copies_answer_alike():
         (Shifts(-1), 16, ValueError, "pixels must be at least 0"),
         (Shifts(between=(-1, 1)), 16, ValueError, "between must be at least 0"),
         (Shifts(1, directions=6), 16, ValueError, "directions"),
+        (Shifts(1, directions="8"), 16, ValueError, "directions must be 4 or 8, got '8'"),
         (Scalings((0.5, 0)), 16, ValueError, "factors must be above 0"),
         (Scalings(between=(0, 1)), 16, ValueError, "between must be above 0"),
         (Shears(0.1, axes=2), 16, ValueError, "axes"),
         (Shears(0.1, axes=(0, 0)), 16, ValueError, "axes"),
         (Shears(0.1, axes=()), 16, ValueError, "axes"),
+        (Shears(0.1, axes=None), 16, ValueError, "axes"),
+        (Shears(0.1, axes="01"), 16, ValueError, "axes"),
+        (Shears(0.1, axes=(0, 1.0)), 16, ValueError, "axes"),
         (Flip(2), 16, ValueError, "axis"),
+        (Flip(1.0), 16, ValueError, "axis must be 0 or 1, got 1.0"),
+        (Flip([1]), 16, ValueError, "axis"),
         (Flip(shape=(3, 3)), 16, ValueError, "9 values"),
     ],
 )
 def test_errors_come_before_work_and_name_the_parameter(oracle, n_features, error, message):
-    with pytest.raises(error, match=message):
-        oracle.bind(np.zeros((1, n_features)))
+    X = np.zeros((1, n_features))
+    asked = [oracle.bind, oracle.cover, lambda X: oracle.sample(X, 2, np.random.default_rng(0))]
+    for view in asked:
+        with pytest.raises(error, match=message):
+            view(X)
+
+
+VIEWS = {
+    "orbit": lambda oracle, X: oracle.orbit(X),
+    "cover": lambda oracle, X: oracle.cover(X),
+    "sample": lambda oracle, X: oracle.sample(X, 2, np.random.default_rng(0)),
+    "tangents": lambda oracle, X: oracle.tangents(X),
+    "members": lambda oracle, X: oracle.members(X, np.zeros(3, dtype=int)),
+    "support": lambda oracle, X: oracle.support(X, np.ones((1, 16)), np.zeros(3, dtype=int)),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_wrong_rows_are_refused_by_every_view(view):
+    # As many features as a square image would have, if the second axis were the features.
+    stack = np.zeros((3, 16, 16))
+    for X, message in [
+        (stack, r"X must have shape \(n, d\), an image a row, got \(3, 16, 16\); X.reshape"),
+        (stack[0, 0], r"X must have shape \(n, d\).*got \(16,\)"),
+        (stack[0] + 1j, "X must hold real numbers, got complex128"),
+        (np.zeros((3, 15)), "shape must be given.*15 features"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            VIEWS[view](Shifts(1), X)
+
+
+@pytest.mark.parametrize("oracle", [Shifts(1), Rotations(between=(-10, 10))], ids=repr)
+def test_numbers_of_members_are_checked(oracle):
+    X = images((4, 4))
+    last = oracle.cover(X).points.shape[1] - 1
+    assert oracle.members(X, [0, last, 0]).shape == (3, 16)
+    for index in ([0, last + 1, 0], [0, -1, 0], [0, 0], [[0, 0, 0]]):
+        with pytest.raises(ValueError, match=f"index must be 3 numbers from 0 to {last}, got"):
+            oracle.members(X, index)
+
+
+@pytest.mark.parametrize("oracle", [Shifts(1), Rotations(between=(-10, 10))], ids=repr)
+def test_draws_are_checked(oracle):
+    X, rng = images((4, 4)), np.random.default_rng(0)
+    assert oracle.sample(X, 0, rng).shape == (3, 0, 16)
+    for size in (-1, 2.0, True, "2"):
+        with pytest.raises(ValueError, match="size must be an integer of at least 0"):
+            oracle.sample(X, size, rng)
+    for wrong in (0, None, np.random.RandomState(0)):
+        with pytest.raises(TypeError, match="rng must be a numpy.random.Generator"):
+            oracle.sample(X, 2, wrong)
+
+
+def test_no_rows_have_no_members():
+    for oracle in (Shifts(1), Rotations(10, smoothing=1.0)):
+        for view in ("orbit", "tangents"):
+            empty = getattr(oracle, view)(np.zeros((0, 16)))
+            assert empty.shape == (0, getattr(oracle, view)(np.zeros((1, 16))).shape[1], 16)
+
+
+def test_values_and_rows_come_in_many_forms():
+    X = images((4, 4))
+    orbit = Rotations(5.0).orbit(X)
+    for degrees in (5, np.float32(5), np.array(5.0), np.array([5])):
+        np.testing.assert_array_equal(Rotations(degrees).orbit(X), orbit)
+    bytes_of = X.astype(np.uint8)
+    wanted = Rotations(5.0).orbit(bytes_of.astype(np.float64))
+    frozen = np.asfortranarray(bytes_of)
+    frozen.setflags(write=False)
+    for rows in (bytes_of, frozen, bytes_of.tolist(), bytes_of.astype(object), bytes_of.astype(">f8")):
+        np.testing.assert_array_equal(Rotations(5.0).orbit(rows), wanted)
 
 
 def test_shapes_are_values():
@@ -635,6 +713,9 @@ def test_shapes_are_values():
     assert hash(ImageShape(2, 3)) == hash(ImageShape(2, 3, 1))
     with pytest.raises(ValueError, match="channels"):
         ImageShape(2, 3, 0)
+    # Many channels are fine where they are called so.
+    many = images((3, 4, 5))
+    assert Shifts(1, shape=ImageShape(3, 4, channels=5)).orbit(many).shape == (3, 5, 60)
     Rotations(10).validate()
 
 
@@ -644,6 +725,8 @@ def test_absent_views_are_named():
         Rotations(between=(0, 1)).orbit(X)
     with pytest.raises(NotImplementedError, match="Rotations has no graded support"):
         Rotations(between=(0, 1)).discounted(0.5).support(X, V, assign)
+    with pytest.raises(NotImplementedError, match="Rotations has no grades with between"):
+        Rotations(between=(0, 1)).discounted(0.5).bind(X).grades(slice(None))
     with pytest.raises(NotImplementedError, match="Flip does not define tangents"):
         Flip().tangents(X)
 

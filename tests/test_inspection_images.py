@@ -9,16 +9,19 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from structinv import InvariantSVC
+from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.inspection import (
     Curve,
+    draw_certified,
     draw_errors,
+    draw_gaps,
     draw_transforms,
     draw_worst_cases,
+    explain_edit,
     name_changes,
     transform_counts,
 )
-from structinv.oracles import Box, Rotations, Shifts, check_oracle, teo2007_transforms
+from structinv.oracles import Box, FDrop, Rotations, Shifts, check_oracle, teo2007_transforms
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -65,6 +68,7 @@ class TestErrors:
         ("changes", "message"),
         [
             ({"sizes": []}, "sizes must hold a number"),
+            ({"sizes": [0, 50]}, r"sizes must be above 0, got \[0, 50\]"),
             ({"errors": [0.1]}, r"errors must have shape \(2,\), as sizes, got \(1,\)"),
             ({"supports": [[1], [2]]}, "supports must have shape"),
             ({"error_sems": [0.1, -0.1]}, r"error_sems must be at least 0, got \[0.1, -0.1\]"),
@@ -78,6 +82,9 @@ class TestErrors:
     def test_no_curves(self, tmp_path):
         with pytest.raises(ValueError, match="curves must hold a curve"):
             draw_errors({}, tmp_path / "e.png")
+        for draw in (draw_certified, draw_gaps):
+            with pytest.raises(ValueError, match="panels must hold a panel, got none"):
+                draw({}, tmp_path / "e.png")
         assert not list(tmp_path.iterdir())
 
 
@@ -195,6 +202,22 @@ class TestTransforms:
         assert not list(tmp_path.iterdir())
 
 
+class TestExplanations:
+    def test_rows_may_be_lists(self):
+        X, y = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.array([1, 0])
+        model = InvariantLinearSVC(random_state=0).fit(X, y)
+        found = explain_edit(model, X[:1].tolist(), [1], oracle=FDrop(1))
+        assert found.features.tolist() == [0]
+        assert found.margin == pytest.approx(model.decision_function(X)[0])
+        assert found.margins[-1] == pytest.approx(found.edited_margin)
+        with pytest.raises(ValueError, match="X must have one row to explain, got 2"):
+            explain_edit(model, X)
+
+    def test_kernel_machines_have_no_shares_of_features(self):
+        with pytest.raises(TypeError, match="model must be an InvariantLinearSVC.*got InvariantSVC"):
+            explain_edit(InvariantSVC(), np.ones((1, 4)))
+
+
 class TestNames:
     oracle = Shifts(1) | Rotations(degrees=(-20, 20))
 
@@ -204,6 +227,7 @@ class TestNames:
         members = bound.orbit(slice(None))
         for number, name in enumerate(bound.member_names()):
             assert name_changes(self.oracle, X, members[:, number]) == [name] * 3
+            assert name_changes(self.oracle, X.tolist(), members[:, number].tolist()) == [name] * 3
 
     def test_labels_matter_where_the_oracle_says_so(self):
         X = np.random.default_rng(0).normal(size=(2, 25))
@@ -214,6 +238,8 @@ class TestNames:
     def test_errors(self):
         with pytest.raises(ValueError, match="X and changed must have one shape"):
             name_changes(self.oracle, np.ones((2, 25)), np.ones((1, 25)))
+        with pytest.raises(ValueError, match="X and changed must have one shape"):
+            name_changes(self.oracle, np.ones((2, 5, 5)), np.ones((2, 5, 5)))
         with pytest.raises(NotImplementedError):
             name_changes(Box(radius=1.0), np.ones((1, 4)), np.ones((1, 4)))
 

@@ -17,17 +17,20 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import structinv.estimators.kernel
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.kernels import Gaussian, Polynomial, PrecomputedKernel
+from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, PrecomputedKernel
 from structinv.oracles import (
     Box,
     Ellipsoid,
     FDrop,
     FiniteOracle,
     Identity,
+    Rotations,
+    Scalings,
     Shifts,
 )
 from structinv.solvers import FrankWolfe, Pegasos, Solution, Status
 from structinv.spaces import KernelSpace
+from structinv.spaces.atoms import AtomRows
 
 from .test_linear_svc_progress import Recorder
 from .test_linear_svc_progress import with_callbacks as needs_callbacks
@@ -194,6 +197,40 @@ def test_the_linear_kernel_is_the_linear_machine(n_classes):
     moved = zip(model.worst_case(X, y), y, strict=True)
     reached = [margins(theirs, z[None], label)[0] for z, label in moved]
     np.testing.assert_allclose(reached, linear.attacked, atol=1e-4)
+
+
+@pytest.mark.parametrize("cache_mb", [100.0, 0.001])
+@pytest.mark.parametrize(
+    "oracle",
+    [SHIFTS, Rotations((30, 90), shape=SHAPE) @ SHIFTS, SHIFTS | Scalings(0.8, shape=SHAPE)],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "kernel", [Gaussian(2.0), Polynomial(3), Linear(), Laplacian(), Matern()], ids=str
+)
+def test_transform_then_kernel_is_the_kernel_of_the_transformed(kernel, oracle, cache_mb):
+    X, _ = strokes()
+    # Rows of the transposed maps are the maps themselves.
+    maps = oracle.pullback(np.eye(9))
+    moved = np.einsum("skd,nd->nsk", maps, X)
+    everything = moved.reshape(-1, 9)
+    space = KernelSpace(kernel, 9, 1, cache_mb=cache_mb)
+    keys = space.atoms.pool(oracle.bind(X)).keys(*np.divmod(np.arange(len(everything)), len(maps)))
+    one_each = AtomRows(space.atoms, keys, np.ones((len(keys), 1)), np.arange(len(keys) + 1))
+    wanted = kernel.matrix(everything, everything)
+    np.testing.assert_allclose(space.gram(one_each, one_each), wanted, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kernel", [Gaussian(2.0), Polynomial(3), Linear(), Laplacian(), Matern()], ids=str
+)
+def test_an_exact_permutation_may_change_sides(kernel):
+    X, _ = strokes()
+    up, down = SHIFTS.orbit(X)[:, 1], SHIFTS.orbit(X)[:, 2]
+    quarter, back = np.moveaxis(Rotations((90, -90), shape=SHAPE).orbit(X), 1, 0)[1:]
+    for there, return_ in ((up, down), (quarter, back)):
+        np.testing.assert_allclose(kernel.matrix(there, X), kernel.matrix(X, return_), rtol=1e-9)
+        np.testing.assert_allclose(kernel.matrix(there, there), kernel.matrix(X, X), rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -527,6 +564,14 @@ def test_memory_is_estimated_from_above(n_classes, cache_mb, monkeypatch):
     assert single < estimate or cache_mb < 1
 
 
+def test_memory_is_estimated_for_rows_and_labels_that_fit():
+    X, y = strokes()
+    with pytest.raises(ValueError, match=r"y must have shape \(14,\), one label a row, got \(4,\)"):
+        InvariantSVC().estimate_memory(X, y[:4])
+    with pytest.raises(ValueError, match=r"X must have shape .* got \(14, 3, 3\); X.reshape"):
+        InvariantSVC().estimate_memory(X.reshape(-1, 3, 3))
+
+
 def test_memory_is_estimated_without_labels():
     X, y = strokes(2, n=60)
     model = InvariantSVC(SHIFTS)
@@ -666,6 +711,8 @@ def test_wrong_rows_are_refused():
         model.set_params(C=-1.0).fit(X, y)
     assert np.array_equal(model.decision_function(X), before)
     for method in (model.predict, model.certify, model.worst_case):
+        with pytest.raises(ValueError, match=r"X must have shape .* got \(14, 3, 3\); X.reshape"):
+            method(X.reshape(-1, 3, 3))
         with pytest.raises(TypeError, match="dense data is required"):
             method(sp.csr_matrix(X))
         with pytest.raises(ValueError, match="NaN"):

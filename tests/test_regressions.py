@@ -14,6 +14,8 @@ from structinv.oracles import (
     FiniteOracle,
     FScale,
     Identity,
+    Rotations,
+    Shifts,
     Support,
     TangentDerivative,
 )
@@ -123,7 +125,7 @@ def test_a_run_without_bounds_comes_to_an_end():
     assert found.status is Status.ORACLE_TOO_COARSE
 
 
-@pytest.mark.parametrize("labels", [[-1, 1], ["absent"]])
+@pytest.mark.parametrize("labels", [[-1, 1], [5]])
 def test_only_for_all_rows_or_none_asks_no_oracle_about_nothing(labels):
     X, y = data()
     tangents = TangentDerivative(lambda rows: np.stack([row[None, :] for row in rows]), 0.1)
@@ -285,3 +287,27 @@ def test_other_weights_on_the_same_rows_go_on_with_the_same_members():
     assert np.all(np.any(np.all(members == points[:, None], axis=2), axis=1))
     other = WorstCase(term.X + 1.0, data()[1], Turned(), Binary(), 3.0)
     assert not isinstance(other.dual_state(this.space, np.random.default_rng(0)), MemberState)
+
+
+def test_labels_of_another_kind_than_those_of_the_rows_are_refused():
+    X = np.zeros((3, 2))
+    oracle = FDrop(1).only_for(["0", "8"])
+    with pytest.raises(TypeError, match="labels must be of the kind of y.*'0', '8'"):
+        oracle.bind(X, np.array([0, 8, 1]))
+    # A label that merely does not occur is legal: a fold may not have it.
+    assert not np.any(FDrop(1).only_for(7).bind(X, np.array([0, 8, 1])).covered)
+
+
+def test_members_of_a_union_are_asked_for_by_numbers_it_has():
+    bound = (Shifts(1, shape=(2, 2)) | Shifts(2, shape=(2, 2))).bind(np.ones((2, 4)))
+    for index in ([-1, 0], [0, 9]):
+        with pytest.raises(ValueError, match="index must hold numbers of members, 0 to 8"):
+            bound.members(slice(None), np.array(index))
+
+
+def test_tangents_of_a_pair_are_those_of_its_parts():
+    X = np.arange(8.0).reshape(2, 4)
+    turns, shifts = Rotations(10, shape=(2, 2)), Shifts(1, shape=(2, 2))
+    both = np.concatenate([turns.tangents(X), shifts.tangents(X)], axis=1)
+    for oracle in (turns | shifts, turns @ shifts, (turns | shifts).discounted(0.5)):
+        np.testing.assert_array_equal(oracle.tangents(X), both)

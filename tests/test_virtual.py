@@ -314,6 +314,12 @@ def test_clones_and_pickles(machine, kernel):
         ({"kernel": Gaussian(0.0)}, ValueError, "sigma"),
         ({"gamma": "none"}, ValueError, "gamma"),
         ({"kernel": "poly", "degree": 1.5}, TypeError, "degree"),
+        ({"class_weight": "even"}, ValueError, "class_weight.*balanced"),
+        (
+            {"class_weight": {"voice": -1.0}},
+            ValueError,
+            "class_weight must be non-negative, got {'voice': -1.0}",
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -344,8 +350,15 @@ def test_wrong_data_are_errors_and_leave_the_old_model(machine):
     X, y = signals()
     model = machine(Reversal()).fit(X, y)
     before = model.decision_function(X)
-    with pytest.raises(ValueError, match="class"):
+    message = "y must hold at least two classes among the samples with a weight above 0, got one"
+    with pytest.raises(ValueError, match=message):
         model.fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, sample_weight=(y == y[0]).astype(float))
+    with pytest.raises(ValueError, match=r"X must have shape.*X.reshape\(len\(X\), -1\)"):
+        model.fit(X[:, None], y)
+    with pytest.raises(ValueError, match=r"X must have shape.*X.reshape\(len\(X\), -1\)"):
+        model.predict(X[:, None])
     with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         model.fit(X, y, sample_weight=-np.ones(len(X)))
     assert np.array_equal(model.decision_function(X), before)

@@ -154,6 +154,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         with all_or_nothing(self):
             oracle = self._check_parameters()
             context = self._init_callback_context(max_subtasks=None)
+            check_flat(X)
             X, y = validate_data(self, X, y, **self._rows)
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
             X = self._prepare(X, oracle)
@@ -298,6 +299,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
 
     def _check(self, X: Any, finite: bool = True) -> Matrix:
         check_is_fitted(self)
+        check_flat(X)
         return validate_data(self, X, reset=False, ensure_all_finite=finite, **self._rows)
 
     def _checked_scores(self, X: Any) -> np.ndarray:
@@ -364,6 +366,15 @@ def check_oracle_type(oracle: Any) -> InvarianceOracle:
     if not isinstance(oracle, InvarianceOracle):
         raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}")
     return oracle
+
+
+def check_flat(X: Any) -> None:
+    """Raise ValueError if `X` is a stack of images, or of volumes, and say how to make rows of them."""
+    if isinstance(X, np.ndarray) and X.ndim > 2:
+        raise ValueError(
+            f"X must have shape (n_samples, n_features), got {X.shape}; X.reshape(len(X), -1) makes "
+            "rows of images"
+        )
 
 
 def check_number(

@@ -21,10 +21,11 @@ from ..solvers import REGISTRY, FrankWolfe, Solution, Solver
 from ..spaces import Expansion, KernelSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
-from .base import InvariantClassifier, check_number
+from .base import InvariantClassifier, check_flat, check_number
 
-# Coefficients below this share of the largest are rounding, and their atoms no support vectors.
+# Functions that a solver holds at the same time, as `estimate_memory` counts them.
 FUNCTIONS_AT_ONCE = 4
+# Coefficients below this share of the largest are rounding, and their atoms no support vectors.
 NEGLIGIBLE = 1e-9
 
 
@@ -273,8 +274,11 @@ class InvariantSVC(InvariantClassifier):
         True
         """
         oracle = self._check_parameters()
-        X = check_array(X, dtype=self._rows["dtype"])
+        check_flat(X)
+        X = check_array(X, dtype=self._rows["dtype"], estimator=self, input_name="X")
         labels = None if y is None else np.asarray(y)
+        if labels is not None and labels.shape != (len(X),):
+            raise ValueError(f"y must have shape ({len(X)},), one label a row, got {labels.shape}")
         n_classes = 2 if labels is None else len(np.unique(labels))
         bound = oracle.bind(self._inputs(self._prepare(X, oracle)), labels)
         size = check_cover(bound, type(self).__name__)

@@ -13,6 +13,7 @@ from numba import njit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -20,7 +21,7 @@ from ..kernels import Kernel, as_kernel, resolve_gamma
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
-from .base import all_or_nothing, canonical, check_number, check_oracle_type
+from .base import all_or_nothing, canonical, check_flat, check_number, check_oracle_type
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
 NATIVE = ("linear", "poly", "rbf")
@@ -81,11 +82,13 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         with all_or_nothing(self):
             oracle = self._check_parameters()
+            check_flat(X)
             X, y = validate_data(self, X, y, **_ROWS)
             check_classification_targets(y)
             X = self._prepare(X, oracle)
             new_svc = self._svc_maker(X)
             weights = self._weights(X, sample_weight)
+            self._check_classes(y, weights)
             virtual = _VirtualSamples(oracle.bind(X, y), self.n_draws, self.random_state)
             # libsvm leaves rows without weight out, and then counts support vectors without them.
             rows = self._rows(X, y, weights, np.flatnonzero(weights), new_svc)
@@ -137,6 +140,18 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
             raise ValueError("sample_weight must leave a sample with a weight above 0")
         return weights
 
+    def _check_classes(self, y: np.ndarray, weights: np.ndarray) -> None:
+        classes = np.unique(y[weights > 0])
+        if len(classes) < 2:
+            raise ValueError(
+                "y must hold at least two classes among the samples with a weight above 0, got one "
+                f"class: {classes[0]!r}"
+            )
+        # What libsvm says of a negative one is that the data are too large.
+        factors = compute_class_weight(self.class_weight, classes=classes, y=y[weights > 0])
+        if np.any(factors < 0) or not np.all(np.isfinite(factors)):
+            raise ValueError(f"class_weight must be non-negative, got {self.class_weight!r}")
+
     @property
     def _native(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel in NATIVE
@@ -169,6 +184,7 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _check(self, X: Any) -> Matrix:
         check_is_fitted(self)
+        check_flat(X)
         return canonical(validate_data(self, X, reset=False, **_ROWS))
 
     def __sklearn_tags__(self) -> Any:

@@ -34,7 +34,8 @@ class Curve:
     Raises
     ------
     ValueError
-        If there are no sizes, if lengths differ, or if a standard error is below 0 or none.
+        If there are no sizes or one is not above 0, if lengths differ, or if a standard error is
+        below 0 or none.
 
     Examples
     --------
@@ -52,6 +53,8 @@ class Curve:
         count = len(self.sizes)
         if not count:
             raise ValueError("sizes must hold a number, got none")
+        if not np.all(np.asarray(self.sizes) > 0):
+            raise ValueError(f"sizes must be above 0, got {self.sizes!r}")
         for name in ("errors", "error_sems", "supports", "support_sems"):
             values = np.asarray(getattr(self, name), dtype=np.float64)
             if values.shape != (count,):
@@ -163,6 +166,8 @@ def gap_curve(records: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
 def _row_of_axes(count: int, sharey: bool) -> tuple[Figure, list[Axes]]:
     from matplotlib.figure import Figure
 
+    if not count:
+        raise ValueError("panels must hold a panel, got none")
     # A figure of its own, not pyplot: no display and no global state.
     figure = Figure(figsize=(4.2 * count, 3.6), layout="constrained")
     return figure, list(np.ravel(figure.subplots(1, count, sharey=sharey, squeeze=False)))

@@ -68,6 +68,13 @@ def explain_edit(
     -------
     Explanation
 
+    Raises
+    ------
+    TypeError
+        If the model is not linear.
+    ValueError
+        If `X` does not have one row.
+
     Examples
     --------
     >>> import numpy as np
@@ -78,6 +85,12 @@ def explain_edit(
     >>> explain_edit(model, X[:1], y[:1], oracle=FDrop(1)).features
     array([0])
     """
+    if not isinstance(model, InvariantLinearSVC):
+        raise TypeError(
+            "model must be an InvariantLinearSVC, since only there each feature has its share of a "
+            f"margin, got {type(model).__name__}; draw_worst_cases shows what changes do to images"
+        )
+    X = X if sp.issparse(X) else np.asarray(X)
     if X.shape[0] != 1:
         raise ValueError(f"X must have one row to explain, got {X.shape[0]}")
     label = model.predict(X)[0] if y is None else np.asarray(y)[0]

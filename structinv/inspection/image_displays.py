@@ -78,6 +78,7 @@ def draw_worst_cases(
 
     low, high = min(0.0, *(float(images.min()) for images in rows)), max(float(i.max()) for i in rows)
     scale = max(high - low, np.finfo(np.float64).tiny)
+    titles = None if titles is None else [str(title) for title in titles]
     lines = 0 if titles is None else max(title.count("\n") + 1 for title in titles)
     tall = 1.25 * form.height / form.width
     figure = Figure(figsize=(1.25 * count + 0.5, 2 * tall + 0.17 * lines + 0.2), layout="constrained")
@@ -211,7 +212,7 @@ def transform_counts(
 
 
 def name_changes(
-    oracle: InvarianceOracle, X: np.ndarray, changed: np.ndarray, y: ArrayLike | None = None
+    oracle: InvarianceOracle, X: ArrayLike, changed: ArrayLike, y: ArrayLike | None = None
 ) -> list[str]:
     """The name of the change that turned each row into another, for captions.
 
@@ -219,7 +220,7 @@ def name_changes(
     ----------
     oracle : InvarianceOracle
         With an orbit or a cover.
-    X, changed : (n, d) arrays
+    X, changed : (n, d) array-like
         Rows, and members of their S(x), such as ``model.worst_case(X, y)``.
     y : (n,) array-like, optional
         Labels, for oracles that depend on them.
@@ -232,7 +233,7 @@ def name_changes(
     Raises
     ------
     ValueError
-        If `X` and `changed` are no arrays of the same shape (n, d).
+        If `X` and `changed` do not have the same shape (n, d).
     NotImplementedError
         If the oracle has neither orbit nor cover.
 
@@ -244,12 +245,15 @@ def name_changes(
     >>> name_changes(Shifts(1, shape=(1, 4)), X, np.array([[0.0, 0.0, 1.0, 2.0]]))
     ['shift (0, 1)']
     """
-    if X.ndim != 2 or X.shape != changed.shape:
-        raise ValueError(f"X and changed must have one shape (n, d), got {X.shape} and {changed.shape}")
-    bound = oracle.bind(X, None if y is None else np.asarray(y))
+    rows, others = np.asarray(X), np.asarray(changed)
+    if rows.ndim != 2 or rows.shape != others.shape:
+        raise ValueError(
+            f"X and changed must have one shape (n, d), got {rows.shape} and {others.shape}"
+        )
+    bound = oracle.bind(rows, None if y is None else np.asarray(y))
     names = bound.member_names()
     members = bound.cover(ALL_ROWS).points
-    distances = np.sum(np.square(members - changed[:, None]), axis=2)
+    distances = np.sum(np.square(members - others[:, None]), axis=2)
     return [names[number] for number in np.argmin(distances, axis=1)]
 
 

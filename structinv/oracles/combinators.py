@@ -82,6 +82,10 @@ class Pair(Combination):
         """Whether both parts are additive."""
         return self.left.additive and self.right.additive
 
+    def tangents(self, X: Matrix) -> np.ndarray:
+        """See `InvarianceOracle.tangents`: those of the left part, then those of the right."""
+        return np.concatenate([self.left.tangents(X), self.right.tangents(X)], axis=1)
+
     def validate(self, n_features: int | None = None) -> None:
         """Raise if a part is not an oracle or has a parameter out of range."""
         validate_part("left", self.left, n_features)
@@ -138,7 +142,13 @@ class OnlyFor(Combination):
         self.validate(X.shape[1])
         if y is None:
             raise ValueError("OnlyFor depends on the true labels: use bind(X, y)")
-        return _BoundOnlyFor(self, X, np.asarray(y))
+        y, listed = np.asarray(y), self._listed()
+        if (y.dtype.kind in "US") != (listed.dtype.kind in "US") and "O" not in y.dtype.kind:
+            raise TypeError(
+                f"labels must be of the kind of y, text or numbers, got {self.labels!r} where y holds "
+                f"{y[:3].tolist()}"
+            )
+        return _BoundOnlyFor(self, X, y)
 
 
 class _BoundOnlyFor(BoundOracle):
@@ -334,6 +344,10 @@ class Discounted(Combination):
         """Raise if the part is not an oracle, or the grades not in [0, 1] and 1 at no change."""
         validate_part("oracle", self.oracle, n_features)
         grade_profile(self.rho)
+
+    def tangents(self, X: Matrix) -> np.ndarray:
+        """See `InvarianceOracle.tangents`."""
+        return self.oracle.tangents(X)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`."""

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy import ndimage
 
 from ..matrices import Matrix, rounding, row_dots
-from .base import Cover, InvarianceOracle, Support, answers_for_itself, dense_rows, grade_profile
+from .base import Cover, InvarianceOracle, Support, answers_for_itself, grade_profile
 from .image_maps import (
     FILLS,
     ORDERS,
@@ -25,7 +26,15 @@ from .image_maps import (
     warps_of,
 )
 from .image_mesh import mesh_of
-from .image_parameters import check_distribution, check_number, draw, interval, listed, log_density
+from .image_parameters import (
+    check_distribution,
+    check_draw,
+    check_number,
+    draw,
+    interval,
+    listed,
+    log_density,
+)
 
 _HALVINGS = 8
 _FIT_HALVINGS = 45
@@ -139,9 +148,6 @@ class ImageOracle(InvarianceOracle):
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise if a parameter is out of its range, or the shape does not fit the features."""
-        self._shape(n_features)
-
-    def _shape(self, n_features: int | None) -> ImageShape | None:
         self._check_range()
         name = type(self).__name__
         if self.order not in ORDERS or isinstance(self.order, bool):
@@ -161,7 +167,13 @@ class ImageOracle(InvarianceOracle):
         check_number("smoothing", self.smoothing)
         if self.smoothing < 0:
             raise ValueError(f"smoothing must be at least 0, got {self.smoothing!r}")
-        return image_shape(self.shape, n_features)
+        image_shape(self.shape, n_features)
+
+    def _shape(self, n_features: int) -> ImageShape:
+        self.validate(n_features)
+        shape = image_shape(self.shape, n_features)
+        assert shape is not None
+        return shape
 
     def _check_range(self) -> None:
         if self.between is None:
@@ -174,9 +186,15 @@ class ImageOracle(InvarianceOracle):
         self.check_values("between", interval("between", self.between))
 
     def _rows(self, X: Matrix) -> tuple[np.ndarray, ImageShape]:
-        shape = self._shape(X.shape[1])
-        assert shape is not None
-        rows = dense_rows(X)
+        rows = X.toarray() if sp.issparse(X) else np.asarray(X)
+        if rows.ndim != 2:
+            raise ValueError(
+                f"X must have shape (n, d), an image a row, got {rows.shape}; "
+                "X.reshape(len(X), -1) makes rows of images"
+            )
+        if np.iscomplexobj(rows):
+            raise ValueError(f"X must hold real numbers, got {rows.dtype}")
+        shape = self._shape(rows.shape[1])
         return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64), shape
 
     def _table(self) -> _Table:
@@ -224,7 +242,10 @@ class ImageOracle(InvarianceOracle):
         """See `InvarianceOracle.members`."""
         rows, shape = self._rows(X)
         maps = self._maps(shape, self._table().warps)
-        return maps.apply(rows, np.asarray(index, dtype=np.intp)[:, None])[:, 0]
+        index, last = np.asarray(index, dtype=np.intp), len(maps.constant) - 1
+        if index.shape != (len(rows),) or np.any((index < 0) | (index > last)):
+            raise ValueError(f"index must be {len(rows)} numbers from 0 to {last}, got {index!r}")
+        return maps.apply(rows, index[:, None])[:, 0]
 
     def member_names(self, size: int) -> list[str]:
         """See `InvarianceOracle.member_names`."""
@@ -242,16 +263,14 @@ class ImageOracle(InvarianceOracle):
     def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
         """See `InvarianceOracle.member_grades`: a number is the grade of all but the identity."""
         if not self.finite:
-            return super().member_grades(size, rho)
+            raise self._absent("grades with between, so it cannot be discounted", "has no")
         return grade_profile(np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else rho, size)
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
         """See `InvarianceOracle.pullback`; None with `between`, or a background that is a number."""
         if not self.finite:
             return None
-        shape = self._shape(V.shape[1])
-        assert shape is not None
-        maps = self._maps(shape, self._table().warps)
+        maps = self._maps(self._shape(V.shape[1]), self._table().warps)
         return maps.pull_back(V) if maps.linear else None
 
     def support(
@@ -413,6 +432,7 @@ class ImageOracle(InvarianceOracle):
         proportional to the density at its value; of an interval values are drawn, with all families
         alike.
         """
+        check_draw(size, rng)
         rows, shape = self._rows(X)
         many = len(rows), size
         if self.finite:
@@ -443,7 +463,7 @@ class ImageOracle(InvarianceOracle):
         order, size = max(self.order, 1), len(steps)
         maps = image_maps(shape, np.concatenate(warps), order, self.fill, bool(self.unitary))
         both = maps.apply(self._smoothed(rows, shape), np.tile(np.arange(2 * size), (len(rows), 1)))
-        both = both.reshape(len(rows), size, 2, -1)
+        both = both.reshape(len(rows), size, 2, shape.size)
         return ((both[:, :, 0] - both[:, :, 1]) / np.array(steps)[:, None]).astype(rows.dtype)
 
     def _small_step(self, family: Any, shape: ImageShape) -> float:
@@ -463,4 +483,4 @@ class ImageOracle(InvarianceOracle):
         widths = (0.0, self.smoothing, self.smoothing, 0.0)
         _, background = fill_code(self.fill)
         images = ndimage.gaussian_filter(images, widths, mode=mode, cval=background)
-        return images.reshape(len(rows), -1)
+        return images.reshape(rows.shape)

@@ -23,6 +23,8 @@ from ..matrices import in_threads
 # How pixels beyond the border are made; a number is the zero of an image less its background.
 FILLS = {"zero": 0, "nearest": 1, "reflect": 2, "wrap": 3}
 ORDERS = (0, 1, 3)
+# Beyond these a tuple is more likely a volume, or has its channels in front.
+CHANNELS_OF_A_TUPLE = 4
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,13 @@ def image_shape(shape: Any, n_features: int | None = None) -> ImageShape | None:
                 f"shape must have two or three entries, height, width and channels, got {shape!r}: "
                 "volumes and stacks of images are no images"
             )
-        shape = ImageShape(*shape)
+        given, shape = shape, ImageShape(*shape)
+        if shape.channels > CHANNELS_OF_A_TUPLE:
+            raise ValueError(
+                f"shape must end with the channels, at most {CHANNELS_OF_A_TUPLE}, got {given!r}: "
+                "volumes are no images, and channels come last in a row (pixel by pixel); if so many "
+                f"are meant, give ImageShape{tuple(given)}"
+            )
     if n_features is not None and shape.size != n_features:
         raise ValueError(
             f"shape {shape} has {shape.size} values, but the rows have {n_features} features"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ _NODES = 2001
 
 def listed(name: str, values: Any) -> tuple[float, ...]:
     """The values of a finite set, in the order given: a number stands for one value."""
-    parts = (values,) if isinstance(values, Real) else values
+    parts = values.tolist() if isinstance(values, np.ndarray) else values
+    parts = (parts,) if isinstance(parts, Real) else parts
     if isinstance(parts, str) or not isinstance(parts, Iterable):
         raise TypeError(f"{name} must be a number or a sequence of numbers, got {values!r}")
     parts = tuple(parts)
@@ -46,6 +47,16 @@ def check_number(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be real numbers, got {value!r}")
     if not np.isfinite(float(value)):
         raise ValueError(f"{name} must be finite, got {value!r}")
+
+
+def check_draw(size: Any, rng: Any) -> None:
+    """Raise unless `sample` can draw that many members with this generator."""
+    if not isinstance(size, Integral) or isinstance(size, bool) or size < 0:
+        raise ValueError(f"size must be an integer of at least 0, got {size!r}")
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"rng must be a numpy.random.Generator, such as numpy.random.default_rng(0), got {rng!r}"
+        )
 
 
 def check_distribution(owner: str, known: tuple[str, ...], distribution: Any, spread: Any) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ class Rotations(ImageOracle):
         this or `between`.
     shape : ImageShape or tuple, optional
         ``(height, width)`` or ``(height, width, channels)``, rows being in C order of it; None for
-        square images of one channel.
+        square images of one channel. More than 4 channels are given as an `ImageShape` only, since
+        such a tuple is mostly a volume, or has the channels in front.
     between : pair of float, optional
         Lowest and highest angle of a continuous set; no change is a member even if outside.
     order : {1, 0, 3}, default=1
@@ -194,7 +196,7 @@ class Shifts(ImageOracle):
 
     def validate(self, n_features: int | None = None) -> None:
         """See `InvarianceOracle.validate`."""
-        if self.directions not in (4, 8):
+        if not isinstance(self.directions, Integral) or self.directions not in (4, 8):
             raise ValueError(f"directions must be 4 or 8, got {self.directions!r}")
         super().validate(n_features)
 
@@ -353,8 +355,9 @@ class Shears(ImageOracle):
 
     def validate(self, n_features: int | None = None) -> None:
         """See `InvarianceOracle.validate`."""
-        axes = self.families()
-        if not axes or len(set(axes)) < len(axes) or not set(axes) <= {0, 1}:
+        axes = tuple(self.axes) if isinstance(self.axes, Iterable) else (self.axes,)
+        whole = [axis for axis in axes if isinstance(axis, Integral) and not isinstance(axis, bool)]
+        if not whole or len(whole) < len(axes) or sorted(whole) not in ([0], [1], [0, 1]):
             raise ValueError(f"axes must be 0, 1 or (0, 1), got {self.axes!r}")
         super().validate(n_features)
 
@@ -406,7 +409,8 @@ class Flip(ImageOracle):
 
     def validate(self, n_features: int | None = None) -> None:
         """See `InvarianceOracle.validate`."""
-        if self.axis not in (0, 1) or isinstance(self.axis, bool):
+        whole = isinstance(self.axis, Integral) and not isinstance(self.axis, bool)
+        if not whole or self.axis not in (0, 1):
             raise ValueError(f"axis must be 0 or 1, got {self.axis!r}")
         super().validate(n_features)
 

@@ -112,6 +112,9 @@ class _BoundUnion(BoundOracle):
         return owner, np.where(owner == 0, index, index - first[owner] + 1)
 
     def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        last = int(np.sum(self.sizes - 1))
+        if np.any((index < 0) | (index > last)):
+            raise ValueError(f"index must hold numbers of members, 0 to {last}, got {index}")
         points = np.empty((len(index), self.X.shape[1]), dtype=floating(self.X[:0]).dtype)
         owner, local = self._owners(index)
         for number, part in enumerate(self.parts):

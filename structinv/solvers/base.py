@@ -56,7 +56,8 @@ _ADVICE = {
     Status.INTERRUPTED: "the model is the best one so far; fit again to go on.",
     Status.INCONSISTENT: (
         "the lower bound lies above the value: an oracle answers with points outside its set (see "
-        "check_oracle), or a warm start came from other rows or a larger set."
+        "check_oracle), a warm start came from other rows or a larger set, or a kernel is not positive "
+        "semi-definite."
     ),
     Status.NOT_FINITE: "values overflowed: scale the features or lower C.",
 }
