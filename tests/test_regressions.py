@@ -311,3 +311,21 @@ def test_tangents_of_a_pair_are_those_of_its_parts():
     both = np.concatenate([turns.tangents(X), shifts.tangents(X)], axis=1)
     for oracle in (turns | shifts, turns @ shifts, (turns | shifts).discounted(0.5)):
         np.testing.assert_array_equal(oracle.tangents(X), both)
+
+
+@pytest.mark.parametrize("solver", [FrankWolfe(epsilon=0.5), SVMStruct(epsilon=0.5)])
+def test_a_run_that_ends_within_epsilon_returns_the_function_of_its_planes(solver):
+    # With a small C the members left out cost so much that zero has the lower objective.
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20, 9))
+    y = np.arange(20) % 2
+    term = WorstCase(X, y, Shifts((1, 2), directions=8, shape=(3, 3), fill="wrap"), Binary(), 0.5)
+    space = KernelSpace(Gaussian(1.0), 9)
+    found = solve(Objective(space, [term]), solver, Gap(1e-6), random_state=0)
+    assert found.status is Status.WITHIN_EPSILON
+    assert found.primal > 10.0
+    assert len(found.f.support()) > 0
+    planes = found.planes
+    mine = space.combine(planes.normals, term.weights[planes.blocks] * planes.masses)
+    mine -= found.f
+    assert space.dot(mine, mine) < 1e-12

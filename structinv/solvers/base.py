@@ -91,8 +91,8 @@ class Solution:
 
     Attributes
     ----------
-    f : (D,) array
-        The best element found.
+    f : element
+        The best one found; where a run ended within epsilon, that of its planes.
     primal : float
         Objective at `f`, oracles bounded from above.
     dual : float

@@ -108,7 +108,7 @@ class _Run:
         self.started = time.perf_counter()
         self.calls_before = objective.rows_asked
         self.iteration = 0
-        self.f = objective.space.zeros()
+        self.f = self.last = objective.space.zeros()
         at_zero = objective.value(self.f)
         self.primal, self.at_f = at_zero.upper, at_zero.attained
         # With loose bounds, the point of the lowest primal is not that of the lowest attained value.
@@ -138,6 +138,10 @@ class _Run:
         """The certificate, recomputed."""
         if self.iteration and (not self.history or self.history[-1].iteration < self.iteration):
             self._check()
+        if status is Status.WITHIN_EPSILON:
+            # The function of the planes is what epsilon is about: another point may do better by
+            # chance, even zero, where epsilon leaves out more than the losses are worth.
+            self.f = self.last.copy()
         value = self.objective.value(self.f)
         self.primal, self.attained = value.upper, min(self.attained, value.attained)
         gap, attained_gap = self._relative(self.primal), self._relative(self.attained)
@@ -201,6 +205,7 @@ class _Run:
         if not np.isfinite(attained):
             return False
         self._offer(bounds.f, upper, attained)
+        self.last = bounds.f
         self.dual = max(self.dual, bounds.dual)
         self.history.append(
             Record(self.iteration, self._rows(), self._seconds(), self.primal, self.dual)
