@@ -17,12 +17,12 @@ from .base import DualState
 if TYPE_CHECKING:
     from ..objective import WorstCase
 
-ROWS_AT_ONCE = 128
+ROWS_AT_ONCE = 256
 FOCUSED_PASSES = 5
 FOCUSED_SHARE = 0.3
 SETTLED_SHARE = 0.01
 MOST_STEPS = 200
-PATIENCE = 0.3
+PATIENCE = 0.6
 ROW_SHARE = 0.1
 
 
