@@ -81,13 +81,12 @@ class SVMStruct(Solver):
     def step(self, objective: Objective, state: SVMStructState) -> None:
         """See `Solver.step`: planes at the current point, then the master problem."""
         planes = objective.planes(state.f)
-        heights = planes.heights
         violation, state.n_added, state.left = 0.0, 0, 0.0
         for batch, working in zip(state.batches, state.sets, strict=True):
             highest, mean = working.heights(state.f)
             state.left += float(working.weights @ (highest - mean))
-            above = heights[batch] - highest
-            margin = self.epsilon + 1e-12 * (1.0 + np.abs(heights[batch]))
+            above = planes.heights[batch] - highest
+            margin = self.epsilon + 1e-12 * (1.0 + np.abs(planes.heights[batch]))
             new = np.flatnonzero((above > margin) & (working.weights > 0))
             violation += float(working.weights[new] @ above[new])
             state.n_added += len(new)

@@ -236,7 +236,7 @@ class AtomStore:
         return slots
 
     def _look_up(self, keys: np.ndarray) -> np.ndarray:
-        numbers, places = keys >> PLACE_BITS, keys & ((1 << PLACE_BITS) - 1)
+        numbers, places = split_keys(keys)
         slots = np.full(len(keys), -1, dtype=np.int64)
         for number, table in self._slot_tables():
             mine = numbers == number
@@ -249,7 +249,7 @@ class AtomStore:
 
     def _add(self, keys: np.ndarray) -> None:
         """Make atoms of points that are none yet."""
-        numbers, locals_ = keys >> PLACE_BITS, keys & ((1 << PLACE_BITS) - 1)
+        numbers, locals_ = split_keys(keys)
         first = len(self)
         places = np.empty(len(keys), dtype=np.int64)
         origins = np.empty((len(keys), 2), dtype=np.int64)
@@ -365,6 +365,11 @@ class AtomStore:
         """The kernel between some atoms and all known points, computed."""
         norms = self._norms[self.places[atoms]], self._norms[: self.n_known]
         return self.kernel.matrix(self.points(atoms), self.known, norms)
+
+
+def split_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of the pools that keys belong to, and their places there."""
+    return keys >> PLACE_BITS, keys & ((1 << PLACE_BITS) - 1)
 
 
 def expand(

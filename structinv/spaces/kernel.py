@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Kernel
-from .atoms import LOOSE, PLACE_BITS, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand
+from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
 from .base import Furthest, Question, Space, best_members
 
 PLANES_EXPECTED_OF_A_BLOCK = 12
@@ -306,7 +306,7 @@ class KernelSpace(Space):
 
     def points(self, keys: np.ndarray) -> np.ndarray:
         """The points that keys stand for, (n, n_features), n at least 1; members are made anew."""
-        numbers, places = keys >> PLACE_BITS, keys & ((1 << PLACE_BITS) - 1)
+        numbers, places = split_keys(keys)
         loose = np.flatnonzero(numbers == LOOSE)
         owners, parts = [loose], [self.atoms.loose[places[loose]]]
         for pool in self.atoms.pools.values():
