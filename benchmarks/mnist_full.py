@@ -1,15 +1,14 @@
 """All of MNIST: a kernel machine on the worst case of shifts and other changes, grown round by round.
 
 The orbits of 60000 digits are too many to train on, and most of their members are far from every
-border. So a working set grows: round 0 trains on the digits alone. Each later round looks for the
-members of the orbits that violate the margin most, for the digits nearest to a border, adds at most
-`--add` of them a digit to the digit's list, leaves out digits whose whole list is far from the border,
-and trains again. Digits that were left out are looked at again in every round. Test digits are used for
+border. So round 0 trains on the digits alone, and round 1 on those nearest to a border, with
+their orbits. Each later round looks at whole orbits again, trains on the digits whose worst member is
+worst, each with its `--width` worst members, and starts anew. Test digits are used for
 the curve of error against time only; with ``--validate`` the last 10000 training digits take their
 place, to choose parameters by.
 
 The kernel is ``((<x, z> + 1) / 2)^degree`` on images of length one (DeCoste and Schoelkopf 2002), or
-Gaussian. ``--deskew`` straightens every digit by its second moments, before anything else.
+Gaussian. ``--deskew`` straightens every digit by its second moments first of all, ``--blur`` smooths it.
 
 A checkpoint is written to ``--out`` after every round; a stopped run goes on from there.
 """
@@ -47,6 +46,9 @@ TRANSFORMS = {
     | Rotations((-8, 8))
     | Scalings((0.9, 1.1))
     | Shears((-0.1, 0.1)),
+    "composed": (Rotations((-8, 8)) | Scalings((0.9, 1.1)) | Shears((-0.1, 0.1)))
+    @ Shifts(1, directions=4)
+    | Shifts((1, 2), directions=8),
 }
 
 
@@ -100,9 +102,12 @@ def deskewed(X):
     return straight
 
 
-def prepared(X, deskew):
+def prepared(X, arguments):
     """Float32 images of length one."""
-    X = deskewed(X) if deskew else X
+    X = deskewed(X) if arguments.deskew else X
+    if arguments.blur:
+        widths = (0, arguments.blur, arguments.blur)
+        X = ndimage.gaussian_filter(X.reshape(-1, 28, 28), widths).reshape(X.shape)
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
@@ -119,45 +124,42 @@ def scores_of(model, points):
     return expand(model.kernel_, points, model.support_vectors_, model.dual_coef_.T)
 
 
-def worst_members(model, bound, rows, y, lists, add):
-    """For each row its margins over the orbit, and the `add` worst violating members not listed."""
-    lowest, new = np.empty(len(rows)), np.zeros((len(rows), add), dtype=np.int64)
+def worst_members(model, bound, rows, y, width):
+    """The worst margin of each row over its orbit, and its `width` worst members."""
+    lowest, worst = np.empty(len(rows)), np.empty((len(rows), width), dtype=np.int64)
     for first in range(0, len(rows), ROWS_AT_ONCE):
         part = slice(first, first + ROWS_AT_ONCE)
         members = bound.cover(rows[part]).points
         n, s, d = members.shape
         found = margins(scores_of(model, members.reshape(n * s, d)).reshape(n, s, -1), y[rows[part]])
         lowest[part] = found.min(axis=1)
-        listed = lists[rows[part]]
-        np.put_along_axis(found, listed, np.inf, axis=1)
-        order = np.argsort(found, axis=1)[:, :add]
-        violates = np.take_along_axis(found, order, axis=1) < 1.0
-        new[part] = np.where(violates, order, 0)
-    return lowest, new
+        # The digit itself is in any list.
+        worst[part] = 1 + np.argsort(found[:, 1:], axis=1)[:, :width]
+    return lowest, worst
 
 
 def train(arguments, kernel: Kernel, X, y, rows, lists):
     """A machine on the rows and the members that their lists name."""
-    used = np.flatnonzero(np.any(lists[rows] != 0, axis=0))
-    columns = np.r_[0, used[used > 0]]
-    oracle = Listed(TRANSFORMS[arguments.transforms], lists[np.ix_(rows, columns)])
+    oracle = Listed(TRANSFORMS[arguments.transforms], lists)
     model = InvariantSVC(
-        oracle, kernel=kernel, C=arguments.C, tol=arguments.tol, epsilon=arguments.epsilon,
+        oracle, kernel=kernel, C=arguments.C, tol=arguments.tol,
+        epsilon=arguments.epsilon if lists.shape[1] > 1 else 0.0,
         cache_mb=arguments.cache_mb, random_state=0, verbose=1, max_seconds=arguments.max_fit,
     )  # fmt: skip
     return model.fit(X[rows], y[rows])
 
 
-def grow(arguments, model, X, y, lists):
-    """Lists with the worst members of the digits nearest to a border, and the digits to train on."""
+def working_set(arguments, number, model, X, y):
+    """The digits to train on in a round, by the worst member of their orbits, and their lists."""
+    near, width = (values[min(number, len(values)) - 1] for values in (arguments.near, arguments.width))
     bound = TRANSFORMS[arguments.transforms].bind(X, y)
     plain = margins(scores_of(model, X), y)
-    near = np.sort(np.argsort(plain)[: arguments.near])
-    lowest, new = worst_members(model, bound, near, y, lists, arguments.add)
-    lists = np.hstack([lists, np.zeros((len(X), arguments.add), dtype=np.int64)])
-    lists[near, -arguments.add :] = new
-    rows = near[lowest < arguments.keep]
-    return lists, rows, float(np.mean(lowest < 0.0)), int(np.count_nonzero(new))
+    searched = np.argsort(plain)[: 2 * near]
+    lowest, worst = worst_members(model, bound, searched, y, width)
+    # A function that has seen no orbit says more by a digit than by its worst member.
+    chosen = np.argsort(lowest if number > 1 else plain[searched])[:near]
+    lists = np.hstack([np.zeros((len(chosen), 1), dtype=np.int64), worst[chosen]])
+    return searched[chosen], lists, lowest
 
 
 def main() -> None:
@@ -167,50 +169,49 @@ def main() -> None:
         X, y = X[: arguments.rows], y[: arguments.rows]
     if arguments.validate:
         X, X_test, y, y_test = X[:-10000], X[-10000:], y[:-10000], y[-10000:]
-    X, X_test = prepared(X, arguments.deskew), prepared(X_test, arguments.deskew)
+    X, X_test = prepared(X, arguments), prepared(X_test, arguments)
     degree = arguments.degree
     kernel = Polynomial(degree, 0.5, 0.5) if degree else Gaussian(arguments.sigma)
     arguments.out.mkdir(parents=True, exist_ok=True)
     print(versions(), vars(arguments), sep="\n", flush=True)
-    curve, lists, rows, spent = resume(arguments.out, len(X))
+    curve, rows, lists, spent = resume(arguments, len(X))
     while len(curve) <= arguments.rounds and spent < 60 * arguments.minutes:
         start = time.perf_counter()
         model = train(arguments, kernel, X, y, rows, lists)
         error = float(np.mean(model.predict(X_test) != y_test))
         fitted = time.perf_counter()
-        lists, next_rows, wrong, added = grow(arguments, model, X, y, lists)
+        n_rows, n_members = len(rows), lists.size
+        rows, lists, lowest = working_set(arguments, len(curve) + 1, model, X, y)
         now = time.perf_counter()
         spent += now - start
         curve.append(
             {
-                "round": len(curve), "rows": len(rows), "support": len(model.support_),
-                "error": error, "seconds": spent, "fit": fitted - start, "search": now - fitted,
-                "gap": model.solution_.relative_gap, "status": model.solution_.status.value,
-                "robustly wrong of the near": wrong, "added": added,
+                "round": len(curve), "rows": n_rows, "members": n_members,
+                "support": len(model.support_), "error": error, "seconds": spent,
+                "fit": fitted - start, "search": now - fitted, "gap": model.solution_.relative_gap,
+                "status": model.solution_.status.value,
+                "robustly wrong of the searched": int(np.count_nonzero(lowest < 0)),
             }
         )  # fmt: skip
-        rows = next_rows
-        checkpoint(arguments.out, curve, lists, rows, model)
+        checkpoint(arguments.out, curve, rows, lists, model)
         print(curve[-1], flush=True)
-        if added == 0:
-            break
     report(curve)
 
 
-def resume(folder: Path, n_rows: int):
-    """What an earlier run has reached: its curve, lists, rows and seconds; or the start."""
-    path = folder / "state.npz"
+def resume(arguments, n_rows: int):
+    """What an earlier run has reached: its curve, rows, lists and seconds; or the start."""
+    path = arguments.out / "state.npz"
     if not path.exists():
-        return [], np.zeros((n_rows, 1), dtype=np.int64), np.arange(n_rows), 0.0
+        return [], np.arange(n_rows), np.zeros((n_rows, 1), dtype=np.int64), 0.0
     with np.load(path) as state:
-        curve = json.loads((folder / "curve.json").read_text())["curve"]
-        return curve, state["lists"], state["rows"], curve[-1]["seconds"]
+        curve = json.loads((arguments.out / "curve.json").read_text())["curve"]
+        return curve, state["rows"], state["lists"], curve[-1]["seconds"]
 
 
-def checkpoint(folder: Path, curve, lists, rows, model) -> None:
+def checkpoint(folder: Path, curve, rows, lists, model) -> None:
     """Write all that a later run needs, and the model itself."""
     np.savez(folder / "model.npz", vectors=model.support_vectors_, coefficients=model.dual_coef_)
-    np.savez(folder / "partial.npz", lists=lists, rows=rows)
+    np.savez(folder / "partial.npz", rows=rows, lists=lists)
     write_json(folder / "curve.json", {"versions": versions(), "curve": curve})
     (folder / "partial.npz").replace(folder / "state.npz")
 
@@ -232,17 +233,17 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add_data_option(parser)
     parser.add_argument("--out", type=Path, default=Path("mnist_full"))
-    parser.add_argument("--transforms", choices=TRANSFORMS, default="shifts2")
+    parser.add_argument("--transforms", choices=TRANSFORMS, default="affine")
     parser.add_argument("--deskew", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--blur", type=float, default=0.0, help="pixels, of a Gaussian")
     parser.add_argument("--degree", type=int, default=9, help="0 for a Gaussian kernel")
     parser.add_argument("--sigma", type=float, default=0.45)
     parser.add_argument("--C", type=float, default=10.0)
     parser.add_argument("--tol", type=float, default=2e-2)
-    parser.add_argument("--epsilon", type=float, default=0.05)
+    parser.add_argument("--epsilon", type=float, default=0.5)
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--near", type=int, default=20000, help="digits searched in a round")
-    parser.add_argument("--keep", type=float, default=1.1, help="margin above which a digit is left out")
-    parser.add_argument("--add", type=int, default=2, help="members added to a digit in a round")
+    parser.add_argument("--near", type=int, nargs="+", default=[5500, 8000], help="digits, by round")
+    parser.add_argument("--width", type=int, nargs="+", default=[24, 14], help="members, by round")
     parser.add_argument("--cache-mb", type=float, default=15000.0)
     parser.add_argument("--max-fit", type=float, default=1200.0, help="seconds of a fit")
     parser.add_argument("--minutes", type=float, default=110.0)

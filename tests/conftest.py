@@ -1,7 +1,23 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+default_rng = np.random.default_rng
+
+
+def seeded(seed=None):
+    """A generator like NumPy's, but from seed 0 where none is given: no test draws from entropy."""
+    return default_rng(0 if seed is None else seed)
+
+
+np.random.default_rng = seeded
+
+
+def pytest_runtest_setup(item):
+    """Start NumPy's global numbers anew, which estimators without a `random_state` draw from."""
+    np.random.seed(0)  # noqa: NPY002
 
 
 @pytest.fixture(scope="session")

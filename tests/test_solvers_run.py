@@ -79,7 +79,7 @@ class SpoilsTheStart(BMRM):
 
 class OwnSeed(Pegasos):
     def init(self, objective, rng, planes=None):
-        return super().init(objective, np.random.default_rng(), planes)
+        return super().init(objective, np.random.Generator(np.random.PCG64()), planes)
 
 
 class BadParameter(SVMStruct):
