@@ -7,9 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from .dual_states import DualState, HullState, MemberState, PenaltyState, PlaneCache
+from .dual_states import (
+    DualState,
+    HullState,
+    LinearMemberState,
+    MemberState,
+    PenaltyState,
+    PlaneCache,
+)
 from .functionals import Functionals
 from .losses import ScalarLoss
 from .matrices import ALL_ROWS, Matrix, Rows, count, pick
@@ -154,7 +162,18 @@ class WorstCase(Term):
             pool = space.atoms.pool(self.bound)
             if pool.mesh is not None and np.all(pool.mesh == 0):
                 return MemberState(self, space, pool, rng, epsilon)
+        if isinstance(space, ExplicitSpace) and self.output.rowwise:
+            size = self._listed(space)
+            if size:
+                return LinearMemberState(self, space, size, rng, epsilon)
         return PlaneCache(self, space, rng, epsilon)
+
+    def _listed(self, space: ExplicitSpace) -> int:
+        """How many members each S(x) lists, 0 if it lists none that can be scored and made."""
+        if space.n_extra or sp.issparse(self.X):
+            return 0
+        scores = self.bound.member_scores(slice(0, 1), np.zeros((space.n_outputs, space.n_features)))
+        return 0 if scores is None else scores.shape[1]
 
     def _hull_state(self, space: ExplicitSpace, rng: np.random.Generator) -> DualState | None:
         """In-hull steps, where the oracle has them for a two-class loss."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,11 @@ class TensorRows:
         sizes = np.diff(self.start)[chosen]
         start = np.r_[0, np.cumsum(sizes)]
         members = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
-        return TensorRows(self.points[members], self.coefficients[members], start, self.extra[chosen])
+        return self._rows(members, start, self.extra[chosen])
+
+    def _rows(self, members: np.ndarray, start: np.ndarray, extra: np.ndarray) -> TensorRows:
+        """Rows of some of the points."""
+        return TensorRows(self.points[members], self.coefficients[members], start, extra)
 
     def products(self, f: np.ndarray) -> np.ndarray:
         """Inner product of each row with a flat element."""
@@ -120,3 +124,49 @@ class TensorRows:
         if len(values) == len(self):
             return values
         return np.add.reduceat(values, self.start[:-1], axis=0)
+
+
+class MadeRows(TensorRows):
+    """Rows of one point each, which is made when it is asked for, and not kept.
+
+    Parameters
+    ----------
+    make : callable
+        From rows of `which` to points (n, d).
+    width : int
+        Length of a point.
+    which : (n, 2) array of int
+        What `make` makes the points of.
+    coefficients : (n, k) array
+    """
+
+    def __init__(
+        self,
+        make: Callable[[np.ndarray], np.ndarray],
+        width: int,
+        which: np.ndarray,
+        coefficients: np.ndarray,
+    ) -> None:
+        self.make = make
+        self.width = width
+        self.which = which
+        self.coefficients = coefficients
+        self.start = np.arange(len(which) + 1)
+        self.extra = np.zeros((len(which), 0))
+
+    @property
+    def points(self) -> np.ndarray:
+        """The points, made anew."""
+        return self.make(self.which)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """See `TensorRows.shape`."""
+        return len(self), self.width * self.coefficients.shape[1]
+
+    def _rows(self, members: np.ndarray, start: np.ndarray, extra: np.ndarray) -> TensorRows:
+        return MadeRows(self.make, self.width, self.which[members], self.coefficients[members])
+
+    def __reduce__(self) -> tuple:
+        """Pickled with the points, without what makes them."""
+        return TensorRows, (self.points, self.coefficients, self.start, self.extra)

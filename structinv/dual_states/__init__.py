@@ -2,8 +2,17 @@
 
 from .base import DualState, join_planes
 from .hull import HullState
+from .linear_members import LinearMemberState
 from .members import MemberState
 from .penalty import PenaltyState
 from .plane_cache import PlaneCache
 
-__all__ = ["DualState", "HullState", "MemberState", "PenaltyState", "PlaneCache", "join_planes"]
+__all__ = [
+    "DualState",
+    "HullState",
+    "LinearMemberState",
+    "MemberState",
+    "PenaltyState",
+    "PlaneCache",
+    "join_planes",
+]

@@ -13,6 +13,7 @@ from ..spaces import AtomRows, Expansion, KernelSpace
 from ..spaces.atoms import Pool
 from ..spaces.base import terms_of
 from .base import DualState
+from .row_steps import ascend_row
 
 if TYPE_CHECKING:
     from ..objective import WorstCase
@@ -21,9 +22,7 @@ ROWS_AT_ONCE = 256
 FOCUSED_PASSES = 5
 FOCUSED_SHARE = 0.3
 SETTLED_SHARE = 0.01
-MOST_STEPS = 200
 PATIENCE = 0.3
-ROW_SHARE = 0.1
 
 
 class MemberState(DualState):
@@ -111,8 +110,8 @@ class MemberState(DualState):
         members = np.empty(len(rows), dtype=np.int64)
         output = self.term.output
         _worst_newcomers(
-            f.values().T, rows, self.pool.slots, output.codes, self.outputs, self.factors,
-            self.competes, output.rewards, self.grades, ask, members,
+            f.values().T, self.pool.first, rows, self.pool.slots, output.codes, self.outputs,
+            self.factors, self.competes, output.rewards, self.grades, ask, members,
         )  # fmt: skip
         new = np.flatnonzero(members >= 0)
         self.n_added += len(new)
@@ -128,9 +127,9 @@ class MemberState(DualState):
             atoms = self._atoms_of(part)
             where, table, extra = self.space.atoms.rows_of_table(atoms[atoms >= 0])
             _sweep(
-                f.values().T, f.coefficients, where, table, extra, part, self.pool.slots, output.codes,
-                self.outputs, self.factors, self.competes, output.rewards, self.grades,
-                self.term.weights, self.masses, self.gaps, known,
+                f.values().T, f.coefficients, where, table, extra, self.pool.first, part,
+                self.pool.slots, output.codes, self.outputs, self.factors, self.competes,
+                output.rewards, self.grades, self.term.weights, self.masses, self.gaps, known,
             )  # fmt: skip
 
     def _atoms_of(self, rows: np.ndarray) -> np.ndarray:
@@ -183,7 +182,7 @@ class MemberState(DualState):
     def _members_of(self, keys: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Which member of its row each point is, -1 for none."""
         points = self.space.atoms.points(self.space.atoms.slots(keys))
-        known = self.space.atoms.known[: len(self.pool.slots)]
+        known = self.space.atoms.known[self.pool.first :]
         members = np.full(len(rows), -1)
         for member in range(self.pool.size - 1, -1, -1):
             same = np.all(known[rows * self.pool.size + member] == points, axis=1)
@@ -192,17 +191,17 @@ class MemberState(DualState):
 
 
 @njit(cache=True, nogil=True)
-def _height(values, i, m, size, c, a, outputs, factors, rewards, grades):
+def _height(values, place, i, m, c, a, outputs, factors, rewards, grades):
     """The value of the plane of row i, member m and alternative a, at the function's values."""
     height = rewards[a, c] * grades[i, m]
     for t in range(outputs.shape[2]):
-        height += factors[a, c, t] * values[outputs[a, c, t], i * size + m]
+        height += factors[a, c, t] * values[outputs[a, c, t], place]
     return height
 
 
 @njit(cache=True, nogil=True)
 def _worst_newcomers(
-    values, rows, slots, codes, outputs, factors, competes, rewards, grades, epsilon, members
+    values, start, rows, slots, codes, outputs, factors, competes, rewards, grades, epsilon, members
 ):
     """The worst member of each row, if it is no atom and beats all atoms of the row; else -1."""
     size = grades.shape[1]
@@ -211,10 +210,11 @@ def _worst_newcomers(
         members[r] = -1
         best, covered = 0.0, 0.0
         for m in range(size):
+            place = start + i * size + m
             for a in range(competes.shape[0]):
                 if not competes[a, c]:
                     continue
-                height = _height(values, i, m, size, c, a, outputs, factors, rewards, grades)
+                height = _height(values, place, i, m, c, a, outputs, factors, rewards, grades)
                 if slots[i * size + m] >= 0:
                     covered = max(covered, height)
                 elif height > best:
@@ -225,22 +225,22 @@ def _worst_newcomers(
 
 @njit(cache=True, nogil=True)
 def _sweep(
-    values, coefficients, where, table, extra, rows, slots, codes, outputs, factors, competes, rewards,
-    grades, weights, masses, gaps, known,
+    values, coefficients, where, table, extra, start, rows, slots, codes, outputs, factors, competes,
+    rewards, grades, weights, masses, gaps, known,
 ):  # fmt: skip
     n_outputs, size = values.shape[0], grades.shape[1]
     local = np.empty((n_outputs, size))
     moved = np.empty((n_outputs, size))
     kernel = np.zeros((size, size))
     for i in rows:
-        first = i * size
-        mine = slots[first : first + size]
+        first = start + i * size
+        mine = slots[i * size : (i + 1) * size]
         local[:] = values[:, first : first + size]
         moved[:] = 0.0
         for m in range(size):
             if mine[m] >= 0:
                 kernel[m] = _products(table, extra, where[mine[m]])[first : first + size]
-        gaps[i] = _ascend_row(
+        gaps[i] = ascend_row(
             local, moved, kernel, mine, codes[i], outputs, factors, competes, rewards, grades[i],
             weights[i], masses[i], known,
         )  # fmt: skip
@@ -262,97 +262,3 @@ def _add(values, products, size):
     factor = values.dtype.type(size)
     for u in range(values.shape[0]):
         values[u] += factor * products[u]
-
-
-@njit(cache=True, nogil=True)
-def _ascend_row(
-    local, moved, kernel, slots, c, outputs, factors, competes, rewards, grades, weight, masses, known
-):
-    """Exact pairwise steps between the planes of a row's own atoms, until its gap is a tenth.
-
-    `local` holds the function's values at the row's members, `moved` collects the changes of the
-    atoms' coefficients. Returns the weighted gap on arrival, over all members or the `known` atoms.
-    """
-    size, n_alternatives = masses.shape
-    arrival, target = -1.0, 0.0
-    for _ in range(MOST_STEPS):
-        best_height, best_m, best_a = 0.0, -1, -1
-        low, low_m, low_a = np.inf, -2, -1
-        highest, mean, used = 0.0, 0.0, 0.0
-        for m in range(size):
-            atom = slots[m] >= 0
-            if not atom and (known or arrival >= 0.0):
-                continue
-            for a in range(n_alternatives):
-                if not competes[a, c]:
-                    continue
-                height = rewards[a, c] * grades[m]
-                for t in range(outputs.shape[2]):
-                    height += factors[a, c, t] * local[outputs[a, c, t], m]
-                highest = max(highest, height)
-                if not atom:
-                    continue
-                if height > best_height:
-                    best_height, best_m, best_a = height, m, a
-                if masses[m, a] > 0.0:
-                    mean += masses[m, a] * height
-                    used += masses[m, a]
-                    if height < low:
-                        low, low_m, low_a = height, m, a
-        gap = weight * (best_height - mean)
-        if arrival < 0.0:
-            arrival = max(weight * (highest - mean), 0.0)
-            target = ROW_SHARE * max(gap, 0.0)
-        if gap <= target:
-            break
-        if 1.0 - used > 1e-15 and low > 0.0:
-            low, low_m, low_a = 0.0, -1, -1
-        if low_m == -2 or best_height <= low:
-            break
-        _step(
-            local, moved, kernel, c, outputs, factors, weight, masses, 1.0 - used,
-            best_m, best_a, low_m, low_a, best_height - low,
-        )  # fmt: skip
-    return arrival
-
-
-@njit(cache=True, nogil=True)
-def _step(
-    local, moved, kernel, c, outputs, factors, weight, masses, free, best_m, best_a, low_m, low_a,
-    advantage,
-):  # fmt: skip
-    """Move mass from one plane of a row to another, of member -1 being the null plane."""
-    up, down = np.zeros(local.shape[0]), np.zeros(local.shape[0])
-    for t in range(outputs.shape[2]):
-        if best_m >= 0:
-            up[outputs[best_a, c, t]] += factors[best_a, c, t]
-        if low_m >= 0:
-            down[outputs[low_a, c, t]] += factors[low_a, c, t]
-    curvature = 0.0
-    if best_m >= 0:
-        curvature += np.sum(up * up) * kernel[best_m, best_m]
-    if low_m >= 0:
-        curvature += np.sum(down * down) * kernel[low_m, low_m]
-    if best_m >= 0 and low_m >= 0:
-        curvature -= 2.0 * np.sum(up * down) * kernel[best_m, low_m]
-    limit = masses[low_m, low_a] if low_m >= 0 else free
-    step = limit
-    if weight * curvature * limit > advantage:
-        step = advantage / (weight * curvature)
-    if best_m >= 0:
-        masses[best_m, best_a] += step
-        _shift(local, moved, kernel[best_m], best_m, up, -weight * step)
-    if low_m >= 0:
-        masses[low_m, low_a] = 0.0 if step == limit else masses[low_m, low_a] - step
-        _shift(local, moved, kernel[low_m], low_m, down, weight * step)
-
-
-@njit(cache=True, nogil=True)
-def _shift(local, moved, products, member, factors, size):
-    """Add a multiple of an atom to the row's own values and to the changes."""
-    for k in range(local.shape[0]):
-        if factors[k] != 0.0:
-            change = size * factors[k]
-            moved[k, member] += change
-            for m in range(local.shape[1]):
-                local[k, m] += change * products[m]

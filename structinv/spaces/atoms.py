@@ -84,13 +84,14 @@ class AtomRows:
 class Pool:
     """The points that one bound oracle can answer with: members of its cover, numbered row by row.
 
-    `mesh` is that of the cover if its members are the first of the known points, else None; `slots`
-    says which atom a point is, -1 for none.
+    `mesh` is that of the cover if all members are known points, from number `first` on, else None;
+    `slots` says which atom a point is, -1 for none.
     """
 
     source: Source
     size: int
     number: int
+    first: int
     mesh: np.ndarray | None
     slots: np.ndarray
 
@@ -167,9 +168,9 @@ class AtomStore:
                 self._twins[id(source)] = source, pool
                 return pool
         n_points = source.X.shape[0] * size
-        mesh = self._know_all(source, n_points)
+        first, mesh = self.n_known, self._know_all(source, n_points)
         slots = np.full(n_points, -1, dtype=np.int64)
-        found = Pool(source, size, len(self.pools) + 1, mesh, slots)
+        found = Pool(source, size, len(self.pools) + 1, first, mesh, slots)
         self.pools[id(source)] = found
         return found
 
@@ -178,7 +179,7 @@ class AtomStore:
         n_rows = source.X.shape[0]
         if pool.mesh is None or pool.size != size or len(pool.slots) != n_rows * size:
             return False
-        known = self.known[: len(pool.slots)].reshape(n_rows, size, -1)
+        known = self.known[pool.first : pool.first + len(pool.slots)].reshape(n_rows, size, -1)
         for first in range(0, n_rows, ROWS_COMPARED):
             rows = slice(first, min(first + ROWS_COMPARED, n_rows))
             cover = source.cover(rows)
@@ -188,21 +189,24 @@ class AtomStore:
         return True
 
     def _know_all(self, source: Source, n_points: int) -> np.ndarray | None:
-        """Make all members of a cover known, if nothing is yet, and the cache has room; the mesh."""
-        column = n_points * floating(source.X[:0]).dtype.itemsize
-        too_many = min(n_points, COLUMNS_WORTH_A_CACHE) * column > self.cache_bytes
-        if self.n_known or too_many:
+        """Make all members of a cover known if there are no atoms yet and there is room; the mesh."""
+        total = self.n_known + n_points
+        column = total * floating(source.X[:0]).dtype.itemsize
+        if len(self) or min(total, COLUMNS_WORTH_A_CACHE) * column > self.cache_bytes:
             return None
         cover = source.cover(ALL_ROWS)
-        self._known = np.ascontiguousarray(floating(cover.points).reshape(n_points, -1))
-        self._norms = half_norms(self._known)
-        self.n_known = self.n_cached_columns = n_points
+        self._know(np.ascontiguousarray(floating(cover.points).reshape(n_points, -1)))
+        self.n_cached_columns = self.n_known
         return cover.mesh
 
     def _know(self, points: np.ndarray) -> None:
         """Append to the known points."""
         points, size = floating(points), self.n_known + len(points)
         dtype = np.result_type(self._known, points) if self.n_known else points.dtype
+        if self.n_known == 0:
+            # Nothing to append to, and often nothing to come.
+            self._known, self._norms, self.n_known = points, half_norms(points), size
+            return
         if size > len(self._known) or dtype != self._known.dtype:
             larger = np.empty((size + size // 2, points.shape[1]), dtype=dtype)
             larger[: self.n_known] = self.known
@@ -268,7 +272,7 @@ class AtomStore:
             origins[mine] = np.column_stack(np.divmod(here, pool.size))
             pool.slots[here] = first + mine
             if pool.mesh is not None:
-                places[mine] = here
+                places[mine] = pool.first + here
             else:
                 places[mine] = self.n_known + np.arange(len(mine))
                 self._know(pool.source.members(*origins[mine].T))

@@ -279,7 +279,7 @@ class KernelSpace(Space):
         """What f is at the members of each row's cover, (n, s, n_outputs), and the covers' meshes."""
         shape = (-1, pool.size, self.n_outputs)
         if pool.mesh is not None:
-            values = f.values()[: len(pool.slots)].reshape(shape)
+            values = f.values()[pool.first : pool.first + len(pool.slots)].reshape(shape)
             return values[question.rows], pool.mesh[question.rows]
         values, mesh = np.empty((n_rows, *shape[1:])), np.empty(n_rows)
         function = f.function()

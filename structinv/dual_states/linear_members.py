@@ -1,0 +1,376 @@
+"""Masses on the members of every orbit, for functions that are linear in the input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from ..matrices import ALL_ROWS, floating
+from ..planes import PlaneSet
+from ..spaces import ExplicitSpace
+from ..spaces.base import terms_of
+from ..tensor_rows import MadeRows, TensorRows
+from .base import DualState
+from .row_steps import ascend_row
+
+if TYPE_CHECKING:
+    from ..objective import WorstCase
+
+ROWS_AT_ONCE = 256
+BATCHES_OF_A_SWEEP = 50
+FOCUSED_ROUNDS = 20
+FOCUSED_SHARE = 0.2
+SETTLED_SHARE = 0.01
+# Members made at once to go over them again and again: half as much as the rows themselves, or so much.
+LEAST_MADE = 64_000_000
+
+
+@dataclass
+class Held:
+    """The members of some rows that have mass or may get it, row by row.
+
+    Row number r of those asked about owns the entries ``start[r]`` to ``start[r + 1] - 1``; `masses`
+    is (n_entries, n_alternatives).
+    """
+
+    start: np.ndarray
+    rows: np.ndarray
+    members: np.ndarray
+    masses: np.ndarray
+
+
+class LinearMemberState(DualState):
+    """Which members of its orbit a row's planes are of, and their masses; never the members themselves.
+
+    A batch of rows is priced at once, by moving the few weights instead of the many rows. The worst
+    member of each row and those that have mass are then made, which are a few a row, and each row
+    takes exact pairwise steps between them. So memory does not grow with the size of the inputs.
+
+    Parameters
+    ----------
+    term : WorstCase
+        Whose loss is the largest over the alternatives of single rows, and whose oracle has lists.
+    space : ExplicitSpace
+        Without parameters that no input multiplies.
+    size : int
+        Number of members of each S(x).
+    rng : numpy.random.Generator
+    epsilon : float
+        How far a member must rise above those of its row that have mass to be taken up.
+    """
+
+    def __init__(
+        self,
+        term: WorstCase,
+        space: ExplicitSpace,
+        size: int,
+        rng: np.random.Generator,
+        epsilon: float,
+    ) -> None:
+        self.term = term
+        self.space = space
+        self.size = size
+        self.rng = rng
+        self.epsilon = epsilon
+        output = term.output
+        self.outputs, self.factors = terms_of(output.directions)
+        self.competes = np.any(output.directions != 0, axis=2) | (output.rewards > 0)
+        grades = term.bound.grades(ALL_ROWS)
+        self.grades = np.ones((1, size)) if grades is None else grades
+        self.rows = np.flatnonzero(term.weights > 0)
+        self.gaps = np.zeros(len(output.codes))
+        # Of each row a few (member, alternative) pairs, as one number, -1 for none; and their masses.
+        self.pairs = np.full((len(output.codes), 2), -1, dtype=np.int32)
+        self.masses = np.zeros(self.pairs.shape)
+
+    @property
+    def n_alternatives(self) -> int:
+        """Number of alternatives of the term's output."""
+        return len(self.term.output.directions)
+
+    @property
+    def offset(self) -> float:
+        """See `DualState.offset`."""
+        rows, members, alternatives, masses = self._active()
+        return float(self.term.weights[rows] * masses @ self._offsets(rows, members, alternatives))
+
+    def _offsets(self, rows: np.ndarray, members: np.ndarray, alternatives: np.ndarray) -> np.ndarray:
+        output = self.term.output
+        grades = self.grades[rows if len(self.grades) > 1 else 0, members]
+        return output.rewards[alternatives, output.codes[rows]] * grades
+
+    def _active(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Row, member, alternative and mass of every plane that has one."""
+        rows, slots = np.nonzero(self.masses)
+        members, alternatives = np.divmod(self.pairs[rows, slots], self.n_alternatives)
+        return rows, members, alternatives, self.masses[rows, slots]
+
+    def sweep(self, f: np.ndarray) -> tuple[float, int]:
+        """See `DualState.sweep`: all rows once, then those with planes, again and again."""
+        self.n_added = 0
+        order = self.rng.permutation(self.rows)
+        step = min(ROWS_AT_ONCE, 1 + len(order) // BATCHES_OF_A_SWEEP)
+        for first in range(0, len(order), step):
+            self._visit(f, np.sort(order[first : first + step]))
+        total, left = float(self.gaps.sum()), 0.0
+        holding = np.flatnonzero(np.any(self.masses > 0, axis=1))
+        for rows in self._portions(holding):
+            left += self._focus(f, rows)
+        self.settled = self.n_added == 0 and left <= SETTLED_SHARE * total
+        return total, len(self.rows)
+
+    def _visit(self, f: np.ndarray, rows: np.ndarray) -> None:
+        """Take up the worst members of some rows, and step between the planes of each; the gaps."""
+        newcomers = np.full(len(rows), -1)
+        self.gaps[rows] = self._price(f, rows, newcomers)
+        self.n_added += int(np.count_nonzero(newcomers >= 0))
+        held = self._held(rows, newcomers)
+        if len(held.rows):
+            self._ascend(f, rows, held, self._points(held.rows, held.members), np.arange(len(rows)))
+            self._keep(rows, held)
+
+    def _portions(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Rows in runs whose members fit in memory next to the rows themselves."""
+        X = self.term.bound.X
+        room = max(LEAST_MADE, X.nbytes // 2) // max(1, X.shape[1] * X.itemsize)
+        members = np.cumsum(np.count_nonzero(self.masses[rows], axis=1))
+        return [
+            part for part in np.split(rows, np.flatnonzero(np.diff(members // room)) + 1) if len(part)
+        ]
+
+    def _focus(self, f: np.ndarray, rows: np.ndarray) -> float:
+        """Go over the planes of some rows until most of their gap is gone; what is left of it."""
+        total = self.gaps[rows].sum()
+        held = self._held(rows, np.full(len(rows), -1))
+        points = self._points(held.rows, held.members)
+        gaps = self._ascend(f, rows, held, points, self.rng.permutation(len(rows)))
+        target = (FOCUSED_SHARE if self.n_added else SETTLED_SHARE) * total
+        for _ in range(FOCUSED_ROUNDS):
+            if gaps.sum() <= target:
+                break
+            active = np.flatnonzero(gaps > FOCUSED_SHARE * gaps.mean())
+            gaps[active] = self._ascend(f, rows, held, points, self.rng.permutation(active))[active]
+        self._keep(rows, held)
+        return float(gaps.sum())
+
+    def _price(self, f: np.ndarray, rows: np.ndarray, newcomers: np.ndarray) -> np.ndarray:
+        """The weighted gaps at `f`; the worst member that is not held goes into `newcomers`."""
+        output, arrival = self.term.output, np.empty(len(rows))
+        scores = self.term.bound.member_scores(rows, self.space.weights(f))
+        assert scores is not None
+        grades = self.grades if len(self.grades) == 1 else self.grades[rows]
+        _worst_newcomers(
+            np.ascontiguousarray(scores), self.space.constants(f), output.codes[rows], self.outputs,
+            self.factors, self.competes, output.rewards, grades, self.pairs[rows], self.masses[rows],
+            self.epsilon, newcomers, arrival,
+        )  # fmt: skip
+        return self.term.weights[rows] * arrival
+
+    def _held(self, rows: np.ndarray, newcomers: np.ndarray) -> Held:
+        """The members with mass, and the newcomers of rows that have one."""
+        owners, slots = np.nonzero(self.masses[rows])
+        members, alternatives = np.divmod(self.pairs[rows[owners], slots], self.n_alternatives)
+        new = np.flatnonzero(newcomers >= 0)
+        nothing = np.zeros(len(new), dtype=np.int64)
+        return self._gathered(
+            rows,
+            np.concatenate([owners, new]),
+            np.concatenate([members, newcomers[new]]),
+            np.concatenate([alternatives, nothing]),
+            np.concatenate([self.masses[rows[owners], slots], nothing]),
+        )
+
+    def _gathered(
+        self,
+        rows: np.ndarray,
+        owners: np.ndarray,
+        members: np.ndarray,
+        alternatives: np.ndarray,
+        masses: np.ndarray,
+    ) -> Held:
+        """Masses of members and alternatives, each of the row ``rows[owners]``, by member."""
+        entries, places = np.unique(owners * self.size + members, return_inverse=True)
+        dense = np.zeros((len(entries), self.n_alternatives))
+        np.add.at(dense, (places, alternatives), masses)
+        own, listed = np.divmod(entries, self.size)
+        return Held(np.searchsorted(own, np.arange(len(rows) + 1)), rows[own], listed, dense)
+
+    def _points(self, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(floating(self.term.bound.members(rows, members)))
+
+    def _ascend(
+        self, f: np.ndarray, rows: np.ndarray, held: Held, points: np.ndarray, order: np.ndarray
+    ) -> np.ndarray:
+        """Steps between the planes of the rows ``rows[order]``; the gaps of these on arrival."""
+        output, table = self.term.output, f.reshape(self.space.n_outputs, -1)
+        # By feature, so that an input's zeros are passed over once for all outputs.
+        weights = np.ascontiguousarray(table.T)
+        gaps = np.zeros(len(rows))
+        _sweep(
+            points, held.start, order, weights, output.codes[rows], self.outputs, self.factors,
+            self.competes, output.rewards,
+            self.grades[held.rows if len(self.grades) > 1 else 0, held.members],
+            self.term.weights[rows], held.masses, gaps,
+        )  # fmt: skip
+        table[:] = weights.T
+        return gaps
+
+    def _keep(self, rows: np.ndarray, held: Held) -> None:
+        """Write masses back, with as many columns as the row with most planes needs."""
+        entries, alternatives = np.nonzero(held.masses)
+        owners = np.searchsorted(held.start, entries, side="right") - 1
+        slots = np.arange(len(entries)) - np.searchsorted(owners, owners)
+        short = int(slots.max(initial=-1)) + 1 - self.masses.shape[1]
+        if short > 0:
+            self.pairs = np.pad(self.pairs, ((0, 0), (0, short)), constant_values=-1)
+            self.masses = np.pad(self.masses, ((0, 0), (0, short)))
+        self.masses[rows], self.pairs[rows] = 0.0, -1
+        self.masses[rows[owners], slots] = held.masses[entries, alternatives]
+        self.pairs[rows[owners], slots] = held.members[entries] * self.n_alternatives + alternatives
+
+    def value(self, f: np.ndarray) -> tuple[float, float]:
+        """See `DualState.value`."""
+        return self.term.total(self.space, f)
+
+    def combination(self) -> np.ndarray:
+        """See `DualState.combination`; members are made in portions."""
+        f = self.space.zeros()
+        planes = self.planes()
+        for first in range(0, len(planes), 16 * ROWS_AT_ONCE):
+            part = slice(first, first + 16 * ROWS_AT_ONCE)
+            sizes = self.term.weights[planes.blocks[part]] * planes.masses[part]
+            f += self.space.combine(planes.normals[part], sizes)
+        return f
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`; the normals make their points when they are asked for."""
+        rows, members, alternatives, masses = self._active()
+        output = self.term.output
+
+        def points(which: np.ndarray) -> np.ndarray:
+            made = self._points(*which.T)
+            return self.space.with_constants(made, np.ones(len(made), dtype=made.dtype))
+
+        normals = MadeRows(
+            points,
+            self.space.stride,
+            np.column_stack([rows, members]),
+            -output.directions[alternatives, output.codes[rows]],
+        )
+        return PlaneSet(normals, self._offsets(rows, members, alternatives), rows, masses)
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`; planes that are none of this set's are left to the null plane."""
+        points, coefficients, single = self._terms(planes)
+        blocks = planes.blocks[single]
+        if len(blocks) == 0:
+            return
+        wanted = -self.term.output.directions[:, self.term.output.codes[blocks]].swapaxes(0, 1)
+        fits = np.all(wanted == coefficients[:, None], axis=2)
+        members = np.full(len(blocks), -1)
+        for member in range(self.size - 1, -1, -1):
+            made = self._points(blocks, np.full(len(blocks), member))
+            # A factor may have been multiplied in and divided out.
+            rounding = 4 * np.finfo(made.dtype).eps * np.abs(made)
+            members[np.all(np.abs(made - points) <= rounding, axis=1)] = member
+        usable = np.flatnonzero((members >= 0) & np.any(fits, axis=1))
+        rows, owners = np.unique(blocks[usable], return_inverse=True)
+        alternatives = np.argmax(fits[usable], axis=1)
+        masses = planes.masses[single[usable]]
+        self._keep(rows, self._gathered(rows, owners, members[usable], alternatives, masses))
+
+    def _terms(self, planes: PlaneSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Points and coefficients of the planes that have a single point, and which planes those are."""
+        normals = planes.normals
+        if not isinstance(normals, TensorRows):
+            normals = TensorRows.of_dense(normals, self.space.n_outputs, 0)
+        single = np.flatnonzero(np.diff(normals.start) == 1)
+        chosen = normals[single]
+        points, coefficients = chosen.points[:, : self.space.n_features], chosen.coefficients
+        if coefficients.shape[1] == self.n_alternatives == 1:
+            # The factor may stand with the point or in front of it.
+            wanted = -self.term.output.directions[0, self.term.output.codes[planes.blocks[single]]]
+            factor = np.divide(coefficients, wanted, out=np.zeros(wanted.shape), where=wanted != 0)
+            points, coefficients = points * factor, wanted
+        return points, coefficients, single
+
+
+@njit(cache=True, nogil=True)
+def _worst_newcomers(
+    scores, constants, codes, outputs, factors, competes, rewards, grades, pairs, masses, epsilon,
+    newcomers, arrival,
+):  # fmt: skip
+    """The worst member of each row, if it is not held and lies above those that are; the gaps."""
+    n_alternatives = competes.shape[0]
+    for r in range(len(codes)):
+        c, own = codes[r], min(r, grades.shape[0] - 1)
+        best, covered, mean, member = 0.0, 0.0, 0.0, -1
+        for m in range(scores.shape[1]):
+            held = False
+            for slot in range(pairs.shape[1]):
+                held = held or (masses[r, slot] > 0.0 and pairs[r, slot] // n_alternatives == m)
+            for a in range(n_alternatives):
+                if not competes[a, c]:
+                    continue
+                height = rewards[a, c] * grades[own, m]
+                for t in range(outputs.shape[2]):
+                    k = outputs[a, c, t]
+                    height += factors[a, c, t] * (scores[r, m, k] + constants[k])
+                if held:
+                    covered = max(covered, height)
+                    for slot in range(pairs.shape[1]):
+                        if pairs[r, slot] == m * n_alternatives + a:
+                            mean += masses[r, slot] * height
+                elif height > best:
+                    best, member = height, m
+        arrival[r] = max(0.0, max(best, covered) - mean)
+        newcomers[r] = member if best > covered + epsilon + 1e-12 * (1.0 + best) else -1
+
+
+@njit(cache=True, nogil=True)
+def _sweep(
+    points, start, order, weights, codes, outputs, factors, competes, rewards, grades, row_weights,
+    masses, gaps,
+):  # fmt: skip
+    """Exact steps in each row between its members; `weights` are (n_features [+ 1], n_outputs)."""
+    n_features, n_outputs = points.shape[1], weights.shape[1]
+    most = np.max(np.diff(start))
+    all_held = np.zeros(most, dtype=np.int64)
+    for r in order:
+        mine = slice(start[r], start[r + 1])
+        members = points[mine]
+        q = len(members)
+        if q == 0:
+            continue
+        local, moved = np.zeros((n_outputs, q)), np.zeros((n_outputs, q))
+        kernel = np.zeros((q, q))
+        for m in range(q):
+            for j in range(n_features):
+                x = members[m, j]
+                if x == 0.0:
+                    continue
+                for k in range(n_outputs):
+                    local[k, m] += x * weights[j, k]
+                for other in range(m + 1):
+                    kernel[m, other] += x * members[other, j]
+            if len(weights) > n_features:
+                local[:, m] += weights[n_features]
+                kernel[m, : m + 1] += 1.0
+            kernel[: m + 1, m] = kernel[m, : m + 1]
+        gaps[r] = ascend_row(
+            local, moved, kernel, all_held[:q], codes[r], outputs, factors, competes, rewards,
+            grades[mine], row_weights[r], masses[mine], True,
+        )  # fmt: skip
+        for m in range(q):
+            if not np.any(moved[:, m]):
+                continue
+            for j in range(n_features):
+                x = members[m, j]
+                if x != 0.0:
+                    for k in range(n_outputs):
+                        weights[j, k] += x * moved[k, m]
+            if len(weights) > n_features:
+                weights[n_features] += moved[:, m]

@@ -1,0 +1,197 @@
+"""Masses on members without the members: linear functions under frank_wolfe."""
+
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from structinv import InvariantLinearSVC
+from structinv.dual_states import LinearMemberState, MemberState, PlaneCache, linear_members
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import Box, FScale, Identity
+from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
+from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.tensor_rows import TensorRows
+
+from .kernel_problems import KERNELS
+from .oracle_cases import D
+from .orbit_cases import ORBIT_CASE, ORBIT_CASES
+from .problems import COSTLY, SETTING, SETTINGS, Variables, assert_brackets, minimum, objective
+
+every_setting = pytest.mark.parametrize("setting", [*SETTINGS, COSTLY], ids=str)
+# Two classes and no change have in-hull steps.
+LISTS = [case for case in ORBIT_CASES if case.scored and case.name not in ("identity", "only_for-none")]
+every_case = pytest.mark.parametrize("case", LISTS, ids=str)
+NAMES = [case.name for case in LISTS]
+SOME = ORBIT_CASE[NAMES[-1]]
+
+
+def state_of(problem, number=0, epsilon=0.0):
+    rng = np.random.default_rng(0)
+    return problem.terms[number].dual_state(problem.space, rng, epsilon)
+
+
+def optimum(case, setting):
+    """The optimal value over the members listed by hand."""
+    variables = Variables.of(setting)
+    members, grades = (view(setting.X, setting.y) for view in (case.members, case.grades))
+    total = variables.norm
+    for i, (label, weight) in enumerate(zip(setting.y, setting.weights, strict=True)):
+        parts = [0.0]
+        for other in set(range(setting.n_classes)) - {label}:
+            cost = float(setting.cost[label][other])
+            v, constant = variables.against(label, other)
+            scale = cost if setting.slack else 1.0
+            parts.append(cp.max(scale * (members[i] @ v + constant) + cost * grades[i]))
+        total = total + weight * cp.maximum(*parts)
+    return minimum(total)
+
+
+@every_setting
+@every_case
+def test_the_optimum_is_that_over_the_members(case, setting):
+    problem = objective(case.oracle, setting)
+    assert isinstance(state_of(problem), LinearMemberState)
+    found = solve(problem, FrankWolfe(), Gap(1e-6), check_always=True)
+    assert found.status is Status.CONVERGED
+    assert_brackets(found, optimum(case, setting))
+
+
+def test_sets_that_are_no_lists_and_sparse_rows_keep_planes():
+    assert isinstance(state_of(objective(Box(0.1), SETTING["multiclass"])), PlaneCache)
+    assert isinstance(state_of(objective(FScale(2), SETTING["multiclass"])), PlaneCache)
+    sparse = objective(Identity(), SETTING["multiclass"], sparse=True)
+    assert isinstance(state_of(sparse), PlaneCache)
+
+
+@every_setting
+def test_what_a_sweep_does_to_f_is_what_the_masses_say(setting):
+    problem = objective(SOME.oracle, setting)
+    state, f = state_of(problem), problem.space.zeros()
+    for _ in range(5):
+        estimate, rows = state.sweep(f)
+        np.testing.assert_allclose(f, state.combination(), rtol=1e-9, atol=1e-12)
+        assert rows == np.count_nonzero(problem.weights)
+        assert estimate >= 0
+    assert np.all(state.masses >= 0)
+    assert np.all(state.masses.sum(axis=1) <= 1 + 1e-12)
+    planes = state.planes()
+    normal, offset = planes.total(problem.space, problem.weights, problem.floors)
+    np.testing.assert_allclose(normal, f, rtol=1e-9, atol=1e-12)
+    assert offset == pytest.approx(state.offset)
+
+
+@every_setting
+@pytest.mark.parametrize("room", [1, 10**9])
+def test_members_are_made_in_portions_that_fit(setting, room, monkeypatch):
+    monkeypatch.setattr(linear_members, "LEAST_MADE", room)
+    problem = objective(SOME.oracle, setting)
+    state, f = state_of(problem), problem.space.zeros()
+    state.sweep(f)
+    holding = np.flatnonzero(np.any(state.masses > 0, axis=1))
+    portions = state._portions(holding)
+    np.testing.assert_array_equal(np.concatenate(portions), holding)
+    assert (len(portions) > 1) == (room == 1)
+    assert solve(problem, FrankWolfe(), Gap(1e-5)).status is Status.CONVERGED
+
+
+@every_setting
+@pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct()], ids=repr)
+def test_planes_are_a_start(setting, solver):
+    problem = objective(SOME.oracle, setting)
+    first = solve(problem, solver, Gap(1e-5))
+    again = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=first)
+    assert again.status is Status.CONVERGED
+    assert again.iterations == 0
+    assert again.dual >= first.dual - 1e-9 * abs(first.dual)
+    pickled = pickle.loads(pickle.dumps(first.planes))
+    assert isinstance(pickled.normals, (TensorRows, np.ndarray))
+    state = state_of(problem)
+    state.restore(pickled)
+    assert state.offset == pytest.approx(first.planes.masses * problem.weights[first.planes.blocks]
+                                         @ first.planes.offsets)  # fmt: skip
+
+
+def test_planes_of_other_points_are_left_to_the_null_plane():
+    setting = SETTING["multiclass"]
+    problem = objective(SOME.oracle, setting)
+    planes = solve(objective(Box(0.3), setting), FrankWolfe(), Gap(1e-3)).planes
+    state = state_of(problem)
+    state.restore(planes)
+    assert not np.any(state.masses)
+
+
+def test_rows_may_need_more_masses_than_there_was_room_for():
+    rng = np.random.default_rng(0)
+    setting = SETTING["multiclass-slack"]
+    problem = objective(SOME.oracle, setting)
+    state = state_of(problem)
+    before = state.masses.shape[1]
+    rows = np.arange(2)
+    n, a = state.size, state.n_alternatives
+    owners, members = np.repeat(rows, n * a), np.tile(np.repeat(np.arange(n), a), 2)
+    alternatives = np.tile(np.arange(a), 2 * n)
+    masses = rng.uniform(0.1, 1.0, len(owners)) / (n * a)
+    state._keep(rows, state._gathered(rows, owners, members, alternatives, masses))
+    assert state.masses.shape[1] == n * a > before
+    active = state._active()
+    for got, wanted in zip(active, (owners, members, alternatives, masses), strict=True):
+        np.testing.assert_allclose(got, wanted)
+
+
+def test_epsilon_leaves_members_out():
+    setting = SETTING["multiclass"]
+    problem = objective(ORBIT_CASE[NAMES[0]].oracle, setting)
+    loose = solve(problem, FrankWolfe(0.5), Gap(1e-6))
+    tight = solve(problem, FrankWolfe(), Gap(1e-6))
+    assert loose.status in (Status.WITHIN_EPSILON, Status.CONVERGED)
+    assert loose.primal - loose.dual <= 0.5 * np.sum(setting.weights) + 1e-3
+    assert len(loose.planes) <= len(tight.planes)
+
+
+def test_single_precision_and_whole_numbers():
+    setting = SETTING["multiclass"]
+    best = optimum(SOME, setting)
+    space = ExplicitSpace(D, setting.n_outputs)
+    X = setting.X.astype(np.float32)
+    term = WorstCase(X, setting.y, SOME.oracle, setting.output, np.array(setting.weights))
+    found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4))
+    assert found.primal == pytest.approx(best, rel=1e-3)
+    term = WorstCase(np.rint(X).astype(int), setting.y, SOME.oracle, setting.output, 0.1)
+    assert solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4)).status is Status.CONVERGED
+
+
+def test_a_fitted_classifier_is_pickled_with_its_planes():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, D)), np.arange(60) % 3
+    model = InvariantLinearSVC(SOME.oracle, C=0.1, random_state=0).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    assert type(again.solution_.planes.normals) is TensorRows
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+    np.testing.assert_array_equal(
+        again.solution_.planes.normals.toarray(), model.solution_.planes.normals.toarray()
+    )
+
+
+@pytest.mark.parametrize("setting", [s for s in SETTINGS if not s.slack], ids=str)
+def test_two_terms_of_a_kernel_machine_both_know_their_members(setting):
+    kernel = KERNELS["gaussian"]
+    space = KernelSpace(kernel, D, setting.n_outputs, cache_mb=100.0)
+    half, weights = len(setting.y) // 2, np.array(setting.weights)
+    parts = [slice(0, half), slice(half, None)]
+
+    def term(part, oracle):
+        output = setting.output
+        return WorstCase(setting.X[part], setting.y[part], oracle, output, weights[part])
+
+    oracles = [ORBIT_CASE[NAMES[0]].oracle, Identity()]
+    problem = Objective(space, [term(*each) for each in zip(parts, oracles, strict=True)])
+    found = solve(problem, FrankWolfe(), Gap(1e-6))
+    assert found.status is Status.CONVERGED
+    assert all(isinstance(state_of(problem, number), MemberState) for number in (0, 1))
+    other = KernelSpace(kernel, D, setting.n_outputs, cache_mb=0.0)
+    wanted = solve(Objective(other, problem.terms), SVMStruct(), Gap(1e-6))
+    assert found.primal == pytest.approx(wanted.primal, rel=1e-5)
+    again = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=found)
+    assert again.iterations == 0
