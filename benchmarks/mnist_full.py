@@ -1,11 +1,11 @@
 """All of MNIST: a kernel machine on the worst case of shifts and other changes, grown round by round.
 
 The orbits of 60000 digits are too many to train on, and most of their members are far from every
-border. So round 0 trains on the digits alone, and round 1 on those nearest to a border, with
-their orbits. Each later round looks at whole orbits again, trains on the digits whose worst member is
-worst, each with its `--width` worst members, and starts anew. Test digits are used for
-the curve of error against time only; with ``--validate`` the last 10000 training digits take their
-place, to choose parameters by.
+border. So round 0 trains on the digits alone. Each later round looks at the orbits of the `--near`
+digits nearest to a border, and trains on those digits and all that carried the round before: each with
+the members that carried it, and the `--add` worst of the others if they violate the margin by more than
+`--epsilon`. Test digits are used for the curve of error against time only; with ``--validate`` the last
+10000 training digits take their place, to choose parameters by.
 
 The kernel is ``((<x, z> + 1) / 2)^degree`` on images of length one (DeCoste and Schoelkopf 2002), or
 Gaussian. ``--deskew`` straightens every digit by its second moments first of all, ``--blur`` smooths it.
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +26,8 @@ from digits import add_data_option, load_mnist
 from report import table, versions, write_json
 from scipy import ndimage
 
-from structinv import InvariantSVC
 from structinv.kernels import Gaussian, Kernel, Polynomial
+from structinv.objective import Objective, WorstCase
 from structinv.oracles import (
     BoundOracle,
     Cover,
@@ -36,7 +37,10 @@ from structinv.oracles import (
     Shears,
     Shifts,
 )
-from structinv.spaces.atoms import expand
+from structinv.outputs import Multiclass
+from structinv.solvers import FrankWolfe, Gap, Iterations, Solution, solve
+from structinv.spaces import KernelSpace
+from structinv.spaces.atoms import expand, split_keys
 
 ROWS_AT_ONCE = 500
 TRANSFORMS = {
@@ -120,46 +124,78 @@ def margins(scores, y):
     return own[..., 0] - rest.max(axis=-1)
 
 
-def scores_of(model, points):
-    return expand(model.kernel_, points, model.support_vectors_, model.dual_coef_.T)
+@dataclass
+class Machine:
+    """A trained machine: what it is expanded over, and how its fit ended.
+
+    `carriers` names the support vectors: the digit, and the number of the member in its orbit.
+    """
+
+    kernel: Kernel
+    vectors: np.ndarray
+    coefficients: np.ndarray
+    carriers: np.ndarray
+    solution: Solution
+
+    def scores(self, points):
+        return expand(self.kernel, points, self.vectors, self.coefficients)
 
 
-def worst_members(model, bound, rows, y, width):
-    """The worst margin of each row over its orbit, and its `width` worst members."""
-    lowest, worst = np.empty(len(rows)), np.empty((len(rows), width), dtype=np.int64)
-    for first in range(0, len(rows), ROWS_AT_ONCE):
-        part = slice(first, first + ROWS_AT_ONCE)
-        members = bound.cover(rows[part]).points
-        n, s, d = members.shape
-        found = margins(scores_of(model, members.reshape(n * s, d)).reshape(n, s, -1), y[rows[part]])
-        lowest[part] = found.min(axis=1)
-        # The digit itself is in any list.
-        worst[part] = 1 + np.argsort(found[:, 1:], axis=1)[:, :width]
-    return lowest, worst
+def train(arguments, kernel: Kernel, X, y, listed) -> Machine:
+    """A machine on the members that `listed` marks, (n_rows, n_members); rows without one are left out.
+
+    Rows with lists of one length make a term: so nothing is spent on filling up the lists of others.
+    """
+    space = KernelSpace(kernel, X.shape[1], 10, cache_mb=arguments.cache_mb)
+    lengths = listed.sum(axis=1)
+    terms, owners = [], []
+    for length in np.unique(lengths[lengths > 0]):
+        rows = np.flatnonzero(lengths == length)
+        lists = np.nonzero(listed[rows])[1].reshape(len(rows), length)
+        oracle = Listed(TRANSFORMS[arguments.transforms], lists)
+        terms.append(WorstCase(X[rows], y[rows], oracle, AllDigits(), arguments.C))
+        owners.append((rows, lists))
+    # The first machine says which digits matter, and is to know.
+    solver = FrankWolfe(arguments.epsilon if len(terms) > 1 else 0.0)
+    stop = Gap(arguments.tol) | Iterations(arguments.passes)
+    show = [lambda progress: print(progress.history[-1:], flush=True) if progress.checked else None]
+    solution = solve(Objective(space, terms), solver, stop, callbacks=show, random_state=0)
+    used = solution.f.support()
+    numbers, _ = split_keys(space.atoms.keys[used])
+    own, places = space.atoms.origins[used].T
+    carriers = np.empty((len(used), 2), dtype=np.int64)
+    for number, (rows, lists) in enumerate(owners, start=1):
+        mine = numbers == number
+        carriers[mine] = np.column_stack([rows[own[mine]], lists[own[mine], places[mine]]])
+    return Machine(kernel, space.atoms.points(used), solution.f.coefficients[used], carriers, solution)
 
 
-def train(arguments, kernel: Kernel, X, y, rows, lists):
-    """A machine on the rows and the members that their lists name."""
-    oracle = Listed(TRANSFORMS[arguments.transforms], lists)
-    model = InvariantSVC(
-        oracle, kernel=kernel, C=arguments.C, tol=arguments.tol,
-        epsilon=arguments.epsilon if lists.shape[1] > 1 else 0.0,
-        cache_mb=arguments.cache_mb, random_state=0, verbose=1, max_seconds=arguments.max_fit,
-    )  # fmt: skip
-    return model.fit(X[rows], y[rows])
+class AllDigits(Multiclass):
+    """Ten classes, whichever of them a term has rows of."""
+
+    def encode(self, y, classes=None):
+        return super().encode(y, np.arange(10))
 
 
-def working_set(arguments, number, model, X, y):
-    """The digits to train on in a round, by the worst member of their orbits, and their lists."""
-    near, width = (values[min(number, len(values)) - 1] for values in (arguments.near, arguments.width))
+def grow(arguments, number, machine, X, y):
+    """The members to train on next, (n_rows, n_members), and how many orbits are not all right."""
+    add = arguments.add[min(number, len(arguments.add)) - 1]
     bound = TRANSFORMS[arguments.transforms].bind(X, y)
-    plain = margins(scores_of(model, X), y)
-    searched = np.argsort(plain)[: 2 * near]
-    lowest, worst = worst_members(model, bound, searched, y, width)
-    # A function that has seen no orbit says more by a digit than by its worst member.
-    chosen = np.argsort(lowest if number > 1 else plain[searched])[:near]
-    lists = np.hstack([np.zeros((len(chosen), 1), dtype=np.int64), worst[chosen]])
-    return searched[chosen], lists, lowest
+    near = np.argsort(margins(machine.scores(X), y))[: arguments.near]
+    size = len(bound.member_names())
+    listed = np.zeros((len(X), size), dtype=bool)
+    listed[tuple(machine.carriers.T)] = True
+    listed[near, 0] = True
+    wrong = 0
+    for first in range(0, len(near), ROWS_AT_ONCE):
+        rows = near[first : first + ROWS_AT_ONCE]
+        members = bound.cover(rows).points.reshape(-1, X.shape[1])
+        found = margins(machine.scores(members).reshape(-1, size, 10), y[rows])
+        wrong += int(np.count_nonzero(found.min(axis=1) < 0.0))
+        others = np.where(listed[rows], np.inf, found)
+        worst = np.sort(others, axis=1)[:, add - 1, None]
+        listed[rows] |= (others <= worst) & (others < 1.0 - arguments.epsilon)
+    return listed, wrong
 
 
 def main() -> None:
@@ -174,53 +210,54 @@ def main() -> None:
     kernel = Polynomial(degree, 0.5, 0.5) if degree else Gaussian(arguments.sigma)
     arguments.out.mkdir(parents=True, exist_ok=True)
     print(versions(), vars(arguments), sep="\n", flush=True)
-    curve, rows, lists, spent = resume(arguments, len(X))
+    curve, listed, spent = resume(arguments.out, len(X))
     while len(curve) <= arguments.rounds and spent < 60 * arguments.minutes:
         start = time.perf_counter()
-        model = train(arguments, kernel, X, y, rows, lists)
-        error = float(np.mean(model.predict(X_test) != y_test))
+        machine = train(arguments, kernel, X, y, listed)
+        error = float(np.mean(np.argmax(machine.scores(X_test), axis=1) != y_test))
         fitted = time.perf_counter()
-        n_rows, n_members = len(rows), lists.size
-        rows, lists, lowest = working_set(arguments, len(curve) + 1, model, X, y)
+        n_rows, n_members = int(np.count_nonzero(listed.any(axis=1))), int(np.count_nonzero(listed))
+        listed, wrong = grow(arguments, len(curve) + 1, machine, X, y)
         now = time.perf_counter()
         spent += now - start
         curve.append(
             {
                 "round": len(curve), "rows": n_rows, "members": n_members,
-                "support": len(model.support_), "error": error, "seconds": spent,
-                "fit": fitted - start, "search": now - fitted, "gap": model.solution_.relative_gap,
-                "status": model.solution_.status.value,
-                "robustly wrong of the searched": int(np.count_nonzero(lowest < 0)),
+                "support": len(machine.vectors), "error": error, "seconds": spent,
+                "fit": fitted - start, "search": now - fitted,
+                "gap": machine.solution.relative_gap, "status": machine.solution.status.value,
+                "not all of the orbit right": wrong,
             }
         )  # fmt: skip
-        checkpoint(arguments.out, curve, rows, lists, model)
+        checkpoint(arguments.out, curve, listed, machine)
         print(curve[-1], flush=True)
     report(curve)
 
 
-def resume(arguments, n_rows: int):
-    """What an earlier run has reached: its curve, rows, lists and seconds; or the start."""
-    path = arguments.out / "state.npz"
-    if not path.exists():
-        return [], np.arange(n_rows), np.zeros((n_rows, 1), dtype=np.int64), 0.0
-    with np.load(path) as state:
-        curve = json.loads((arguments.out / "curve.json").read_text())["curve"]
-        return curve, state["rows"], state["lists"], curve[-1]["seconds"]
+def resume(folder: Path, n_rows: int):
+    """What an earlier run has reached: its curve, members to train on, and seconds; or the start."""
+    if not (folder / "state.npz").exists():
+        return [], np.ones((n_rows, 1), dtype=bool), 0.0
+    with np.load(folder / "state.npz") as state:
+        curve = json.loads((folder / "curve.json").read_text())["curve"]
+        return curve, state["listed"], curve[-1]["seconds"]
 
 
-def checkpoint(folder: Path, curve, rows, lists, model) -> None:
-    """Write all that a later run needs, and the model itself."""
-    np.savez(folder / "model.npz", vectors=model.support_vectors_, coefficients=model.dual_coef_)
-    np.savez(folder / "partial.npz", rows=rows, lists=lists)
+def checkpoint(folder: Path, curve, listed, machine) -> None:
+    """Write all that a later run needs, and the machine itself."""
+    np.savez(folder / "machine.npz", vectors=machine.vectors, coefficients=machine.coefficients)
+    np.savez(folder / "partial.npz", listed=listed)
     write_json(folder / "curve.json", {"versions": versions(), "curve": curve})
     (folder / "partial.npz").replace(folder / "state.npz")
 
 
 def report(curve) -> None:
-    headers = ["round", "rows", "support vectors", "error %", "gap", "fit s", "search s", "minutes"]
+    headers = [
+        "round", "rows", "members", "support vectors", "error %", "gap", "fit s", "search s", "minutes",
+    ]  # fmt: skip
     rows = [
         [
-            each["round"], each["rows"], each["support"], f"{100 * each['error']:.2f}",
+            each["round"], each["rows"], each["members"], each["support"], f"{100 * each['error']:.2f}",
             f"{each['gap']:.3f}", f"{each['fit']:.0f}", f"{each['search']:.0f}",
             f"{each['seconds'] / 60:.1f}",
         ]
@@ -242,10 +279,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--tol", type=float, default=2e-2)
     parser.add_argument("--epsilon", type=float, default=0.5)
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--near", type=int, nargs="+", default=[5500, 8000], help="digits, by round")
-    parser.add_argument("--width", type=int, nargs="+", default=[24, 14], help="members, by round")
+    parser.add_argument("--near", type=int, default=16000, help="digits whose orbits are looked at")
+    parser.add_argument("--add", type=int, nargs="+", default=[6, 3], help="new members, by round")
     parser.add_argument("--cache-mb", type=float, default=15000.0)
-    parser.add_argument("--max-fit", type=float, default=1200.0, help="seconds of a fit")
+    parser.add_argument("--passes", type=int, default=50, help="most passes of a fit")
     parser.add_argument("--minutes", type=float, default=110.0)
     parser.add_argument("--rows", type=int, default=0, help="only the first so many digits")
     parser.add_argument("--validate", action="store_true", help="test on the last 10000 for training")
