@@ -63,6 +63,8 @@ PARAMETERS = {
     "oracle-number": ({"oracle": 3}, TypeError, "oracle must be an InvarianceOracle or None"),
     "verbose": ({"verbose": -1}, ValueError, "verbose must be an integer of at least 0"),
     "verbose-text": ({"verbose": "yes"}, ValueError, "verbose must be an integer of at least 0"),
+    "seed": ({"random_state": -1}, ValueError, "random_state must be None, an integer"),
+    "seed-text": ({"random_state": "0"}, ValueError, "random_state must be None, an integer"),
     "random_state": ({"random_state": "seed"}, ValueError, "seed"),
     "rescaling": (
         {"rescaling": "norm"},

@@ -78,6 +78,11 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
             check_number("max_seconds", self.max_seconds, minimum=0.0, strict=True)
         if not isinstance(self.verbose, (bool, Integral)) or self.verbose < 0:
             raise ValueError(f"verbose must be an integer of at least 0, got {self.verbose!r}")
+        try:
+            check_random_state(self.random_state)
+        except ValueError:
+            allowed = "None, an integer from 0 to 2**32 - 1 or a RandomState"
+            raise ValueError(f"random_state must be {allowed}, got {self.random_state!r}") from None
         self._check_solver()
         return check_oracle_type(self.oracle)
 
