@@ -129,6 +129,8 @@ class TensorRows:
 class MadeRows(TensorRows):
     """Rows of one point each, which is made when it is asked for, and not kept.
 
+    What the points are made of must not change as long as these rows are in use.
+
     Parameters
     ----------
     make : callable
