@@ -3,8 +3,8 @@
 The orbits of 60000 digits are too many to train on, and most of their members are far from every
 border. So round 0 trains on the digits alone. Each later round looks at the orbits of the `--near`
 digits nearest to a border, and trains on those digits and all that carried the round before: each with
-the members that carried it, and the `--add` worst of the others if they violate the margin by more than
-`--epsilon`. Test digits are used for the curve of error against time only; with ``--validate`` the last
+the members that carried it, those of the last list that are still within the margin, and the `--add`
+worst of the others if they violate the margin by more than `--epsilon`. Test digits are used for the curve of error against time only; with ``--validate`` the last
 10000 training digits take their place, to choose parameters by.
 
 The kernel is ``((<x, z> + 1) / 2)^degree`` on images of length one (DeCoste and Schoelkopf 2002), or
@@ -188,12 +188,14 @@ class AllDigits(Multiclass):
         return super().encode(y, np.arange(10))
 
 
-def grow(arguments, number, machine, X, y):
+def grow(arguments, number, machine, X, y, before):
     """The members to train on next, (n_rows, n_members), and how many orbits are not all right."""
     add = arguments.add[min(number, len(arguments.add)) - 1]
     bound = TRANSFORMS[arguments.transforms].bind(X, y)
     near = np.argsort(margins(machine.scores(X), y))[: arguments.near]
     size = len(bound.member_names())
+    # Round 0 knows of no changes.
+    before = np.pad(before, ((0, 0), (0, size - before.shape[1])))
     listed = np.zeros((len(X), size), dtype=bool)
     listed[tuple(machine.carriers.T)] = True
     listed[near, 0] = True
@@ -203,6 +205,7 @@ def grow(arguments, number, machine, X, y):
         members = bound.cover(rows).points.reshape(-1, X.shape[1])
         found = margins(machine.scores(members).reshape(-1, size, 10), y[rows])
         wrong += int(np.count_nonzero(found.min(axis=1) < 0.0))
+        listed[rows] |= before[rows] & (found < 1.0)
         others = np.where(listed[rows], np.inf, found)
         worst = np.sort(others, axis=1)[:, add - 1, None]
         listed[rows] |= (others <= worst) & (others < 1.0 - arguments.epsilon)
@@ -228,7 +231,7 @@ def main() -> None:
         error = float(np.mean(np.argmax(machine.scores(X_test), axis=1) != y_test))
         fitted = time.perf_counter()
         n_rows, n_members = int(np.count_nonzero(listed.any(axis=1))), int(np.count_nonzero(listed))
-        listed, wrong = grow(arguments, len(curve) + 1, machine, X, y)
+        listed, wrong = grow(arguments, len(curve) + 1, machine, X, y, listed)
         now = time.perf_counter()
         spent += now - start
         curve.append(
