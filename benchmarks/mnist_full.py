@@ -4,8 +4,9 @@ The orbits of 60000 digits are too many to train on, and most of their members a
 border. So round 0 trains on the digits alone. Each later round looks at the orbits of the `--near`
 digits nearest to a border, and trains on those digits and all that carried the round before: each with
 the members that carried it, those of the last list that are still within the margin, and the `--add`
-worst of the others if they violate the margin by more than `--epsilon`. Test digits are used for the curve of error against time only; with ``--validate`` the last
-10000 training digits take their place, to choose parameters by.
+worst of the others if they violate the margin by more than `--epsilon`. Test digits are used for the
+curve of error against time only; with ``--validate`` the last 10000 training digits take their place,
+to choose parameters by.
 
 The kernel is ``((<x, z> + 1) / 2)^degree`` on images of length one (DeCoste and Schoelkopf 2002), or
 Gaussian. ``--deskew`` straightens every digit by its second moments first of all, ``--blur`` smooths it.
