@@ -4,9 +4,9 @@ The orbits of 60000 digits are too many to train on, and most of their members a
 border. So round 0 trains on the digits alone. Each later round looks at the orbits of the `--near`
 digits nearest to a border, and trains on those digits and all that carried the round before: each with
 the members that carried it, those of the last list that are still within the margin, and the `--add`
-worst of the others if they violate the margin by more than `--epsilon`. Test digits are used for the
-curve of error against time only; with ``--validate`` the last 10000 training digits take their place,
-to choose parameters by.
+worst of the others if they violate the margin by more than `--epsilon`, `--width` at most. Test digits
+are used for the curve of error against time only; with ``--validate`` the last 10000 training digits
+take their place, to choose parameters by.
 
 The kernel is ``((<x, z> + 1) / 2)^degree`` on images of length one (DeCoste and Schoelkopf 2002), or
 Gaussian. ``--deskew`` straightens every digit by its second moments first of all, ``--blur`` smooths it.
@@ -41,9 +41,10 @@ from structinv.oracles import (
 from structinv.outputs import Multiclass
 from structinv.solvers import FrankWolfe, Gap, Iterations, Solution, solve
 from structinv.spaces import KernelSpace
-from structinv.spaces.atoms import expand, split_keys
+from structinv.spaces.atoms import expand
 
 ROWS_AT_ONCE = 500
+CARRIED_FIRST = 1e6
 # Errors of virtual support vector machines (DeCoste and Schoelkopf 2002), per cent.
 RECORDS = {0.68: "shifts by one pixel", 0.56: "shifts by two pixels, deskewed"}
 TRANSFORMS = {
@@ -147,28 +148,22 @@ class Machine:
 def train(arguments, kernel: Kernel, X, y, listed) -> Machine:
     """A machine on the members that `listed` marks, (n_rows, n_members); rows without one are left out.
 
-    Rows with lists of one length make a term: so nothing is spent on filling up the lists of others.
+    Lists that are shorter than others are filled up with the digit itself.
     """
     space = KernelSpace(kernel, X.shape[1], 10, cache_mb=arguments.cache_mb)
-    lengths = listed.sum(axis=1)
-    terms, owners = [], []
-    for length in np.unique(lengths[lengths > 0]):
-        rows = np.flatnonzero(lengths == length)
-        lists = np.nonzero(listed[rows])[1].reshape(len(rows), length)
-        oracle = Listed(TRANSFORMS[arguments.transforms], lists)
-        terms.append(WorstCase(X[rows], y[rows], oracle, AllDigits(), arguments.C))
-        owners.append((rows, lists))
+    rows = np.flatnonzero(listed.any(axis=1))
+    length = int(listed.sum(axis=1).max())
+    lists = np.argsort(~listed[rows], axis=1, kind="stable")[:, :length]
+    lists[~np.take_along_axis(listed[rows], lists, axis=1)] = 0
+    oracle = Listed(TRANSFORMS[arguments.transforms], lists)
+    term = WorstCase(X[rows], y[rows], oracle, Multiclass(), arguments.C)
     # The first machine says which digits matter, and is to know.
-    solver = FrankWolfe(arguments.epsilon if len(terms) > 1 else 0.0)
+    solver = FrankWolfe(arguments.epsilon if length > 1 else 0.0)
     stop = Gap(arguments.tol) | Iterations(arguments.passes)
-    solution = solve(Objective(space, terms), solver, stop, callbacks=[say], random_state=0)
+    solution = solve(Objective(space, [term]), solver, stop, callbacks=[say], random_state=0)
     used = solution.f.support()
-    numbers, _ = split_keys(space.atoms.keys[used])
     own, places = space.atoms.origins[used].T
-    carriers = np.empty((len(used), 2), dtype=np.int64)
-    for number, (rows, lists) in enumerate(owners, start=1):
-        mine = numbers == number
-        carriers[mine] = np.column_stack([rows[own[mine]], lists[own[mine], places[mine]]])
+    carriers = np.column_stack([rows[own], lists[own, places]])
     return Machine(kernel, space.atoms.points(used), solution.f.coefficients[used], carriers, solution)
 
 
@@ -180,13 +175,6 @@ def say(progress) -> None:
             f"pass {last.iteration:4d} {last.seconds:7.1f} s  primal {last.primal:.6g}  "
             f"dual {last.dual:.6g}", flush=True,
         )  # fmt: skip
-
-
-class AllDigits(Multiclass):
-    """Ten classes, whichever of them a term has rows of."""
-
-    def encode(self, y, classes=None):
-        return super().encode(y, np.arange(10))
 
 
 def grow(arguments, number, machine, X, y, before):
@@ -206,10 +194,17 @@ def grow(arguments, number, machine, X, y, before):
         members = bound.cover(rows).points.reshape(-1, X.shape[1])
         found = margins(machine.scores(members).reshape(-1, size, 10), y[rows])
         wrong += int(np.count_nonzero(found.min(axis=1) < 0.0))
-        listed[rows] |= before[rows] & (found < 1.0)
-        others = np.where(listed[rows], np.inf, found)
+        carried = listed[rows]
+        kept = before[rows] & (found < 1.0)
+        others = np.where(carried | kept, np.inf, found)
         worst = np.sort(others, axis=1)[:, add - 1, None]
-        listed[rows] |= (others <= worst) & (others < 1.0 - arguments.epsilon)
+        new = (others <= worst) & (others < 1.0 - arguments.epsilon)
+        urgency = np.where(carried, found - CARRIED_FIRST, np.where(kept | new, found, np.inf))
+        # The digit itself is in any list.
+        urgency[:, 0] = -np.inf
+        last = np.sort(urgency, axis=1)[:, arguments.width, None]
+        listed[rows] = np.isfinite(urgency) & (urgency <= last)
+        listed[rows, 0] = True
     return listed, wrong
 
 
@@ -316,6 +311,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--near", type=int, default=16000, help="digits whose orbits are looked at")
     parser.add_argument("--add", type=int, nargs="+", default=[6, 3], help="new members, by round")
+    parser.add_argument("--width", type=int, default=5, help="most members of a digit beside itself")
     parser.add_argument("--cache-mb", type=float, default=15000.0)
     parser.add_argument("--passes", type=int, default=50, help="most passes of a fit")
     parser.add_argument("--minutes", type=float, default=110.0)
