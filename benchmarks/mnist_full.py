@@ -39,7 +39,7 @@ from structinv.oracles import (
     Shifts,
 )
 from structinv.outputs import Multiclass
-from structinv.solvers import FrankWolfe, Gap, Iterations, Solution, solve
+from structinv.solvers import FrankWolfe, Gap, Iterations, solve
 from structinv.spaces import KernelSpace
 from structinv.spaces.atoms import expand
 
@@ -139,7 +139,8 @@ class Machine:
     vectors: np.ndarray
     coefficients: np.ndarray
     carriers: np.ndarray
-    solution: Solution
+    gap: float
+    status: str
 
     def scores(self, points):
         return expand(self.kernel, points, self.vectors, self.coefficients)
@@ -164,7 +165,11 @@ def train(arguments, kernel: Kernel, X, y, listed) -> Machine:
     used = solution.f.support()
     own, places = space.atoms.origins[used].T
     carriers = np.column_stack([rows[own], lists[own, places]])
-    return Machine(kernel, space.atoms.points(used), solution.f.coefficients[used], carriers, solution)
+    # The solution holds on to the kernel's table, which the next round has no room beside.
+    return Machine(
+        kernel, space.atoms.points(used), solution.f.coefficients[used], carriers,
+        solution.relative_gap, solution.status.value,
+    )  # fmt: skip
 
 
 def say(progress) -> None:
@@ -235,7 +240,7 @@ def main() -> None:
                 "round": len(curve), "rows": n_rows, "members": n_members,
                 "support": len(machine.vectors), "error": error, "seconds": spent,
                 "fit": fitted - start, "search": now - fitted,
-                "gap": machine.solution.relative_gap, "status": machine.solution.status.value,
+                "gap": machine.gap, "status": machine.status,
                 "not all of the orbit right": wrong,
             }
         )  # fmt: skip
