@@ -290,7 +290,7 @@ def draw(curve, path: Path) -> None:
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
     minutes = [each["seconds"] / 60 - each["search"] / 60 for each in curve]
-    axes.plot(minutes, [100 * each["error"] for each in curve], "o-", label="rounds")
+    axes.plot(minutes, [100 * each["error"] for each in curve], "o-")
     for error, name in RECORDS.items():
         axes.axhline(error, color="grey", linestyle="--", linewidth=1)
         axes.annotate(name, (0.99, error), xycoords=axes.get_yaxis_transform(), ha="right", va="bottom")

@@ -135,7 +135,7 @@ def test_rows_may_need_more_masses_than_there_was_room_for():
     masses = rng.uniform(0.1, 1.0, len(owners)) / (n * a)
     state._keep(rows, state._gathered(rows, owners, members, alternatives, masses))
     assert state.masses.shape[1] == n * a > before
-    active = state._active()
+    active = state._active(rows)
     for got, wanted in zip(active, (owners, members, alternatives, masses), strict=True):
         np.testing.assert_allclose(got, wanted)
 

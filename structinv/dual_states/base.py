@@ -55,6 +55,12 @@ class DualState(ABC):
         """Start from planes of the same blocks."""
 
 
+def in_runs(rows: np.ndarray, sizes: np.ndarray, room: int) -> list[np.ndarray]:
+    """Rows in runs of about `room` in all by their sizes; none of them is empty."""
+    ends = np.flatnonzero(np.diff(np.cumsum(sizes) // room)) + 1
+    return np.split(rows, ends) if len(rows) else []
+
+
 def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:
     """Several plane sets as one."""
     if not parts:

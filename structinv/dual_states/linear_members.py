@@ -11,9 +11,9 @@ from numba import njit
 from ..matrices import ALL_ROWS, floating
 from ..planes import PlaneSet
 from ..spaces import ExplicitSpace
-from ..spaces.base import terms_of
+from ..spaces.base import competing, terms_of
 from ..tensor_rows import MadeRows, TensorRows
-from .base import DualState
+from .base import DualState, in_runs
 from .row_steps import ascend_row
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class LinearMemberState(DualState):
         self.epsilon = epsilon
         output = term.output
         self.outputs, self.factors = terms_of(output.directions)
-        self.competes = np.any(output.directions != 0, axis=2) | (output.rewards > 0)
+        self.competes = competing(output.directions, output.rewards)
         grades = term.bound.grades(ALL_ROWS)
         self.grades = np.ones((1, size)) if grades is None else grades
         self.rows = np.flatnonzero(term.weights > 0)
@@ -94,19 +94,22 @@ class LinearMemberState(DualState):
     @property
     def offset(self) -> float:
         """See `DualState.offset`."""
-        rows, members, alternatives, masses = self._active()
+        rows, members, alternatives, masses = self._active(np.arange(len(self.masses)))
         return float(self.term.weights[rows] * masses @ self._offsets(rows, members, alternatives))
 
     def _offsets(self, rows: np.ndarray, members: np.ndarray, alternatives: np.ndarray) -> np.ndarray:
         output = self.term.output
-        grades = self.grades[rows if len(self.grades) > 1 else 0, members]
-        return output.rewards[alternatives, output.codes[rows]] * grades
+        return output.rewards[alternatives, output.codes[rows]] * self._grades_of(rows, members)
 
-    def _active(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Row, member, alternative and mass of every plane that has one."""
-        rows, slots = np.nonzero(self.masses)
-        members, alternatives = np.divmod(self.pairs[rows, slots], self.n_alternatives)
-        return rows, members, alternatives, self.masses[rows, slots]
+    def _grades_of(self, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
+        return self.grades[rows if len(self.grades) > 1 else 0, members]
+
+    def _active(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Place in `rows`, member, alternative and mass of every plane of these rows that has one."""
+        masses = self.masses[rows]
+        owners, slots = np.nonzero(masses)
+        members, alternatives = np.divmod(self.pairs[rows[owners], slots], self.n_alternatives)
+        return owners, members, alternatives, masses[owners, slots]
 
     def sweep(self, f: np.ndarray) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then those with planes, again and again."""
@@ -136,10 +139,7 @@ class LinearMemberState(DualState):
         """Rows in runs whose members fit in memory next to the rows themselves."""
         X = self.term.bound.X
         room = max(LEAST_MADE, X.nbytes // 2) // max(1, X.shape[1] * X.itemsize)
-        members = np.cumsum(np.count_nonzero(self.masses[rows], axis=1))
-        return [
-            part for part in np.split(rows, np.flatnonzero(np.diff(members // room)) + 1) if len(part)
-        ]
+        return in_runs(rows, np.count_nonzero(self.masses[rows], axis=1), room)
 
     def _focus(self, f: np.ndarray, rows: np.ndarray) -> float:
         """Go over the planes of some rows until most of their gap is gone; what is left of it."""
@@ -171,8 +171,7 @@ class LinearMemberState(DualState):
 
     def _held(self, rows: np.ndarray, newcomers: np.ndarray) -> Held:
         """The members with mass, and the newcomers of rows that have one."""
-        owners, slots = np.nonzero(self.masses[rows])
-        members, alternatives = np.divmod(self.pairs[rows[owners], slots], self.n_alternatives)
+        owners, members, alternatives, masses = self._active(rows)
         new = np.flatnonzero(newcomers >= 0)
         nothing = np.zeros(len(new), dtype=np.int64)
         return self._gathered(
@@ -180,7 +179,7 @@ class LinearMemberState(DualState):
             np.concatenate([owners, new]),
             np.concatenate([members, newcomers[new]]),
             np.concatenate([alternatives, nothing]),
-            np.concatenate([self.masses[rows[owners], slots], nothing]),
+            np.concatenate([masses, nothing]),
         )
 
     def _gathered(
@@ -212,7 +211,7 @@ class LinearMemberState(DualState):
         _sweep(
             points, held.start, order, weights, output.codes[rows], self.outputs, self.factors,
             self.competes, output.rewards,
-            self.grades[held.rows if len(self.grades) > 1 else 0, held.members],
+            self._grades_of(held.rows, held.members),
             self.term.weights[rows], held.masses, gaps,
         )  # fmt: skip
         table[:] = weights.T
@@ -247,7 +246,7 @@ class LinearMemberState(DualState):
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`; the normals make their points when they are asked for."""
-        rows, members, alternatives, masses = self._active()
+        rows, members, alternatives, masses = self._active(np.arange(len(self.masses)))
         output = self.term.output
 
         def points(which: np.ndarray) -> np.ndarray:

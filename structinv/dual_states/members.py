@@ -11,8 +11,8 @@ from ..matrices import ALL_ROWS
 from ..planes import PlaneSet
 from ..spaces import AtomRows, Expansion, KernelSpace
 from ..spaces.atoms import Pool
-from ..spaces.base import terms_of
-from .base import DualState
+from ..spaces.base import competing, terms_of
+from .base import DualState, in_runs
 from .row_steps import ascend_row
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class MemberState(DualState):
         grades = term.bound.grades(ALL_ROWS)
         self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
         self.outputs, self.factors = terms_of(output.directions)
-        self.competes = np.any(output.directions != 0, axis=2) | (output.rewards > 0)
+        self.competes = competing(output.directions, output.rewards)
         self.masses = np.zeros((n_rows, pool.size, n_alternatives))
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(n_rows)
@@ -140,7 +140,7 @@ class MemberState(DualState):
         """The rows in runs, so that what the cache does not hold of their atoms fits in memory."""
         store = self.space.atoms
         late = np.count_nonzero(self._atoms_of(rows) >= store.n_whole_rows, axis=1)
-        return np.split(rows, np.flatnonzero(np.diff(np.cumsum(late) // store.rows_at_once)) + 1)
+        return in_runs(rows, late, store.rows_at_once)
 
     def value(self, f: Expansion) -> tuple[float, float]:
         """See `DualState.value`."""

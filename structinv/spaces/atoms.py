@@ -202,11 +202,11 @@ class AtomStore:
     def _know(self, points: np.ndarray) -> None:
         """Append to the known points."""
         points, size = floating(points), self.n_known + len(points)
-        dtype = np.result_type(self._known, points) if self.n_known else points.dtype
         if self.n_known == 0:
             # Nothing to append to, and often nothing to come.
             self._known, self._norms, self.n_known = points, half_norms(points), size
             return
+        dtype = np.result_type(self._known, points)
         if size > len(self._known) or dtype != self._known.dtype:
             larger = np.empty((size + size // 2, points.shape[1]), dtype=dtype)
             larger[: self.n_known] = self.known

@@ -272,6 +272,11 @@ def best_members(
     return gains, rewards, members
 
 
+def competing(tables: np.ndarray, worth: np.ndarray) -> np.ndarray:
+    """Whether an alternative can cost anything for a class, (n_alternatives, n_classes)."""
+    return np.any(tables != 0, axis=2) | (worth > 0)
+
+
 def terms_of(tables: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The outputs that each alternative's function is made of, and their factors, both (a, c, t).
 

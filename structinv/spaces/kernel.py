@@ -10,7 +10,7 @@ import numpy as np
 
 from ..kernels import Kernel
 from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
-from .base import Furthest, Question, Space, best_members
+from .base import Furthest, Question, Space, best_members, competing
 
 PLANES_EXPECTED_OF_A_BLOCK = 12
 
@@ -348,7 +348,7 @@ def _refine(
     members: np.ndarray,
 ) -> _Refined:
     """Improve the worst member of each row for its worst alternative; its gain is updated in place."""
-    competes = (np.any(tables != 0, axis=2) | (worth > 0))[:, codes].T
+    competes = competing(tables, worth)[:, codes].T
     every = np.arange(len(codes))
     alternative = np.argmax(np.where(competes, gains + rewards, -np.inf), axis=1)
     factors = tables[alternative, codes]
