@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 default_rng = np.random.default_rng
 
@@ -13,6 +14,10 @@ def seeded(seed=None):
 
 
 np.random.default_rng = seeded
+
+# The same cases in every run; the first of a test waits for compilers.
+settings.register_profile("structinv", derandomize=True, deadline=None)
+settings.load_profile("structinv")
 
 
 def pytest_runtest_setup(item):

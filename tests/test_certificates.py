@@ -26,7 +26,7 @@ word_oracles = st.builds(FDrop, st.integers(0, 3)) | st.builds(
     FScale, st.integers(0, 3), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([1.0, 2.0, 8.0])
 )
 either = word_oracles | st.builds(lambda left, right: left | right, word_oracles, word_oracles)
-many = settings(max_examples=80, deadline=None)
+many = settings(max_examples=80)
 
 
 def made(coef, intercept, oracle, dtype=np.float64):

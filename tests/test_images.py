@@ -187,7 +187,7 @@ def test_unitary_scalings_keep_the_length_of_a_smooth_image():
     np.testing.assert_allclose(affine, 1.0 - plain[2] / 1.5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sides=st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(1, 3)),
     value=st.floats(-3, 3),

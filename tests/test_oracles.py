@@ -119,7 +119,7 @@ vectors = st.lists(numbers, min_size=D, max_size=D).map(np.array)
 
 
 @every_case
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(x=vectors, v=vectors, label=st.integers(0, 2), seed=st.integers(0, 99))
 def test_no_member_beats_the_answer(case, x, v, label, seed):
     bound = case.oracle.bind(x[None, :], np.array([label]))
