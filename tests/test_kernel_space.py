@@ -296,6 +296,23 @@ def test_all_members_are_known_only_if_the_cache_has_room():
         assert (model.pool.mesh is not None) == bool(known)
 
 
+def test_a_row_that_is_left_alone_is_one_known_point():
+    X, y = np.random.default_rng(0).standard_normal((5, 3)), np.array([0, 1, 0, 0, 1])
+    source = Permutations([[0, 1, 2], [2, 1, 0], [1, 0, 2]]).only_for(1).bind(X, y)
+    space = KernelSpace(Gaussian(1.0), 3)
+    pool = space.atoms.pool(source)
+    assert space.atoms.n_known == 3 + 2 * 3
+    rows, members = np.divmod(np.arange(15), 3)
+    keys = pool.keys(rows, members)
+    np.testing.assert_array_equal(keys[y[rows] == 0], pool.keys(rows, 0 * rows)[y[rows] == 0])
+    orbit = source.orbit(ALL_ROWS).reshape(-1, 3)
+    np.testing.assert_array_equal(space.points(keys), orbit)
+    slots = space.atoms.slots(keys)
+    np.testing.assert_array_equal(space.atoms.points(slots), orbit)
+    assert len(space.atoms) == 9
+    np.testing.assert_array_equal(space.atoms.origins[slots[y[rows] == 0], 1], 0)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, np.float64])
 @pytest.mark.parametrize("cache_mb", [0.1, 0.02, 0.0])
 def test_the_table_keeps_its_budget_for_rows_of_any_type(cache_mb, dtype):

@@ -110,8 +110,8 @@ class MemberState(DualState):
         members = np.empty(len(rows), dtype=np.int64)
         output = self.term.output
         _worst_newcomers(
-            f.values().T, self.pool.first, rows, self.pool.slots, output.codes, self.outputs,
-            self.factors, self.competes, output.rewards, self.grades, ask, members,
+            f.values().T, self.pool.first, self.pool.numbers, rows, self.pool.slots, output.codes,
+            self.outputs, self.factors, self.competes, output.rewards, self.grades, ask, members,
         )  # fmt: skip
         new = np.flatnonzero(members >= 0)
         self.n_added += len(new)
@@ -127,14 +127,14 @@ class MemberState(DualState):
             atoms = self._atoms_of(part)
             where, table, extra = self.space.atoms.rows_of_table(atoms[atoms >= 0])
             _sweep(
-                f.values().T, f.coefficients, where, table, extra, self.pool.first, part,
-                self.pool.slots, output.codes, self.outputs, self.factors, self.competes,
+                f.values().T, f.coefficients, where, table, extra, self.pool.first, self.pool.numbers,
+                part, self.pool.slots, output.codes, self.outputs, self.factors, self.competes,
                 output.rewards, self.grades, self.term.weights, self.masses, self.gaps, known,
             )  # fmt: skip
 
     def _atoms_of(self, rows: np.ndarray) -> np.ndarray:
         """Which atoms the members of each row are, -1 for none, (n, s)."""
-        return self.pool.slots[rows[:, None] * self.pool.size + np.arange(self.pool.size)]
+        return self.pool.slots[self.pool.numbers[rows]]
 
     def _portions(self, rows: np.ndarray) -> list[np.ndarray]:
         """The rows in runs, so that what the cache does not hold of their atoms fits in memory."""
@@ -185,7 +185,7 @@ class MemberState(DualState):
         known = self.space.atoms.known[self.pool.first :]
         members = np.full(len(rows), -1)
         for member in range(self.pool.size - 1, -1, -1):
-            same = np.all(known[rows * self.pool.size + member] == points, axis=1)
+            same = np.all(known[self.pool.numbers[rows, member]] == points, axis=1)
             members[same] = member
         return members
 
@@ -201,8 +201,9 @@ def _height(values, place, i, m, c, a, outputs, factors, rewards, grades):
 
 @njit(cache=True, nogil=True)
 def _worst_newcomers(
-    values, start, rows, slots, codes, outputs, factors, competes, rewards, grades, epsilon, members
-):
+    values, start, numbers, rows, slots, codes, outputs, factors, competes, rewards, grades, epsilon,
+    members,
+):  # fmt: skip
     """The worst member of each row, if it is no atom and beats all atoms of the row; else -1."""
     size = grades.shape[1]
     for r in range(len(rows)):
@@ -210,12 +211,14 @@ def _worst_newcomers(
         members[r] = -1
         best, covered = 0.0, 0.0
         for m in range(size):
-            place = start + i * size + m
+            point = numbers[i, m]
+            if m > 0 and point == numbers[i, 0]:
+                continue
             for a in range(competes.shape[0]):
                 if not competes[a, c]:
                     continue
-                height = _height(values, place, i, m, c, a, outputs, factors, rewards, grades)
-                if slots[i * size + m] >= 0:
+                height = _height(values, start + point, i, m, c, a, outputs, factors, rewards, grades)
+                if slots[point] >= 0:
                     covered = max(covered, height)
                 elif height > best:
                     best, members[r] = height, m
@@ -225,21 +228,27 @@ def _worst_newcomers(
 
 @njit(cache=True, nogil=True)
 def _sweep(
-    values, coefficients, where, table, extra, start, rows, slots, codes, outputs, factors, competes,
-    rewards, grades, weights, masses, gaps, known,
+    values, coefficients, where, table, extra, start, numbers, rows, slots, codes, outputs, factors,
+    competes, rewards, grades, weights, masses, gaps, known,
 ):  # fmt: skip
     n_outputs, size = values.shape[0], grades.shape[1]
     local = np.empty((n_outputs, size))
     moved = np.empty((n_outputs, size))
     kernel = np.zeros((size, size))
+    mine = np.empty(size, dtype=slots.dtype)
     for i in rows:
-        first = start + i * size
-        mine = slots[i * size : (i + 1) * size]
-        local[:] = values[:, first : first + size]
+        places = start + numbers[i]
+        # Members in order, the rule, are copied as they stand.
+        in_order = places[-1] - places[0] == size - 1
+        _take(local, values, places, in_order)
         moved[:] = 0.0
         for m in range(size):
+            # The row itself once more is never better than the row.
+            repeated = m > 0 and places[m] == places[0]
+            mine[m] = -1 if repeated else slots[numbers[i, m]]
             if mine[m] >= 0:
-                kernel[m] = _products(table, extra, where[mine[m]])[first : first + size]
+                products = _products(table, extra, where[mine[m]])
+                _take(kernel[m : m + 1], products.reshape(1, -1), places, in_order)
         gaps[i] = ascend_row(
             local, moved, kernel, mine, codes[i], outputs, factors, competes, rewards, grades[i],
             weights[i], masses[i], known,
@@ -249,6 +258,16 @@ def _sweep(
                 if moved[k, m] != 0.0:
                     coefficients[mine[m], k] += moved[k, m]
                     _add(values[k], _products(table, extra, where[mine[m]]), moved[k, m])
+
+
+@njit(cache=True, nogil=True)
+def _take(into, values, places, in_order):
+    if in_order:
+        into[:] = values[:, places[0] : places[0] + len(places)]
+        return
+    for k in range(values.shape[0]):
+        for m in range(len(places)):
+            into[k, m] = values[k, places[m]]
 
 
 @njit(cache=True, nogil=True)

@@ -360,7 +360,8 @@ def _memory(X: np.ndarray, size: int, n_classes: int, cache: float) -> int:
     n_known = n_points if all_known else 1.5 * n_atoms
     points = n_known * (n_features + FUNCTIONS_AT_ONCE * n_outputs) * itemsize
     table = min(n_atoms * n_known * itemsize, cache)
-    planes = n_planes * 8 * (n_outputs + 3)
+    # With the numbers of members, and of the atoms they are.
+    planes = n_planes * 8 * (n_outputs + 3) + 24 * n_points
     if all_known:
         return int(points + table + planes + 8 * n_points * n_outputs)
     products = min(1.5**2 * n_planes**2 * itemsize, 0.5 * cache)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ..kernels import Kernel, half_norms
 from ..matrices import ALL_ROWS, floating
-from .base import Source
+from .base import Members, Source
 
 # Keys of points: the number of a pool, and a place in it.
 PLACE_BITS = 40
@@ -84,20 +84,33 @@ class AtomRows:
 class Pool:
     """The points that one bound oracle can answer with: members of its cover, numbered row by row.
 
-    `mesh` is that of the cover if all members are known points, from number `first` on, else None;
-    `slots` says which atom a point is, -1 for none.
+    `mesh` is that of the cover if all members are known points, from number `first` on, else None.
+    A member that is the row itself once more, as where an oracle leaves a row alone, is no further
+    point: `numbers`, (n, s), says which point of the pool a member is, and `origins` which member of
+    all rows' members a point is first. `slots` says which atom a point is, -1 for none.
     """
 
     source: Source
-    size: int
     number: int
     first: int
     mesh: np.ndarray | None
+    numbers: np.ndarray
+    origins: np.ndarray
     slots: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """How many members a row has."""
+        return self.numbers.shape[1]
 
     def keys(self, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
         """The keys of members of rows."""
-        return (self.number << PLACE_BITS) + rows * self.size + members
+        return (self.number << PLACE_BITS) + self.numbers[rows, members]
+
+    def members(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The rows and members that some of its points are."""
+        rows, members = np.divmod(self.origins[points], self.size)
+        return rows, members
 
 
 class AtomStore:
@@ -167,37 +180,44 @@ class AtomStore:
                 # The source is kept, or its identity could become that of another one.
                 self._twins[id(source)] = source, pool
                 return pool
-        n_points = source.X.shape[0] * size
-        first, mesh = self.n_known, self._know_all(source, n_points)
-        slots = np.full(n_points, -1, dtype=np.int64)
-        found = Pool(source, size, len(self.pools) + 1, first, mesh, slots)
+        first = self.n_known
+        cover = self._all_members(source, source.X.shape[0] * size)
+        if cover is None:
+            new, mesh = np.ones((source.X.shape[0], size), dtype=bool), None
+        else:
+            points, mesh = floating(cover.points), cover.mesh
+            new = _first_of_their_kind(points)
+            flat = points.reshape(new.size, -1)
+            self._know(np.ascontiguousarray(flat if np.all(new) else flat[new.ravel()]))
+            self.n_cached_columns = self.n_known
+        numbers = np.cumsum(new).reshape(new.shape) - 1
+        numbers = np.where(new, numbers, numbers[:, :1])
+        origins = np.flatnonzero(new)
+        slots = np.full(len(origins), -1, dtype=np.int64)
+        found = Pool(source, len(self.pools) + 1, first, mesh, numbers, origins, slots)
         self.pools[id(source)] = found
         return found
 
     def _lists_the_same(self, source: Source, size: int, pool: Pool) -> bool:
         """Whether a bound oracle has the members of a pool that is all known: of another weight, say."""
         n_rows = source.X.shape[0]
-        if pool.mesh is None or pool.size != size or len(pool.slots) != n_rows * size:
+        if pool.mesh is None or pool.numbers.shape != (n_rows, size):
             return False
-        known = self.known[pool.first : pool.first + len(pool.slots)].reshape(n_rows, size, -1)
         for first in range(0, n_rows, ROWS_COMPARED):
             rows = slice(first, min(first + ROWS_COMPARED, n_rows))
             cover = source.cover(rows)
-            same = np.array_equal(floating(cover.points), known[rows])
+            same = np.array_equal(floating(cover.points), self.known[pool.first + pool.numbers[rows]])
             if not same or not np.array_equal(cover.mesh, pool.mesh[rows]):
                 return False
         return True
 
-    def _know_all(self, source: Source, n_points: int) -> np.ndarray | None:
-        """Make all members of a cover known if there are no atoms yet and there is room; the mesh."""
+    def _all_members(self, source: Source, n_points: int) -> Members | None:
+        """All members of all rows, if there are no atoms yet and there is room to know them all."""
         total = self.n_known + n_points
         column = total * floating(source.X[:0]).dtype.itemsize
         if len(self) or min(total, COLUMNS_WORTH_A_CACHE) * column > self.cache_bytes:
             return None
-        cover = source.cover(ALL_ROWS)
-        self._know(np.ascontiguousarray(floating(cover.points).reshape(n_points, -1)))
-        self.n_cached_columns = self.n_known
-        return cover.mesh
+        return source.cover(ALL_ROWS)
 
     def _know(self, points: np.ndarray) -> None:
         """Append to the known points."""
@@ -269,7 +289,7 @@ class AtomStore:
             if len(mine) == 0:
                 continue
             here = locals_[mine]
-            origins[mine] = np.column_stack(np.divmod(here, pool.size))
+            origins[mine] = np.column_stack(pool.members(here))
             pool.slots[here] = first + mine
             if pool.mesh is not None:
                 places[mine] = pool.first + here
@@ -369,6 +389,15 @@ class AtomStore:
         """The kernel between some atoms and all known points, computed."""
         norms = self._norms[self.places[atoms]], self._norms[: self.n_known]
         return self.kernel.matrix(self.points(atoms), self.known, norms)
+
+
+def _first_of_their_kind(points: np.ndarray) -> np.ndarray:
+    """Which members, (n, s), are not the first member of their row once more."""
+    new = np.ones(points.shape[:2], dtype=bool)
+    for first in range(0, len(points), ROWS_COMPARED):
+        part = points[first : first + ROWS_COMPARED]
+        new[first : first + ROWS_COMPARED, 1:] = np.any(part[:, 1:] != part[:, :1], axis=2)
+    return new
 
 
 def split_keys(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

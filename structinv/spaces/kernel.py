@@ -279,8 +279,8 @@ class KernelSpace(Space):
         """What f is at the members of each row's cover, (n, s, n_outputs), and the covers' meshes."""
         shape = (-1, pool.size, self.n_outputs)
         if pool.mesh is not None:
-            values = f.values()[pool.first : pool.first + len(pool.slots)].reshape(shape)
-            return values[question.rows], pool.mesh[question.rows]
+            values = f.values()[pool.first : pool.first + len(pool.slots)]
+            return values[pool.numbers[question.rows]], pool.mesh[question.rows]
         values, mesh = np.empty((n_rows, *shape[1:])), np.empty(n_rows)
         function = f.function()
         step = max(1, VALUES_AT_ONCE // (2 * pool.size * self.n_features))
@@ -313,7 +313,7 @@ class KernelSpace(Space):
             mine = np.flatnonzero(numbers == pool.number)
             if len(mine):
                 owners.append(mine)
-                parts.append(pool.source.members(*np.divmod(places[mine], pool.size)))
+                parts.append(pool.source.members(*pool.members(places[mine])))
         if len(loose) == 0:
             owners, parts = owners[1:], parts[1:]
         return np.concatenate(parts)[np.argsort(np.concatenate(owners))]
