@@ -14,7 +14,6 @@ from sklearn.gaussian_process.kernels import Matern as TheirMatern
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
 
-from structinv import kernels
 from structinv.kernels import (
     REGISTRY,
     CallableKernel,
@@ -140,7 +139,7 @@ def test_blocks_equal_the_whole(kernel, monkeypatch):
     ]
     np.testing.assert_allclose(np.block(blocks), whole, rtol=1e-12, atol=1e-14)
     # Small tiles, in threads.
-    monkeypatch.setattr(kernels, "TILE", 200)
+    monkeypatch.setattr("structinv.kernels.base.TILE", 200)
     monkeypatch.setattr("structinv.matrices.VALUES_A_THREAD", 100)
     monkeypatch.setattr("structinv.matrices.available_cpus", lambda: 3)
     assert np.array_equal(kernel.matrix(X, Y), whole)

@@ -1,0 +1,97 @@
+"""Kernels whose values the user gives: by a function, or in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .base import Kernel, precision, same_precision
+
+
+class CallableKernel(Kernel):
+    """A kernel that a function of yours computes; whether it is positive definite is not checked.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(X, Y)`` gives the (n, m) array of ``k(x_i, y_j)``. The diagonal is taken from
+        small blocks of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> overlap = CallableKernel(lambda X, Y: np.minimum(X[:, None], Y[None]).sum(axis=2))
+    >>> overlap.matrix(np.array([[1.0, 2.0]]), np.array([[3.0, 1.0]]))
+    array([[2.]])
+    """
+
+    _BLOCK = 32
+
+    def __init__(self, function: Callable[[np.ndarray, np.ndarray], Any]) -> None:
+        self.function = function
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `Kernel.validate`."""
+        if not callable(self.function):
+            raise TypeError(f"function must be callable as function(X, Y), got {self.function!r}")
+
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`; ValueError where the function's answer is none."""
+        X, Y = same_precision(X, Y)
+        values = np.array(self.function(X, Y), dtype=X.dtype)
+        expected = (X.shape[0], Y.shape[0])
+        if values.shape != expected:
+            raise ValueError(
+                f"kernel {self.function!r} must return an array of shape {expected}, got {values.shape}"
+            )
+        if not np.all(np.isfinite(values)):
+            raise ValueError(f"kernel {self.function!r} must return finite numbers, got NaN or infinity")
+        return values
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        values = np.empty(X.shape[0], dtype=precision(X))
+        for first in range(0, X.shape[0], self._BLOCK):
+            part = X[first : first + self._BLOCK]
+            values[first : first + self._BLOCK] = np.diagonal(self.matrix(part, part))
+        return values
+
+
+class PrecomputedKernel(Kernel):
+    """Kernel values read from a table: inputs are row numbers, as one float feature.
+
+    Parameters
+    ----------
+    gram : (n_rows, n_columns) array
+        ``k(x, y)`` of row number x on the left and of row number y on the right. Kept as it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> table = PrecomputedKernel(np.array([[2.0, 1.0], [1.0, 3.0]]))
+    >>> table.matrix(np.array([[1.0]]), np.array([[0.0], [1.0]]))
+    array([[1., 3.]])
+    """
+
+    def __init__(self, gram: np.ndarray) -> None:
+        self.gram = gram
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `Kernel.validate`."""
+        if np.ndim(self.gram) != 2:
+            raise ValueError(f"gram must have two dimensions, got shape {np.shape(self.gram)}")
+
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`; in the precision of `gram`."""
+        return self.gram[np.ix_(_row_numbers(X), _row_numbers(Y))]
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        rows = _row_numbers(X)
+        return self.gram[rows, rows]
+
+
+def _row_numbers(X: np.ndarray) -> np.ndarray:
+    return X[:, 0].astype(np.intp)

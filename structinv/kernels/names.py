@@ -1,0 +1,99 @@
+"""Kernels by the names and parameters that scikit-learn gives them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from ..matrices import Matrix
+from .base import Kernel, is_real
+from .distances import Gaussian, Laplacian
+from .given import CallableKernel, PrecomputedKernel
+from .products import Linear, Polynomial
+
+
+def as_kernel(kernel: Any, *, gamma: Any, degree: int, coef0: float, X: Matrix) -> Kernel:
+    """The kernel that scikit-learn's spelling names, its parameters checked.
+
+    Parameters
+    ----------
+    kernel : {"rbf", "poly", "linear", "laplacian", "precomputed"}, Kernel or callable
+        A `Kernel` is cloned and has parameters of its own; a callable becomes a `CallableKernel`.
+        "precomputed" is the table `X` itself, by row numbers (`PrecomputedKernel`).
+    gamma : {"scale", "auto"} or float
+        For "rbf", "poly" and "laplacian": `resolve_gamma`.
+    degree, coef0 : int, float
+        For "poly".
+    X : (n, d) array or CSR matrix
+        The training rows.
+
+    Returns
+    -------
+    Kernel
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument, for unknown names and parameters out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 4.0], [2.0, 2.0]])
+    >>> as_kernel("rbf", gamma="scale", degree=3, coef0=0.0, X=X)
+    Gaussian(sigma=1.4142135623730951)
+    """
+    found = _find_kernel(kernel, gamma, degree, coef0, X)
+    found.validate(X.shape[1])
+    return found
+
+
+def _find_kernel(kernel: Any, gamma: Any, degree: int, coef0: float, X: Matrix) -> Kernel:
+    if isinstance(kernel, Kernel):
+        return clone(kernel)
+    if isinstance(kernel, str):
+        if kernel == "rbf":
+            return Gaussian(sigma=float(np.sqrt(0.5 / resolve_gamma(gamma, X))))
+        if kernel == "poly":
+            return Polynomial(degree, coef0, resolve_gamma(gamma, X))
+        if kernel == "laplacian":
+            return Laplacian(resolve_gamma(gamma, X))
+        if kernel == "linear":
+            return Linear()
+        if kernel == "precomputed":
+            return PrecomputedKernel(X)
+    elif callable(kernel):
+        return CallableKernel(kernel)
+    raise ValueError(
+        "kernel must be one of ['laplacian', 'linear', 'poly', 'precomputed', 'rbf'], a Kernel or "
+        f"a callable, got {kernel!r}"
+    )
+
+
+def resolve_gamma(gamma: Any, X: Matrix) -> float:
+    """The number that scikit-learn's `gamma` stands for on the training rows.
+
+    "scale" is ``1 / (d var)`` with var the variance of all entries of `X`, or 1 if that is 0;
+    "auto" is ``1 / d``; a number above 0 is itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 4.0], [2.0, 2.0]])
+    >>> resolve_gamma("scale", X), resolve_gamma("auto", X), resolve_gamma(3, X)
+    (0.25, 0.5, 3.0)
+    """
+    if isinstance(gamma, str) and gamma == "scale":
+        if sp.issparse(X):
+            variance = float(X.multiply(X).mean() - X.mean() ** 2)
+        else:
+            variance = float(np.var(X, dtype=np.float64))
+        return 1.0 / (X.shape[1] * variance) if variance != 0 else 1.0
+    if isinstance(gamma, str) and gamma == "auto":
+        return 1.0 / X.shape[1]
+    if isinstance(gamma, str) or not is_real(gamma) or not 0 < gamma < np.inf:
+        raise ValueError(f"gamma must be 'scale', 'auto' or a number above 0, got {gamma!r}")
+    return float(gamma)

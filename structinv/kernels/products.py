@@ -1,0 +1,108 @@
+"""Kernels of the inner product."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+from numba import njit
+
+from .base import Kernel, check_real, in_tiles, precision, same_precision, squared_norms
+
+
+class Linear(Kernel):
+    """``k(x, y) = <x, y>``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Linear().matrix(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
+    array([[11.,  2.]])
+    """
+
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`."""
+        X, Y = same_precision(X, Y)
+        return X @ Y.T
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        return squared_norms(X).astype(precision(X), copy=False)
+
+    @property
+    def lipschitz(self) -> float:
+        """1: phi is the identity."""
+        return 1.0
+
+
+class Polynomial(Kernel):
+    """``k(x, y) = (gamma <x, y> + coef0)^degree``.
+
+    Parameters
+    ----------
+    degree : int, default=3
+        At least 1.
+    coef0 : float, default=1.0
+        At least 0, as the kernel need not be positive definite otherwise.
+    gamma : float, default=1.0
+        Above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Polynomial(degree=2).matrix(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
+    array([[144.,   9.]])
+    """
+
+    def __init__(self, degree: int = 3, coef0: float = 1.0, gamma: float = 1.0) -> None:
+        self.degree = degree
+        self.coef0 = coef0
+        self.gamma = gamma
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `Kernel.validate`."""
+        if not isinstance(self.degree, Integral) or isinstance(self.degree, bool):
+            raise TypeError(f"degree must be an integer of at least 1, got {self.degree!r}")
+        if self.degree < 1:
+            raise ValueError(f"degree must be an integer of at least 1, got {self.degree!r}")
+        check_real("coef0", self.coef0, strict=False)
+        check_real("gamma", self.gamma)
+
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`."""
+        X, Y = same_precision(X, Y)
+        products = X @ Y.T
+        gamma, coef0 = products.dtype.type(self.gamma), products.dtype.type(self.coef0)
+        return in_tiles(products, lambda tile, rows: _power(tile, gamma, coef0, self.degree))
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        powers = (self.gamma * squared_norms(X) + self.coef0) ** self.degree
+        return powers.astype(precision(X), copy=False)
+
+    @property
+    def lipschitz(self) -> float:
+        """Infinity but for degree 1."""
+        return float(np.sqrt(self.gamma)) if self.degree == 1 else np.inf
+
+
+@njit(cache=True, nogil=True)
+def _power(products, gamma, coef0, degree):
+    """``(gamma p + coef0)^degree`` in place, by squaring; whole runs at a time, for the vector unit."""
+    squares = np.empty(1024, dtype=products.dtype)
+    one = products.dtype.type(1)
+    for i in range(products.shape[0]):
+        for first in range(0, products.shape[1], 1024):
+            run = products[i, first : first + 1024]
+            n = run.shape[0]
+            for j in range(n):
+                squares[j] = gamma * run[j] + coef0
+                run[j] = squares[j] if degree % 2 else one
+            left = degree // 2
+            while left > 0:
+                for j in range(n):
+                    squares[j] *= squares[j]
+                if left % 2:
+                    for j in range(n):
+                        run[j] *= squares[j]
+                left //= 2
