@@ -1,6 +1,6 @@
 """Dual variables of a term, in the form in which block-coordinate solvers improve them."""
 
-from .base import DualState, join_planes
+from .base import DualState, join_planes, total
 from .hull import HullState
 from .linear_members import LinearMemberState
 from .members import MemberState
@@ -15,4 +15,5 @@ __all__ = [
     "PenaltyState",
     "PlaneCache",
     "join_planes",
+    "total",
 ]

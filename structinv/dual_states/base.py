@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 
 import numpy as np
 
-from ..planes import PlaneSet
+from ..planes import PlaneSet, WorkingSet
 from ..spaces import Element, Space
 
 
@@ -59,6 +60,14 @@ def in_runs(rows: np.ndarray, sizes: np.ndarray, room: int) -> list[np.ndarray]:
     """Rows in runs of about `room` in all by their sizes; none of them is empty."""
     ends = np.flatnonzero(np.diff(np.cumsum(sizes) // room)) + 1
     return np.split(rows, ends) if len(rows) else []
+
+
+def total(space: Space, parts: Iterable[DualState | WorkingSet]) -> Element:
+    """The element that the dual variables of all parts stand for together, recomputed from them."""
+    f = space.zeros()
+    for part in parts:
+        f += part.combination()
+    return f
 
 
 def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:

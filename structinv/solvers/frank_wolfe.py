@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dual_states import DualState, join_planes
+from ..dual_states import DualState, join_planes, total
 from ..matrices import ALL_ROWS
 from ..objective import Objective
 from ..planes import PlaneSet
@@ -59,7 +59,9 @@ class FrankWolfe(Solver):
             for number, part in enumerate(parts):
                 part.restore(_of_term(objective, planes.by_block(), number))
         fresh = planes is None and all(part.offset == 0 for part in parts)
-        return FrankWolfeState(parts, objective.space.zeros() if fresh else _total(objective, parts))
+        return FrankWolfeState(
+            parts, objective.space.zeros() if fresh else total(objective.space, parts)
+        )
 
     def step(self, objective: Objective, state: FrankWolfeState) -> float:
         """See `Solver.step`."""
@@ -76,7 +78,7 @@ class FrankWolfe(Solver):
 
     def bounds(self, objective: Objective, state: FrankWolfeState) -> Bounds:
         """See `Solver.bounds`."""
-        f = state.f = _total(objective, state.parts)
+        f = state.f = total(objective.space, state.parts)
         half = 0.5 * objective.space.dot(f, f)
         offset = sum(part.offset for part in state.parts)
         if not np.isfinite(half):
@@ -100,13 +102,6 @@ class FrankWolfe(Solver):
             for part, first in zip(sets, objective.first, strict=False)
         ]
         return join_planes(objective.space, numbered)
-
-
-def _total(objective: Objective, parts: list[DualState]) -> Element:
-    f = objective.space.zeros()
-    for part in parts:
-        f += part.combination()
-    return f
 
 
 def _of_term(objective: Objective, planes: PlaneSet, number: int) -> PlaneSet:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dual_states import join_planes
+from ..dual_states import join_planes, total
 from ..objective import Objective
 from ..planes import PlaneSet, WorkingSet
 from ..spaces import Element
@@ -76,7 +76,7 @@ class SVMStruct(Solver):
                     planes.blocks[mine] - batch[0],
                     planes.masses[mine],
                 )
-        return SVMStructState(batches, sets, _total(objective, sets))
+        return SVMStructState(batches, sets, total(objective.space, sets))
 
     def step(self, objective: Objective, state: SVMStructState) -> None:
         """See `Solver.step`: planes at the current point, then the master problem."""
@@ -113,7 +113,7 @@ class SVMStruct(Solver):
 
     def bounds(self, objective: Objective, state: SVMStructState) -> Bounds:
         """See `Solver.bounds`."""
-        state.f = _total(objective, state.sets)
+        state.f = total(objective.space, state.sets)
         offset = sum(working.offset for working in state.sets)
         return Bounds(state.f, offset - 0.5 * objective.space.dot(state.f, state.f))
 
@@ -125,10 +125,3 @@ class SVMStruct(Solver):
             if working.normals is not None
         ]
         return join_planes(objective.space, parts)
-
-
-def _total(objective: Objective, sets: list[WorkingSet]) -> Element:
-    f = objective.space.zeros()
-    for working in sets:
-        f += working.combination()
-    return f
