@@ -10,8 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 import structinv.estimators.base
 from structinv import InvariantLinearSVC
-from structinv.oracles import Box, Ellipsoid, FDrop, FScale, InvarianceOracle, Support
+from structinv.oracles import Box, Ellipsoid, FDrop, FScale, ImageOracle, InvarianceOracle, Support
 from structinv.solvers import FrankWolfe
+
+from .oracle_cases import CASES, rows
 
 D = 4
 X = np.random.default_rng(0).standard_normal((9, D))
@@ -20,9 +22,9 @@ TWO = np.arange(9) % 2
 
 
 def spoilt(value, form=np.array):
-    rows = X.astype(type(value)) if isinstance(value, complex) else X.copy()
-    rows[4, 2] = value
-    return form(rows)
+    spoilt_rows = X.astype(type(value)) if isinstance(value, complex) else X.copy()
+    spoilt_rows[4, 2] = value
+    return form(spoilt_rows)
 
 
 def weights(value):
@@ -352,3 +354,45 @@ def test_a_refused_fit_keeps_the_model_before_it():
     assert {name: getattr(model, name) for name in learnt(model)} == before
     check_is_fitted(model)
     assert model.predict(X).shape == (9,)
+
+
+BAD_QUESTIONS = {
+    "X a list": (TypeError, "X must be an array", lambda X, V, assign: (X.tolist(), V, assign)),
+    "X one row": (ValueError, "X must have shape", lambda X, V, assign: (X[0], V, assign)),
+    "V one direction": (ValueError, "V must have shape", lambda X, V, assign: (X, V[0], assign)),
+    "V too wide": (ValueError, "V must have shape", lambda X, V, assign: (X, np.c_[V, V], assign)),
+    "assign too short": (ValueError, "assign must have shape", lambda X, V, assign: (X, V, assign[1:])),
+    "assign too large": (
+        ValueError,
+        "assign must hold numbers",
+        lambda X, V, assign: (X, V, assign + 1),
+    ),
+    "assign negative": (ValueError, "assign must hold numbers", lambda X, V, assign: (X, V, assign - 1)),
+    "assign floats": (TypeError, "assign must hold integers", lambda X, V, assign: (X, V, assign / 1)),
+}
+
+
+# Those that need labels are asked through `bind`.
+UNBOUND = [case for case in CASES if "only_for" not in case.covers]
+
+
+@pytest.mark.parametrize("bad", BAD_QUESTIONS)
+@pytest.mark.parametrize("case", UNBOUND, ids=str)
+def test_a_question_that_makes_no_sense_is_refused_before_work(case, bad):
+    inputs = rows()[0][:4]
+    directions = np.random.default_rng(0).standard_normal((2, inputs.shape[1]))
+    error, message, spoil = BAD_QUESTIONS[bad]
+    asked, V, assign = spoil(inputs, directions, np.array([0, 1, 1, 0]))
+    if bad.startswith("X"):
+        with pytest.raises(error, match=message):
+            case.oracle.bind(asked)
+    # Images may come as lists.
+    if bad != "X a list" or not isinstance(case.oracle, ImageOracle):
+        with pytest.raises(error, match=message):
+            case.oracle.support(asked, V, assign)
+
+
+def test_rewards_of_another_length_are_refused():
+    inputs, V = np.ones((4, 9)), np.ones((1, 9))
+    with pytest.raises(ValueError, match=r"reward must have shape \(4,\)"):
+        FDrop(2).graded_support(inputs, V, np.zeros(4, dtype=int), np.ones(3), 0.5)

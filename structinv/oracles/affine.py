@@ -11,6 +11,7 @@ from scipy.optimize import brentq, lsq_linear
 
 from ..matrices import ALL_ROWS, Matrix, Rows, rounding, take
 from .affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
+from .arguments import check_directions, grade_profile
 from .base import (
     BoundOracle,
     Hull,
@@ -18,7 +19,6 @@ from .base import (
     Support,
     answers_for_itself,
     dense_rows,
-    grade_profile,
 )
 
 
@@ -66,19 +66,21 @@ class _Framed(InvarianceOracle):
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The frame of all rows, evaluated once; a subclass with its own answer is asked for that."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
         own = answers_for_itself(self, _Framed)
         return BoundOracle(self, X, y) if own else _BoundFrame(self, X, y)
 
     def _framed(self, X: Matrix) -> _BoundFrame:
-        self.validate(X.shape[1])
+        self._check_rows(X)
         return _BoundFrame(self, X, None)
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; exact, in closed form."""
-        return self._framed(X).support(ALL_ROWS, V, assign, reward)
+        framed = self._framed(X)
+        check_directions(X, V, assign, reward)
+        return framed.support(ALL_ROWS, V, assign, reward)
 
     def graded_support(
         self,
@@ -89,11 +91,13 @@ class _Framed(InvarianceOracle):
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; `Ellipsoid` alone has it."""
-        return self._framed(X).graded_support(ALL_ROWS, V, assign, reward, rho)
+        framed = self._framed(X)
+        check_directions(X, V, assign, reward)
+        return framed.graded_support(ALL_ROWS, V, assign, reward, rho)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """The columns of the frame, (n, r, d)."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
         F = self._frame(dense_rows(X))
         return np.broadcast_to(F.swapaxes(-1, -2), (X.shape[0], F.shape[-1], F.shape[-2])).copy()
 
@@ -396,7 +400,7 @@ class Box(InvarianceOracle):
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """See `InvarianceOracle.bind`."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
         own = answers_for_itself(self, Box)
         return BoundOracle(self, X, y) if own else _BoundBox(self, X, y)
 
@@ -408,7 +412,8 @@ class Box(InvarianceOracle):
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; exact, in closed form."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
+        check_directions(X, V, assign, reward)
         steps = np.sign(V) * np.asarray(self.radius)
         return Support(_moved(X, steps[assign]))
 
@@ -421,7 +426,8 @@ class Box(InvarianceOracle):
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; exact, feature by feature."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
+        check_directions(X, V, assign, reward)
         shares, grades = _breakpoints(rho)
         radius = np.broadcast_to(np.asarray(self.radius, dtype=np.float64), X.shape[1:])
         free = radius > 0

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, take
+from .arguments import check_directions, grade_profile
 
 if TYPE_CHECKING:
     from .combinators import Discounted, OnlyFor
@@ -124,11 +125,19 @@ class InvarianceOracle(BaseEstimator, ABC):
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """This oracle on the rows of `X`, asked by row number from then on."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
         return BoundOracle(self, X, y)
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise ValueError or TypeError if a parameter is out of its range."""
+
+    def _check_rows(self, X: Matrix) -> None:
+        """Raise unless X has rows, to whose number of features the parameters fit."""
+        if not isinstance(X, np.ndarray) and not sp.issparse(X):
+            raise TypeError(f"X must be an array or a CSR matrix, got {type(X).__name__}")
+        if X.ndim != 2:
+            raise ValueError(f"X must have shape (n, d), an input a row, got {X.shape}")
+        self.validate(X.shape[1])
 
     def orbit(self, X: Matrix) -> np.ndarray:
         """All members of each S(x), the identity once and first, as an (n, s, d) array."""
@@ -414,7 +423,7 @@ class FiniteOracle(InvarianceOracle):
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; exact, by enumeration."""
-        members, scores = self._scored_orbit(X, V, assign)
+        members, scores = self._scored_orbit(X, V, assign, reward)
         return Support(members[np.arange(len(members)), np.argmax(scores, axis=1)])
 
     def graded_support(
@@ -426,7 +435,7 @@ class FiniteOracle(InvarianceOracle):
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; exact, by enumeration."""
-        members, scores = self._scored_orbit(X, V, assign)
+        members, scores = self._scored_orbit(X, V, assign, reward)
         grades = self.member_grades(members.shape[1], rho)
         best = np.argmax(scores + reward[:, None] * grades, axis=1)
         return Support(members[np.arange(len(members)), best], rho=grades[best])
@@ -443,9 +452,10 @@ class FiniteOracle(InvarianceOracle):
         return np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else grade_profile(rho, size)
 
     def _scored_orbit(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        self.validate(X.shape[1])
+        self._check_rows(X)
+        check_directions(X, V, assign, reward)
         members = self.orbit(X)
         return members, np.einsum("nsd,nd->ns", members, V[assign])
 
@@ -459,21 +469,6 @@ class FiniteOracle(InvarianceOracle):
         """Whether `z` is a member, up to rounding."""
         members = self.orbit(x[None, :])[0]
         return bool(np.any(np.all(np.isclose(members, z, rtol=1e-9, atol=1e-12), axis=1)))
-
-
-def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np.ndarray:
-    """Grades from no change to the largest one, checked: the first is 1, all lie in [0, 1]."""
-    if np.isscalar(rho):
-        grades = np.linspace(1.0, float(rho), length or 2)  # type: ignore[arg-type]
-    else:
-        grades = np.asarray(rho, dtype=np.float64)
-    if grades.ndim != 1 or len(grades) < 1 or not np.all((grades >= 0) & (grades <= 1)):
-        raise ValueError(f"rho must be a number or a sequence of numbers in [0, 1], got {rho!r}")
-    if grades[0] != 1.0:
-        raise ValueError(f"rho must start with 1, the grade of no change, got {grades[0]!r}")
-    if length is not None and len(grades) != length:
-        raise ValueError(f"rho must have {length} entries here, got {len(grades)}")
-    return grades
 
 
 def pulled_back(oracle: InvarianceOracle, V: np.ndarray) -> np.ndarray | None:

@@ -18,6 +18,7 @@ from ..matrices import (
     stack,
     take,
 )
+from .arguments import check_directions, grade_profile
 from .base import (
     BoundOracle,
     Cover,
@@ -25,7 +26,6 @@ from .base import (
     InvarianceOracle,
     Support,
     dense_rows,
-    grade_profile,
 )
 from .identity import Identity
 
@@ -37,7 +37,9 @@ class Combination(InvarianceOracle):
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`."""
-        return self.bind(X).support(ALL_ROWS, V, assign, reward)
+        bound = self.bind(X)
+        check_directions(X, V, assign, reward)
+        return bound.support(ALL_ROWS, V, assign, reward)
 
     def orbit(self, X: Matrix) -> np.ndarray:
         """See `InvarianceOracle.orbit`; needs parts that are finite."""
@@ -139,7 +141,7 @@ class OnlyFor(Combination):
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`, some of which it leaves alone."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
         if y is None:
             raise ValueError("OnlyFor depends on the true labels: use bind(X, y)")
         y, listed = np.asarray(y), self._listed()
@@ -351,7 +353,7 @@ class Discounted(Combination):
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
         return _BoundDiscounted(self, X, y)
 
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from ..matrices import Matrix, floating
 from . import affine_hull, word_hull
+from .arguments import check_directions, grade_profile
 from .base import (
     BoundOracle,
     FiniteOracle,
@@ -16,7 +17,6 @@ from .base import (
     Support,
     answers_for_itself,
     dense_rows,
-    grade_profile,
 )
 
 
@@ -40,10 +40,13 @@ class Identity(FiniteOracle):
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
     ) -> Support:
         """`X` itself, not a copy."""
+        self._check_rows(X)
+        check_directions(X, V, assign, reward)
         return Support(X)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """See `InvarianceOracle.bind`."""
+        self._check_rows(X)
         own = answers_for_itself(self, Identity)
         return BoundOracle(self, X, y) if own else _BoundIdentity(self, X, y)
 
@@ -56,6 +59,8 @@ class Identity(FiniteOracle):
         rho: float | Sequence[float],
     ) -> Support:
         """`X` itself, whose grade is 1 whatever `rho` says of changes."""
+        self._check_rows(X)
+        check_directions(X, V, assign, reward)
         grade_profile(rho)
         return Support(X, rho=np.ones(X.shape[0]))
 

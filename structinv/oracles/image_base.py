@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from scipy import ndimage
 
 from ..matrices import Matrix, rounding, row_dots
-from .base import Cover, InvarianceOracle, Support, answers_for_itself, grade_profile
+from .arguments import check_directions, grade_profile
+from .base import Cover, InvarianceOracle, Support, answers_for_itself
 from .image_maps import (
     FILLS,
     ORDERS,
@@ -278,6 +279,7 @@ class ImageOracle(InvarianceOracle):
     ) -> Support:
         """See `InvarianceOracle.support`; with `between` refined from the best of a grid."""
         rows, shape = self._rows(X)
+        check_directions(rows, V, assign, reward)
         maps = self._maps(shape, self._table().warps)
         best = np.argmax(maps.facing_scores(rows, V, assign), axis=1)
         if self.finite:
@@ -297,6 +299,7 @@ class ImageOracle(InvarianceOracle):
         if not self.finite:
             raise self._absent("graded support with between, so it cannot be discounted", "has no")
         rows, shape = self._rows(X)
+        check_directions(rows, V, assign, reward)
         maps = self._maps(shape, self._table().warps)
         grades = self.member_grades(len(maps.constant), rho)
         scores = maps.facing_scores(rows, V, assign) + reward[:, None] * grades

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from ..matrices import ALL_ROWS, Matrix, Rows, floating, pick
+from .arguments import check_directions
 from .base import BoundOracle, Cover, InvarianceOracle, Support, pulled_back
 from .combinators import Pair, best_of
 
@@ -53,7 +54,7 @@ class Union(Pair):
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """Both parts on the rows of `X`."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
         return _BoundUnion(self, X, y)
 
     def graded_support(
@@ -65,7 +66,9 @@ class Union(Pair):
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`: the same grades in both parts."""
-        return self.bind(X).graded_support(ALL_ROWS, V, assign, reward, rho)
+        bound = self.bind(X)
+        check_directions(X, V, assign, reward)
+        return bound.graded_support(ALL_ROWS, V, assign, reward, rho)
 
 
 class _BoundUnion(BoundOracle):

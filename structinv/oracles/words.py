@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..matrices import Matrix, Rows, floating, in_threads, take, with_data
+from .arguments import check_directions, grade_profile
 from .base import (
     BoundOracle,
     Hull,
@@ -16,7 +17,6 @@ from .base import (
     Support,
     answers_for_itself,
     dense_rows,
-    grade_profile,
 )
 from .word_hull import IdentityHull, WordHull
 from .word_kernels import worst_edit, worst_edit_graded
@@ -50,7 +50,8 @@ class WordOracle(InvarianceOracle):
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; exact (Teo et al. 2007, alg. 3, without its sort)."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
+        check_directions(X, V, assign, reward)
         rows = _csr(X)
         edited = rows.data.copy()
         self._ask(rows, V, assign, edited)
@@ -82,7 +83,8 @@ class WordOracle(InvarianceOracle):
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; `rho` is indexed by the number of edits."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
+        check_directions(X, V, assign, reward)
         grades = grade_profile(rho, self.max_changes + 1)
         rows, V = _csr(X), np.ascontiguousarray(V, dtype=np.float64)
         reward = np.ascontiguousarray(reward, dtype=np.float64)
@@ -94,13 +96,13 @@ class WordOracle(InvarianceOracle):
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """See `InvarianceOracle.bind`."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
         own = answers_for_itself(self, WordOracle)
         return BoundOracle(self, X, y) if own else _BoundWords(self, X, y)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """Members with a uniform number of edits, at words and factors drawn uniformly."""
-        self.validate(X.shape[1])
+        self._check_rows(X)
         members = np.repeat(dense_rows(X)[:, None, :], size, axis=1)
         present = members != 0
         edits = rng.integers(self.max_changes + 1, size=members.shape[:2])

@@ -1,0 +1,43 @@
+"""Checks of what oracles are asked, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..matrices import Matrix
+
+
+def check_directions(
+    X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+) -> None:
+    """Raise ValueError or TypeError unless directions, and who faces which, fit the rows."""
+    n_rows, n_features = X.shape
+    if np.ndim(V) != 2 or V.shape[1] != n_features:
+        raise ValueError(f"V must have shape (p, {n_features}), a direction a row, got {np.shape(V)}")
+    if np.shape(assign) != (n_rows,):
+        raise ValueError(f"assign must have shape ({n_rows},), a number a row, got {np.shape(assign)}")
+    if np.asarray(assign).dtype.kind not in "iu":
+        raise TypeError(f"assign must hold integers, got {np.asarray(assign).dtype}")
+    if n_rows and (np.min(assign) < 0 or np.max(assign) >= len(V)):
+        raise ValueError(
+            f"assign must hold numbers from 0 to {len(V) - 1}, got {np.min(assign)} to {np.max(assign)}"
+        )
+    if reward is not None and np.shape(reward) != (n_rows,):
+        raise ValueError(f"reward must have shape ({n_rows},), one a row, got {np.shape(reward)}")
+
+
+def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np.ndarray:
+    """Grades from no change to the largest one, checked: the first is 1, all lie in [0, 1]."""
+    if np.isscalar(rho):
+        grades = np.linspace(1.0, float(rho), length or 2)  # type: ignore[arg-type]
+    else:
+        grades = np.asarray(rho, dtype=np.float64)
+    if grades.ndim != 1 or len(grades) < 1 or not np.all((grades >= 0) & (grades <= 1)):
+        raise ValueError(f"rho must be a number or a sequence of numbers in [0, 1], got {rho!r}")
+    if grades[0] != 1.0:
+        raise ValueError(f"rho must start with 1, the grade of no change, got {grades[0]!r}")
+    if length is not None and len(grades) != length:
+        raise ValueError(f"rho must have {length} entries here, got {len(grades)}")
+    return grades
