@@ -2,11 +2,12 @@
 
 The orbits of 60000 digits are too many to train on, and most of their members are far from every
 border. So round 0 trains on the digits alone. Each later round looks at the orbits of the `--near`
-digits nearest to a border, and trains on those digits and all that carried the round before: each with
-the members that carried it, those of the last list that are still within the margin, and the `--add`
-worst of the others if they violate the margin by more than `--epsilon`, `--width` at most. Test digits
-are used for the curve of error against time only; with ``--validate`` the last 10000 training digits
-take their place, to choose parameters by.
+digits nearest to a border and of all that it trained on before, and trains on those digits: each with
+the members that carried it, those of its last list that are still within the margin, and the `--add`
+worst of the others if they violate the margin by more than `--epsilon`. If that is more than `--members`
+in all, the members that are furthest from violating it are left out. Orbits may be larger in later
+rounds (`--transforms`). Test digits are used for the curve of error against time only; with
+``--validate`` the last 10000 training digits take their place, to choose parameters by.
 
 The kernel is ``((<x, z> + 1) / 2)^degree`` on images of length one (DeCoste and Schoelkopf 2002), or
 Gaussian. ``--deskew`` straightens every digit by its second moments first of all, ``--blur`` smooths it.
@@ -44,19 +45,15 @@ from structinv.spaces import KernelSpace
 from structinv.spaces.atoms import expand
 
 ROWS_AT_ONCE = 500
-CARRIED_FIRST = 1e6
 # Errors of virtual support vector machines (DeCoste and Schoelkopf 2002), per cent.
 RECORDS = {0.68: "shifts by one pixel", 0.56: "shifts by two pixels, deskewed"}
+SHIFTS = Shifts((1, 2), directions=8)
+OTHERS = Rotations((-8, 8)) | Scalings((0.9, 1.1)) | Shears((-0.1, 0.1))
+# The members of each are the first ones of the next.
 TRANSFORMS = {
-    "shifts1": Shifts(1, directions=8),
-    "shifts2": Shifts((1, 2), directions=8),
-    "affine": Shifts((1, 2), directions=8)
-    | Rotations((-8, 8))
-    | Scalings((0.9, 1.1))
-    | Shears((-0.1, 0.1)),
-    "composed": (Rotations((-8, 8)) | Scalings((0.9, 1.1)) | Shears((-0.1, 0.1)))
-    @ Shifts(1, directions=4)
-    | Shifts((1, 2), directions=8),
+    "shifts": SHIFTS,
+    "affine": SHIFTS | OTHERS,
+    "composed": SHIFTS | OTHERS | OTHERS @ Shifts(1, directions=4),
 }
 
 
@@ -156,7 +153,7 @@ def train(arguments, kernel: Kernel, X, y, listed) -> Machine:
     length = int(listed.sum(axis=1).max())
     lists = np.argsort(~listed[rows], axis=1, kind="stable")[:, :length]
     lists[~np.take_along_axis(listed[rows], lists, axis=1)] = 0
-    oracle = Listed(TRANSFORMS[arguments.transforms], lists)
+    oracle = Listed(TRANSFORMS[arguments.transforms[-1]], lists)
     term = WorstCase(X[rows], y[rows], oracle, Multiclass(), arguments.C)
     # The first machine says which digits matter, and is to know.
     solver = FrankWolfe(arguments.epsilon if length > 1 else 0.0)
@@ -184,32 +181,37 @@ def say(progress) -> None:
 
 def grow(arguments, number, machine, X, y, before):
     """The members to train on next, (n_rows, n_members), and how many orbits are not all right."""
-    add = arguments.add[min(number, len(arguments.add)) - 1]
-    bound = TRANSFORMS[arguments.transforms].bind(X, y)
-    near = np.argsort(margins(machine.scores(X), y))[: arguments.near]
+    add, transforms = (
+        given[min(number, len(given)) - 1] for given in (arguments.add, arguments.transforms)
+    )
+    bound = TRANSFORMS[transforms].bind(X, y)
     size = len(bound.member_names())
-    # Round 0 knows of no changes.
+    # Round 0 knows of no changes, and of every digit.
+    before = before[:, :0] if number == 1 else before
     before = np.pad(before, ((0, 0), (0, size - before.shape[1])))
-    listed = np.zeros((len(X), size), dtype=bool)
-    listed[tuple(machine.carriers.T)] = True
-    listed[near, 0] = True
-    wrong = 0
-    for first in range(0, len(near), ROWS_AT_ONCE):
-        rows = near[first : first + ROWS_AT_ONCE]
-        members = bound.cover(rows).points.reshape(-1, X.shape[1])
-        found = margins(machine.scores(members).reshape(-1, size, 10), y[rows])
-        wrong += int(np.count_nonzero(found.min(axis=1) < 0.0))
-        carried = listed[rows]
-        kept = before[rows] & (found < 1.0)
-        others = np.where(carried | kept, np.inf, found)
-        worst = np.sort(others, axis=1)[:, add - 1, None]
-        new = (others <= worst) & (others < 1.0 - arguments.epsilon)
-        urgency = np.where(carried, found - CARRIED_FIRST, np.where(kept | new, found, np.inf))
-        # The digit itself is in any list.
-        urgency[:, 0] = -np.inf
-        last = np.sort(urgency, axis=1)[:, arguments.width, None]
-        listed[rows] = np.isfinite(urgency) & (urgency <= last)
-        listed[rows, 0] = True
+    carried = np.zeros((len(X), size), dtype=bool)
+    carried[tuple(machine.carriers.T)] = True
+    near = np.argsort(margins(machine.scores(X), y))[: arguments.near]
+    looked = np.union1d(near, np.flatnonzero(np.any(before | carried, axis=1)))
+    found = np.full((len(X), size), np.inf)
+    # A composition lists some members again.
+    _, once = np.unique(bound.cover(slice(0, 1)).points[0], axis=0, return_index=True)
+    for first in range(0, len(looked), ROWS_AT_ONCE):
+        rows = looked[first : first + ROWS_AT_ONCE]
+        members = bound.cover(rows).points[:, once].reshape(-1, X.shape[1])
+        found[np.ix_(rows, once)] = margins(machine.scores(members).reshape(len(rows), -1, 10), y[rows])
+    wrong = int(np.count_nonzero(found.min(axis=1) < 0.0))
+    kept = before & (found < 1.0)
+    others = np.where(carried | kept, np.inf, found)
+    worst = np.sort(others, axis=1)[:, add - 1, None]
+    new = (others <= worst) & (others < 1.0 - arguments.epsilon)
+    # The digit itself is in any list.
+    listed = carried.copy()
+    listed[looked, 0] = True
+    optional = (kept | new) & ~listed
+    room = max(arguments.members - np.count_nonzero(listed), 0)
+    ranks = np.argsort(np.where(optional, found, np.inf), axis=None)[:room]
+    listed.ravel()[ranks] |= optional.ravel()[ranks]
     return listed, wrong
 
 
@@ -305,7 +307,10 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     add_data_option(parser)
     parser.add_argument("--out", type=Path, default=Path("mnist_full"))
-    parser.add_argument("--transforms", choices=TRANSFORMS, default="affine")
+    parser.add_argument(
+        "--transforms", choices=TRANSFORMS, nargs="+", default=["affine"] * 6 + ["composed"],
+        help="by round; later ones may only be larger",
+    )  # fmt: skip
     parser.add_argument("--deskew", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--blur", type=float, default=0.0, help="pixels, of a Gaussian")
     parser.add_argument("--degree", type=int, default=9, help="0 for a Gaussian kernel")
@@ -315,8 +320,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--epsilon", type=float, default=0.5)
     parser.add_argument("--rounds", type=int, default=8)
     parser.add_argument("--near", type=int, default=16000, help="digits whose orbits are looked at")
-    parser.add_argument("--add", type=int, nargs="+", default=[6, 3], help="new members, by round")
-    parser.add_argument("--width", type=int, default=5, help="most members of a digit beside itself")
+    parser.add_argument(
+        "--add", type=int, nargs="+", default=[8], help="most new members of a digit, by round"
+    )
+    parser.add_argument("--members", type=int, default=110_000, help="most members to train on")
     parser.add_argument("--cache-mb", type=float, default=15000.0)
     parser.add_argument("--passes", type=int, default=50, help="most passes of a fit")
     parser.add_argument("--minutes", type=float, default=110.0)
