@@ -18,9 +18,11 @@ from .row_steps import ascend_row
 if TYPE_CHECKING:
     from ..objective import WorstCase
 
-ROWS_AT_ONCE = 256
 FOCUSED_PASSES = 5
-FOCUSED_SHARE = 0.3
+# Rows priced together, and the share of the gap that is left for the next sweep. With an epsilon,
+# newcomers are what is to be saved, so each sweep does more before it asks for some.
+ROWS_AT_ONCE, FOCUSED_SHARE = 512, 0.6
+ROWS_AT_ONCE_SPARSE, FOCUSED_SHARE_SPARSE = 256, 0.3
 SETTLED_SHARE = 0.01
 PATIENCE = 0.3
 
@@ -57,6 +59,8 @@ class MemberState(DualState):
         self.pool = pool
         self.rng = rng
         self.epsilon = epsilon
+        self.rows_at_once = ROWS_AT_ONCE_SPARSE if epsilon > 0 else ROWS_AT_ONCE
+        self.focused_share = FOCUSED_SHARE_SPARSE if epsilon > 0 else FOCUSED_SHARE
         output = term.output
         n_rows, n_alternatives = len(output.codes), len(output.directions)
         grades = term.bound.grades(ALL_ROWS)
@@ -84,8 +88,8 @@ class MemberState(DualState):
         ask = self.epsilon
         if self.total > 0:
             ask = max(ask, PATIENCE * self.total / self.term.weights.sum())
-        for first in range(0, len(order), ROWS_AT_ONCE):
-            batch = order[first : first + ROWS_AT_ONCE]
+        for first in range(0, len(order), self.rows_at_once):
+            batch = order[first : first + self.rows_at_once]
             self._grow(f, batch, ask)
             self._ascend(f, batch)
         self.total = float(self.gaps.sum())
@@ -100,9 +104,9 @@ class MemberState(DualState):
         """Go over the rows that hold most of the gap, again and again, with the atoms there are."""
         for _ in range(FOCUSED_PASSES):
             left = self.gaps.sum()
-            if left <= FOCUSED_SHARE * self.total and self.n_added:
+            if left <= self.focused_share * self.total and self.n_added:
                 break
-            active = np.flatnonzero(self.gaps > FOCUSED_SHARE * left / len(self.gaps))
+            active = np.flatnonzero(self.gaps > self.focused_share * left / len(self.gaps))
             self._ascend(f, active, known=True)
 
     def _grow(self, f: Expansion, rows: np.ndarray, ask: float) -> None:
