@@ -186,7 +186,7 @@ def grow(arguments, number, machine, X, y, before):
     )
     bound = TRANSFORMS[transforms].bind(X, y)
     size = len(bound.member_names())
-    # Round 0 knows of no changes, and of every digit.
+    # Round 0 trained on every digit, so its list says nothing about which to look at.
     before = before[:, :0] if number == 1 else before
     before = np.pad(before, ((0, 0), (0, size - before.shape[1])))
     carried = np.zeros((len(X), size), dtype=bool)

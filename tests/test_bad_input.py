@@ -22,9 +22,9 @@ TWO = np.arange(9) % 2
 
 
 def spoilt(value, form=np.array):
-    spoilt_rows = X.astype(type(value)) if isinstance(value, complex) else X.copy()
-    spoilt_rows[4, 2] = value
-    return form(spoilt_rows)
+    rows = X.astype(type(value)) if isinstance(value, complex) else X.copy()
+    rows[4, 2] = value
+    return form(rows)
 
 
 def weights(value):

@@ -242,9 +242,7 @@ def _sweep(
     mine = np.empty(size, dtype=slots.dtype)
     for i in rows:
         places = start + numbers[i]
-        # Members in order, the rule, are copied as they stand.
-        in_order = places[-1] - places[0] == size - 1
-        _take(local, values, places, in_order)
+        _take(local, values, places)
         moved[:] = 0.0
         for m in range(size):
             # The row itself once more is never better than the row.
@@ -252,7 +250,7 @@ def _sweep(
             mine[m] = -1 if repeated else slots[numbers[i, m]]
             if mine[m] >= 0:
                 products = _products(table, extra, where[mine[m]])
-                _take(kernel[m : m + 1], products.reshape(1, -1), places, in_order)
+                _take(kernel[m : m + 1], products.reshape(1, -1), places)
         gaps[i] = ascend_row(
             local, moved, kernel, mine, codes[i], outputs, factors, competes, rewards, grades[i],
             weights[i], masses[i], known,
@@ -265,10 +263,7 @@ def _sweep(
 
 
 @njit(cache=True, nogil=True)
-def _take(into, values, places, in_order):
-    if in_order:
-        into[:] = values[:, places[0] : places[0] + len(places)]
-        return
+def _take(into, values, places):
     for k in range(values.shape[0]):
         for m in range(len(places)):
             into[k, m] = values[k, places[m]]
