@@ -3,12 +3,23 @@
 __version__ = "0.1.0"
 
 from .certificates import Certificate
-from .estimators import InvariantLinearSVC, InvariantSVC, VirtualSupportVectorSVC, VirtualSVC
+from .estimators import (
+    InvariantLinearSVC,
+    InvariantSVC,
+    LapSVC,
+    RepresenterClassifier,
+    RepresenterRegressor,
+    VirtualSupportVectorSVC,
+    VirtualSVC,
+)
 
 __all__ = [
     "Certificate",
     "InvariantLinearSVC",
     "InvariantSVC",
+    "LapSVC",
+    "RepresenterClassifier",
+    "RepresenterRegressor",
     "VirtualSVC",
     "VirtualSupportVectorSVC",
     "__version__",

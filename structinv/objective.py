@@ -23,7 +23,7 @@ from .losses import ScalarLoss
 from .matrices import ALL_ROWS, Matrix, Rows, count, pick
 from .oracles.base import BoundOracle, Cover, InvarianceOracle, Support
 from .outputs.base import Choice, Output
-from .planes import Planes
+from .planes import Planes, PlaneSet
 from .spaces import Element, ExplicitSpace, KernelSpace, Space
 
 ROWS_AT_ONCE = 4096
@@ -57,6 +57,8 @@ class Term(ABC):
 
     weights: np.ndarray
     floors: np.ndarray
+    # Whether `planes` can be asked for.
+    has_planes: bool = True
 
     @property
     def n_blocks(self) -> int:
@@ -96,6 +98,27 @@ class Term(ABC):
     @abstractmethod
     def rows_of(self, blocks: Rows) -> int:
         """How many rows an oracle is asked when the blocks named are evaluated."""
+
+    def coordinates(self) -> Coordinates | None:
+        """The term as a sum of scalar losses of representers; None if it is none, as by default."""
+        return None
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """``sum_i weights_i r_i(L_places_i f)``: what a term is to solvers that work on coefficients.
+
+    Parameters
+    ----------
+    places : slice
+        Which functionals of a `RepresenterSpace`, those of all outputs one behind the other.
+    loss : ScalarLoss
+    weights : (n,) array
+    """
+
+    places: slice
+    loss: ScalarLoss
+    weights: np.ndarray
 
 
 class WorstCase(Term):
@@ -327,8 +350,10 @@ class Penalty(Term):
     """
 
     def __init__(self, functionals: Functionals, loss: ScalarLoss, weights: ArrayLike = 1.0) -> None:
+        loss.validate()
         self.functionals = functionals
         self.loss = loss
+        self.has_planes = loss.has_slopes
         checked = check_weights(weights, functionals.size)
         total = checked.sum()
         self.shares = checked / total if total > 0 else checked
@@ -357,6 +382,15 @@ class Penalty(Term):
         value = self.shares @ self.loss.value(self.functionals.apply(space, f))
         return np.array([value]), np.array([value])
 
+    def plane_of_slopes(self, space: Space, slopes: np.ndarray, block: int = 0) -> PlaneSet:
+        """The plane of the family that slopes in the domain of the loss's conjugate make."""
+        normal = self.functionals.combine(space, -self.shares * slopes)
+        offset = -self.shares @ self.loss.conjugate(slopes)
+        number = np.full(1, block, dtype=np.int64)
+        return PlaneSet(
+            space.element(normal), np.array([offset]), number, np.ones(1), slopes={block: slopes.copy()}
+        )
+
     def dual_state(self, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> DualState:
         """See `Term.dual_state`: one slope a functional, whatever `epsilon`."""
         return PenaltyState(self.functionals, self.loss, self.weights[0] * self.shares, space, rng)
@@ -364,6 +398,11 @@ class Penalty(Term):
     def rows_of(self, blocks: Rows) -> int:
         """See `Term.rows_of`; no oracle is asked."""
         return 0
+
+    def coordinates(self) -> Coordinates | None:
+        """See `Term.coordinates`."""
+        places = self.functionals.places()
+        return None if places is None else Coordinates(places, self.loss, self.weights[0] * self.shares)
 
 
 class Objective:

@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Matern as TheirMatern
+from sklearn.gaussian_process.kernels import RationalQuadratic as TheirRationalQuadratic
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
 
@@ -24,6 +25,7 @@ from structinv.kernels import (
     Matern,
     Polynomial,
     PrecomputedKernel,
+    RationalQuadratic,
     as_kernel,
     resolve_gamma,
 )
@@ -43,6 +45,8 @@ CASES = [
     (Matern(2.0, nu=0.5), lambda X, Y: TheirMatern(2.0, nu=0.5)(X, Y)),
     (Matern(2.0, nu=2.5), lambda X, Y: TheirMatern(2.0, nu=2.5)(X, Y)),
     (Matern(2.0, nu=np.inf), lambda X, Y: TheirMatern(2.0, nu=np.inf)(X, Y)),
+    (RationalQuadratic(), lambda X, Y: TheirRationalQuadratic()(X, Y)),
+    (RationalQuadratic(2.0, 0.3), lambda X, Y: TheirRationalQuadratic(2.0, 0.3)(X, Y)),
 ]
 KERNELS = [kernel for kernel, _ in CASES]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -204,6 +208,7 @@ def test_lipschitz_constants_by_hand():
     assert Matern(2.0, nu=1.5).lipschitz == pytest.approx(np.sqrt(3) / 2)
     assert Matern(2.0, nu=2.5).lipschitz == pytest.approx(np.sqrt(5 / 3) / 2)
     assert Matern(2.0, nu=np.inf).lipschitz == 0.5
+    assert RationalQuadratic(2.0, 0.3).lipschitz == 0.5
     assert Polynomial(1, 7.0, 4.0).lipschitz == 2
     for rough in (Matern(nu=0.5), Laplacian(), Polynomial(2), CallableKernel(rbf_kernel)):
         assert rough.lipschitz == np.inf
@@ -231,6 +236,8 @@ def test_clones_and_pickles(kernel):
         (Matern(0), ValueError, "length_scale"),
         (Matern(nu=1.0), ValueError, "nu must be 0.5, 1.5, 2.5 or inf, got 1.0"),
         (Matern(nu="a"), ValueError, "nu"),
+        (RationalQuadratic(-1.0), ValueError, "length_scale"),
+        (RationalQuadratic(alpha=0), ValueError, "alpha must be a number above 0, got 0"),
         (Polynomial(0), ValueError, "degree must be an integer of at least 1, got 0"),
         (Polynomial(2.0), TypeError, "degree"),
         (Polynomial(True), TypeError, "degree"),

@@ -142,6 +142,9 @@ PENALTIES = {
     "absolute": cp.abs,
     "epsilon_insensitive": lambda u: cp.pos(cp.abs(u) - 0.1),
     "huber": lambda u: cp.huber(u, 1.0),
+    "logistic": lambda u: cp.logistic(-u),
+    "hinge": lambda u: cp.pos(1 - u),
+    "squared_hinge": lambda u: cp.square(cp.pos(1 - u)),
 }
 
 

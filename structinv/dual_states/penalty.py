@@ -81,14 +81,14 @@ class PenaltyState(DualState):
 
     def combination(self) -> Element:
         """See `DualState.combination`."""
-        return -self.functionals.combine(self.space, self.weights * self.slopes)
+        return self.functionals.combine(self.space, -self.weights * self.slopes)
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`: the family is one block, its state one plane."""
         total = self.weights.sum()
         share = 1.0 / total if total > 0 else 0.0
         return PlaneSet(
-            self.space.element(share * self.combination()),
+            self.space.element(self.combination() * share),
             np.array([share * self.offset]),
             np.zeros(1, dtype=np.int64),
             np.ones(1),

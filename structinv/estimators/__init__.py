@@ -3,6 +3,7 @@
 from .base import ConvexEstimator, InvariantClassifier
 from .kernel import InvariantSVC
 from .linear import InvariantLinearSVC
+from .representer import LapSVC, RepresenterClassifier, RepresenterRegressor
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
 __all__ = [
@@ -10,6 +11,9 @@ __all__ = [
     "InvariantClassifier",
     "InvariantLinearSVC",
     "InvariantSVC",
+    "LapSVC",
+    "RepresenterClassifier",
+    "RepresenterRegressor",
     "VirtualSVC",
     "VirtualSupportVectorSVC",
 ]

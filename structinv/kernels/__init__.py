@@ -1,7 +1,8 @@
 """Positive definite kernels of dense inputs, as blocks of Gram matrices."""
 
 from .base import Kernel, half_norms, precision, squared_norms
-from .distances import Gaussian, Laplacian, Matern
+from .combinations import Product, Scaled, Sum
+from .distances import Gaussian, Laplacian, Matern, RationalQuadratic
 from .given import CallableKernel, PrecomputedKernel
 from .names import as_kernel, resolve_gamma
 from .products import Linear, Polynomial
@@ -12,6 +13,7 @@ REGISTRY: dict[str, type[Kernel]] = {
     "linear": Linear,
     "laplacian": Laplacian,
     "matern": Matern,
+    "rational_quadratic": RationalQuadratic,
 }
 
 __all__ = [
@@ -24,6 +26,10 @@ __all__ = [
     "Matern",
     "Polynomial",
     "PrecomputedKernel",
+    "Product",
+    "RationalQuadratic",
+    "Scaled",
+    "Sum",
     "as_kernel",
     "half_norms",
     "precision",

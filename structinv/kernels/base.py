@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from numbers import Real
-from typing import Any, TypeAlias
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -13,10 +13,14 @@ from sklearn.base import BaseEstimator
 
 from ..matrices import in_threads
 
+if TYPE_CHECKING:
+    from .combinations import Product, Scaled, Sum
+
 # Values worked on at once: two tiles of float64 stay in a core's cache.
 TILE = 2**15
 
 Norms: TypeAlias = tuple[np.ndarray, np.ndarray]
+Partials: TypeAlias = dict[tuple[int, int], np.ndarray]
 
 
 class Kernel(BaseEstimator, ABC):
@@ -25,7 +29,27 @@ class Kernel(BaseEstimator, ABC):
     Constructors store their parameters, so that kernels clone, pickle and can be searched over;
     `validate` checks them. Inputs are dense. Answers have the common precision of both inputs:
     float32 if both are, else float64.
+
+    A kernel with derivatives is a function ``Phi(s, t)`` of ``s = |x - y|^2`` and ``t = <x, y>``.
+    It says which of the two it reads, by `uses_distances` and `uses_products`, how smooth it is,
+    and overrides `_partials`.
+
+    ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Gaussian, Linear
+    >>> kernel = 2.0 * Gaussian() + Linear()
+    >>> kernel
+    Sum(left=Scaled(factor=2.0, kernel=Gaussian()), right=Linear())
+    >>> found = kernel.partials(np.array([0.0]), np.array([1.0]), order=1)
+    >>> {which: float(values[0]) for which, values in sorted(found.items())}
+    {(0, 0): 3.0, (0, 1): 1.0, (1, 0): -1.0}
     """
+
+    # Else NumPy's numbers and arrays would take ``array * kernel`` for themselves, entry by entry.
+    __array_ufunc__ = None
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise ValueError or TypeError if a parameter is out of its range."""
@@ -55,6 +79,115 @@ class Kernel(BaseEstimator, ABC):
     def lipschitz(self) -> float:
         """The least known L with ``|phi(x) - phi(y)| <= L |x - y|``; infinity where there is none."""
         return np.inf
+
+    @property
+    def smoothness(self) -> float:
+        """How often k can be differentiated in each argument.
+
+        The largest m such that ``D_x^a D_y^b k`` exists and is continuous for all ``|a|, |b| <= m``,
+        as far as is known.
+        """
+        return 0.0
+
+    @property
+    def uses_distances(self) -> bool:
+        """Whether `partials` reads squared distances."""
+        return False
+
+    @property
+    def uses_products(self) -> bool:
+        """Whether `partials` reads inner products."""
+        return False
+
+    def partials(
+        self, distances: np.ndarray | None, products: np.ndarray | None, order: int
+    ) -> Partials:
+        """All partial derivatives of Phi up to an order.
+
+        Parameters
+        ----------
+        distances : array, optional
+            ``s = |x - y|^2``, at least 0; None will do unless `uses_distances`.
+        products : array, optional
+            ``t = <x, y>``; None will do unless `uses_products`.
+        order : int
+            At most ``2 * smoothness``.
+
+        Returns
+        -------
+        dict
+            ``{(i, j): d^(i + j) Phi / ds^i dt^j}`` with ``i + j <= order``: arrays of the caller's
+            own, with the shape and precision of the input. Those absent are identically 0. Those
+            that are infinite at ``s = 0`` are 0 there, as are the terms of k's derivatives that they
+            belong to.
+
+        Raises
+        ------
+        NotImplementedError
+            If the kernel is no function of s and t, or its derivatives are not known.
+        ValueError
+            If it has fewer derivatives, or an array that it reads is missing.
+        """
+        if not (self.uses_distances or self.uses_products):
+            raise NotImplementedError(f"{_describe(self)} has no derivatives")
+        _check_order(self, order)
+        for name, values, used in (
+            ("distances", distances, self.uses_distances),
+            ("products", products, self.uses_products),
+        ):
+            if used and values is None:
+                raise ValueError(f"{_describe(self)} needs {name}, got None")
+        return self._partials(_floats(distances), _floats(products), order)
+
+    def _partials(self, distances: Any, products: Any, order: int) -> Partials:
+        """`partials` of checked arguments: those that the kernel reads are arrays of floats."""
+        raise NotImplementedError(f"{_describe(self)} has no derivatives")
+
+    def blurred(self, variance: float, n_features: int) -> Kernel | None:
+        """The mean of ``k(x + e, y + e')`` over Gaussian noise, None where no closed form is known.
+
+        Parameters
+        ----------
+        variance : float
+            Of every coordinate of ``e - e'``. The noises are independent, with mean 0 and
+            covariances that are multiples of the identity.
+        n_features : int
+            Number of coordinates.
+
+        Returns
+        -------
+        Kernel or None
+            The kernel itself if `variance` is 0.
+        """
+        check_real("variance", variance, strict=False)
+        return self if variance == 0 else self._blurred(float(variance), n_features)
+
+    def _blurred(self, variance: float, n_features: int) -> Kernel | None:
+        """`blurred` by a variance above 0."""
+        return None
+
+    @property
+    def _level(self) -> float | None:
+        """``k(x, x)`` if it is the same for every x, else None."""
+        return None
+
+    def __add__(self, other: Any) -> Sum:
+        from .combinations import Sum
+
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Any) -> Product | Scaled:
+        from .combinations import Product
+
+        return Product(self, other) if isinstance(other, Kernel) else self.__rmul__(other)
+
+    def __rmul__(self, other: Any) -> Scaled:
+        from .combinations import Scaled
+
+        if not is_real(other):
+            return NotImplemented
+        check_real("factor", other, strict=False)
+        return Scaled(self, other)
 
 
 def precision(*arrays: np.ndarray) -> np.dtype:
@@ -91,6 +224,37 @@ def check_real(name: str, value: Any, *, strict: bool = True) -> None:
         raise TypeError(f"{name} must be {allowed}, got {value!r}")
     if not (0 < value < np.inf or (value == 0 and not strict)):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
+
+
+def _describe(kernel: Kernel) -> str:
+    """The kernel with all its parameters; its repr leaves out defaults."""
+    parameters = kernel.get_params(deep=False).items()
+    return f"{type(kernel).__name__}({', '.join(f'{name}={value!r}' for name, value in parameters)})"
+
+
+def _check_order(kernel: Kernel, order: Any) -> None:
+    if not isinstance(order, Integral) or isinstance(order, bool):
+        raise TypeError(f"order must be an integer of at least 0, got {order!r}")
+    if int(order) < 0:
+        raise ValueError(f"order must be an integer of at least 0, got {order!r}")
+    if int(order) > 2 * kernel.smoothness:
+        m = int(kernel.smoothness)
+        known = f"derivatives up to {_ordinal(m)} order in each argument" if m else "no derivatives"
+        raise ValueError(
+            f"{_describe(kernel)} has {known}; this needs {_ordinal((int(order) + 1) // 2)} order"
+        )
+
+
+def _ordinal(number: int) -> str:
+    words = ("zeroth", "first", "second", "third", "fourth")
+    return words[number] if number < len(words) else f"{number}th"
+
+
+def _floats(values: Any) -> np.ndarray | None:
+    if values is None:
+        return None
+    values = np.asarray(values)
+    return values.astype(precision(values), copy=False)
 
 
 def in_tiles(

@@ -1,6 +1,8 @@
-"""Kernels of the difference of two points: Gaussian, Laplacian, Matern."""
+"""Kernels of the difference of two points: Gaussian, rational quadratic, Laplacian, Matern."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numba import njit
@@ -19,6 +21,10 @@ class _Stationary(Kernel):
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
         return np.ones(X.shape[0], dtype=precision(X))
+
+    @property
+    def _level(self):
+        return 1.0
 
 
 class Gaussian(_Stationary):
@@ -40,6 +46,9 @@ class Gaussian(_Stationary):
     >>> Gaussian(sigma=2.0).matrix(np.zeros((1, 2)), np.array([[0.0, 0.0], [0.0, 2.0]])).round(4)
     array([[1.    , 0.6065]])
     """
+
+    smoothness = np.inf
+    uses_distances = True
 
     def __init__(self, sigma: float = 1.0) -> None:
         self.sigma = sigma
@@ -64,6 +73,85 @@ class Gaussian(_Stationary):
     def lipschitz(self) -> float:
         """1 / sigma."""
         return 1.0 / self.sigma
+
+    def _partials(self, distances, products, order):
+        rate = -0.5 / float(self.sigma) ** 2
+        values = np.multiply(distances, rate, out=np.empty_like(distances))
+        found = {(0, 0): np.exp(values, out=values)}
+        for i in range(order):
+            found[i + 1, 0] = np.multiply(found[i, 0], rate, out=np.empty_like(values))
+        return found
+
+    def _blurred(self, variance, n_features):
+        square = float(self.sigma) ** 2
+        factor = (1.0 + variance / square) ** (-0.5 * n_features)
+        return factor * Gaussian(float(np.sqrt(square + variance)))
+
+
+class RationalQuadratic(_Stationary):
+    """``k(x, y) = (1 + |x - y|^2 / (2 alpha length_scale^2))^(-alpha)``.
+
+    A mixture of Gaussians of many widths, with tails the longer the smaller `alpha`, and a Gaussian
+    of width `length_scale` in the limit of large `alpha` (Rasmussen and Williams 2006, section 4.2.1).
+
+    Parameters
+    ----------
+    length_scale : float, default=1.0
+        In the unit of the inputs; above 0.
+    alpha : float, default=1.0
+        Above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> RationalQuadratic().matrix(np.zeros((1, 2)), np.array([[0.0, 0.0], [0.0, 2.0]])).round(4)
+    array([[1.    , 0.3333]])
+    """
+
+    smoothness = np.inf
+    uses_distances = True
+
+    def __init__(self, length_scale: float = 1.0, alpha: float = 1.0) -> None:
+        self.length_scale = length_scale
+        self.alpha = alpha
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `Kernel.validate`."""
+        check_real("length_scale", self.length_scale)
+        check_real("alpha", self.alpha)
+
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`."""
+        X, Y = same_precision(X, Y)
+        x, y = norms or (half_norms(X), half_norms(Y))
+        factor, alpha = X.dtype.type(2.0 * self._rate), X.dtype.type(self.alpha)
+
+        def transform(tile, rows):
+            _negative_distances(tile, x[rows], y, factor)
+            np.log1p(np.negative(tile, out=tile), out=tile)
+            np.exp(np.multiply(tile, -alpha, out=tile), out=tile)
+
+        return in_tiles(X @ Y.T, transform, cost=2)
+
+    @property
+    def lipschitz(self) -> float:
+        """1 / length_scale."""
+        return 1.0 / self.length_scale
+
+    @property
+    def _rate(self) -> float:
+        return 0.5 / (float(self.alpha) * float(self.length_scale) ** 2)
+
+    def _partials(self, distances, products, order):
+        alpha = float(self.alpha)
+        grown = np.multiply(distances, self._rate, out=np.empty_like(distances))
+        values = np.log1p(grown, out=np.empty_like(grown))
+        found = {(0, 0): np.exp(np.multiply(values, -alpha, out=values), out=values)}
+        inverse = np.divide(-self._rate, np.add(grown, 1.0, out=grown), out=grown)
+        for i in range(order):
+            found[i + 1, 0] = np.multiply(found[i, 0], inverse, out=np.empty_like(values))
+            found[i + 1, 0] *= alpha + i
+        return found
 
 
 class Laplacian(_Stationary):
@@ -114,12 +202,20 @@ class Matern(_Stationary):
         In the unit of the inputs; above 0.
     nu : {0.5, 1.5, 2.5, inf}, default=1.5
 
+    Notes
+    -----
+    As a function of ``s = r^2`` the second derivative for nu = 3/2, and the third and fourth for
+    nu = 5/2, are infinite at 0. `partials` has 0 there: derivatives of k multiply them by powers of
+    ``x - y`` that vanish faster.
+
     Examples
     --------
     >>> import numpy as np
     >>> Matern(nu=1.5).matrix(np.zeros((1, 2)), np.array([[0.0, 0.0], [0.0, 1.0]])).round(4)
     array([[1.    , 0.4834]])
     """
+
+    uses_distances = True
 
     def __init__(self, length_scale: float = 1.0, nu: float = 1.5) -> None:
         self.length_scale = length_scale
@@ -163,6 +259,54 @@ class Matern(_Stationary):
         if self.nu == np.inf:
             return 1.0 / self.length_scale
         return float(np.sqrt(self.nu / (self.nu - 1.0))) / self.length_scale if self.nu > 1 else np.inf
+
+    @property
+    def smoothness(self) -> float:
+        """``nu - 1/2``."""
+        return self.nu - 0.5
+
+    def _partials(self, distances, products, order):
+        if self.nu == np.inf:
+            return Gaussian(self.length_scale)._partials(distances, products, order)
+        rate = 2.0 * self.nu / float(self.length_scale) ** 2
+        a = np.multiply(distances, rate, out=np.empty_like(distances))
+        a = np.sqrt(a, out=a)
+        decay = np.exp(-a)
+        found = {}
+        # Powers of a small distance overflow where the derivative is infinite or all but that.
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            for i in range(order + 1):
+                values = np.asarray(_MATERN[self.nu][i](a, decay))
+                values *= (0.5 * rate) ** i
+                # From here on derivatives are infinite at 0.
+                if i > self.smoothness:
+                    values[~np.isfinite(values)] = 0
+                found[i, 0] = values
+        return found
+
+    def _blurred(self, variance, n_features):
+        if self.nu == np.inf:
+            return Gaussian(self.length_scale)._blurred(variance, n_features)
+        return None
+
+
+# Matern's kernel and its derivatives by ``s = r^2`` up to powers of ``nu / length_scale^2``, as
+# functions of a and ``exp(-a)``. Every one is the derivative by a of the one before, over a.
+_MATERN: dict[float, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], ...]] = {
+    0.5: (lambda a, decay: decay.copy(),),
+    1.5: (
+        lambda a, decay: a * decay + decay,
+        lambda a, decay: -decay,
+        lambda a, decay: decay / a,
+    ),
+    2.5: (
+        lambda a, decay: (a / 3.0 + 1.0) * decay * a + decay,
+        lambda a, decay: (a * decay + decay) / -3.0,
+        lambda a, decay: decay / 3.0,
+        lambda a, decay: decay / (-3.0 * a),
+        lambda a, decay: (a * decay + decay) / a / a / a / 3.0,
+    ),
+}
 
 
 # Constants that meet arrays below have the arrays' type: a plain 0 or 2 would make float32 float64.

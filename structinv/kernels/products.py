@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import perm
 from numbers import Integral
 
 import numpy as np
@@ -20,6 +21,9 @@ class Linear(Kernel):
     array([[11.,  2.]])
     """
 
+    smoothness = np.inf
+    uses_products = True
+
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
         X, Y = same_precision(X, Y)
@@ -33,6 +37,15 @@ class Linear(Kernel):
     def lipschitz(self) -> float:
         """1: phi is the identity."""
         return 1.0
+
+    def _partials(self, distances, products, order):
+        found = {(0, 0): products.copy()}
+        if order >= 1:
+            found[0, 1] = np.ones_like(products)
+        return found
+
+    def _blurred(self, variance, n_features):
+        return self
 
 
 class Polynomial(Kernel):
@@ -53,6 +66,9 @@ class Polynomial(Kernel):
     >>> Polynomial(degree=2).matrix(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
     array([[144.,   9.]])
     """
+
+    smoothness = np.inf
+    uses_products = True
 
     def __init__(self, degree: int = 3, coef0: float = 1.0, gamma: float = 1.0) -> None:
         self.degree = degree
@@ -84,6 +100,24 @@ class Polynomial(Kernel):
     def lipschitz(self) -> float:
         """Infinity but for degree 1."""
         return float(np.sqrt(self.gamma)) if self.degree == 1 else np.inf
+
+    def _partials(self, distances, products, order):
+        degree, gamma, one = int(self.degree), float(self.gamma), products.dtype.type(1)
+        base = np.multiply(products, gamma, out=np.empty(products.shape, products.dtype))
+        base += products.dtype.type(self.coef0)
+        # Upwards from the least power: all others are one multiplication away.
+        last = min(order, degree)
+        power = base.copy()
+        _power(power.reshape(1, -1), one, products.dtype.type(0), degree - last)
+        found = {}
+        for j in range(last, -1, -1):
+            found[0, j] = power * (perm(degree, j) * gamma**j)
+            if j > 0:
+                power *= base
+        return found
+
+    def _blurred(self, variance, n_features):
+        return self if self.degree == 1 else None
 
 
 @njit(cache=True, nogil=True)

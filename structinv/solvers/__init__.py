@@ -7,6 +7,7 @@ from .frank_wolfe import FrankWolfe
 from .loop import solve
 from .pegasos import Pegasos
 from .reference import Reference
+from .representer import Representer
 from .stopping import Gap, Iterations, OracleCalls, Progress, Seconds, Stall, StopRule
 from .svmstruct import SVMStruct
 
@@ -15,6 +16,7 @@ REGISTRY: dict[str, type[Solver]] = {
     "bmrm": BMRM,
     "pegasos": Pegasos,
     "frank_wolfe": FrankWolfe,
+    "representer": Representer,
 }
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "Progress",
     "Record",
     "Reference",
+    "Representer",
     "SVMStruct",
     "Seconds",
     "Solution",

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ..objective import Objective
 from ..planes import PlaneSet
+from ..spaces import Element
 
 
 class Status(Enum):
@@ -129,7 +130,7 @@ class Bounds:
 
     Parameters
     ----------
-    f : (D,) array
+    f : element
     dual : float
     upper : float, optional
         The objective at `f`, if the solver has just computed it.
@@ -137,7 +138,7 @@ class Bounds:
         Its value over the changes that the oracles found, the lowest of all points seen.
     """
 
-    f: np.ndarray
+    f: Element
     dual: float
     upper: float | None = None
     attained: float | None = None
@@ -177,6 +178,21 @@ class Solver(BaseEstimator, ABC):
     @abstractmethod
     def planes(self, objective: Objective, state: Any) -> PlaneSet:
         """The dual point as planes with masses."""
+
+
+def check_planes(solver: str, objective: Objective, *, free: bool = False) -> None:
+    """Raise ValueError, naming the solver, unless all terms have planes and the norm sees all of f."""
+    if objective.space.n_free and not free:
+        raise ValueError(
+            f"{solver} does not take a free part of the function, which makes the dual an equation: "
+            "Representer does, or take a penalised constant, such as a kernel's"
+        )
+    for term in objective.terms:
+        if not term.has_planes:
+            raise ValueError(
+                f"{solver} needs losses with a derivative, which a loss written in cvxpy does not tell; "
+                "Representer(method='cvxpy') takes it"
+            )
 
 
 def check_epsilon(epsilon: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..objective import Objective
 from ..planes import PlaneSet, WorkingSet
-from .base import Bounds, Solver, check_positive_integer
+from .base import Bounds, Solver, check_planes, check_positive_integer
 
 
 @dataclass
@@ -45,6 +45,7 @@ class BMRM(Solver):
     def validate(self, objective: Objective) -> None:
         """See `Solver.validate`."""
         check_positive_integer("max_idle", self.max_idle)
+        check_planes("BMRM", objective)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,14 +12,15 @@ from ..matrices import ALL_ROWS
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import Element
-from .base import Bounds, Solver, check_epsilon
+from .base import Bounds, Solver, check_epsilon, check_planes
 
 
 @dataclass
 class FrankWolfeState:
-    """The dual states of all terms, and the element they add up to."""
+    """The dual states of all terms, the blocks of the objective that each has, and their sum."""
 
     parts: list[DualState]
+    blocks: list[np.ndarray]
     f: Element
 
 
@@ -49,19 +51,30 @@ class FrankWolfe(Solver):
     def validate(self, objective: Objective) -> None:
         """See `Solver.validate`."""
         check_epsilon(self.epsilon)
+        check_planes("FrankWolfe", objective)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> FrankWolfeState:
         """See `Solver.init`."""
-        parts = [term.dual_state(objective.space, rng, self.epsilon) for term in objective.terms]
+        parts, blocks = self._states(objective, rng)
         if planes is not None:
-            for number, part in enumerate(parts):
-                part.restore(_of_term(objective, planes.by_block(), number))
+            for part, own in zip(parts, blocks, strict=True):
+                part.restore(_of_blocks(planes.by_block(), own))
         fresh = planes is None and all(part.offset == 0 for part in parts)
         return FrankWolfeState(
-            parts, objective.space.zeros() if fresh else total(objective.space, parts)
+            parts, blocks, objective.space.zeros() if fresh else total(objective.space, parts)
         )
+
+    def _states(
+        self, objective: Objective, rng: np.random.Generator, without: Sequence[int] = ()
+    ) -> tuple[list[DualState], list[np.ndarray]]:
+        """A dual state for each term but those left out, and the blocks that it has."""
+        kept = [number for number in range(len(objective.terms)) if number not in without]
+        edges = objective.first
+        terms = [objective.terms[number] for number in kept]
+        parts = [term.dual_state(objective.space, rng, self.epsilon) for term in terms]
+        return parts, [np.arange(edges[number], edges[number + 1]) for number in kept]
 
     def step(self, objective: Objective, state: FrankWolfeState) -> float:
         """See `Solver.step`."""
@@ -90,27 +103,23 @@ class FrankWolfe(Solver):
 
     def planes(self, objective: Objective, state: FrankWolfeState) -> PlaneSet:
         """See `Solver.planes`."""
-        sets = [part.planes() for part in state.parts]
-        numbered = [
-            PlaneSet(
-                part.normals,
-                part.offsets,
-                part.blocks + first,
-                part.masses,
-                slopes={int(first) + block: slopes for block, slopes in part.slopes.items()},
+        numbered = []
+        for part, own in zip(state.parts, state.blocks, strict=True):
+            found = part.planes()
+            slopes = {int(own[block]): slopes for block, slopes in found.slopes.items()}
+            numbered.append(
+                PlaneSet(found.normals, found.offsets, own[found.blocks], found.masses, slopes=slopes)
             )
-            for part, first in zip(sets, objective.first, strict=False)
-        ]
         return join_planes(objective.space, numbered)
 
 
-def _of_term(objective: Objective, planes: PlaneSet, number: int) -> PlaneSet:
-    first, last = objective.first[number], objective.first[number + 1]
-    mine = np.flatnonzero((planes.blocks >= first) & (planes.blocks < last))
+def _of_blocks(planes: PlaneSet, blocks: np.ndarray) -> PlaneSet:
+    """The planes of some blocks, in increasing order, which are numbered by their places there."""
+    mine = np.flatnonzero(np.isin(planes.blocks, blocks))
     return PlaneSet(
         planes.normals[mine],
         planes.offsets[mine],
-        planes.blocks[mine] - first,
+        np.searchsorted(blocks, planes.blocks[mine]),
         planes.masses[mine],
-        slopes={b - int(first): p for b, p in planes.slopes.items() if first <= b < last},
+        slopes={int(np.searchsorted(blocks, b)): p for b, p in planes.slopes.items() if b in blocks},
     )

@@ -142,7 +142,7 @@ class _Run:
             # The function of the planes is what epsilon is about: another point may do better by
             # chance, even zero, where epsilon leaves out more than the losses are worth.
             self.f = self.last.copy()
-        value = self.objective.value(self.f)
+        value = self.objective.value(self.objective.space.fresh(self.f))
         self.primal, self.attained = value.upper, min(self.attained, value.attained)
         gap, attained_gap = self._relative(self.primal), self._relative(self.attained)
         # What the solver can do with the changes that it is told of is done; bounds are another thing.

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..objective import Objective
 from ..planes import PlaneSet
-from .base import Bounds, Solver, check_positive_integer
+from .base import Bounds, Solver, check_planes, check_positive_integer
 
 
 @dataclass
@@ -64,6 +64,7 @@ class Pegasos(Solver):
     def validate(self, objective: Objective) -> None:
         """See `Solver.validate`."""
         check_positive_integer("batch_size", self.batch_size)
+        check_planes("Pegasos", objective)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None

@@ -10,7 +10,7 @@ import numpy as np
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import ExplicitSpace
-from .base import Bounds, Solver
+from .base import Bounds, Solver, check_planes
 
 
 @dataclass
@@ -42,6 +42,7 @@ class Reference(Solver):
 
     def validate(self, objective: Objective) -> None:
         """See `Solver.validate`; ValueError for a space other than one of explicit features."""
+        check_planes("Reference", objective)
         if not isinstance(objective.space, ExplicitSpace):
             raise ValueError(
                 f"Reference needs an ExplicitSpace, got a {type(objective.space).__name__}: its master "

@@ -10,7 +10,7 @@ from ..dual_states import join_planes, total
 from ..objective import Objective
 from ..planes import PlaneSet, WorkingSet
 from ..spaces import Element
-from .base import Bounds, Solver, check_epsilon
+from .base import Bounds, Solver, check_epsilon, check_planes
 
 MASTER_ROUNDS = 20
 
@@ -53,6 +53,7 @@ class SVMStruct(Solver):
     def validate(self, objective: Objective) -> None:
         """See `Solver.validate`."""
         check_epsilon(self.epsilon)
+        check_planes("SVMStruct", objective)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None

@@ -4,6 +4,7 @@ from .atoms import AtomRows, AtomStore, Pool
 from .base import Element, Furthest, Normals, Question, Space
 from .explicit import ExplicitSpace
 from .kernel import Expansion, KernelSpace
+from .representer import RepresenterExpansion, RepresenterRows, RepresenterSpace
 
 __all__ = [
     "AtomRows",
@@ -16,5 +17,8 @@ __all__ = [
     "Normals",
     "Pool",
     "Question",
+    "RepresenterExpansion",
+    "RepresenterRows",
+    "RepresenterSpace",
     "Space",
 ]

@@ -137,6 +137,8 @@ class Space(ABC):
     n_features: int
     n_outputs: int
     n_extra: int = 0
+    # Parameters that the norm does not see, for each output: the dual has an equation for each.
+    n_free: int = 0
     # Of how many blocks solvers keep the inner products of all planes together, and how many planes of
     # a block before they average the lightest.
     blocks_in_a_set: int = 128
@@ -222,6 +224,10 @@ class Space(ABC):
     @abstractmethod
     def stack(self, parts: Sequence[Normals]) -> Normals:
         """Normals of all parts, one below the other."""
+
+    def fresh(self, f: Element) -> Element:
+        """The same element with nothing cached, for a certificate."""
+        return f
 
     @abstractmethod
     def element(self, f: Element) -> Normals:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -67,13 +67,13 @@ class Expansion:
         other._values = None if self._values is None else self._values.copy(order="K")
         return other
 
-    def __iadd__(self, other: Expansion) -> Expansion:
+    def __iadd__(self, other: Expansion) -> Self:
         return self._add(other, 1.0)
 
-    def __isub__(self, other: Expansion) -> Expansion:
+    def __isub__(self, other: Expansion) -> Self:
         return self._add(other, -1.0)
 
-    def _add(self, other: Expansion, sign: float) -> Expansion:
+    def _add(self, other: Expansion, sign: float) -> Self:
         if self._values is not None:
             values = self.values()
             values += other.values() if sign > 0 else -other.values()
@@ -81,7 +81,7 @@ class Expansion:
         self.coefficients[: len(other.coefficients)] += sign * other.coefficients
         return self
 
-    def __imul__(self, factor: float) -> Expansion:
+    def __imul__(self, factor: float) -> Self:
         self.coefficients *= factor
         if self._values is not None:
             self._values *= factor

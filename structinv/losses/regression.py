@@ -1,43 +1,11 @@
-"""Scalar convex losses of one real argument: value, derivative, conjugate, proximal step, floor."""
+"""Losses of a deviation from a target, symmetric about zero."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-
 import numpy as np
-from sklearn.base import BaseEstimator
 
-
-class ScalarLoss(BaseEstimator, ABC):
-    """A convex function r of a real number, applied elementwise.
-
-    Attributes
-    ----------
-    floor : float
-        A lower bound of r, which a subclass has to declare.
-    """
-
-    floor: float = -np.inf
-
-    @abstractmethod
-    def value(self, u: np.ndarray) -> np.ndarray:
-        """``r(u)``."""
-
-    @abstractmethod
-    def derivative(self, u: np.ndarray) -> np.ndarray:
-        """``r'(u)``, or a subgradient."""
-
-    @abstractmethod
-    def conjugate(self, p: np.ndarray) -> np.ndarray:
-        """``r*(p) = max_u p u - r(u)``, infinity outside its domain."""
-
-    @abstractmethod
-    def prox(self, u: np.ndarray, step: float) -> np.ndarray:
-        """The minimiser of ``step * r(t) + 1/2 (t - u)^2`` over t."""
-
-    def conjugate_prox(self, p: np.ndarray, step: float) -> np.ndarray:
-        """The minimiser of ``step * r*(t) + 1/2 (t - p)^2``, by Moreau's identity."""
-        return p - step * self.prox(p / step, 1.0 / step)
+from .base import ScalarLoss, check_real
+from .pieces import Pieces
 
 
 class Squared(ScalarLoss):
@@ -50,6 +18,7 @@ class Squared(ScalarLoss):
     """
 
     floor = 0.0
+    smooth = True
 
     def value(self, u):
         """See `ScalarLoss.value`."""
@@ -63,9 +32,23 @@ class Squared(ScalarLoss):
         """See `ScalarLoss.conjugate`."""
         return p * p / 4.0
 
+    def expression(self, u):
+        """See `ScalarLoss.expression`."""
+        import cvxpy as cp
+
+        return cp.square(u)
+
     def prox(self, u, step):
         """See `ScalarLoss.prox`."""
         return u / (1.0 + 2.0 * step)
+
+    def curvature(self, u):
+        """See `ScalarLoss.curvature`."""
+        return np.full(np.shape(u), 2.0)
+
+    def pieces(self):
+        """See `ScalarLoss.pieces`."""
+        return Pieces.row([], [0.0], [2.0])
 
 
 class EpsilonInsensitive(ScalarLoss):
@@ -75,12 +58,21 @@ class EpsilonInsensitive(ScalarLoss):
     ----------
     epsilon : float, default=0.1
         Half the width of the interval that costs nothing.
+
+    Examples
+    --------
+    >>> EpsilonInsensitive(0.5).value(np.array([-2.0, 0.3, 1.0]))
+    array([1.5, 0. , 0.5])
     """
 
     floor = 0.0
 
     def __init__(self, epsilon: float = 0.1) -> None:
         self.epsilon = epsilon
+
+    def validate(self) -> None:
+        """See `ScalarLoss.validate`."""
+        check_real("epsilon", self.epsilon, strict=False)
 
     def value(self, u):
         """See `ScalarLoss.value`."""
@@ -94,14 +86,32 @@ class EpsilonInsensitive(ScalarLoss):
         """See `ScalarLoss.conjugate`."""
         return np.where(np.abs(p) <= 1.0 + 1e-12, self.epsilon * np.abs(p), np.inf)
 
+    def expression(self, u):
+        """See `ScalarLoss.expression`."""
+        import cvxpy as cp
+
+        return cp.pos(cp.abs(u) - self.epsilon)
+
     def prox(self, u, step):
         """See `ScalarLoss.prox`."""
         excess = np.abs(u) - self.epsilon
         return u - np.sign(u) * np.clip(excess, 0.0, step)
 
+    def pieces(self):
+        """See `ScalarLoss.pieces`."""
+        if self.epsilon == 0:
+            return Pieces.row([0.0], [-1.0, 1.0], [0.0, 0.0])
+        return Pieces.row([-self.epsilon, self.epsilon], [-1.0, 0.0, 1.0], [0.0, 0.0, 0.0])
+
 
 class Absolute(EpsilonInsensitive):
-    """``r(u) = |u|``."""
+    """``r(u) = |u|``.
+
+    Examples
+    --------
+    >>> Absolute().value(np.array([-2.0, 0.5]))
+    array([2. , 0.5])
+    """
 
     def __init__(self) -> None:
         self.epsilon = 0.0
@@ -114,12 +124,22 @@ class Huber(ScalarLoss):
     ----------
     width : float, default=1.0
         Where the parabola ends.
+
+    Examples
+    --------
+    >>> Huber(1.0).value(np.array([-2.0, 0.5, 1.0]))
+    array([3.  , 0.25, 1.  ])
     """
 
     floor = 0.0
+    smooth = True
 
     def __init__(self, width: float = 1.0) -> None:
         self.width = width
+
+    def validate(self) -> None:
+        """See `ScalarLoss.validate`."""
+        check_real("width", self.width)
 
     def value(self, u):
         """See `ScalarLoss.value`."""
@@ -134,15 +154,22 @@ class Huber(ScalarLoss):
         """See `ScalarLoss.conjugate`."""
         return np.where(np.abs(p) <= 2.0 * self.width * (1.0 + 1e-12), p * p / 4.0, np.inf)
 
+    def expression(self, u):
+        """See `ScalarLoss.expression`."""
+        import cvxpy as cp
+
+        return cp.huber(u, self.width)  # type: ignore[arg-type]
+
     def prox(self, u, step):
         """See `ScalarLoss.prox`."""
         shrunk = u / (1.0 + 2.0 * step)
         return np.where(np.abs(shrunk) <= self.width, shrunk, u - 2.0 * step * self.width * np.sign(u))
 
+    def curvature(self, u):
+        """See `ScalarLoss.curvature`."""
+        return np.where(np.abs(u) <= self.width, 2.0, 0.0)
 
-REGISTRY: dict[str, type[ScalarLoss]] = {
-    "squared": Squared,
-    "absolute": Absolute,
-    "epsilon_insensitive": EpsilonInsensitive,
-    "huber": Huber,
-}
+    def pieces(self):
+        """See `ScalarLoss.pieces`."""
+        end = 2.0 * self.width
+        return Pieces.row([-self.width, self.width], [-end, 0.0, end], [0.0, 2.0, 0.0])

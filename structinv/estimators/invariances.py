@@ -1,0 +1,92 @@
+"""The families of functionals that an estimator is given, with their weights and losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..functionals import BoundFunctional, FamilyFunctionals, Functional, Representers
+from ..losses import REGISTRY, ScalarLoss
+from ..objective import Penalty
+from .base import check_number
+
+INVARIANCE_LOSSES = ("squared", "absolute", "epsilon_insensitive", "huber")
+
+
+class Invariances:
+    """Families of functionals with a weight and a loss each, checked.
+
+    Parameters
+    ----------
+    families : sequence of Functional or BoundFunctional
+    nu : float or sequence of float
+    losses : str or sequence of str
+    parameters : dict or sequence of dict, optional
+        Of the losses.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming the argument of the estimator.
+    """
+
+    def __init__(self, families: Any, nu: Any, losses: Any, parameters: Any) -> None:
+        if isinstance(families, (Functional, BoundFunctional)) or not np.iterable(families):
+            raise TypeError(f"invariances must be a list of families of functionals, got {families!r}")
+        self.families = list(families)
+        for family in self.families:
+            if not isinstance(family, (Functional, BoundFunctional)):
+                raise TypeError(f"invariances must hold Functional or bound ones, got {family!r}")
+        size = len(self.families)
+        self.nu = _one_each("nu", nu, size, (str,))
+        for number in self.nu:
+            check_number("nu", number, minimum=0.0)
+        names = _one_each("invariance_loss", losses, size, ())
+        settings = _one_each("invariance_loss_params", parameters, size, (dict,))
+        self.losses = [_loss(name, own) for name, own in zip(names, settings, strict=True)]
+
+    def bound(self, X: np.ndarray) -> list[BoundFunctional]:
+        """The families, bound to the rows if they are not bound yet."""
+        found = [each if isinstance(each, BoundFunctional) else each.bind(X) for each in self.families]
+        for family in found:
+            if family.X.shape[1] != X.shape[1]:
+                raise ValueError(
+                    f"invariances hold a family bound to rows of {family.X.shape[1]} features; "
+                    f"X has {X.shape[1]}"
+                )
+        return found
+
+    def penalties(self, representers: Representers, first: int, n_outputs: int) -> list[Penalty]:
+        """The penalty of each family; those of the representers begin at family number `first`."""
+        return [
+            Penalty(FamilyFunctionals(representers, first + number, n_outputs), loss, float(nu))
+            for number, (nu, loss) in enumerate(zip(self.nu, self.losses, strict=True))
+        ]
+
+
+def _one_each(name: str, value: Any, size: int, single: tuple[type, ...]) -> list[Any]:
+    """A list with one value for each family, from one for all or a list."""
+    if value is None or isinstance(value, (str, *single)) or not np.iterable(value):
+        return [value] * size
+    values = list(value)
+    if len(values) != size:
+        raise ValueError(f"{name} must be one value or {size}, one for each family, got {len(values)}")
+    return values
+
+
+def _loss(name: Any, parameters: Any) -> ScalarLoss:
+    if not isinstance(name, str) or name not in INVARIANCE_LOSSES:
+        raise ValueError(f"invariance_loss must be one of {list(INVARIANCE_LOSSES)}, got {name!r}")
+    if parameters is not None and not isinstance(parameters, dict):
+        raise TypeError(f"invariance_loss_params must be a dict or a list of them, got {parameters!r}")
+    kind = REGISTRY[name]
+    given = {} if parameters is None else parameters
+    unknown = set(given) - set(kind().get_params())
+    if unknown:
+        raise ValueError(
+            f"invariance_loss_params has {sorted(unknown)}, which invariance_loss={name!r} does not take"
+        )
+    loss = kind(**given)
+    loss.validate()
+    return loss

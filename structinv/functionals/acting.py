@@ -1,0 +1,149 @@
+"""Families of functionals as objectives use them: acting on elements of a space."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ..matrices import Matrix
+from ..spaces import Element, ExplicitSpace, RepresenterSpace, Space
+from .representers import Representers
+
+
+class Functionals(ABC):
+    """A finite family of bounded linear functionals ``L_j`` of the elements of a space.
+
+    Two products are all that an objective needs, so a family never has to form its representers.
+    """
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many functionals the family has."""
+
+    @abstractmethod
+    def validate(self, space: Space) -> None:
+        """Raise ValueError if the family cannot act on elements of the space."""
+
+    @abstractmethod
+    def apply(self, space: Space, f: Element) -> np.ndarray:
+        """``L_j f`` for each j, (size,)."""
+
+    @abstractmethod
+    def combine(self, space: Space, coefficients: np.ndarray) -> Element:
+        """The element ``sum_j coefficients_j z_j`` with ``z_j`` the representer of ``L_j``."""
+
+    def places(self) -> slice | None:
+        """Which functionals of a `RepresenterSpace`, all outputs of each together, they are; if any."""
+        return None
+
+
+class LinearFunctionals(Functionals):
+    """``L_j f = <a_j, w>`` for a function with explicit weights w.
+
+    Parameters
+    ----------
+    coefficients : (m, n_outputs * n_features) array or CSR matrix
+        The a_j, against the weights of all outputs one after the other, constants left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.spaces import ExplicitSpace
+    >>> family = LinearFunctionals(np.array([[1.0, -1.0]]))
+    >>> family.apply(ExplicitSpace(2, intercept=True), np.array([3.0, 1.0, 9.0]))
+    array([2.])
+    """
+
+    def __init__(self, coefficients: Matrix) -> None:
+        self.coefficients = coefficients
+
+    @property
+    def size(self) -> int:
+        """See `Functionals.size`."""
+        return self.coefficients.shape[0]
+
+    def validate(self, space: Space) -> None:
+        """See `Functionals.validate`."""
+        expected = _explicit(space).n_outputs * space.n_features
+        if self.coefficients.ndim != 2 or self.coefficients.shape[1] != expected:
+            raise ValueError(
+                f"coefficients must have {expected} columns (outputs times features), "
+                f"got shape {self.coefficients.shape}"
+            )
+
+    def apply(self, space: Space, f: np.ndarray) -> np.ndarray:
+        """See `Functionals.apply`."""
+        return self.coefficients @ _explicit(space).weights(f).ravel()
+
+    def combine(self, space: Space, coefficients: np.ndarray) -> np.ndarray:
+        """See `Functionals.combine`."""
+        explicit = _explicit(space)
+        element = explicit.zeros()
+        weights = explicit.weights(element)
+        weights[...] = (self.coefficients.T @ coefficients).reshape(weights.shape)
+        return element
+
+
+class FamilyFunctionals(Functionals):
+    """One family of a `RepresenterSpace`: number ``j * n_outputs + k`` is ``L_j f(., k)``.
+
+    Parameters
+    ----------
+    representers : Representers
+    number : int
+        Which family of them.
+    n_outputs : int, default=1
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.functionals import Gradient, Representers
+    >>> from structinv.kernels import Linear
+    >>> from structinv.spaces import RepresenterSpace
+    >>> representers = Representers(Linear(), [Gradient().bind(np.zeros((1, 2))).parts(Linear())])
+    >>> family, space = FamilyFunctionals(representers, 0), RepresenterSpace(representers, 2)
+    >>> family.apply(space, family.combine(space, np.array([3.0, 4.0])))
+    array([3., 4.])
+    """
+
+    def __init__(self, representers: Representers, number: int, n_outputs: int = 1) -> None:
+        self.representers = representers
+        self.rows = representers.slices[number]
+        self.n_outputs = n_outputs
+
+    @property
+    def size(self) -> int:
+        """See `Functionals.size`."""
+        return (self.rows.stop - self.rows.start) * self.n_outputs
+
+    def validate(self, space: Space) -> None:
+        """See `Functionals.validate`."""
+        if not isinstance(space, RepresenterSpace) or space.system is not self.representers:
+            raise ValueError("a family needs the RepresenterSpace of its own representers")
+        if space.n_outputs != self.n_outputs:
+            raise ValueError(
+                f"the family is of {self.n_outputs} outputs, the space has {space.n_outputs}"
+            )
+
+    def apply(self, space: Space, f: Element) -> np.ndarray:
+        """See `Functionals.apply`."""
+        return f.functionals()[self.rows].ravel()
+
+    def combine(self, space: Space, coefficients: np.ndarray) -> Element:
+        """See `Functionals.combine`."""
+        assert isinstance(space, RepresenterSpace)
+        representers = np.zeros((self.representers.size, self.n_outputs))
+        representers[self.rows] = coefficients.reshape(-1, self.n_outputs)
+        return space.of_representers(representers)
+
+    def places(self) -> slice:
+        """See `Functionals.places`."""
+        return slice(self.rows.start * self.n_outputs, self.rows.stop * self.n_outputs)
+
+
+def _explicit(space: Space) -> ExplicitSpace:
+    if not isinstance(space, ExplicitSpace):
+        raise ValueError("LinearFunctionals need a space with explicit weights")
+    return space

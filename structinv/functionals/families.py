@@ -1,0 +1,395 @@
+"""Families of functionals: values, derivatives, differences, averages."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.neighbors import kneighbors_graph
+
+from ..kernels import Kernel
+from ..kernels.base import check_real
+from .base import Functional, differences
+from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# Gauss-Hermite nodes in all, beyond which an average is refused.
+MOST_NODES = 1000
+
+
+class ChangingInputs(Protocol):
+    """What a family asks of an oracle."""
+
+    def validate(self, n_features: int) -> None:
+        """Whether rows of so many features can be changed."""
+
+    def tangents(self, X: Any) -> np.ndarray:
+        """Derivatives of the changed row at no change, (n, t, d)."""
+
+    def orbit(self, X: Any) -> np.ndarray:
+        """All changed rows, (n, s, d), the row itself first."""
+
+
+class Evaluation(Functional):
+    """Values ``f(x_i)``.
+
+    Parameters
+    ----------
+    rows : (m,) array of int, optional
+        Rows of X that are evaluated; all by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Linear
+    >>> Evaluation(rows=[1]).bind(np.array([[1.0], [2.0]])).gram(Linear())
+    array([[4.]])
+    """
+
+    def __init__(self, rows: ArrayLike | None = None) -> None:
+        self.rows = rows
+
+    def validate(self, X: np.ndarray) -> None:
+        """See `Functional.validate`."""
+        if self.rows is not None:
+            check_indices("rows", self.rows, len(X))
+
+    def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
+        """See `Functional.parts`."""
+        if self.rows is None:
+            return [Values(X)]
+        rows = np.asarray(self.rows)
+        chosen = sp.csr_matrix((np.ones(len(rows)), (np.arange(len(rows)), rows)), (len(rows), len(X)))
+        return [Values(X, chosen)]
+
+
+class Gradient(Functional):
+    """All partial derivatives at each row: number ``i * d + p`` is that of row i by feature p.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Gaussian
+    >>> Gradient().bind(np.zeros((1, 2))).gram(Gaussian(sigma=0.5))
+    array([[4., 0.],
+           [0., 4.]])
+    """
+
+    def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
+        """See `Functional.parts`."""
+        return [Gradients(X)]
+
+
+class PartialDerivative(Functional):
+    """Partial derivatives by some features at each row, all of a row one after the other.
+
+    Parameters
+    ----------
+    features : (m,) array of int
+    """
+
+    def __init__(self, features: ArrayLike) -> None:
+        self.features = features
+
+    def validate(self, X: np.ndarray) -> None:
+        """See `Functional.validate`."""
+        check_indices("features", self.features, X.shape[1])
+
+    def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
+        """See `Functional.parts`."""
+        return [Gradients(X, features=np.asarray(self.features))]
+
+
+class DirectionalDerivative(Functional):
+    """Derivatives along directions, ``<v, grad f(x_i)>``.
+
+    Parameters
+    ----------
+    directions : (d,), (t, d) or (n, t, d) array
+        One direction, t that all rows share, or t a row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Linear
+    >>> DirectionalDerivative([3.0, 4.0]).bind(np.zeros((1, 2))).gram(Linear())
+    array([[25.]])
+    """
+
+    def __init__(self, directions: ArrayLike) -> None:
+        self.directions = directions
+
+    def validate(self, X: np.ndarray) -> None:
+        """See `Functional.validate`."""
+        table = np.asarray(self.directions)
+        n_rows = table.shape[0] if table.ndim == 3 else len(X)
+        if table.ndim not in (1, 2, 3) or table.shape[-1] != X.shape[1] or n_rows != len(X):
+            raise ValueError(
+                f"directions must have shape ({X.shape[1]},), (t, {X.shape[1]}) or "
+                f"({len(X)}, t, {X.shape[1]}) for these rows, got {table.shape}"
+            )
+        if not np.all(np.isfinite(table)):
+            raise ValueError("directions must be finite, got NaN or infinity")
+
+    def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
+        """See `Functional.parts`."""
+        table = np.asarray(self.directions, dtype=X.dtype)
+        table = table[None, None, :] if table.ndim == 1 else table[None] if table.ndim == 2 else table
+        shape = (len(X), *table.shape[1:])
+        return [Derivatives(X, directions=np.broadcast_to(table, shape))]
+
+
+class Tangents(Functional):
+    """Derivatives along the tangents of an oracle: how f changes as an input begins to change.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+        With `tangents`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Gaussian
+    >>> from structinv.oracles import Rotations
+    >>> oracle = Rotations(degrees=(-10, 10), shape=(4, 4))
+    >>> Tangents(oracle).bind(np.eye(4).reshape(1, 16)).gram(Gaussian()).shape
+    (1, 1)
+    """
+
+    def __init__(self, oracle: ChangingInputs) -> None:
+        self.oracle = oracle
+
+    def validate(self, X: np.ndarray) -> None:
+        """See `Functional.validate`."""
+        self.oracle.validate(X.shape[1])
+        self.oracle.tangents(X[:1])
+
+    def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
+        """See `Functional.parts`."""
+        return [Derivatives(X, directions=np.asarray(self.oracle.tangents(X), dtype=X.dtype))]
+
+
+class TransformDifference(Functional):
+    """``f(T x_i) - f(x_i)`` for every change T of an oracle's orbit but the identity.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+        With `orbit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Linear
+    >>> from structinv.oracles import Shifts
+    >>> family = TransformDifference(Shifts(1, directions=4, shape=(3, 3)))
+    >>> family.bind(np.ones((2, 9))).gram(Linear()).shape
+    (8, 8)
+    """
+
+    def __init__(self, oracle: ChangingInputs) -> None:
+        self.oracle = oracle
+
+    def validate(self, X: np.ndarray) -> None:
+        """See `Functional.validate`."""
+        self.oracle.validate(X.shape[1])
+        if np.shape(self.oracle.orbit(X[:1]))[1] < 2:
+            raise ValueError(f"oracle must have changes beside the identity, got {self.oracle!r}")
+
+    def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
+        """See `Functional.parts`."""
+        changed = np.asarray(self.oracle.orbit(X), dtype=X.dtype)[:, 1:]
+        size = changed.shape[0] * changed.shape[1]
+        owners = np.repeat(np.arange(len(X)), changed.shape[1])
+        own = sp.csr_matrix((np.full(size, -1.0), (np.arange(size), owners)), (size, len(X)))
+        return [Values(changed.reshape(size, -1)), Values(X, own)]
+
+
+class Difference(Functional):
+    """``weights_j (f(x_a) - f(x_b))`` for pairs (a, b) of rows.
+
+    Parameters
+    ----------
+    pairs : (m, 2) array of int
+    weights : float or (m,) array, default=1.0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Linear
+    >>> Difference([[0, 1]], weights=2.0).bind(np.array([[1.0], [4.0]])).gram(Linear())
+    array([[36.]])
+    """
+
+    def __init__(self, pairs: ArrayLike, weights: ArrayLike = 1.0) -> None:
+        self.pairs = pairs
+        self.weights = weights
+
+    def validate(self, X: np.ndarray) -> None:
+        """See `Functional.validate`."""
+        pairs, weights = np.asarray(self.pairs), np.asarray(self.weights)
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise ValueError(f"pairs must have shape (m, 2), got {pairs.shape}")
+        check_indices("pairs", pairs.ravel(), len(X))
+        if weights.shape not in ((), (len(pairs),)) or not np.all(np.isfinite(weights)):
+            raise ValueError(f"weights must be a finite number or ({len(pairs)},) of them")
+
+    def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
+        """See `Functional.parts`."""
+        pairs = np.asarray(self.pairs)
+        weights = np.broadcast_to(np.asarray(self.weights, dtype=np.float64), (len(pairs),))
+        return [Values(X, differences(pairs, weights, len(X)))]
+
+
+class GraphLaplacian(Functional):
+    """``sqrt(w_ab) (f(x_a) - f(x_b))`` over the edges of a graph of nearest neighbours.
+
+    Under the squared loss they sum to ``f' L f`` with L the Laplacian of the graph, the penalty of
+    LapSVM (Belkin, Niyogi and Sindhwani 2006).
+
+    Parameters
+    ----------
+    n_neighbors : int, default=6
+        An edge joins two rows if either is among the other's nearest.
+    width : float, optional
+        Edges weigh ``exp(-distance^2 / (2 width^2))``; 1 each by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Linear
+    >>> GraphLaplacian(n_neighbors=1).bind(np.array([[0.0], [1.0], [9.0], [10.0]])).gram(Linear())
+    array([[1., 1.],
+           [1., 1.]])
+    """
+
+    def __init__(self, n_neighbors: int = 6, width: float | None = None) -> None:
+        self.n_neighbors = n_neighbors
+        self.width = width
+
+    def validate(self, X: np.ndarray) -> None:
+        """See `Functional.validate`."""
+        if not isinstance(self.n_neighbors, Integral) or not 1 <= self.n_neighbors < len(X):
+            raise ValueError(
+                f"n_neighbors must be an integer from 1 to {len(X) - 1}, one less than there are rows, "
+                f"got {self.n_neighbors!r}"
+            )
+        if self.width is not None:
+            check_real("width", self.width)
+
+    def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
+        """See `Functional.parts`."""
+        graph = kneighbors_graph(X, self.n_neighbors, mode="distance")
+        edges = sp.coo_matrix(graph)
+        ends = np.sort(np.column_stack([edges.row, edges.col]), axis=1)
+        pairs, first = np.unique(ends, axis=0, return_index=True)
+        weights = np.ones(len(pairs))
+        if self.width is not None:
+            weights = np.exp(-((edges.data[first] / float(self.width)) ** 2) / 4.0)
+        return [Values(X, differences(pairs, weights, len(X)))]
+
+
+class LocalAverage(Functional):
+    """The average of f around a row minus its value there, ``E f(x_i + width * noise) - f(x_i)``.
+
+    The noise is standard Gaussian. Gaussian kernels have it in closed form (Zhang, Lee and Teh 2013,
+    section 4.3, whose inner product is misprinted: with kappa_s of width s and t the `width` it is
+    ``kappa_s + c_2 kappa_sqrt(s^2 + 2 t^2) - 2 c_1 kappa_sqrt(s^2 + t^2)`` with
+    ``c_m = (1 + m t^2 / s^2)^(-d/2)``). For other kernels the average is Gauss-Hermite quadrature
+    with `n_nodes` nodes a feature, for few features; a finite sum of values, and exact as that.
+
+    Parameters
+    ----------
+    width : float
+        Standard deviation of the noise, above 0.
+    n_nodes : int, default=7
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Gaussian
+    >>> LocalAverage(width=1.0).bind(np.zeros((1, 2))).gram(Gaussian(1.0)).round(4)
+    array([[0.3333]])
+    """
+
+    def __init__(self, width: float, n_nodes: int = 7) -> None:
+        self.width = width
+        self.n_nodes = n_nodes
+
+    def validate(self, X: np.ndarray) -> None:
+        """See `Functional.validate`."""
+        check_real("width", self.width)
+        if not isinstance(self.n_nodes, Integral) or self.n_nodes < 1:
+            raise ValueError(f"n_nodes must be an integer of at least 1, got {self.n_nodes!r}")
+
+    def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
+        """See `Functional.parts`; ValueError where neither closed form nor quadrature will do."""
+        minus = Values(X).scaled(-1.0)
+        variance = float(self.width) ** 2
+        if kernel.blurred(variance, X.shape[1]) is not None:
+            return [Values(X, blur=variance), minus]
+        if int(self.n_nodes) ** X.shape[1] > MOST_NODES:
+            raise ValueError(
+                f"LocalAverage has no closed form for {kernel!r}, and quadrature with n_nodes="
+                f"{self.n_nodes} in {X.shape[1]} features would need more than {MOST_NODES} nodes a row"
+            )
+        nodes, weights = np.polynomial.hermite_e.hermegauss(self.n_nodes)
+        grid = np.stack(np.meshgrid(*[nodes] * X.shape[1], indexing="ij"), axis=-1)
+        grid = grid.reshape(-1, X.shape[1])
+        shares = np.ones(1)
+        for _ in range(X.shape[1]):
+            shares = np.outer(shares, weights / weights.sum()).ravel()
+        around = (X[:, None, :] + float(self.width) * grid).reshape(-1, X.shape[1]).astype(X.dtype)
+        mix = sp.kron(sp.identity(len(X)), shares[None, :], format="csr")
+        return [Values(around, mix), minus]
+
+
+class SecondDerivative(Functional):
+    """The second partial derivative by features i and j at each row.
+
+    Parameters
+    ----------
+    i, j : int
+        Features; may be the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Gaussian
+    >>> SecondDerivative(0, 0).bind(np.zeros((1, 1))).gram(Gaussian())
+    array([[3.]])
+    """
+
+    def __init__(self, i: int, j: int) -> None:
+        self.i = i
+        self.j = j
+
+    def validate(self, X: np.ndarray) -> None:
+        """See `Functional.validate`."""
+        check_indices("i", [self.i], X.shape[1])
+        check_indices("j", [self.j], X.shape[1])
+
+    def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
+        """See `Functional.parts`."""
+        left, right = (np.broadcast_to(_unit(k, X), X.shape) for k in (self.i, self.j))
+        return [SecondDerivatives(X, left=left, right=right)]
+
+
+def _unit(feature: int, X: np.ndarray) -> np.ndarray:
+    direction = np.zeros(X.shape[1], dtype=X.dtype)
+    direction[feature] = 1.0
+    return direction
+
+
+def check_indices(name: str, value: ArrayLike | Sequence[int], size: int) -> None:
+    """Raise ValueError unless `value` holds integers from 0 to ``size - 1``."""
+    array = np.asarray(value)
+    integers = array.ndim == 1 and array.dtype.kind in "iu" and len(array) > 0
+    if not integers or np.any(array < 0) or np.any(array >= size):
+        raise ValueError(f"{name} must hold integers from 0 to {size - 1}, got {value!r}")

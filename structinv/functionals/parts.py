@@ -1,0 +1,271 @@
+"""What functionals are made of: values and derivatives at points, mixed by a sparse matrix."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Values or directional derivatives, one a row: ``D_u D_v f(x)`` with as many directions as it has.
+
+    Parameters
+    ----------
+    points : (m, d) array
+    directions : tuple of (m, d) arrays
+        None for values, one for first derivatives, two for second ones.
+    blur : float
+        Variance of Gaussian noise over which f is averaged first; 0 for f itself.
+    """
+
+    points: np.ndarray
+    directions: tuple[np.ndarray, ...] = ()
+    blur: float = 0.0
+
+
+@dataclass(frozen=True)
+class Part(ABC):
+    """``L_j f = sum_a mix[j, a] (D_a f)(x_a)``: one kind of derivative at some points.
+
+    A functional is a list of parts of the same size, which are added up.
+
+    Parameters
+    ----------
+    points : (u, d) array
+    mix : CSR matrix (size, n_atoms), optional
+        The identity if there is none.
+    blur : float, default=0.0
+        Variance of Gaussian noise over which f is averaged before anything else.
+    """
+
+    points: np.ndarray
+    mix: Any = None
+    blur: float = 0.0
+
+    # How many derivatives an atom takes.
+    order = 0
+
+    @property
+    @abstractmethod
+    def n_atoms(self) -> int:
+        """How many values or derivatives it is made of."""
+
+    @property
+    def size(self) -> int:
+        """How many functionals it is a part of."""
+        return self.n_atoms if self.mix is None else self.mix.shape[0]
+
+    @abstractmethod
+    def listed(self, atoms: np.ndarray) -> Atoms:
+        """Some of the atoms, by number."""
+
+    @abstractmethod
+    def spread(self, coefficients: np.ndarray) -> np.ndarray:
+        """From atoms' coefficients to those of all values, (u,), or partial derivatives, (u, d)."""
+
+    @abstractmethod
+    def collect(self, jets: np.ndarray) -> np.ndarray:
+        """The transpose of `spread`: from all values or partial derivatives to the atoms, (n_atoms,)."""
+
+    def to_atoms(self, coefficients: np.ndarray) -> np.ndarray:
+        """From the functionals' coefficients (size, ...) to those of the atoms (n_atoms, ...)."""
+        return coefficients if self.mix is None else self._mix_turned @ coefficients
+
+    def from_atoms(self, values: np.ndarray) -> np.ndarray:
+        """From what the atoms are (n_atoms, ...) to the functionals (size, ...)."""
+        return values if self.mix is None else self.mix @ values
+
+    def chosen(self, functionals: np.ndarray | None) -> tuple[Atoms, Any]:
+        """The atoms that some functionals (all for None) need, and the mix from these to those."""
+        if functionals is None:
+            return self.listed(np.arange(self.n_atoms)), self.mix
+        if self.mix is None:
+            return self.listed(functionals), None
+        rows = self.mix[functionals]
+        used = np.unique(rows.indices)
+        return self.listed(used), rows[:, used]
+
+    def scaled(self, factor: float) -> Part:
+        """The part of the functionals times a number."""
+        mix = sp.identity(self.n_atoms, format="csr") if self.mix is None else self.mix
+        return replace(self, mix=factor * mix)
+
+    @abstractmethod
+    def monomials(self) -> np.ndarray:
+        """The functionals of 1 and of each coordinate, (size, 1 + d)."""
+
+    @cached_property
+    def _mix_turned(self) -> Any:
+        return self.mix.T.tocsr()
+
+
+@dataclass(frozen=True)
+class Values(Part):
+    """Values of f at points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Values(np.zeros((3, 2))).size
+    3
+    """
+
+    @property
+    def n_atoms(self) -> int:
+        """See `Part.n_atoms`."""
+        return len(self.points)
+
+    def listed(self, atoms: np.ndarray) -> Atoms:
+        """See `Part.listed`."""
+        return Atoms(self.points[atoms], (), self.blur)
+
+    def spread(self, coefficients: np.ndarray) -> np.ndarray:
+        """See `Part.spread`."""
+        return coefficients
+
+    def collect(self, jets: np.ndarray) -> np.ndarray:
+        """See `Part.collect`."""
+        return jets
+
+    def monomials(self) -> np.ndarray:
+        """See `Part.monomials`; noise of mean zero moves neither."""
+        return self.from_atoms(np.column_stack([np.ones(len(self.points)), self.points]))
+
+
+@dataclass(frozen=True)
+class Gradients(Part):
+    """Partial derivatives of f at points, atom ``i * n_chosen + p`` being that of row i and feature p.
+
+    Parameters
+    ----------
+    features : (n_chosen,) array of int, optional
+        All by default.
+    """
+
+    features: np.ndarray | None = None
+    order = 1
+
+    @property
+    def n_chosen(self) -> int:
+        """How many features it differentiates by."""
+        return self.points.shape[1] if self.features is None else len(self.features)
+
+    @property
+    def n_atoms(self) -> int:
+        """See `Part.n_atoms`."""
+        return len(self.points) * self.n_chosen
+
+    def listed(self, atoms: np.ndarray) -> Atoms:
+        """See `Part.listed`."""
+        rows, columns = np.divmod(atoms, self.n_chosen)
+        if self.features is not None:
+            columns = self.features[columns]
+        directions = np.zeros((len(atoms), self.points.shape[1]), dtype=self.points.dtype)
+        directions[np.arange(len(atoms)), columns] = 1.0
+        return Atoms(self.points[rows], (directions,), self.blur)
+
+    def spread(self, coefficients: np.ndarray) -> np.ndarray:
+        """See `Part.spread`."""
+        table = coefficients.reshape(len(self.points), self.n_chosen)
+        if self.features is None:
+            return table
+        jets = np.zeros(self.points.shape, dtype=table.dtype)
+        where: Any = slice(None), self.features
+        np.add.at(jets, where, table)
+        return jets
+
+    def collect(self, jets: np.ndarray) -> np.ndarray:
+        """See `Part.collect`."""
+        return (jets if self.features is None else jets[:, self.features]).ravel()
+
+    def monomials(self) -> np.ndarray:
+        """See `Part.monomials`."""
+        units = np.eye(self.points.shape[1])
+        units = units if self.features is None else units[self.features]
+        slopes = np.tile(units, (len(self.points), 1))
+        return self.from_atoms(np.column_stack([np.zeros(len(slopes)), slopes]))
+
+
+@dataclass(frozen=True)
+class Derivatives(Part):
+    """First derivatives of f at points along directions, t a point: atom ``i * t + k``.
+
+    Parameters
+    ----------
+    directions : (u, t, d) array
+    """
+
+    directions: np.ndarray | None = None
+    order = 1
+
+    @property
+    def _table(self) -> np.ndarray:
+        assert self.directions is not None
+        return self.directions
+
+    @property
+    def n_atoms(self) -> int:
+        """See `Part.n_atoms`."""
+        return self._table.shape[0] * self._table.shape[1]
+
+    def listed(self, atoms: np.ndarray) -> Atoms:
+        """See `Part.listed`."""
+        rows, numbers = np.divmod(atoms, self._table.shape[1])
+        return Atoms(self.points[rows], (self._table[rows, numbers],), self.blur)
+
+    def spread(self, coefficients: np.ndarray) -> np.ndarray:
+        """See `Part.spread`."""
+        table = coefficients.reshape(self._table.shape[:2])
+        return np.einsum("ut,utd->ud", table, self._table)
+
+    def collect(self, jets: np.ndarray) -> np.ndarray:
+        """See `Part.collect`."""
+        return np.einsum("ud,utd->ut", jets, self._table).ravel()
+
+    def monomials(self) -> np.ndarray:
+        """See `Part.monomials`."""
+        slopes = self._table.reshape(self.n_atoms, -1)
+        return self.from_atoms(np.column_stack([np.zeros(len(slopes)), slopes]))
+
+
+@dataclass(frozen=True)
+class SecondDerivatives(Part):
+    """Second derivatives of f at points, along two directions a point.
+
+    Parameters
+    ----------
+    left, right : (u, d) arrays
+    """
+
+    left: np.ndarray | None = None
+    right: np.ndarray | None = None
+    order = 2
+
+    @property
+    def n_atoms(self) -> int:
+        """See `Part.n_atoms`."""
+        return len(self.points)
+
+    def listed(self, atoms: np.ndarray) -> Atoms:
+        """See `Part.listed`."""
+        assert self.left is not None
+        assert self.right is not None
+        return Atoms(self.points[atoms], (self.left[atoms], self.right[atoms]), self.blur)
+
+    def spread(self, coefficients: np.ndarray) -> np.ndarray:
+        """Second derivatives have no jets: their products are formed in blocks."""
+        raise NotImplementedError("second derivatives are not spread over jets")
+
+    def collect(self, jets: np.ndarray) -> np.ndarray:
+        """See `spread`."""
+        raise NotImplementedError("second derivatives are not collected from jets")
+
+    def monomials(self) -> np.ndarray:
+        """See `Part.monomials`."""
+        return np.zeros((self.size, 1 + self.points.shape[1]))

@@ -1,0 +1,209 @@
+"""Products with the Gram matrix of values and gradients that never form it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from ..kernels import Kernel
+from ..matrices import in_threads
+from .gram import centred, partials_between
+
+VALUES_AT_ONCE = 4_000_000
+
+Partials = dict[tuple[int, int], np.ndarray]
+
+
+@dataclass
+class Jets:
+    """Numbers for the values and for the gradients of f at some points; None for zeros.
+
+    Parameters
+    ----------
+    values : (u,) array or None
+    gradients : (u, d) array or None
+    """
+
+    values: np.ndarray | None = None
+    gradients: np.ndarray | None = None
+
+
+class JetGram:
+    """The Gram matrix between jets at two lists of points, as something to multiply with.
+
+    With d = x_i - y_j, f = sum_j [alpha_j k(., y_j) + <A_j, grad_y k(., y_j)>] and k = Phi(s, t) for
+    s = |x - y|^2 and t = <x, y>, gradients need three matrix products: ``P = X A'``, one with A, and
+    one with Y,
+
+        grad f(x_i) = sum_j (Phi_t - 2 Phi_s) A_j + W_ij d + V_ij y_j,
+        W = 2 Phi_s alpha_j - 4 Phi_ss E + 2 Phi_st T,   V = Phi_t alpha_j - 2 Phi_st E + Phi_tt T,
+
+    where E_ij = P_ij - <y_j, A_j> and T = P. For Gaussian kernels this is eq. 11 of Zhang, Lee and
+    Teh (2013).
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X, Y : (u, d) and (w, d) arrays
+    order : int
+        The largest sum of orders that will be asked for: 0 for values, 2 for gradients.
+    cache_bytes : float
+        Partial derivatives of the kernel are kept if they need no more than this.
+    """
+
+    def __init__(
+        self, kernel: Kernel, X: np.ndarray, Y: np.ndarray, order: int, cache_bytes: float = 0.0
+    ) -> None:
+        self.kernel = kernel
+        self.X, self.Y = centred(kernel, X, Y)
+        if X is Y:
+            self.Y = self.X
+        self.order = order
+        self._kept: Partials | None = None
+        # A function of the user's need not know what to do with no rows.
+        n_tables = 1 if order == 0 else len(partials_between(kernel, X[:0], Y[:0], order))
+        if n_tables * len(X) * len(Y) * X.dtype.itemsize <= cache_bytes:
+            self._kept = self._partials(slice(None))
+
+    def _partials(self, rows: slice) -> Partials:
+        return partials_between(self.kernel, self.X[rows], self.Y, self.order)
+
+    def _tiles(self) -> Iterator[tuple[slice, Partials]]:
+        step = max(1, VALUES_AT_ONCE // max(1, len(self.Y)))
+        for first in range(0, len(self.X), step):
+            rows = slice(first, min(first + step, len(self.X)))
+            if self._kept is None:
+                yield rows, self._partials(rows)
+            else:
+                yield rows, {order: table[rows] for order, table in self._kept.items()}
+
+    def product(self, jets: Jets, values: bool = True, gradients: bool = True) -> Jets:
+        """Values and gradients at X, as wanted, of the function with these jets' coefficients at Y.
+
+        Parameters
+        ----------
+        jets : Jets
+            Coefficients of the values and of the gradients at Y.
+        values, gradients : bool, default=True
+            What is wanted.
+        """
+        alpha, slopes = jets.values, jets.gradients
+        dtype, shape = self.X.dtype, self.X.shape
+        alpha = None if alpha is None else np.ascontiguousarray(alpha, dtype=dtype)
+        slopes = None if slopes is None else np.ascontiguousarray(slopes, dtype=dtype)
+        out = Jets(
+            np.zeros(shape[0], dtype=dtype) if values else None,
+            np.zeros(shape, dtype=dtype) if gradients else None,
+        )
+        own = None if slopes is None else np.einsum("ij,ij->i", self.Y, slopes)
+        for rows, partials in self._tiles():
+            tile = _Tile(self.kernel, self.X[rows], self.Y, partials, alpha, slopes, own)
+            if out.values is not None:
+                out.values[rows] = tile.values()
+            if out.gradients is not None:
+                out.gradients[rows] = tile.gradients()
+        return out
+
+
+@dataclass
+class _Tile:
+    """Some rows of X against all of Y."""
+
+    kernel: Kernel
+    X: np.ndarray
+    Y: np.ndarray
+    partials: Partials
+    alpha: np.ndarray | None
+    slopes: np.ndarray | None
+    own: np.ndarray | None
+
+    def __post_init__(self) -> None:
+        self.along = None if self.slopes is None else self.X @ self.slopes.T
+
+    def values(self) -> np.ndarray:
+        """f at the rows."""
+        total = np.zeros(len(self.X), dtype=self.X.dtype)
+        if self.alpha is not None and (0, 0) in self.partials:
+            total += self.partials[0, 0] @ self.alpha
+        if self.along is not None and (1, 0) in self.partials:
+            slope = self.partials[1, 0]
+            total -= 2 * (np.einsum("ij,ij->i", slope, self.along) - slope @ self.own)
+        if self.along is not None and (0, 1) in self.partials:
+            total += np.einsum("ij,ij->i", self.partials[0, 1], self.along)
+        return total
+
+    def gradients(self) -> np.ndarray:
+        """The gradient of f at the rows; the last to be called, as it overwrites what it has."""
+        total = np.zeros_like(self.X)
+        if self.slopes is not None:
+            if (1, 0) in self.partials:
+                total += self.partials[1, 0] @ (-2 * self.slopes)
+            if (0, 1) in self.partials:
+                total += self.partials[0, 1] @ self.slopes
+        if self.kernel.uses_products:
+            along_differences, along_y = self._weights()
+        else:
+            along_differences, along_y = self._weights_of_distances(), None
+        # sum_j W_ij (x_i - y_j) + V_ij y_j, with one product by Y.
+        if along_differences is not None:
+            total += self.X * along_differences.sum(axis=1)[:, None]
+            if along_y is None:
+                along_y = np.negative(along_differences, out=along_differences)
+            else:
+                along_y -= along_differences
+        return total if along_y is None else total + along_y @ self.Y
+
+    def _weights(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """W and V of `JetGram`, None for zeros."""
+        sides: list[np.ndarray | None] = []
+        for (first, mixed, last), factor in (
+            (((1, 0), (2, 0), (1, 1)), 2.0),
+            (((0, 1), (1, 1), (0, 2)), 1.0),
+        ):
+            total: np.ndarray | None = None
+            if self.alpha is not None and first in self.partials:
+                total = _plus(total, self.partials[first] * (factor * self.alpha))
+            if self.along is not None and self.own is not None:
+                if mixed in self.partials:
+                    moved = self.partials[mixed] * (self.along - self.own)
+                    total = _plus(total, np.multiply(moved, -2.0 * factor, out=moved))
+                if last in self.partials:
+                    moved = self.partials[last] * self.along
+                    total = _plus(total, np.multiply(moved, factor, out=moved))
+            sides.append(total)
+        return sides[0], sides[1]
+
+    def _weights_of_distances(self) -> np.ndarray | None:
+        """W where k depends on the distance alone, in one pass and in place of ``X A'``."""
+        if self.along is None or (2, 0) not in self.partials:
+            return None if self.alpha is None else self.partials[1, 0] * (2 * self.alpha)
+        along, own = self.along, self.own
+        first, second = self.partials[1, 0], self.partials[2, 0]
+        alpha = np.zeros(0, dtype=along.dtype) if self.alpha is None else self.alpha
+
+        def work(part: slice) -> None:
+            _weigh(along[part], own, first[part], second[part], alpha)
+
+        in_threads(work, len(along), along.size)
+        return along
+
+
+def _plus(total: np.ndarray | None, more: np.ndarray) -> np.ndarray:
+    if total is None:
+        return more
+    total += more
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _weigh(along, own, first, second, alpha):
+    two, four = along.dtype.type(2), along.dtype.type(4)
+    for i in range(along.shape[0]):
+        for j in range(along.shape[1]):
+            along[i, j] = -four * second[i, j] * (along[i, j] - own[j])
+        if len(alpha):
+            for j in range(along.shape[1]):
+                along[i, j] += two * first[i, j] * alpha[j]

@@ -1,0 +1,338 @@
+"""The representers of several families of functionals together: products with their Gram matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..kernels import Kernel
+from .gram import gram_of_atoms
+from .parts import Part, Values
+from .products import JetGram, Jets
+
+VALUES_AT_ONCE = 4_000_000
+DEFAULT_CACHE_MB = 1000.0
+
+
+@dataclass
+class _Member:
+    """A part of a family, and which of all functionals the family has."""
+
+    part: Part
+    rows: slice
+
+
+@dataclass
+class _Site:
+    """Parts whose values and gradients are at the same points, under the same blur."""
+
+    points: np.ndarray
+    blur: float
+    members: list[_Member] = field(default_factory=list)
+
+    @property
+    def order(self) -> int:
+        """The highest derivative that is taken here."""
+        return max((member.part.order for member in self.members), default=0)
+
+    def holds(self, part: Part) -> bool:
+        """Whether a part belongs here."""
+        same = part.points is self.points or np.array_equal(part.points, self.points)
+        return part.blur == self.blur and same
+
+
+class Representers:
+    """The representers ``z_j = L_j k(x, .)`` of families of functionals, one family after the other.
+
+    Products with their Gram matrix G never form it, but for second derivatives: of gradients at l
+    points of d features they take O(l^2 d) time and O(l d + l^2) memory, less where the cache is
+    small. `table` forms it, where it is small enough for that to be better.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    families : sequence of sequences of Part
+        The parts of each family; the parts of a family have the same size.
+    cache_mb : float, default=1000
+        Memory for values of the kernel and for `table`, in units of 10^6 bytes.
+
+    Attributes
+    ----------
+    size : int
+        How many functionals there are.
+    slices : list of slice
+        Which of them each family has.
+    n_products : int
+        How many products with G there have been, for comparisons of solvers.
+
+    Raises
+    ------
+    ValueError
+        If the kernel has not the derivatives that a family needs, by name.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        families: Sequence[Sequence[Part]],
+        cache_mb: float = DEFAULT_CACHE_MB,
+    ) -> None:
+        self.kernel = kernel
+        self.families = [list(parts) for parts in families]
+        self.cache_bytes = 1e6 * cache_mb
+        edges = np.cumsum([0, *(parts[0].size for parts in self.families)])
+        self.slices = [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        self.size = int(edges[-1])
+        self._sites: list[_Site] = []
+        self._formed: list[_Member] = []
+        for parts, rows in zip(self.families, self.slices, strict=True):
+            for part in parts:
+                self._place(_Member(part, rows))
+        self._grams: dict[tuple[int, int], JetGram] = {}
+        self._table: np.ndarray | None = None
+        self.n_products = 0
+
+    def _place(self, member: _Member) -> None:
+        part = member.part
+        if part.order > self.kernel.smoothness:
+            raise ValueError(
+                f"{self.kernel!r} has derivatives up to order {self.kernel.smoothness:g} in each "
+                f"argument; {type(part).__name__} needs order {part.order}"
+            )
+        if part.order > 1:
+            self._formed.append(member)
+            return
+        site = next((site for site in self._sites if site.holds(part)), None)
+        if site is None:
+            site = _Site(part.points, part.blur)
+            self._sites.append(site)
+        site.members.append(member)
+
+    # -- products ---------------------------------------------------------------------------------
+
+    def apply(self, coefficients: np.ndarray) -> np.ndarray:
+        """``L_i f`` of all functionals for ``f = sum_j coefficients_j z_j``: the product with G.
+
+        Parameters
+        ----------
+        coefficients : (size,) or (size, k) array
+
+        Returns
+        -------
+        array of the same shape, float64
+        """
+        if coefficients.ndim == 2:
+            columns = [self.apply(column) for column in coefficients.T]
+            return np.column_stack([np.zeros((self.size, 0)), *columns])
+        self.n_products += 1
+        if self._table is not None:
+            return self._table @ coefficients
+        total = np.zeros(self.size)
+        for number, site in enumerate(self._sites):
+            jets = _spread(site, coefficients)
+            if jets is not None:
+                for other, target in enumerate(self._sites):
+                    gram = self._gram_of_sites(other, number)
+                    _collect(target, gram.product(jets, *_wanted(target)), total)
+        self._apply_formed(coefficients, total)
+        return total
+
+    def _apply_formed(self, coefficients: np.ndarray, total: np.ndarray) -> None:
+        """Add the products with second derivatives, whose Gram matrix is formed in blocks."""
+        members = [member for site in self._sites for member in site.members]
+        for member in self._formed:
+            own = member.part
+            for other in members:
+                left, right = coefficients[member.rows], coefficients[other.rows]
+                for rows, block in _blocks(self.kernel, own, other.part):
+                    mixed = own.to_atoms(left)[rows] @ block
+                    total[other.rows] += other.part.from_atoms(mixed)
+                    part = np.zeros(own.n_atoms)
+                    part[rows] = block @ other.part.to_atoms(right)
+                    total[member.rows] += own.from_atoms(part)
+            for other in self._formed:
+                for rows, block in _blocks(self.kernel, own, other.part):
+                    part = np.zeros(own.n_atoms)
+                    part[rows] = block @ other.part.to_atoms(coefficients[other.rows])
+                    total[member.rows] += own.from_atoms(part)
+
+    def _gram_of_sites(self, left: int, right: int) -> JetGram:
+        if (left, right) not in self._grams:
+            first, second = self._sites[left], self._sites[right]
+            share = self.cache_bytes / len(self._sites) ** 2
+            kernel = _blurred(self.kernel, first.blur + second.blur, first.points.shape[1])
+            order = first.order + second.order
+            self._grams[left, right] = JetGram(kernel, first.points, second.points, order, share)
+        return self._grams[left, right]
+
+    def values(self, coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """``f(z)`` of ``f = sum_j coefficients_j z_j`` at points.
+
+        Parameters
+        ----------
+        coefficients : (size,) or (size, k) array
+        points : (m, d) array
+
+        Returns
+        -------
+        (m,) or (m, k) array
+        """
+        if coefficients.ndim == 2:
+            columns = [self.values(column, points) for column in coefficients.T]
+            return np.column_stack([np.zeros((len(points), 0)), *columns])
+        total = np.zeros(len(points))
+        for site in self._sites:
+            jets = _spread(site, coefficients)
+            if jets is not None:
+                kernel = _blurred(self.kernel, site.blur, points.shape[1])
+                gram = JetGram(kernel, points, site.points, site.order)
+                found = gram.product(jets, gradients=False).values
+                total += np.asarray(found)
+        for member in self._formed:
+            weights = member.part.to_atoms(coefficients[member.rows])
+            for rows, block in _blocks(self.kernel, Values(points), member.part):
+                total[rows] += block @ weights
+        return total
+
+    def on_points(self, points: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """``L_j f`` of all functionals for ``f = sum_i coefficients_i k(point_i, .)``.
+
+        Parameters
+        ----------
+        points : (m, d) array
+        coefficients : (m,) or (m, k) array
+
+        Returns
+        -------
+        (size,) or (size, k) array
+        """
+        if coefficients.ndim == 2:
+            columns = [self.on_points(points, column) for column in coefficients.T]
+            return np.column_stack([np.zeros((self.size, 0)), *columns])
+        total = np.zeros(self.size)
+        for site in self._sites:
+            kernel = _blurred(self.kernel, site.blur, points.shape[1])
+            gram = JetGram(kernel, site.points, points, site.order)
+            _collect(site, gram.product(Jets(coefficients), *_wanted(site)), total)
+        for member in self._formed:
+            part = np.zeros(member.part.n_atoms)
+            for rows, block in _blocks(self.kernel, member.part, Values(points)):
+                part[rows] = block @ coefficients
+            total[member.rows] += member.part.from_atoms(part)
+        return total
+
+    # -- formed -----------------------------------------------------------------------------------
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is room for the whole Gram matrix."""
+        return 8.0 * self.size**2 <= self.cache_bytes
+
+    def table(self) -> np.ndarray:
+        """The Gram matrix of all functionals, formed once; products use it from then on."""
+        if self._table is None:
+            self._table = self.gram()
+        return self._table
+
+    def gram(self, rows: np.ndarray | None = None, columns: np.ndarray | None = None) -> np.ndarray:
+        """The Gram matrix between some functionals and some others; all by default.
+
+        Parameters
+        ----------
+        rows, columns : arrays of int, optional
+
+        Returns
+        -------
+        (n_rows, n_columns) array
+        """
+        if self._table is not None:
+            own, other = (slice(None) if each is None else each for each in (rows, columns))
+            return self._table[own][:, other]
+        left = _pieces(self.families, self.slices, rows)
+        right = left if columns is rows else _pieces(self.families, self.slices, columns)
+        shape = tuple(self.size if each is None else len(each) for each in (rows, columns))
+        total = np.zeros(shape)
+        for places, part, chosen in left:
+            for other_places, other_part, other_chosen in right:
+                atoms, mix = part.chosen(chosen)
+                other_atoms, other_mix = other_part.chosen(other_chosen)
+                block = gram_of_atoms(self.kernel, atoms, other_atoms)
+                block = block if mix is None else mix @ block
+                block = block if other_mix is None else (other_mix @ block.T).T
+                total[np.ix_(places, other_places)] += block
+        return total
+
+    def diagonal(self) -> np.ndarray:
+        """``|z_j|^2`` of every functional, (size,)."""
+        if self._table is not None:
+            return np.diagonal(self._table).copy()
+        total = np.empty(self.size)
+        step = 256
+        for first in range(0, self.size, step):
+            some = np.arange(first, min(first + step, self.size))
+            total[some] = np.diagonal(self.gram(some, some))
+        return total
+
+    def monomials(self, degree: int) -> np.ndarray:
+        """``L_j 1``, and behind it ``L_j`` of each coordinate for degree 1: (size, 1 or 1 + d)."""
+        columns = [sum(part.monomials() for part in parts) for parts in self.families]
+        return np.concatenate(columns)[:, : 1 if degree == 0 else None]
+
+
+def _blurred(kernel: Kernel, variance: float, n_features: int) -> Kernel:
+    found = kernel.blurred(variance, n_features)
+    if found is None:
+        raise ValueError(f"{kernel!r} has no closed form under Gaussian noise")
+    return found
+
+
+def _spread(site: _Site, coefficients: np.ndarray) -> Jets | None:
+    """The jets that the coefficients of a site's members stand for; None if all are zero."""
+    sums: list[Any] = [None, None]
+    for member in site.members:
+        own = coefficients[member.rows]
+        if np.any(own):
+            jets = member.part.spread(member.part.to_atoms(own))
+            order = member.part.order
+            sums[order] = jets if sums[order] is None else sums[order] + jets
+    return None if all(jets is None for jets in sums) else Jets(*sums)
+
+
+def _wanted(site: _Site) -> tuple[bool, bool]:
+    orders = {member.part.order for member in site.members}
+    return 0 in orders, 1 in orders
+
+
+def _collect(site: _Site, jets: Jets, total: np.ndarray) -> None:
+    """Add what the jets are to the site's members."""
+    for member in site.members:
+        found = jets.gradients if member.part.order else jets.values
+        assert found is not None
+        total[member.rows] += member.part.from_atoms(member.part.collect(found))
+
+
+def _blocks(kernel: Kernel, left: Part, right: Part) -> Any:
+    """Rows of the Gram matrix between all atoms of two parts, a block at a time."""
+    every = right.listed(np.arange(right.n_atoms))
+    step = max(1, VALUES_AT_ONCE // max(1, right.n_atoms))
+    for first in range(0, left.n_atoms, step):
+        rows = np.arange(first, min(first + step, left.n_atoms))
+        yield rows, gram_of_atoms(kernel, left.listed(rows), every)
+
+
+def _pieces(
+    families: list[list[Part]], slices: list[slice], chosen: np.ndarray | None
+) -> list[tuple[np.ndarray, Part, np.ndarray | None]]:
+    """Each part with the functionals of it that are chosen, and their places among those chosen."""
+    found: list[tuple[np.ndarray, Part, np.ndarray | None]] = []
+    for parts, rows in zip(families, slices, strict=True):
+        if chosen is None:
+            places, own = np.arange(rows.start, rows.stop), None
+        else:
+            places = np.flatnonzero((chosen >= rows.start) & (chosen < rows.stop))
+            own = chosen[places] - rows.start
+        found += [(places, part, own) for part in parts if len(places)]
+    return found

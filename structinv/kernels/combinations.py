@@ -1,0 +1,238 @@
+"""Kernels made of kernels: sums, products, multiples."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from math import comb
+from typing import Any
+
+import numpy as np
+
+from .base import Kernel, Partials, check_real
+
+
+class _Pair(Kernel):
+    """A kernel made of two."""
+
+    def __init__(self, left: Kernel, right: Kernel) -> None:
+        self.left = left
+        self.right = right
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `Kernel.validate`."""
+        _check_kernel("left", self.left, n_features)
+        _check_kernel("right", self.right, n_features)
+
+    @property
+    def smoothness(self) -> float:
+        """The less of both."""
+        return min(self.left.smoothness, self.right.smoothness)
+
+    @property
+    def uses_distances(self) -> bool:
+        """Whether one of both does."""
+        return self.left.uses_distances or self.right.uses_distances
+
+    @property
+    def uses_products(self) -> bool:
+        """Whether one of both does."""
+        return self.left.uses_products or self.right.uses_products
+
+    def partials(self, distances, products, order):
+        """See `Kernel.partials`; errors name the one of both that has too few."""
+        return self._join(
+            self.left.partials(distances, products, order),
+            self.right.partials(distances, products, order),
+            order,
+        )
+
+    @abstractmethod
+    def _join(self, left: Partials, right: Partials, order: int) -> Partials:
+        """The pair's partials from those of both, whose arrays it may change."""
+
+
+class Sum(_Pair):
+    """``k(x, y) = left(x, y) + right(x, y)``, as ``left + right`` makes it.
+
+    Parameters
+    ----------
+    left, right : Kernel
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Gaussian, Linear
+    >>> kernel = Gaussian(2.0) + Linear()
+    >>> kernel.matrix(np.array([[0.0, 1.0]]), np.array([[0.0, 1.0], [0.0, 3.0]])).round(4)
+    array([[2.    , 3.6065]])
+    >>> kernel.set_params(left__sigma=1.0)
+    Sum(left=Gaussian(), right=Linear())
+    """
+
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`."""
+        return _changed(np.add, self.left.matrix(X, Y, norms), self.right.matrix(X, Y, norms))
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        return self.left.diagonal(X) + self.right.diagonal(X)
+
+    @property
+    def lipschitz(self) -> float:
+        """The root of the sum of both squares."""
+        return float(np.hypot(self.left.lipschitz, self.right.lipschitz))
+
+    @property
+    def _level(self):
+        left, right = self.left._level, self.right._level
+        return None if left is None or right is None else left + right
+
+    def _join(self, left, right, order):
+        for which, values in right.items():
+            left[which] = _changed(np.add, left[which], values) if which in left else values
+        return left
+
+    def _blurred(self, variance, n_features):
+        left = self.left.blurred(variance, n_features)
+        right = self.right.blurred(variance, n_features)
+        return None if left is None or right is None else left + right
+
+
+class Product(_Pair):
+    """``k(x, y) = left(x, y) right(x, y)``, as ``left * right`` makes it.
+
+    Parameters
+    ----------
+    left, right : Kernel
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Gaussian, Linear
+    >>> kernel = Gaussian(2.0) * Linear()
+    >>> kernel.matrix(np.array([[0.0, 1.0]]), np.array([[0.0, 1.0], [0.0, 3.0]])).round(4)
+    array([[1.    , 1.8196]])
+    """
+
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`."""
+        return _changed(np.multiply, self.left.matrix(X, Y, norms), self.right.matrix(X, Y, norms))
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        return self.left.diagonal(X) * self.right.diagonal(X)
+
+    @property
+    def lipschitz(self) -> float:
+        """Finite where both are and ``k(x, x)`` is the same for all x in both, as it is for Gaussians.
+
+        With ``d = |phi(x) - phi(y)|^2 / 2`` a kernel is ``k(x, x) - d``, so that half the squared
+        distance in the product's space is at most ``left(x, x) d_right + right(x, x) d_left``.
+        """
+        left, right = self.left._level, self.right._level
+        if left is None or right is None:
+            return np.inf
+        # A level of 0 is a kernel of 0, whatever the other's constant.
+        left_share = np.sqrt(right) * self.left.lipschitz if right > 0 else 0.0
+        right_share = np.sqrt(left) * self.right.lipschitz if left > 0 else 0.0
+        return float(np.hypot(left_share, right_share))
+
+    @property
+    def _level(self):
+        left, right = self.left._level, self.right._level
+        return None if left is None or right is None else left * right
+
+    def _join(self, left, right, order):
+        found: Partials = {}
+        for (i, j), ours in left.items():
+            for (p, q), theirs in right.items():
+                if i + j + p + q > order:
+                    continue
+                which, times = (i + p, j + q), comb(i + p, i) * comb(j + q, j)
+                term = ours * theirs
+                if times > 1:
+                    term = _changed(np.multiply, term, times)
+                found[which] = _changed(np.add, found[which], term) if which in found else term
+        return found
+
+
+class Scaled(Kernel):
+    """``factor`` times a kernel, as ``factor * kernel`` makes it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    factor : float, default=1.0
+        At least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Linear
+    >>> (3.0 * Linear()).matrix(np.array([[1.0, 2.0]]), np.array([[0.0, 1.0]]))
+    array([[6.]])
+    """
+
+    def __init__(self, kernel: Kernel, factor: float = 1.0) -> None:
+        self.kernel = kernel
+        self.factor = factor
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `Kernel.validate`."""
+        check_real("factor", self.factor, strict=False)
+        _check_kernel("kernel", self.kernel, n_features)
+
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`."""
+        return _changed(np.multiply, self.kernel.matrix(X, Y, norms), float(self.factor))
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        return float(self.factor) * self.kernel.diagonal(X)
+
+    @property
+    def lipschitz(self) -> float:
+        """``sqrt(factor)`` times the kernel's."""
+        return float(np.sqrt(self.factor)) * self.kernel.lipschitz if self.factor > 0 else 0.0
+
+    @property
+    def smoothness(self) -> float:
+        """The kernel's."""
+        return self.kernel.smoothness
+
+    @property
+    def uses_distances(self) -> bool:
+        """The kernel's."""
+        return self.kernel.uses_distances
+
+    @property
+    def uses_products(self) -> bool:
+        """The kernel's."""
+        return self.kernel.uses_products
+
+    def partials(self, distances, products, order):
+        """See `Kernel.partials`; errors name the kernel."""
+        found = self.kernel.partials(distances, products, order)
+        factor = float(self.factor)
+        return {which: _changed(np.multiply, values, factor) for which, values in found.items()}
+
+    def _blurred(self, variance, n_features):
+        kernel = self.kernel.blurred(variance, n_features)
+        return None if kernel is None else self.factor * kernel
+
+    @property
+    def _level(self):
+        level = self.kernel._level
+        return None if level is None else self.factor * level
+
+
+def _check_kernel(name: str, kernel: Any, n_features: int | None) -> None:
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"{name} must be a Kernel, got {kernel!r}")
+    kernel.validate(n_features)
+
+
+def _changed(ufunc: np.ufunc, values: np.ndarray, other: Any) -> np.ndarray:
+    """``ufunc(values, other)``, in place of `values` where their type holds it."""
+    kept = isinstance(values, np.ndarray) and np.result_type(values, other) == values.dtype
+    return ufunc(values, other, out=values if kept else None)

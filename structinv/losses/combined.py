@@ -1,0 +1,251 @@
+"""Losses that differ between elements: turned and shifted, or of several kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .base import ScalarLoss, check_loss
+from .pieces import Pieces
+
+
+class Affine(ScalarLoss):
+    """``r(signs * u - targets)``: labels of margin losses, targets of the others.
+
+    Parameters
+    ----------
+    loss : ScalarLoss
+    signs : array or number
+        -1 or +1 for every element.
+    targets : array or number, default=0.0
+
+    Examples
+    --------
+    >>> from structinv.losses import Hinge, Squared
+    >>> Affine(Hinge(), np.array([1.0, -1.0])).value(np.array([3.0, 3.0]))
+    array([0., 4.])
+    >>> Affine(Squared(), 1.0, np.array([3.0, 5.0])).value(np.array([3.0, 3.0]))
+    array([0., 4.])
+    """
+
+    def __init__(self, loss: ScalarLoss, signs: ArrayLike, targets: ArrayLike = 0.0) -> None:
+        self.loss = loss
+        self.signs = signs
+        self.targets = targets
+
+    @property
+    def floor(self) -> float:  # type: ignore[override]
+        """That of the loss."""
+        return self.loss.floor
+
+    @property
+    def smooth(self) -> bool:  # type: ignore[override]
+        """Whether the loss is."""
+        return self.loss.smooth
+
+    def validate(self) -> None:
+        """See `ScalarLoss.validate`."""
+        check_loss("loss", self.loss)
+        for name, allowed in [("signs", "-1 or +1"), ("targets", "finite numbers")]:
+            given = np.asarray(getattr(self, name))
+            if given.dtype.kind not in "iuf":
+                raise TypeError(f"{name} must be {allowed}, got {getattr(self, name)!r}")
+            right = np.isin(given, [-1, 1]) if name == "signs" else np.isfinite(given)
+            if given.ndim > 1 or not right.all():
+                allowed += " in one dimension" if given.ndim > 1 else ""
+                raise ValueError(f"{name} must be {allowed}, got {getattr(self, name)!r}")
+        shapes = np.shape(self.signs), np.shape(self.targets)
+        if all(shapes) and shapes[0] != shapes[1]:
+            raise ValueError(
+                f"targets must have the shape of signs, {shapes[0]}, or be a number, got {shapes[1]}"
+            )
+
+    def value(self, u):
+        """See `ScalarLoss.value`."""
+        return self.loss.value(self._inner(u))
+
+    def derivative(self, u):
+        """See `ScalarLoss.derivative`."""
+        return np.asarray(self.signs) * self.loss.derivative(self._inner(u))
+
+    def domain(self):
+        """See `ScalarLoss.domain`."""
+        low, high = (np.asarray(self.signs) * end for end in self.loss.domain())
+        return np.minimum(low, high), np.maximum(low, high)
+
+    def conjugate(self, p):
+        """See `ScalarLoss.conjugate`."""
+        # With v = s u - t and u = s (v + t), p u - r(v) is (s p) v - r(v) + (s p) t.
+        turned = np.asarray(self.signs) * p
+        return self.loss.conjugate(turned) + turned * np.asarray(self.targets)
+
+    def prox(self, u, step):
+        """See `ScalarLoss.prox`."""
+        return np.asarray(self.signs) * (self.loss.prox(self._inner(u), step) + np.asarray(self.targets))
+
+    def conjugate_prox(self, p, step):
+        """See `ScalarLoss.conjugate_prox`."""
+        signs = np.asarray(self.signs)
+        return signs * self.loss.conjugate_prox(signs * p - step * np.asarray(self.targets), step)
+
+    def curvature(self, u):
+        """See `ScalarLoss.curvature`."""
+        return self.loss.curvature(self._inner(u))
+
+    @property
+    def has_slopes(self) -> bool:  # type: ignore[override]
+        """Whether the loss has a derivative."""
+        return self.loss.has_slopes
+
+    def expression(self, u):
+        """See `ScalarLoss.expression`."""
+        import cvxpy as cp
+
+        signs, targets = (np.broadcast_to(part, u.shape) for part in (self.signs, self.targets))
+        return self.loss.expression(cp.multiply(signs, u) - targets)
+
+    def pieces(self):
+        """See `ScalarLoss.pieces`."""
+        pieces = self.loss.pieces()
+        return None if pieces is None else pieces.affine(self.signs, self.targets)
+
+    def smoothed(self, width):
+        """See `ScalarLoss.smoothed`."""
+        return Affine(self.loss.smoothed(width), self.signs, self.targets)
+
+    def take(self, indices):
+        """See `ScalarLoss.take`."""
+        signs, targets = (
+            np.asarray(part)[indices] if np.ndim(part) else part for part in (self.signs, self.targets)
+        )
+        return Affine(self.loss.take(indices), signs, targets)
+
+    def _inner(self, u: ArrayLike) -> np.ndarray:
+        return np.asarray(self.signs) * u - np.asarray(self.targets)
+
+
+class Joined(ScalarLoss):
+    """Several losses, each of its own elements of a concatenated array.
+
+    Parameters
+    ----------
+    losses : list of ScalarLoss
+    sizes : list of int
+        The first ``sizes[0]`` elements are those of the first loss, and so on.
+
+    Examples
+    --------
+    >>> from structinv.losses import Absolute, Squared
+    >>> Joined([Absolute(), Squared()], [1, 2]).value(np.array([-3.0, 3.0, 4.0]))
+    array([ 3.,  9., 16.])
+    """
+
+    def __init__(self, losses: Sequence[ScalarLoss], sizes: Sequence[int]) -> None:
+        self.losses = losses
+        self.sizes = sizes
+
+    @property
+    def floor(self) -> float:  # type: ignore[override]
+        """The least of the losses' floors."""
+        return min(loss.floor for loss in self.losses)
+
+    @property
+    def has_slopes(self) -> bool:  # type: ignore[override]
+        """Whether all losses have a derivative."""
+        return all(loss.has_slopes for loss in self.losses)
+
+    @property
+    def smooth(self) -> bool:  # type: ignore[override]
+        """Whether all losses are."""
+        return all(loss.smooth for loss in self.losses)
+
+    def validate(self) -> None:
+        """See `ScalarLoss.validate`."""
+        if not len(self.losses):
+            raise ValueError("losses must name at least one loss, got none")
+        for place, loss in enumerate(self.losses):
+            check_loss(f"losses[{place}]", loss)
+        for size in self.sizes:
+            allowed = "sizes must be integers of at least 0"
+            if not isinstance(size, (int, np.integer)) or isinstance(size, bool):
+                raise TypeError(f"{allowed}, got {size!r}")
+            if size < 0:
+                raise ValueError(f"{allowed}, got {size!r}")
+        if len(self.sizes) != len(self.losses):
+            raise ValueError(
+                f"sizes must have one number for each of {len(self.losses)} losses, got {self.sizes!r}"
+            )
+
+    def value(self, u):
+        """See `ScalarLoss.value`."""
+        return self._each("value", u)
+
+    def derivative(self, u):
+        """See `ScalarLoss.derivative`."""
+        return self._each("derivative", u)
+
+    def domain(self):
+        """See `ScalarLoss.domain`."""
+        if len(self.losses) == 1:
+            return self.losses[0].domain()
+        ends = zip(*(loss.domain() for loss in self.losses), strict=True)
+        return tuple(np.concatenate(list(map(np.broadcast_to, end, self.sizes))) for end in ends)
+
+    def conjugate(self, p):
+        """See `ScalarLoss.conjugate`."""
+        return self._each("conjugate", p)
+
+    def prox(self, u, step):
+        """See `ScalarLoss.prox`."""
+        return self._each("prox", u, step)
+
+    def conjugate_prox(self, p, step):
+        """See `ScalarLoss.conjugate_prox`."""
+        return self._each("conjugate_prox", p, step)
+
+    def curvature(self, u):
+        """See `ScalarLoss.curvature`."""
+        return self._each("curvature", u)
+
+    def pieces(self):
+        """See `ScalarLoss.pieces`."""
+        parts = []
+        for loss, size in zip(self.losses, self.sizes, strict=True):
+            pieces = loss.pieces()
+            if pieces is None:
+                return None
+            parts.append((pieces, size))
+        return Pieces.join(parts)
+
+    def smoothed(self, width):
+        """See `ScalarLoss.smoothed`."""
+        return Joined([loss.smoothed(width) for loss in self.losses], self.sizes)
+
+    def take(self, indices):
+        """See `ScalarLoss.take`; one loss for each run of elements that are neighbours in kind."""
+        chosen = np.atleast_1d(np.arange(sum(self.sizes))[indices])
+        if not len(chosen):
+            return Joined([self.losses[0].take(chosen)], [0])
+        ends = np.cumsum(self.sizes)
+        kinds = np.searchsorted(ends, chosen, side="right")
+        local = chosen - (ends - self.sizes)[kinds]
+        cuts = np.flatnonzero(np.diff(kinds)) + 1
+        runs = np.split(local, cuts)
+        losses = [
+            self.losses[kind].take(run) for kind, run in zip(kinds[np.r_[0, cuts]], runs, strict=True)
+        ]
+        return Joined(losses, [len(run) for run in runs])
+
+    def _each(self, method: str, u: ArrayLike, *steps: ArrayLike) -> np.ndarray:
+        """One method of every loss at its own elements, numbers standing for all of them."""
+        if len(self.losses) == 1:
+            return getattr(self.losses[0], method)(u, *steps)
+        split = [self._split(argument) for argument in (u, *steps)]
+        parts = [getattr(loss, method)(*own) for loss, *own in zip(self.losses, *split, strict=True)]
+        return np.concatenate(parts, axis=-1)
+
+    def _split(self, argument: ArrayLike) -> list[np.ndarray]:
+        spread = np.broadcast_to(argument, (*np.shape(argument)[:-1], sum(self.sizes)))
+        return np.split(spread, np.cumsum(self.sizes)[:-1], axis=-1)

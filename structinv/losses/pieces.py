@@ -1,0 +1,139 @@
+"""Derivatives that are piecewise linear, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Derivatives of n losses, linear between their breaks.
+
+    Between ``breaks[:, k - 1]`` and ``breaks[:, k]`` each is ``intercepts[:, k] + slopes[:, k] * u``.
+
+    Parameters
+    ----------
+    breaks : (n, m) array
+        Never decreasing along a row; a piece between equal breaks has no length. Rows with fewer
+        breaks than others end in infinities, and the pieces behind those never matter. n is 1 if
+        the loss is the same for every element.
+    intercepts : (n, m + 1) array
+    slopes : (n, m + 1) array
+
+    Examples
+    --------
+    The derivative of ``|u|`` jumps from -1 to 1.
+
+    >>> pieces = Pieces.row([0.0], [-1.0, 1.0], [0.0, 0.0])
+    >>> pieces.derivative(np.array([-2.0, 3.0]))
+    array([-1.,  1.])
+    """
+
+    breaks: np.ndarray
+    intercepts: np.ndarray
+    slopes: np.ndarray
+
+    @classmethod
+    def row(cls, breaks: ArrayLike, intercepts: ArrayLike, slopes: ArrayLike) -> Pieces:
+        """The pieces of a loss that is the same for every element, from three lists."""
+        lists = (breaks, intercepts, slopes)
+        return cls(*(np.asarray(numbers, dtype=float)[None, :] for numbers in lists))
+
+    @classmethod
+    def join(cls, parts: Sequence[tuple[Pieces, int]]) -> Pieces:
+        """Families one after the other, each repeated to its size if it has a single row.
+
+        Parameters
+        ----------
+        parts : list of (Pieces, int)
+            Families and the number of their elements.
+
+        Examples
+        --------
+        >>> jump = Pieces.row([1.0], [-1.0, 0.0], [0.0, 0.0])
+        >>> line = Pieces.row([], [0.0], [2.0])
+        >>> Pieces.join([(jump, 1), (line, 2)]).breaks.ravel()
+        array([ 1., inf, inf])
+        """
+        longest = max(pieces.breaks.shape[1] for pieces, _ in parts)
+        padded = [pieces._spread(size)._pad(longest) for pieces, size in parts]
+        return cls(
+            np.concatenate([pieces.breaks for pieces in padded]),
+            np.concatenate([pieces.intercepts for pieces in padded]),
+            np.concatenate([pieces.slopes for pieces in padded]),
+        )
+
+    def take(self, indices: Any) -> Pieces:
+        """The rows of some of the elements; all of it if there is one row for all."""
+        if len(self.breaks) == 1:
+            return self
+        rows = np.arange(len(self.breaks))[indices]
+        return Pieces(self.breaks[rows], self.intercepts[rows], self.slopes[rows])
+
+    def derivative(self, u: ArrayLike) -> np.ndarray:
+        """The derivatives at `u`, (..., n); from below at a jump."""
+        return self._look_up(self.intercepts, u) + self._look_up(self.slopes, u) * u
+
+    def curvature(self, u: ArrayLike) -> np.ndarray:
+        """The derivatives' slopes at `u`, (..., n)."""
+        return self._look_up(self.slopes, u)
+
+    def affine(self, signs: ArrayLike, targets: ArrayLike) -> Pieces:
+        """The pieces of ``r(signs * u - targets)``, each sign -1 or +1."""
+        signs, targets = np.broadcast_arrays(np.atleast_1d(signs), targets)
+        old = self._spread(max(len(self.breaks), len(signs)))
+        signs, targets = signs[:, None], targets[:, None]
+        # A turned row runs backwards as far as its finite breaks go; the rest stays behind them.
+        finite = np.isfinite(old.breaks).sum(axis=1, keepdims=True)
+        piece = np.arange(old.slopes.shape[1])
+        order = np.where((signs < 0) & (piece <= finite), finite - piece, piece)
+        piece = piece[:-1]
+        breaks_order = np.where((signs < 0) & (piece < finite), finite - 1 - piece, piece)
+        breaks = np.take_along_axis(signs * (old.breaks + targets), breaks_order, axis=1)
+        return Pieces(
+            np.where(np.isfinite(breaks), breaks, np.inf),
+            np.take_along_axis(signs * (old.intercepts - old.slopes * targets), order, axis=1),
+            np.take_along_axis(old.slopes, order, axis=1),
+        )
+
+    def envelope(self, width: float) -> Pieces:
+        """The pieces of the Moreau envelope: every jump becomes a slope of ``1 / width``."""
+        at = np.where(np.isfinite(self.breaks), self.breaks, 0.0)
+        before = self.intercepts[:, :-1] + self.slopes[:, :-1] * at
+        behind = self.intercepts[:, 1:] + self.slopes[:, 1:] * at
+        ends = np.stack([self.breaks + width * before, self.breaks + width * behind], axis=2)
+        intercepts = np.empty((len(at), 2 * at.shape[1] + 1))
+        slopes = np.empty_like(intercepts)
+        intercepts[:, ::2] = self.intercepts / (1.0 + width * self.slopes)
+        slopes[:, ::2] = self.slopes / (1.0 + width * self.slopes)
+        intercepts[:, 1::2] = -at / width
+        slopes[:, 1::2] = 1.0 / width
+        # Where nothing jumps the two ends are equal but for rounding.
+        breaks = np.maximum.accumulate(ends.reshape(len(at), -1), axis=1)
+        return Pieces(breaks, intercepts, slopes)
+
+    def _look_up(self, table: np.ndarray, u: ArrayLike) -> np.ndarray:
+        alike = len(self.breaks) == 1
+        breaks = self.breaks[0] if alike else self.breaks
+        piece = (np.asarray(u)[..., None] > breaks).sum(axis=-1)
+        return table[0 if alike else np.arange(len(table)), piece]
+
+    def _spread(self, size: int) -> Pieces:
+        rows = len(self.breaks)
+        if rows not in (1, size):
+            raise ValueError(f"pieces of {size} elements must have 1 or {size} rows, got {rows}")
+        parts = (self.breaks, self.intercepts, self.slopes)
+        return Pieces(*(np.broadcast_to(part, (size, part.shape[1])) for part in parts))
+
+    def _pad(self, n_breaks: int) -> Pieces:
+        more = ((0, 0), (0, n_breaks - self.breaks.shape[1]))
+        return Pieces(
+            np.pad(self.breaks, more, constant_values=np.inf),
+            np.pad(self.intercepts, more, mode="edge"),
+            np.pad(self.slopes, more, mode="edge"),
+        )

@@ -1,0 +1,154 @@
+"""An objective of functionals as a problem in the coefficients of their representers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..losses import Joined, ScalarLoss
+from ..objective import Coordinates, Objective, Penalty, Term
+from ..planes import PlaneSet
+from ..spaces import RepresenterExpansion, RepresenterSpace
+
+
+@dataclass
+class Dual:
+    """What is known of a dual point: the slopes, and the dual value."""
+
+    slopes: np.ndarray
+    value: float
+
+
+class CoefficientProblem:
+    """``1/2 |f|^2 + sum_i c_i r_i(u_i)`` with ``u = G a + B b`` for ``f = sum_i a_i z_i`` and free b.
+
+    By the representer theorem (Zhang, Lee and Teh 2013, theorem 1) nothing is lost by that form. With
+    slopes p_i in the domain of r_i* and ``B'(c p) = 0`` the dual value is
+    ``- 1/2 |f_p|^2 - sum_i c_i r_i*(p_i)``, f_p the function of ``a = - c p``.
+
+    Parameters
+    ----------
+    space : RepresenterSpace
+    terms : list of Coordinates
+        Of the objective's terms, in order.
+
+    Attributes
+    ----------
+    places : (n,) array of int
+        The functional that each i stands for; several may stand for one.
+    weights : (n,) array
+        The c_i.
+    loss : Joined
+    basis : (n, n_free * n_outputs) array
+        B.
+    """
+
+    def __init__(self, space: RepresenterSpace, terms: list[Coordinates]) -> None:
+        self.space = space
+        self.terms = terms
+        every = np.arange(space.system.size * space.n_outputs)
+        self.places = np.concatenate([every[term.places] for term in terms])
+        self.weights = np.concatenate([term.weights for term in terms])
+        self.sizes = [len(term.weights) for term in terms]
+        self.loss: ScalarLoss = Joined([term.loss for term in terms], self.sizes)
+        whole = np.kron(space.functionals_of_basis, np.eye(space.n_outputs))
+        self.basis = whole[self.places]
+        self._ordered = np.array_equal(self.places, every)
+
+    @property
+    def size(self) -> int:
+        """How many coefficients there are."""
+        return len(self.places)
+
+    def product(self, coefficients: np.ndarray) -> np.ndarray:
+        """``G a``: the functionals of ``sum_i a_i z_i``."""
+        found = self.space.system.apply(self._spread(coefficients))
+        return found.ravel() if self._ordered else found.ravel()[self.places]
+
+    def gram(self) -> np.ndarray:
+        """G, formed; (n, n)."""
+        table = self.space.system.table()
+        if self.space.n_outputs > 1:
+            table = np.kron(table, np.eye(self.space.n_outputs))
+        return table if self._ordered else table[np.ix_(self.places, self.places)]
+
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """G between some coefficients and others."""
+        n_outputs = self.space.n_outputs
+        (own, k), (other, m) = (np.divmod(self.places[each], n_outputs) for each in (rows, columns))
+        found = self.space.system.gram(own, other)
+        return found if n_outputs == 1 else found * (k[:, None] == m)
+
+    def _spread(self, coefficients: np.ndarray) -> np.ndarray:
+        shape = self.space.system.size, self.space.n_outputs
+        if self._ordered:
+            return coefficients.reshape(shape)
+        total = np.zeros(shape[0] * shape[1])
+        np.add.at(total, self.places, coefficients)
+        return total.reshape(shape)
+
+    def function(
+        self, coefficients: np.ndarray, free: np.ndarray, functionals: np.ndarray | None = None
+    ) -> RepresenterExpansion:
+        """The element of the space, told what its functionals are if they are all known."""
+        shape = self.space.n_free, self.space.n_outputs
+        f = self.space.of_representers(self._spread(coefficients), free.reshape(shape))
+        if functionals is not None and self._ordered:
+            f.know(functionals.reshape(-1, self.space.n_outputs).copy())
+        return f
+
+    def losses(self, functionals: np.ndarray) -> float:
+        """``sum_i c_i r_i(u_i)``."""
+        return float(self.weights @ self.loss.value(functionals))
+
+    def dual_value(self, slopes: np.ndarray, squared_norm: float) -> float:
+        """The dual value of slopes whose function has this squared norm."""
+        return -0.5 * squared_norm - float(self.weights @ self.loss.conjugate(slopes))
+
+    def by_term(self, slopes: np.ndarray) -> list[np.ndarray]:
+        """The slopes of each term."""
+        return np.split(slopes, np.cumsum(self.sizes)[:-1])
+
+
+def coefficient_problem(objective: Objective, solver: str) -> CoefficientProblem:
+    """The objective as a problem in coefficients; ValueError, naming the solver, if it is none."""
+    space = objective.space
+    if not isinstance(space, RepresenterSpace):
+        raise ValueError(f"{solver} needs a RepresenterSpace, got a {type(space).__name__}")
+    found = [term.coordinates() for term in objective.terms]
+    for term, coordinates in zip(objective.terms, found, strict=True):
+        if coordinates is None:
+            raise ValueError(
+                f"{solver} needs terms that are sums of losses of functionals, got a "
+                f"{type(term).__name__}; Representer(method='dual-cd') takes it"
+            )
+    return CoefficientProblem(space, [each for each in found if each is not None])
+
+
+def planes_of_slopes(objective: Objective, slopes: list[np.ndarray]) -> PlaneSet:
+    """The dual point of penalties as one plane a term."""
+    from ..dual_states import join_planes
+
+    parts = []
+    for term, own, first in zip(objective.terms, slopes, objective.first, strict=False):
+        assert isinstance(term, Penalty)
+        parts.append(term.plane_of_slopes(objective.space, own, int(first)))
+    return join_planes(objective.space, parts)
+
+
+def slopes_of_planes(objective: Objective, planes: PlaneSet) -> list[np.ndarray | None]:
+    """The slopes of each term that planes remember, None where they do not fit the term."""
+    found: list[np.ndarray | None] = []
+    for term, first in zip(objective.terms, objective.first, strict=False):
+        slopes = planes.slopes.get(int(first))
+        found.append(slopes if slopes is not None and _fits(term, slopes) else None)
+    return found
+
+
+def _fits(term: Term, slopes: np.ndarray) -> bool:
+    coordinates: Any = term.coordinates()
+    if coordinates is None or slopes.shape != coordinates.weights.shape:
+        return False
+    return bool(np.all(np.isfinite(coordinates.loss.conjugate(slopes))))

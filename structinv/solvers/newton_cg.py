@@ -1,0 +1,104 @@
+"""Newton's method in the function space, its equations solved by conjugate gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from ..objective import Objective
+from .base import check_positive_integer
+from .coefficients import CoefficientProblem
+from .smooth import SmoothDescent, SmoothState
+
+
+class NewtonCG(SmoothDescent):
+    """Newton steps ``(I + sum_i c_i r_i'' z_i z_i') d = - gradient`` by conjugate gradients.
+
+    The iteration runs in the inner product of the function space: one product with G an iteration,
+    and as many as the spread of ``c r'' G`` beyond 1 asks for, not that of G.
+
+    Parameters
+    ----------
+    max_products : int, default=200
+        Most conjugate-gradient iterations of a step.
+    max_direct : int, default=3000
+        Up to so many functionals the Gram matrix is formed, and the equations solved by factors of it.
+    """
+
+    name = "Representer(method='newton-cg')"
+
+    def __init__(self, max_products: int = 200, max_direct: int = 3000) -> None:
+        self.max_products = max_products
+        self.max_direct = max_direct
+
+    def validate(self, objective: Objective) -> None:
+        """See `Solver.validate`."""
+        check_positive_integer("max_products", self.max_products)
+        check_positive_integer("max_direct", self.max_direct, minimum=0)
+        super().validate(objective)
+
+    def _direction(self, state: SmoothState) -> tuple[np.ndarray, np.ndarray]:
+        problem, at = state.problem, state.at
+        bend = problem.weights * state.loss.curvature(at.functionals + problem.basis @ at.free)
+        if problem.size <= self.max_direct and problem.space.system.fits:
+            return _solved(problem, bend, at.gradient)
+        project = _without_free(problem.basis, bend)
+        first = 2.0 * at.smooth_gap
+        # Tighter as the value is nearer to the optimum, for steps that square the error.
+        value = abs(float(self._bounds(state).upper or 1.0)) + np.finfo(float).tiny
+        tolerance = min(0.05, first / value) * first
+        x, of_x = np.zeros(problem.size), np.zeros(problem.size)
+        r, of_r, left = -at.gradient, -at.of_gradient, first
+        p, of_p = r, of_r
+        for _ in range(self.max_products):
+            bent = project(of_p)
+            length = left / (float(p @ of_p) + float(of_p @ bent))
+            x, of_x = x + length * p, of_x + length * of_p
+            r = r - length * (p + bent)
+            of_r = problem.product(r)
+            before, left = left, max(float(r @ of_r), 0.0)
+            if left <= tolerance:
+                break
+            p, of_p = r + left / before * p, of_r + left / before * of_p
+        return x, of_x
+
+
+def _solved(
+    problem: CoefficientProblem, bend: np.ndarray, gradient: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The Newton step by factors of the Gram matrix of the losses that bend.
+
+    Where nothing bends the step is ``-g``; for the others ``(W^-1 + G) d = - W^-1 g - G d_others``,
+    with the free part's move beside d.
+    """
+    gram = problem.gram()
+    direction = -gradient
+    bent = np.flatnonzero(bend > 0)
+    if len(bent) == 0:
+        return direction, gram @ direction
+    own = gram[np.ix_(bent, bent)]
+    own[np.diag_indices(len(bent))] += 1.0 / bend[bent]
+    others = np.delete(np.arange(problem.size), bent)
+    right = -gradient[bent] / bend[bent] - gram[np.ix_(bent, others)] @ direction[others]
+    factors = cho_factor(own, overwrite_a=True, check_finite=False)
+    found = cho_solve(factors, right, check_finite=False)
+    basis = problem.basis[bent]
+    if basis.shape[1]:
+        # B' d = - B' (d of the others), so that the slopes go on satisfying the dual's equations.
+        of_basis = cho_solve(factors, basis, check_finite=False)
+        wanted = -problem.basis[others].T @ direction[others]
+        move = np.linalg.lstsq(basis.T @ of_basis, basis.T @ found - wanted, rcond=None)[0]
+        found = found - of_basis @ move
+    direction[bent] = found
+    return direction, gram @ direction
+
+
+def _without_free(basis: np.ndarray, bend: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Multiplication by ``W - W B (B' W B)^+ B' W``: the free part follows f."""
+    if basis.shape[1] == 0:
+        return lambda values: bend * values
+    weighted = bend[:, None] * basis
+    inverse = np.linalg.pinv(basis.T @ weighted, hermitian=True)
+    return lambda values: bend * values - weighted @ (inverse @ (weighted.T @ values))

@@ -1,0 +1,106 @@
+"""The representer-theorem solver: the coefficients of all functionals at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..objective import Objective
+from ..planes import PlaneSet
+from .base import Bounds, Solver, check_epsilon
+from .convex_program import ConvexProgram
+from .dual_coordinates import DualCoordinates
+from .lbfgs import LBFGS
+from .newton_cg import NewtonCG
+
+METHODS = ("auto", "lbfgs", "newton-cg", "dual-cd", "cvxpy")
+
+
+class Representer(Solver):
+    """Solves for the coefficients of representers (Zhang, Lee and Teh 2013, theorem 1).
+
+    For objectives of penalties on families of functionals in a `RepresenterSpace`; labels of a loss
+    are penalties on evaluations.
+
+    Parameters
+    ----------
+    method : {"auto", "lbfgs", "newton-cg", "dual-cd", "cvxpy"}, default="auto"
+        "newton-cg" and "lbfgs" descend in the function space with fast products; losses with kinks
+        are smoothed on the way, which the gap accounts for. Up to some thousand functionals "newton-cg"
+        solves its equations by factors of the Gram matrix. "dual-cd" goes through the dual's
+        coordinates one by one, and takes worst-case losses too, adding the changes that violate.
+        "cvxpy" forms everything and takes any loss written in cvxpy. "auto" is "dual-cd" with worst
+        cases, "cvxpy" with losses that only cvxpy knows, "newton-cg" otherwise.
+    selection : {"random", "steepest"}, default="random"
+        The order of coordinates in "dual-cd".
+    epsilon : float, default=0.0
+        Of worst-case losses in "dual-cd"; see `FrankWolfe`.
+    cvxpy_solver : str, default="CLARABEL"
+
+    Examples
+    --------
+    >>> Representer(method="lbfgs")
+    Representer(method='lbfgs')
+    """
+
+    def __init__(
+        self,
+        method: str = "auto",
+        *,
+        selection: str = "random",
+        epsilon: float = 0.0,
+        cvxpy_solver: str = "CLARABEL",
+    ) -> None:
+        self.method = method
+        self.selection = selection
+        self.epsilon = epsilon
+        self.cvxpy_solver = cvxpy_solver
+
+    def resolved(self, objective: Objective) -> str:
+        """The method that "auto" stands for with an objective."""
+        if self.method != "auto":
+            return self.method
+        found = [term.coordinates() for term in objective.terms]
+        if any(each is None for each in found):
+            return "dual-cd"
+        if any(each is not None and not each.loss.has_slopes for each in found):
+            return "cvxpy"
+        return "newton-cg"
+
+    def _solver(self, objective: Objective) -> Solver:
+        return {
+            "lbfgs": lambda: LBFGS(),
+            "newton-cg": lambda: NewtonCG(),
+            "dual-cd": lambda: DualCoordinates(self.epsilon, self.selection),
+            "cvxpy": lambda: ConvexProgram(self.cvxpy_solver),
+        }[self.resolved(objective)]()
+
+    def validate(self, objective: Objective) -> None:
+        """See `Solver.validate`."""
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {list(METHODS)}, got {self.method!r}")
+        check_epsilon(self.epsilon)
+        self._solver(objective).validate(objective)
+
+    def init(
+        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+    ) -> Any:
+        """See `Solver.init`."""
+        return self._solver(objective).init(objective, rng, planes)
+
+    def step(self, objective: Objective, state: Any) -> float | None:
+        """See `Solver.step`."""
+        return self._solver(objective).step(objective, state)
+
+    def finished(self, objective: Objective, state: Any) -> bool:
+        """See `Solver.finished`."""
+        return self._solver(objective).finished(objective, state)
+
+    def bounds(self, objective: Objective, state: Any) -> Bounds:
+        """See `Solver.bounds`."""
+        return self._solver(objective).bounds(objective, state)
+
+    def planes(self, objective: Objective, state: Any) -> PlaneSet:
+        """See `Solver.planes`."""
+        return self._solver(objective).planes(objective, state)

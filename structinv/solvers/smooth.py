@@ -1,0 +1,275 @@
+"""Descent in the function space: what Newton's method and L-BFGS on coefficients share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..losses import Affine, Joined, MoreauEnvelope, ScalarLoss
+from ..objective import Objective
+from ..planes import PlaneSet
+from .base import Bounds, Solver
+from .coefficients import CoefficientProblem, coefficient_problem, planes_of_slopes, slopes_of_planes
+
+# Envelopes move when they hide more than this share of the gap.
+HIDDEN_SHARE = 0.5
+# The first envelope, as a share of how far its own weight could move a functional.
+FIRST_WIDTH = 1.0
+FREE_STEPS = 50
+LINE_STEPS, LINE_ACCURACY = 30, 0.1
+
+
+@dataclass
+class Point:
+    """Coefficients of f with their functionals, and the gradient there with its functionals.
+
+    Attributes
+    ----------
+    coefficients, functionals : (n,) arrays
+        a and G a.
+    free : (n_free * n_outputs,) array
+    slopes : (n,) array
+        Of the losses that are minimised, smooth ones in place of those with kinks.
+    gradient, of_gradient : (n,) arrays
+        ``g = a + c p``, the gradient of the objective in the function space, and G g.
+    """
+
+    coefficients: np.ndarray
+    functionals: np.ndarray
+    free: np.ndarray
+    slopes: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    gradient: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    of_gradient: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def smooth_gap(self) -> float:
+        """``1/2 |gradient|^2``, the gap between F at f and the dual value of the slopes there."""
+        return 0.5 * max(float(self.gradient @ self.of_gradient), 0.0)
+
+
+@dataclass
+class SmoothState:
+    """The problem, the losses that are minimised in it, and where it is.
+
+    Attributes
+    ----------
+    widths : (n_terms,) array
+        Of the envelopes that stand for losses with kinks, 0 for the others.
+    centres : (n,) array
+        The slopes from which the envelopes keep their distance.
+    """
+
+    problem: CoefficientProblem
+    loss: ScalarLoss
+    widths: np.ndarray
+    centres: np.ndarray
+    at: Point
+    steps: int = 0
+    memory: list[Any] = field(default_factory=list)
+    bounds: Bounds | None = None
+
+
+class SmoothDescent(Solver):
+    """Descent on f itself: with coefficients a its gradient has coefficients ``a + c r'(G a)``.
+
+    No product with G stands in front of that gradient (as it would in the gradient by a), so that a
+    step costs a product or a few, and the number of steps does not depend on how badly G is
+    conditioned. At any f the slopes ``p = r'(u)`` are a dual point, and the gap of the two is
+    ``1/2 |gradient|^2``. A free part is minimised over exactly at every point, which makes the slopes
+    satisfy the dual's equations.
+
+    Losses with kinks are minimised as envelopes ``max_p p u - r*(p) - w/2 (p - q)^2``, w the width.
+    Their centres q move to the slopes that were found (the proximal point method on the dual,
+    Rockafellar 1976), so that w need not go to zero. The gap reported is that of the losses themselves.
+    """
+
+    name = ""
+
+    def validate(self, objective: Objective) -> None:
+        """See `Solver.validate`."""
+        problem = coefficient_problem(objective, self.name)
+        for term in problem.terms:
+            loss = term.loss
+            if not loss.smooth and loss.pieces() is None:
+                raise ValueError(
+                    f"{self.name} needs smooth losses, or ones whose derivative is piecewise linear, "
+                    f"got {loss!r}; Representer(method='cvxpy') may take it"
+                )
+
+    def init(
+        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+    ) -> SmoothState:
+        """See `Solver.init`."""
+        problem = coefficient_problem(objective, self.name)
+        coefficients = np.zeros(problem.size)
+        if planes is not None:
+            found = slopes_of_planes(objective, planes)
+            parts = [
+                np.zeros(size) if own is None else own
+                for own, size in zip(found, problem.sizes, strict=True)
+            ]
+            coefficients = -problem.weights * np.concatenate(parts)
+        widths = _first_widths(problem, rng)
+        functionals = problem.product(coefficients) if np.any(coefficients) else coefficients.copy()
+        at = Point(coefficients, functionals, np.zeros(problem.basis.shape[1]))
+        centres = -coefficients / np.where(problem.weights > 0, problem.weights, 1.0)
+        state = SmoothState(problem, _enveloped(problem, widths, centres), widths, centres, at)
+        self._arrive(state)
+        return state
+
+    def step(self, objective: Objective, state: SmoothState) -> float | None:
+        """See `Solver.step`: a direction, and the lowest point along it."""
+        gap, hidden = self._gaps(state)
+        state.steps += 1
+        if hidden > HIDDEN_SHARE * gap:
+            # The fewer steps the last envelope took, the bolder the next.
+            state.widths = min(0.1 * state.steps, 0.6) * state.widths
+            state.steps = 0
+            state.centres = state.at.slopes
+            state.loss = _enveloped(state.problem, state.widths, state.centres)
+            state.memory.clear()
+            state.bounds = None
+            self._arrive(state)
+        direction, of_direction = self._direction(state)
+        self._search(state, direction, of_direction)
+        state.bounds = None
+        return self._gaps(state)[0]
+
+    @abstractmethod
+    def _direction(self, state: SmoothState) -> tuple[np.ndarray, np.ndarray]:
+        """A direction of descent for f and its functionals."""
+
+    def _arrive(self, state: SmoothState) -> None:
+        """Compute the slopes and the gradient where the state is: one product."""
+        problem, at = state.problem, state.at
+        at.free = _best_free(problem, state.loss, at.functionals, at.free)
+        at.slopes = state.loss.derivative(at.functionals + problem.basis @ at.free)
+        at.gradient = at.coefficients + problem.weights * at.slopes
+        at.of_gradient = problem.product(at.gradient)
+
+    def _search(self, state: SmoothState, direction: np.ndarray, of_direction: np.ndarray) -> None:
+        """Go to where the objective is nearly lowest along a direction; one product, on arrival."""
+        problem, at = state.problem, state.at
+        linear = float(at.coefficients @ of_direction)
+        square = float(direction @ of_direction)
+
+        def slope(length: float) -> float:
+            u = at.functionals + length * of_direction
+            u = u + problem.basis @ _best_free(problem, state.loss, u, at.free)
+            own = state.loss.derivative(u)
+            return linear + length * square + float((problem.weights * own) @ of_direction)
+
+        length = _root(slope, float(at.gradient @ of_direction))
+        at.coefficients = at.coefficients + length * direction
+        at.functionals = at.functionals + length * of_direction
+        self._arrive(state)
+
+    def _gaps(self, state: SmoothState) -> tuple[float, float]:
+        """The gap of the losses themselves, and the part of it that envelopes hide."""
+        bounds = self._bounds(state)
+        gap = float(bounds.upper or 0.0) - bounds.dual
+        return gap, max(gap - state.at.smooth_gap, 0.0)
+
+    def _bounds(self, state: SmoothState) -> Bounds:
+        if state.bounds is None:
+            problem, at = state.problem, state.at
+            functionals = at.functionals + problem.basis @ at.free
+            squared = float(at.coefficients @ at.functionals)
+            primal = 0.5 * squared + problem.losses(functionals)
+            # The dual's function has the coefficients a - g.
+            difference = at.coefficients - at.gradient
+            dual = problem.dual_value(at.slopes, float(difference @ (at.functionals - at.of_gradient)))
+            f = problem.function(at.coefficients, at.free, functionals)
+            state.bounds = Bounds(f, dual, primal, primal)
+        return state.bounds
+
+    def bounds(self, objective: Objective, state: SmoothState) -> Bounds:
+        """See `Solver.bounds`."""
+        return self._bounds(state)
+
+    def planes(self, objective: Objective, state: SmoothState) -> PlaneSet:
+        """See `Solver.planes`."""
+        return planes_of_slopes(objective, state.problem.by_term(state.at.slopes))
+
+
+def _root(slope: Callable[[float], float], first: float) -> float:
+    """About where an increasing function, `first` < 0 at 0, is zero; 1 if it is small enough there."""
+    low, of_low, length = 0.0, first, 1.0
+    high, of_high = np.inf, np.inf
+    for _ in range(LINE_STEPS):
+        here = slope(length)
+        if abs(here) <= LINE_ACCURACY * abs(first):
+            break
+        if here < 0:
+            low, of_low = length, here
+        else:
+            high, of_high = length, here
+        if not np.isfinite(high):
+            length = 2.0 * length
+        else:
+            # Regula falsi, kept away from the ends, which may have kinks nearby.
+            share = of_low / (of_low - of_high)
+            length = low + min(max(share, 0.1), 0.9) * (high - low)
+    return length
+
+
+def _first_widths(problem: CoefficientProblem, rng: np.random.Generator) -> np.ndarray:
+    """An envelope for each term, in proportion to what its functionals' own weights can move."""
+    widths = np.zeros(len(problem.terms))
+    if problem.loss.smooth:
+        return widths
+    signs = rng.choice([-1.0, 1.0], problem.size)
+    # In the mean over signs, the squared norms of the representers.
+    squares = np.abs(signs * problem.product(signs))
+    parts = zip(problem.by_term(problem.weights * squares), problem.terms, strict=True)
+    for number, (reach, term) in enumerate(parts):
+        if not term.loss.smooth:
+            widths[number] = max(FIRST_WIDTH * float(np.median(reach)), np.finfo(float).tiny)
+    return widths
+
+
+def _enveloped(problem: CoefficientProblem, widths: np.ndarray, centres: np.ndarray) -> ScalarLoss:
+    """The losses, envelopes about the centres in place of those with kinks."""
+    losses: list[ScalarLoss] = []
+    for term, width, own in zip(problem.terms, widths, problem.by_term(centres), strict=True):
+        # But for a constant, the envelope about q is that about 0 at u + w q.
+        envelope = MoreauEnvelope(term.loss, float(width))
+        losses.append(term.loss if term.loss.smooth else Affine(envelope, 1.0, -width * own))
+    return Joined(losses, problem.sizes)
+
+
+def _best_free(
+    problem: CoefficientProblem, loss: ScalarLoss, functionals: np.ndarray, start: np.ndarray
+) -> np.ndarray:
+    """The free part that is best for f, by Newton's method with halved steps."""
+    basis, weights = problem.basis, problem.weights
+    if basis.shape[1] == 0:
+        return start
+    rows = np.flatnonzero(np.any(basis != 0, axis=1) & (weights > 0))
+    basis, weights, loss, functionals = basis[rows], weights[rows], loss.take(rows), functionals[rows]
+    free = start
+    value = weights @ loss.value(functionals + basis @ free)
+    scale = np.abs(basis).T @ weights
+    for _ in range(FREE_STEPS):
+        u = functionals + basis @ free
+        slope = basis.T @ (weights * loss.derivative(u))
+        if np.all(np.abs(slope) <= 1e-13 * scale):
+            break
+        bend = basis.T @ ((weights * loss.curvature(u))[:, None] * basis)
+        # Where nothing bends, as far from all kinks, a small bend gives a long step.
+        bend = bend + 1e-6 * max(np.trace(bend), 1e-6 * scale.max()) * np.eye(len(bend))
+        step = -np.linalg.solve(bend, slope)
+        length = 1.0
+        while length > 1e-12:
+            lower = weights @ loss.value(functionals + basis @ (free + length * step))
+            if lower <= value + 1e-4 * length * float(slope @ step):
+                break
+            length *= 0.5
+        else:
+            break
+        free, value = free + length * step, lower
+    return free

@@ -1,0 +1,350 @@
+"""A kernel's space whose functions also expand over the representers of functionals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from ..kernels import Kernel
+from .atoms import AtomRows, expand
+from .kernel import Expansion, KernelSpace
+
+
+class RepresenterSystem(Protocol):
+    """What the space asks of representers; see `structinv.functionals.Representers`."""
+
+    kernel: Kernel
+    size: int
+    cache_bytes: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is room for their Gram matrix."""
+
+    def table(self) -> np.ndarray:
+        """Their Gram matrix."""
+
+    def gram(self, rows: np.ndarray | None = None, columns: np.ndarray | None = None) -> np.ndarray:
+        """A part of it."""
+
+    def apply(self, coefficients: np.ndarray) -> np.ndarray:
+        """All functionals of a sum of representers."""
+
+    def values(self, coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """A sum of representers at points."""
+
+    def on_points(self, points: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+        """All functionals of a sum of kernels at points."""
+
+    def monomials(self, degree: int) -> np.ndarray:
+        """All functionals of 1, and of each coordinate."""
+
+
+class RepresenterExpansion(Expansion):
+    """``f(., k)``: a sum over atoms, one over representers, and a part that costs nothing.
+
+    Parameters
+    ----------
+    space : RepresenterSpace
+    coefficients : (m, n_outputs) array
+        Of the first m atoms.
+    representers : (n_functionals, n_outputs) array
+    free : (n_free, n_outputs) array
+        Of the basis of `RepresenterSpace.basis`.
+    """
+
+    def __init__(
+        self,
+        space: RepresenterSpace,
+        coefficients: np.ndarray,
+        representers: np.ndarray,
+        free: np.ndarray,
+    ) -> None:
+        super().__init__(space.atoms, coefficients)
+        self.space = space
+        self.representers = representers
+        self.free = free
+        # What the functionals are, and for which coefficients of atoms: these change in place.
+        self._functionals: np.ndarray | None = None
+        self._at = coefficients
+
+    def values(self) -> np.ndarray:
+        """See `Expansion.values`."""
+        had = 0 if self._values is None else len(self._values)
+        values = super().values()
+        if len(values) > had:
+            values[had:] += self._without_atoms(self.atoms.known[had:])
+        return values
+
+    def functionals(self) -> np.ndarray:
+        """``L_j f(., k)`` of all functionals, (n_functionals, n_outputs); a view."""
+        if self._functionals is None:
+            found = self.space.system.apply(self.representers)
+            found = found + self.space.functionals_of_basis @ self.free
+            self._functionals, self._at = found, np.zeros((0, self.coefficients.shape[1]))
+        change = self.coefficients.copy()
+        change[: len(self._at)] -= self._at
+        moved = np.flatnonzero(np.any(change != 0, axis=1))
+        if len(moved):
+            points = self.atoms.points(moved)
+            self._functionals = self._functionals + self.space.system.on_points(points, change[moved])
+            self._at = self.coefficients.copy()
+        return self._functionals
+
+    def know(self, functionals: np.ndarray) -> None:
+        """Take over what the functionals are, from somebody who has computed it."""
+        self._functionals, self._at = functionals, self.coefficients.copy()
+
+    def _without_atoms(self, points: np.ndarray) -> np.ndarray:
+        total = self.space.basis(points) @ self.free
+        if np.any(self.representers):
+            total = total + self.space.system.values(self.representers, points)
+        return total
+
+    def function(self) -> Callable[[np.ndarray], np.ndarray]:
+        """See `Expansion.function`."""
+        used = self.support()
+        centres, coefficients = self.atoms.points(used), self.coefficients[used]
+
+        def f(points: np.ndarray) -> np.ndarray:
+            return expand(self.atoms.kernel, points, centres, coefficients) + self._without_atoms(points)
+
+        return f
+
+    def copy(self) -> RepresenterExpansion:
+        """An independent copy."""
+        other = RepresenterExpansion(
+            self.space, self.coefficients.copy(), self.representers.copy(), self.free.copy()
+        )
+        other._values = None if self._values is None else self._values.copy(order="K")
+        other._functionals = None if self._functionals is None else self._functionals.copy()
+        other._at = self._at.copy()
+        return other
+
+    def _add(self, other: Expansion, sign: float) -> Self:
+        if not isinstance(other, RepresenterExpansion):
+            raise TypeError(f"only functions of the same space can be added, got {other!r}")
+        known = None if self._functionals is None else self.functionals() + sign * other.functionals()
+        super()._add(other, sign)
+        self.representers = self.representers + sign * other.representers
+        self.free = self.free + sign * other.free
+        if known is not None:
+            self.know(known)
+        return self
+
+    def __imul__(self, factor: float) -> Self:
+        known = None if self._functionals is None else factor * self.functionals()
+        super().__imul__(factor)
+        self.representers = factor * self.representers
+        self.free = factor * self.free
+        if known is not None:
+            self.know(known)
+        return self
+
+
+class RepresenterRows:
+    """Normals that are short sums over atoms, a few of them with a sum of representers behind it.
+
+    Parameters
+    ----------
+    rows : AtomRows
+    owners : (m,) array of int
+        Which of `functions` belongs to a row, -1 for none.
+    functions : list of RepresenterExpansion
+        Without atoms; they carry what they are at functionals and points.
+    """
+
+    def __init__(
+        self, rows: AtomRows, owners: np.ndarray, functions: list[RepresenterExpansion]
+    ) -> None:
+        self.rows = rows
+        self.owners = owners
+        self.functions = functions
+
+    def __len__(self) -> int:
+        return len(self.owners)
+
+    def __getitem__(self, chosen: Any) -> RepresenterRows | AtomRows:
+        rows, owners = self.rows[chosen], self.owners[chosen]
+        if np.all(owners < 0):
+            return rows
+        used, numbers = np.unique(owners[owners >= 0], return_inverse=True)
+        renumbered = np.full(len(owners), -1)
+        renumbered[owners >= 0] = numbers
+        return RepresenterRows(rows, renumbered, [self.functions[number] for number in used])
+
+    @property
+    def owned(self) -> list[tuple[int, RepresenterExpansion]]:
+        """The rows with a function behind them, and that function."""
+        return [(int(i), self.functions[self.owners[i]]) for i in np.flatnonzero(self.owners >= 0)]
+
+
+class RepresenterSpace(KernelSpace):
+    """A kernel's space with families of functionals, for penalties, and a part that costs nothing.
+
+    An element has coefficients over atoms, as in `KernelSpace`, and over the representers of all
+    functionals, and carries what the functionals are through sums and multiples.
+
+    Parameters
+    ----------
+    system : Representers
+        The families.
+    n_features : int
+    n_outputs : int, default=1
+    free_degree : int, optional
+        A polynomial of this degree (0: a constant, 1: a linear function) that the norm does not see;
+        none by default. Most solvers refuse it by name.
+    cache_mb : float, default=1000
+        See `KernelSpace`.
+
+    Attributes
+    ----------
+    n_free : int
+        How many coefficients the free part has for each output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.functionals import Evaluation, Gradient, Representers
+    >>> from structinv.kernels import Gaussian
+    >>> X, kernel = np.array([[0.0], [1.0]]), Gaussian()
+    >>> families = [family.bind(X).parts(kernel) for family in (Evaluation(), Gradient())]
+    >>> space = RepresenterSpace(Representers(kernel, families), 1)
+    >>> f = space.of_representers(np.array([[1.0], [0.0], [0.0], [0.0]]))
+    >>> f.functionals()[:, 0].round(4)
+    array([ 1.    ,  0.6065,  0.    , -0.6065])
+    """
+
+    def __init__(
+        self,
+        system: RepresenterSystem,
+        n_features: int,
+        n_outputs: int = 1,
+        *,
+        free_degree: int | None = None,
+        cache_mb: float = 1000.0,
+    ) -> None:
+        super().__init__(system.kernel, n_features, n_outputs, cache_mb=cache_mb)
+        self.system = system
+        self.free_degree = free_degree
+        self.n_free = 0 if free_degree is None else 1 + n_features * (free_degree > 0)
+        self.functionals_of_basis = np.zeros((system.size, 0))
+        if free_degree is not None:
+            self.functionals_of_basis = system.monomials(free_degree)
+
+    def basis(self, points: np.ndarray) -> np.ndarray:
+        """The functions that the norm does not see, at points: (n, n_free)."""
+        columns = np.column_stack([np.ones(len(points)), points])
+        return columns[:, : self.n_free]
+
+    def of_representers(
+        self, representers: np.ndarray, free: np.ndarray | None = None
+    ) -> RepresenterExpansion:
+        """A sum of representers, (n_functionals, n_outputs), and a free part, (n_free, n_outputs)."""
+        free = np.zeros((self.n_free, self.n_outputs)) if free is None else free
+        return RepresenterExpansion(self, np.zeros((0, self.n_outputs)), representers, free)
+
+    def zeros(self) -> RepresenterExpansion:
+        """See `Space.zeros`."""
+        shape = (self.system.size, self.n_outputs)
+        zero = self.of_representers(np.zeros(shape))
+        zero.know(np.zeros(shape))
+        return zero
+
+    def output_gram(self, f: Expansion, g: Expansion) -> np.ndarray:
+        """See `KernelSpace.output_gram`; the free parts do not count."""
+        assert isinstance(f, RepresenterExpansion)
+        assert isinstance(g, RepresenterExpansion)
+        total = np.zeros((self.n_outputs, self.n_outputs))
+        of_basis = np.zeros((self.n_free, self.n_outputs))
+        used = f.support()
+        if len(used):
+            total += f.coefficients[used].T @ g.values()[self.atoms.places[used]]
+            of_basis += self.basis(self.atoms.points(used)).T @ f.coefficients[used]
+        if np.any(f.representers):
+            total += f.representers.T @ g.functionals()
+            of_basis += self.functionals_of_basis.T @ f.representers
+        return total - of_basis.T @ g.free
+
+    def scores(self, f: Expansion, normals: Any) -> np.ndarray:
+        """See `Space.scores`."""
+        assert isinstance(f, RepresenterExpansion)
+        normals = self._mixed(normals)
+        total = super().scores(f, normals.rows)
+        for row, function in normals.owned:
+            total[row] += np.sum(function.representers * f.functionals())
+        return total
+
+    def combine(self, normals: Any, coefficients: np.ndarray) -> RepresenterExpansion:
+        """See `Space.combine`."""
+        normals = self._mixed(normals)
+        atoms = super().combine(normals.rows, coefficients)
+        total = self.zeros()
+        for row, function in normals.owned:
+            if coefficients[row]:
+                part = function.copy()
+                part *= coefficients[row]
+                total += part
+        total.coefficients = atoms.coefficients
+        if len(atoms.coefficients):
+            # Values at the known points were those without atoms.
+            total._values = None
+        return total
+
+    def gram(self, left: Any, right: Any) -> np.ndarray:
+        """See `Space.gram`."""
+        left, right = self._mixed(left), self._mixed(right)
+        total = super().gram(left.rows, right.rows).astype(np.float64, copy=False)
+        for row, function in left.owned:
+            total[row] += super().scores(function, right.rows)
+        for column, function in right.owned:
+            total[:, column] += super().scores(function, left.rows)
+            for row, other in left.owned:
+                total[row, column] += np.sum(other.representers * function.functionals())
+        return total
+
+    def stack(self, parts: Sequence[Any]) -> Any:
+        """See `Space.stack`."""
+        mixed = [self._mixed(part) for part in parts]
+        if len(mixed) == 1:
+            return parts[0]
+        firsts = np.cumsum([0, *(len(part.functions) for part in mixed)])
+        owners = [
+            np.where(part.owners < 0, -1, part.owners + first)
+            for part, first in zip(mixed, firsts, strict=False)
+        ]
+        functions = [function for part in mixed for function in part.functions]
+        rows = AtomRows.join([part.rows for part in mixed])
+        return RepresenterRows(rows, np.concatenate(owners), functions)
+
+    def fresh(self, f: Expansion) -> RepresenterExpansion:
+        """See `Space.fresh`."""
+        assert isinstance(f, RepresenterExpansion)
+        return RepresenterExpansion(self, f.coefficients.copy(), f.representers.copy(), f.free.copy())
+
+    def element(self, f: Expansion) -> Any:
+        """See `Space.element`."""
+        assert isinstance(f, RepresenterExpansion)
+        rows = super().element(f)
+        if not np.any(f.representers):
+            return rows
+        function = self.of_representers(f.representers.copy())
+        if len(rows.keys) == 0 and not np.any(f.free):
+            function.know(f.functionals())
+        return RepresenterRows(rows, np.zeros(1, dtype=np.int64), [function])
+
+    def owns(self, normals: Any) -> bool:
+        """See `Space.owns`."""
+        rows = normals.rows if isinstance(normals, RepresenterRows) else normals
+        return super().owns(rows)
+
+    def compacted(self, normals: Any) -> Any:
+        """Not here: functionals keep their rows."""
+        raise NotImplementedError("a RepresenterSpace cannot be compacted")
+
+    def _mixed(self, normals: Any) -> RepresenterRows:
+        if isinstance(normals, RepresenterRows):
+            return normals
+        return RepresenterRows(normals, np.full(len(normals), -1), [])

@@ -1,0 +1,874 @@
+"""Families of functionals: their contract, closed forms, refusals, and products without a matrix."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from structinv.functionals import (
+    REGISTRY,
+    BoundFunctional,
+    Derivatives,
+    Difference,
+    DirectionalDerivative,
+    Evaluation,
+    Functional,
+    FunctionalCheckError,
+    Gradient,
+    Gradients,
+    GraphLaplacian,
+    LocalAverage,
+    PartialDerivative,
+    Representers,
+    Scaled,
+    SecondDerivative,
+    SecondDerivatives,
+    Tangents,
+    TransformDifference,
+    Values,
+    WeightedSum,
+    check_functional,
+)
+from structinv.functionals import gram as gram_module
+from structinv.functionals import products as products_module
+from structinv.functionals import representers as representers_module
+from structinv.kernels import (
+    CallableKernel,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    PrecomputedKernel,
+    RationalQuadratic,
+)
+from structinv.oracles import FDrop, Identity
+
+from .functional_cases import CASES, D, N, rows
+from .oracle_cases import Permutations
+
+KERNELS = [
+    Gaussian(1.2),
+    Polynomial(3, gamma=0.4),
+    RationalQuadratic(1.1, 0.7),
+    Matern(1.5, nu=2.5),
+    Gaussian(1.3) + Linear(),
+    Gaussian(1.4) * Polynomial(2, gamma=0.5),
+    2.5 * RationalQuadratic(),
+]
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+coordinates = st.floats(-3.0, 3.0).map(lambda t: round(t, 3))
+
+
+def points(n, d=D):
+    return arrays(np.float64, (n, d), elements=coordinates)
+
+
+def swaps():
+    return Permutations([[0, 1, 2], [2, 1, 0], [1, 0, 2]])
+
+
+def test_every_registered_family_has_a_case_of_its_class():
+    assert {case.name for case in CASES} == set(REGISTRY)
+    assert all(type(case.make()) in (REGISTRY[case.name], WeightedSum) for case in CASES)
+    assert len({str(case) for case in CASES}) == len(CASES)
+
+
+@every_kernel
+@every_case
+def test_keeps_the_contract(case, kernel):
+    check_functional(case.make(), case.X, kernel)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@every_case
+def test_keeps_the_contract_for_the_default_kernel(case, seed):
+    check_functional(case.make(), 3.0 * case.X - 1.0, random_state=seed)
+
+
+def test_keeps_the_contract_where_the_kernel_is_only_just_smooth_enough():
+    for family in (Gradient(), PartialDerivative([1]), LocalAverage(0.4), Tangents(Permuting())):
+        check_functional(family, rows(), Matern(1.3, nu=1.5))
+    for family in (Evaluation(), Difference([[0, 1]]), GraphLaplacian(2), TransformDifference(swaps())):
+        check_functional(family, rows(), Laplacian(0.5))
+        check_functional(family, rows(), CallableKernel(lambda X, Y: (1.0 + X @ Y.T) ** 2))
+
+
+@pytest.mark.parametrize("family", [Gradient(), LocalAverage(0.4), SecondDerivative(0, 2)], ids=repr)
+def test_keeps_the_contract_far_from_the_origin_and_in_other_units(family):
+    check_functional(family, rows() + 300.0)
+    check_functional(family, 1e-4 * rows(), Gaussian(1e-4))
+    check_functional(family, np.repeat(rows(3), 2, axis=0))
+    check_functional(family, rows(1))
+
+
+class Permuting:
+    """An oracle with nothing but tangents: half a swap of two features."""
+
+    def validate(self, n_features):
+        pass
+
+    def get_params(self, deep=True):
+        return {}
+
+    def tangents(self, X):
+        return (X[:, ::-1] - X)[:, None, :]
+
+
+@every_kernel
+@pytest.mark.parametrize("case", [case for case in CASES if case.by_row], ids=str)
+def test_rows_in_another_order_give_the_same_in_that_order(case, kernel):
+    order = np.random.default_rng(0).permutation(len(case.X))
+    gram = case.make().bind(case.X).gram(kernel)
+    each = len(gram) // len(case.X)
+    places = (order[:, None] * each + np.arange(each)).ravel()
+    turned = case.make().bind(case.X[order]).gram(kernel)
+    np.testing.assert_allclose(turned, gram[np.ix_(places, places)], atol=1e-11 * np.abs(gram).max())
+
+
+# -- planted bugs -------------------------------------------------------------------------------------
+
+
+class OfParts(Functional):
+    """A family of the parts that a function makes; right, if they are."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def parts(self, X, kernel):
+        return self.make(X)
+
+
+def rise(X):
+    return [Values(X + 1.0), Values(X).scaled(-1.0)]
+
+
+def moved_in_place(X):
+    X += 1e-9
+    return [Values(X)]
+
+
+def sizes_differ(X):
+    return [Values(X), Values(X[1:])]
+
+
+def other_features(X):
+    return [Values(np.hstack([X, X]))]
+
+
+def not_finite(X):
+    return [Values(np.where(X > 1, np.nan, X))]
+
+
+def mix_not_finite(X):
+    return [Values(X, sp.identity(len(X), format="csr") * np.inf)]
+
+
+def mix_too_wide(X):
+    return [Values(X, sp.csr_matrix(np.ones((2, len(X) + 1))))]
+
+
+def mix_dense(X):
+    return [Values(X, np.eye(len(X)))]
+
+
+def directions_not_finite(X):
+    return [Derivatives(X, directions=np.full((len(X), 1, X.shape[1]), np.nan))]
+
+
+def negative_blur(X):
+    return [Values(X, blur=-1.0)]
+
+
+def no_parts(X):
+    return []
+
+
+def not_parts(X):
+    return [X]
+
+
+CALLS = []
+
+
+def other_each_time(X):
+    CALLS.append(len(X))
+    return [Values(X + 1e-3 * len(CALLS))]
+
+
+def draws(X):
+    return [Values(X + np.random.normal(size=X.shape))]  # noqa: NPY002
+
+
+def precision_matters(X):
+    return [Values(X * (2.0 if X.dtype == np.float32 else 1.0))]
+
+
+class ForgetsAWeight(Gradients):
+    """Its jets are not those of the atoms it lists."""
+
+    def spread(self, coefficients):
+        jets = super().spread(coefficients).copy()
+        jets[0] *= 2.0
+        return jets
+
+
+class CollectsWrong(Gradients):
+    def collect(self, jets):
+        return super().collect(jets)[::-1]
+
+
+def forgets_a_weight(X):
+    return [ForgetsAWeight(X)]
+
+
+def collects_wrong(X):
+    return [CollectsWrong(X)]
+
+
+class NotAParameter(Functional):
+    def __init__(self, step=1.0):
+        self.step = 2.0 * step
+
+    def parts(self, X, kernel):
+        return [Values(X * self.step)]
+
+
+class NotPicklable(Functional):
+    def __init__(self, rule=None):
+        self.rule = rule
+
+    def parts(self, X, kernel):
+        return [Values(X)]
+
+
+class Remembers(Functional):
+    """The second time that it is asked it answers as if for the first rows."""
+
+    def parts(self, X, kernel):
+        self.first_ = getattr(self, "first_", X)
+        return [Values(self.first_ * (1.0 if self.first_ is X else 2.0))]
+
+
+def test_check_passes_the_family_that_the_broken_ones_come_from():
+    check_functional(OfParts(rise), rows())
+    check_functional(NotPicklable(1), rows())
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        (OfParts(moved_in_place), "must not change the rows|other functionals"),
+        (OfParts(sizes_differ), r"parts of one size, got sizes \[5, 6\]"),
+        (OfParts(other_features), "points of 3 features"),
+        (OfParts(not_finite), "not finite"),
+        (OfParts(mix_not_finite), "mix of Values must be finite"),
+        (OfParts(mix_too_wide), "CSR matrix with 6 columns"),
+        (OfParts(mix_dense), "CSR matrix"),
+        (OfParts(directions_not_finite), "directions of Derivatives must be finite"),
+        (OfParts(negative_blur), "blur of Values must be a variance"),
+        (OfParts(no_parts), "at least one part"),
+        (OfParts(not_parts), "list of Part"),
+        (OfParts(other_each_time), "bound again give other functionals: largest error"),
+        (OfParts(draws), "bound again give other functionals"),
+        (OfParts(precision_matters), "float32"),
+        (OfParts(forgets_a_weight), "product with itself is not that of the Gram matrix"),
+        (OfParts(collects_wrong), "product with itself is not that of the Gram matrix"),
+        (NotAParameter(), "clone"),
+        (NotPicklable(lambda x: x), "pickle"),
+        (Remembers(), "bound again"),
+    ],
+    ids=lambda value: getattr(value, "make", type(value)).__name__ if not isinstance(value, str) else "",
+)
+def test_check_finds_planted_bugs(family, message):
+    with pytest.raises(FunctionalCheckError, match=message) as caught:
+        check_functional(family, rows())
+    assert type(family).__name__ in str(caught.value)
+
+
+def changed(method, change):
+    def broken(self, *args, **kwargs):
+        return change(method(self, *args, **kwargs))
+
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "change", "message"),
+    [
+        (BoundFunctional, "product", lambda found: 1.001 * found, "product with itself"),
+        (BoundFunctional, "gram", lambda found: -found, "squared norms are negative"),
+        (BoundFunctional, "gram", lambda found: np.full_like(found, np.inf), "not finite"),
+        (BoundFunctional, "gram", lambda found: 1.001 * found, "is not that|differ"),
+        (BoundFunctional, "gram", lambda found: found + np.tril(found, -1) / 9, "not symmetric"),
+        (BoundFunctional, "gram", lambda found: found[1:], "shape"),
+        (BoundFunctional, "representers", lambda found: found + 1e-4, "representers differ"),
+        (BoundFunctional, "representers", lambda found: found[:, 1:], "representers differ.*shape"),
+        (Representers, "apply", lambda found: found + 1e-4, "product with itself"),
+        (Representers, "diagonal", lambda found: found + 1e-4, "diagonal"),
+        (Scaled, "parts", lambda found: [found[0].scaled(1.001)], "2 L is not 2 times"),
+        (WeightedSum, "parts", lambda found: found[:-1], "L - 3 L is not -2 times"),
+    ],
+)
+def test_check_finds_what_is_wrong_behind_a_family(monkeypatch, owner, name, change, message):
+    monkeypatch.setattr(owner, name, changed(getattr(owner, name), change))
+    with pytest.raises(FunctionalCheckError, match=message):
+        check_functional(Gradient(), rows())
+
+
+def test_check_finds_inner_products_that_are_not_definite(monkeypatch):
+    def few(self, kernel, other=None):
+        size = self.parts(kernel)[0].size
+        return np.ones((size, size)) - 2.0 * (1 - np.eye(size))
+
+    monkeypatch.setattr(BoundFunctional, "gram", few)
+    monkeypatch.setattr(Representers, "diagonal", lambda self: np.ones(self.size))
+    with pytest.raises(FunctionalCheckError, match="not positive semi-definite: an eigenvalue is -"):
+        check_functional(Evaluation(), rows())
+
+
+@pytest.mark.parametrize(
+    ("family", "order"),
+    [
+        (Gradient(), 1),
+        (Gradient(), 2),
+        (PartialDerivative([1]), 1),
+        (PartialDerivative([1]), 2),
+        (SecondDerivative(0, 1), 2),
+        (SecondDerivative(0, 1), 3),
+        (SecondDerivative(2, 2), 2),
+        (SecondDerivative(2, 2), 3),
+    ],
+)
+@every_kernel
+def test_check_finds_a_wrong_derivative_of_a_kernel(monkeypatch, family, order, kernel):
+    monkeypatch.setattr(gram_module, "partials_between", spoilt(order))
+    monkeypatch.setattr(products_module, "partials_between", spoilt(order))
+    with pytest.raises(FunctionalCheckError, match="differ|differs|definite|negative|symmetric"):
+        check_functional(family, rows(), kernel)
+
+
+def spoilt(order):
+    """Partial derivatives of one order off by a thousandth."""
+    right = representers_module.gram_of_atoms.__globals__["partials_between"]
+
+    def partials(kernel, X, Y, most):
+        found = right(kernel, X, Y, most)
+        return {which: v * (1.001 if sum(which) == order else 1.0) for which, v in found.items()}
+
+    return partials
+
+
+def test_check_finds_a_wrong_average(monkeypatch):
+    blurred = Gaussian._blurred
+    monkeypatch.setattr(Gaussian, "_blurred", lambda self, v, d: blurred(self, 1.01 * v, d))
+    for X in (rows(5, 1), rows(5, 2), rows(4, 3)):
+        with pytest.raises(FunctionalCheckError, match="numerically"):
+            check_functional(LocalAverage(0.5), X)
+    # In more features there is nothing to compare with.
+    check_functional(LocalAverage(0.5), rows(5, 4))
+
+
+# -- closed forms -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30)
+@given(X=points(4), Y=points(3), sigma=st.floats(0.3, 4.0))
+def test_gradients_of_a_gaussian_are_equations_6_and_7_of_zhang_lee_and_teh(X, Y, sigma):
+    kernel = Gaussian(sigma)
+    found = Gradient().bind(X).gram(kernel, Gradient().bind(Y)).reshape(4, D, 3, D)
+    d = X[:, None] - Y[None]
+    k = np.exp(-np.sum(d**2, axis=2) / (2 * sigma**2))
+    outer = np.eye(D) - np.einsum("ijp,ijq->ijpq", d, d) / sigma**2
+    wanted = np.einsum("ij,ijpq->ipjq", k, outer) / sigma**2
+    np.testing.assert_allclose(found, wanted, atol=1e-11 * (1 + 1 / sigma**4))
+    values = Evaluation().bind(X).gram(kernel, Gradient().bind(Y)).reshape(4, 3, D)
+    np.testing.assert_allclose(values, k[:, :, None] * d / sigma**2, atol=1e-11 * (1 + 1 / sigma**3))
+
+
+@settings(max_examples=30)
+@given(X=points(5), z=points(1), sigma=st.floats(0.3, 4.0), seed=st.integers(0, 99))
+def test_derivatives_at_points_are_bounded_by_the_norm_over_sigma(X, z, sigma, seed):
+    kernel, c = Gaussian(sigma), np.random.default_rng(seed).standard_normal(5)
+    norm = np.sqrt(c @ kernel.matrix(X, X) @ c)
+    slopes = Gradient().bind(z).product(kernel, c, Evaluation().bind(X))
+    assert np.all(np.abs(slopes) <= norm / sigma * (1 + 1e-9) + 1e-9)
+    np.testing.assert_allclose(Gradient().bind(z).gram(kernel), np.eye(D) / sigma**2, atol=1e-11)
+
+
+@settings(max_examples=30)
+@given(points=points(6), A=points(6), sigma=st.floats(0.5, 4.0))
+def test_products_with_gradients_of_a_gaussian_are_equation_11(points, A, sigma):
+    kernel = Gaussian(sigma)
+    # The paper has points as columns: with L = X'A and Q_ij = K_ij (L_ji - L_ii), the product is
+    # A K / sigma^2 + (X Q - X diag(1'Q)) / sigma^4.
+    X, a, K = points.T, A.T, kernel.matrix(points, points)
+    L = X.T @ a
+    Q = K * (L.T - np.diagonal(L)[:, None])
+    wanted = (a @ K / sigma**2 + (X @ Q - X * Q.sum(axis=0)) / sigma**4).T.ravel()
+    gradient = Gradient().bind(points)
+    scale = 1e-11 * (1 + np.abs(A).max())
+    np.testing.assert_allclose(gradient.product(kernel, A.ravel()), wanted, atol=100 * scale)
+    np.testing.assert_allclose(gradient.gram(kernel) @ A.ravel(), wanted, atol=100 * scale)
+
+
+def noise(d, width, n_nodes=30):
+    """Nodes and shares of Gaussian noise."""
+    nodes, weights = np.polynomial.hermite.hermgauss(n_nodes)
+    grid = np.stack(np.meshgrid(*[nodes] * d), axis=-1).reshape(-1, d)
+    shares = np.ones(1)
+    for _ in range(d):
+        shares = np.outer(shares, weights).ravel()
+    return np.sqrt(2) * width * grid, shares / np.pi ** (d / 2)
+
+
+def integrated(kernel, x, y, width):
+    """The inner product of two averages' representers, by quadrature in both arguments."""
+    around, shares = noise(len(x), width)
+    X, Y = np.vstack([x + around, x]), np.vstack([y + around, y])
+    # The value at the point itself is taken off.
+    signed = np.r_[shares, -1.0]
+    return signed @ kernel.matrix(X, Y) @ signed
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize(("sigma", "width"), [(1.0, 0.3), (0.8, 0.8), (2.0, 1.0)])
+def test_local_averages_are_the_corrected_formula_and_the_integral(d, sigma, width):
+    X, family = rows(4, d), LocalAverage(width)
+    squares = np.sum((X[:, None] - X[None]) ** 2, axis=2)
+
+    def kappa(s):
+        return np.exp(-squares / (2 * s**2))
+
+    c1, c2 = ((1 + m * width**2 / sigma**2) ** (-d / 2) for m in (1, 2))
+    once, twice = np.sqrt(sigma**2 + width**2), np.sqrt(sigma**2 + 2 * width**2)
+    gram = family.bind(X).gram(Gaussian(sigma))
+    np.testing.assert_allclose(gram, kappa(sigma) + c2 * kappa(twice) - 2 * c1 * kappa(once), atol=1e-13)
+
+    for i, x in enumerate(X):
+        for j, y in enumerate(X):
+            assert gram[i, j] == pytest.approx(integrated(Gaussian(sigma), x, y, width), abs=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [Polynomial(3, gamma=0.3), RationalQuadratic(2.0, 3.0)], ids=repr)
+def test_quadrature_is_the_average_where_there_is_no_closed_form(kernel):
+    X = rows(4, 2)
+    gram = LocalAverage(0.5, n_nodes=15).bind(X).gram(kernel)
+    wanted = [[integrated(kernel, x, y, 0.5) for y in X] for x in X]
+    np.testing.assert_allclose(gram, wanted, atol=1e-7 * np.abs(wanted).max())
+
+
+def test_averages_of_a_linear_function_are_the_function():
+    for kernel in (Linear(), Polynomial(1)):
+        np.testing.assert_allclose(LocalAverage(0.8).bind(rows()).gram(kernel), 0.0, atol=1e-14)
+
+
+def test_a_laplacian_is_the_sum_of_its_squares():
+    X = rows(12)
+    X[3] = X[4]
+    f = np.random.default_rng(3).standard_normal(12)
+    for width in (None, 0.7):
+        (part,) = GraphLaplacian(3, width).bind(X).parts(Gaussian())
+        distance = np.linalg.norm(X[:, None] - X[None], axis=2) + 1e9 * np.eye(12)
+        near = np.argsort(distance, axis=1, kind="stable")[:, :3]
+        joined = np.zeros((12, 12), dtype=bool)
+        joined[np.repeat(np.arange(12), 3), near.ravel()] = True
+        weights = np.ones((12, 12)) if width is None else np.exp(-(distance**2) / (2 * width**2))
+        weights = np.where(joined | joined.T, weights, 0.0)
+        wanted = f @ (np.diag(weights.sum(axis=1)) - weights) @ f
+        assert np.sum((part.mix @ f) ** 2) == pytest.approx(wanted)
+
+
+@settings(max_examples=20)
+@given(X=points(4), v=arrays(np.float64, D, elements=coordinates))
+def test_directional_derivatives_are_products_with_gradients(X, v):
+    kernel = Gaussian(1.5) * Polynomial(2, gamma=0.2)
+    table = np.kron(np.eye(4), v)
+    gram = DirectionalDerivative(v).bind(X).gram(kernel)
+    wanted = table @ Gradient().bind(X).gram(kernel) @ table.T
+    np.testing.assert_allclose(gram, wanted, atol=1e-9 * (1 + np.abs(wanted).max()))
+
+
+def test_families_that_say_the_same_are_the_same():
+    X, kernel = rows(), Gaussian(1.1) + Polynomial(2, gamma=0.3)
+    orbit = swaps().orbit(X)
+    differences = TransformDifference(swaps()).bind(X).representers(kernel, X)
+    values = Evaluation().bind(orbit[:, 1:].reshape(-1, D)).representers(kernel, X)
+    own = np.repeat(Evaluation().bind(X).representers(kernel, X), 2, axis=1)
+    np.testing.assert_allclose(differences, values - own, atol=1e-12)
+    gradient = Gradient().bind(X).gram(kernel)
+    for same in (PartialDerivative([0, 1, 2]), DirectionalDerivative(np.eye(D)), Tangents(Eye())):
+        np.testing.assert_allclose(same.bind(X).gram(kernel), gradient, atol=1e-12)
+    for factor in (2.0, np.float64(2.0), 2):
+        np.testing.assert_allclose((factor * Gradient()).bind(X).gram(kernel), 4 * gradient, atol=1e-11)
+        np.testing.assert_allclose((Gradient() * factor).bind(X).gram(kernel), 4 * gradient, atol=1e-11)
+    rows_given = (Evaluation() - Evaluation([1] * N)).bind(X).gram(kernel)
+    pairs = np.column_stack([np.arange(N), np.ones(N, dtype=int)])
+    np.testing.assert_allclose(rows_given, Difference(pairs).bind(X).gram(kernel), atol=1e-12)
+
+
+class Eye:
+    """All unit vectors as tangents."""
+
+    def validate(self, n_features):
+        pass
+
+    def tangents(self, X):
+        return np.broadcast_to(np.eye(X.shape[1]), (len(X), X.shape[1], X.shape[1]))
+
+
+def test_nested_parameters_can_be_searched():
+    family = 2.0 * (Gradient() + PartialDerivative([0]))
+    family.set_params(functional__right__features=[1], factor=3.0)
+    assert family.functional.right.features == [1]
+    assert family.get_params()["functional__right__features"] == [1]
+    assert "PartialDerivative" in repr(family)
+    assert "6 rows" in repr(family.bind(rows()))
+
+
+# -- refusals -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("family", "error", "message"),
+    [
+        (Evaluation([N]), ValueError, "rows must hold integers from 0 to 5"),
+        (Evaluation([-1]), ValueError, "rows"),
+        (Evaluation([0.0]), ValueError, "rows"),
+        (Evaluation([]), ValueError, "rows"),
+        (PartialDerivative([0, D]), ValueError, "features must hold integers from 0 to 2"),
+        (PartialDerivative([[0]]), ValueError, "features"),
+        (DirectionalDerivative([1.0, 2.0]), ValueError, r"directions must have shape.*got \(2,\)"),
+        (DirectionalDerivative(np.ones((5, 1, D))), ValueError, r"directions.*\(6, t, 3\)"),
+        (DirectionalDerivative(1.0), ValueError, "directions"),
+        (DirectionalDerivative([np.nan, 1.0, 0.0]), ValueError, "directions must be finite"),
+        (Tangents(FDrop(1)), NotImplementedError, "FDrop does not define tangents"),
+        (TransformDifference(FDrop(1)), NotImplementedError, "FDrop does not define orbit"),
+        (TransformDifference(Identity()), ValueError, "changes beside the identity"),
+        (Difference([[0, N]]), ValueError, "pairs must hold integers from 0 to 5"),
+        (Difference([0, 1]), ValueError, r"pairs must have shape \(m, 2\)"),
+        (Difference([[0.0, 1.0]]), ValueError, "pairs"),
+        (Difference([[0, 1]], weights=[1.0, 2.0]), ValueError, "weights"),
+        (Difference([[0, 1]], weights=np.inf), ValueError, "weights"),
+        (GraphLaplacian(n_neighbors=N), ValueError, "n_neighbors must be an integer from 1 to 5"),
+        (GraphLaplacian(n_neighbors=0), ValueError, "n_neighbors"),
+        (GraphLaplacian(n_neighbors=1.5), ValueError, "n_neighbors"),
+        (GraphLaplacian(2, width=-1.0), ValueError, "width"),
+        (LocalAverage(-0.5), ValueError, "width"),
+        (LocalAverage(0.0), ValueError, "width"),
+        (LocalAverage("wide"), TypeError, "width"),
+        (LocalAverage(1.0, n_nodes=0), ValueError, "n_nodes"),
+        (SecondDerivative(0, D), ValueError, "j must hold"),
+        (SecondDerivative(1.0, 0), ValueError, "i must hold"),
+        (Scaled(Gradient, 2.0), TypeError, "functional must be a Functional"),
+        (Scaled(Gradient(), np.nan), ValueError, "factor"),
+        (Scaled(Gradient(), True), TypeError, "factor"),
+        (2.0 * LocalAverage(-1.0), ValueError, "width"),
+        (Gradient() + 3.0, TypeError, "right must be a Functional"),
+        (WeightedSum(Gradient(), Gradient(), left_weight="1"), TypeError, "left_weight"),
+    ],
+    ids=str,
+)
+def test_parameters_out_of_range_are_named(family, error, message):
+    with pytest.raises(error, match=message):
+        family.bind(rows())
+    with pytest.raises(error, match=message):
+        check_functional(family, rows())
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [Laplacian(), Matern(nu=0.5), CallableKernel(np.dot)],
+    ids=lambda kernel: type(kernel).__name__,
+)
+def test_kernels_without_the_derivatives_are_named(kernel):
+    with pytest.raises(ValueError, match=f"{type(kernel).__name__}.*order 0.*Gradients needs order 1"):
+        Gradient().bind(rows()).gram(kernel)
+    with pytest.raises(ValueError, match=r"Matern.*order 1.*SecondDerivatives needs order 2"):
+        SecondDerivative(0, 0).bind(rows()).gram(Matern(nu=1.5))
+    with pytest.raises(ValueError, match=type(kernel).__name__):
+        check_functional(Gradient() + Gradient(), rows(), kernel)
+
+
+def test_averages_in_many_features_are_refused_by_name():
+    bound = LocalAverage(0.5).bind(rows(4, 10))
+    with pytest.raises(ValueError, match=r"LocalAverage has no closed form for Matern.*n_nodes=7 in 10"):
+        bound.gram(Matern())
+    assert bound.gram(Gaussian(3.0)).shape == (4, 4)
+    # 8 nodes in 64 features are 2^192, which is 0 in 64 bits.
+    wide = LocalAverage(0.5, n_nodes=np.int64(8)).bind(rows(2, 64))
+    with pytest.raises(ValueError, match="LocalAverage has no closed form"):
+        wide.gram(Matern())
+
+
+def test_sums_of_different_sizes_are_refused_by_name():
+    with pytest.raises(ValueError, match=r"got 18 of Gradient and 6 of Evaluation"):
+        (Gradient() - Evaluation()).bind(rows()).gram(Gaussian())
+
+
+@pytest.mark.parametrize("X", [np.ones(3), np.ones((2, 2, 2)), 1.0, sp.identity(3)], ids=type)
+def test_rows_must_be_a_matrix(X):
+    with pytest.raises(ValueError, match=r"X must have shape \(n_samples, n_features\)"):
+        Gradient().bind(X)
+
+
+def test_rows_that_are_not_finite_are_refused():
+    X = rows()
+    X[2, 1] = np.inf
+    with pytest.raises(ValueError, match="Gradient.parts returned points that are not finite"):
+        Gradient().bind(X).gram(Gaussian())
+
+
+def test_coefficients_of_another_size_are_refused():
+    bound = Gradient().bind(rows())
+    for c in (np.ones(N), np.ones((N * D, 1))):
+        with pytest.raises(ValueError, match=r"coefficients must have shape \(18,\)"):
+            bound.product(Gaussian(), c)
+    with pytest.raises(ValueError, match=r"coefficients must have shape \(6,\)"):
+        bound.product(Gaussian(), np.ones(N * D), Evaluation().bind(rows()))
+
+
+# -- rows of any kind ---------------------------------------------------------------------------------
+
+
+@every_kernel
+@every_case
+def test_duplicate_rows_are_no_trouble(case, kernel):
+    X = case.X.copy()
+    X[1] = X[0]
+    bound = case.make().bind(X)
+    gram = bound.gram(kernel)
+    least, most = np.linalg.eigvalsh(gram)[[0, -1]]
+    assert least >= -1e-11 * max(most, 1.0)
+    c = np.random.default_rng(0).standard_normal(len(gram))
+    np.testing.assert_allclose(bound.product(kernel, c), gram @ c, atol=1e-10 * max(most, 1.0))
+
+
+@every_kernel
+@every_case
+def test_products_of_float32_rows_are_close(case, kernel):
+    X = case.X.astype(np.float32)
+    single, double = (case.make().bind(each) for each in (X, X.astype(np.float64)))
+    c = np.random.default_rng(0).standard_normal(single.parts(kernel)[0].size)
+    wanted = double.product(kernel, c)
+    found = single.product(kernel, c)
+    assert np.linalg.norm(found - wanted) <= 1e-4 * np.linalg.norm(wanted)
+
+
+def test_rows_of_integers_are_rows_of_numbers():
+    X = np.array([[0, 1], [2, 3], [5, 1]])
+    for family in (Gradient(), DirectionalDerivative([0.5, 0.5]), GraphLaplacian(1), LocalAverage(0.5)):
+        gram = family.bind(X).gram(Gaussian())
+        np.testing.assert_array_equal(gram, family.bind(X.astype(float)).gram(Gaussian()))
+
+
+def test_values_of_a_table_are_read_from_it():
+    table = np.cov(rows(5, 9))
+    numbers = np.arange(5.0)[:, None]
+    for family in (Evaluation(), Difference([[0, 1], [4, 2]])):
+        bound = family.bind(numbers)
+        mix = bound.parts(PrecomputedKernel(table))[0].mix
+        mix = np.eye(5) if mix is None else mix.toarray()
+        wanted = mix @ table @ mix.T
+        np.testing.assert_allclose(bound.gram(PrecomputedKernel(table)), wanted, atol=1e-14)
+        found = bound.product(PrecomputedKernel(table), np.ones(len(wanted)))
+        np.testing.assert_allclose(found, wanted.sum(axis=1), atol=1e-14)
+
+
+def test_kernels_that_refuse_no_rows_are_not_asked_about_none():
+    def picky(X, Y):
+        assert len(X)
+        assert len(Y)
+        return (1.0 + X @ Y.T) ** 2
+
+    bound, kernel = Evaluation().bind(rows()), CallableKernel(picky)
+    np.testing.assert_allclose(bound.product(kernel, np.ones(N)), bound.gram(kernel).sum(axis=1))
+    np.testing.assert_allclose(bound.representers(kernel, rows()), bound.gram(kernel))
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(4.0), Polynomial(2, gamma=0.1)], ids=repr)
+def test_products_need_no_matrix(kernel):
+    X = rows(300, 20)
+    c = np.random.default_rng(5).standard_normal(6000)
+    found = Gradient().bind(X).product(kernel, c)
+    system = Representers(kernel, [Gradient().bind(X).parts(kernel)])
+    some = np.array([0, 19, 20, 777, 3141, 5999])
+    wanted = system.gram(some, np.arange(6000)) @ c
+    np.testing.assert_allclose(found[some], wanted, rtol=1e-9, atol=1e-9 * np.abs(wanted).max())
+    np.testing.assert_allclose(system.gram(some) @ c, wanted, rtol=1e-9)
+
+
+# -- several families together ------------------------------------------------------------------------
+
+
+def several(X, kernel):
+    families = [
+        Evaluation(),
+        Gradient(),
+        TransformDifference(swaps()),
+        LocalAverage(0.6, n_nodes=4),
+        SecondDerivative(0, 2),
+        0.5 * SecondDerivative(1, 1) - 2.0 * PartialDerivative([1]),
+        PartialDerivative([2, 2]),
+    ]
+    return [family.bind(X).parts(kernel) for family in families]
+
+
+CACHES = [1000.0, 0.002, 0.0]
+
+
+class TestRepresenters:
+    @pytest.fixture(params=KERNELS, ids=repr)
+    def kernel(self, request):
+        return request.param
+
+    @pytest.fixture(params=CACHES)
+    def system(self, request, kernel):
+        return Representers(kernel, several(rows(), kernel), cache_mb=request.param)
+
+    @pytest.fixture
+    def full(self, system):
+        return Representers(system.kernel, system.families).gram()
+
+    def close(self, found, wanted):
+        assert found.dtype == np.float64
+        np.testing.assert_allclose(found, wanted, atol=1e-11 * (1.0 + np.abs(wanted).max(initial=0.0)))
+
+    def test_products_are_those_of_the_matrix(self, system, full):
+        c = np.random.default_rng(1).standard_normal(system.size)
+        for _ in range(2):
+            self.close(system.apply(c), full @ c)
+        table = np.random.default_rng(2).standard_normal((system.size, 3))
+        self.close(system.apply(table), full @ table)
+        for rows_of_one in system.slices:
+            alone = np.zeros(system.size)
+            alone[rows_of_one] = c[rows_of_one]
+            self.close(system.apply(alone), full @ alone)
+        self.close(system.apply(np.zeros(system.size)), np.zeros(system.size))
+
+    def test_slices_are_the_families_one_after_the_other(self, system):
+        assert [each.stop - each.start for each in system.slices] == [6, 18, 12, 6, 6, 6, 12]
+        assert system.slices[0].start == 0
+        assert system.slices[-1].stop == system.size == 66
+
+    def test_matrix_of_some_is_part_of_the_matrix(self, system, full):
+        rng = np.random.default_rng(3)
+        left, right = rng.integers(system.size, size=9), rng.permutation(system.size)[:17]
+        for _ in range(2):
+            self.close(system.gram(left, right), full[left][:, right])
+            self.close(system.gram(right, right), full[right][:, right])
+            self.close(system.gram(left), full[left])
+            self.close(system.gram(columns=right), full[:, right])
+            self.close(system.gram(left[:0], right), full[:0][:, right])
+            self.close(system.diagonal(), np.diagonal(full))
+            # Once more from the table.
+            self.close(system.table(), full)
+        self.close(system.apply(full[0]), full @ full[0])
+
+    def test_values_are_sums_of_representers(self, system, kernel):
+        points = np.vstack([rows(4, seed=9), rows()[:2]])
+        c = np.random.default_rng(4).standard_normal((system.size, 2))
+        every = [Evaluation().bind(points).parts(kernel), *system.families]
+        columns = np.arange(len(points), len(points) + system.size)
+        z = Representers(kernel, every).gram(np.arange(len(points)), columns)
+        self.close(system.values(c, points), z @ c)
+        self.close(system.values(c[:, 0], points), z @ c[:, 0])
+        # The other way round: all functionals of a sum of kernels at points.
+        a = np.random.default_rng(5).standard_normal((len(points), 2))
+        self.close(system.on_points(points, a), z.T @ a)
+        self.close(system.on_points(points, a[:, 1]), z.T @ a[:, 1])
+        assert system.on_points(points[:0], a[:0]).shape == (system.size, 2)
+
+    def test_no_columns_are_no_trouble(self, system):
+        none = np.zeros((system.size, 0))
+        assert system.apply(none).shape == (system.size, 0)
+        assert system.values(none, rows()).shape == (N, 0)
+        assert system.on_points(rows(), np.zeros((N, 0))).shape == (system.size, 0)
+
+    def test_monomials_are_the_functionals_of_1_and_the_coordinates(self, system):
+        X = rows()
+        one, slopes = np.ones((N, 1)), np.eye(D)
+        first = np.hstack([one, X])
+        changes = (swaps().orbit(X)[:, 1:] - X[:, None]).reshape(-1, D)
+        nothing = np.zeros((N, 1 + D))
+        along = np.hstack([0 * one, np.tile(slopes[1], (N, 1))])
+        wanted = [
+            first,
+            np.hstack([np.zeros((N * D, 1)), np.tile(slopes, (N, 1))]),
+            np.hstack([np.zeros((len(changes), 1)), changes]),
+            nothing,
+            nothing,
+            -2.0 * along,
+            np.tile(np.r_[0.0, slopes[2]], (2 * N, 1)),
+        ]
+        np.testing.assert_allclose(system.monomials(1), np.vstack(wanted), atol=1e-13)
+        np.testing.assert_allclose(system.monomials(0), np.vstack(wanted)[:, :1], atol=1e-13)
+
+    def test_monomials_are_what_a_kernel_of_degree_1_says(self, system):
+        # Its functions are b + <w, x>, and the representers of them the monomials.
+        flat = Representers(Polynomial(1), several(rows(), Polynomial(1)))
+        M = flat.monomials(1)
+        np.testing.assert_allclose(flat.gram(), M @ M.T, atol=1e-11)
+
+    def test_blocks_do_not_matter(self, system, full, monkeypatch):
+        for module in (products_module, representers_module):
+            monkeypatch.setattr(module, "VALUES_AT_ONCE", 20)
+        c = np.random.default_rng(6).standard_normal(system.size)
+        self.close(system.apply(c), full @ c)
+        points = rows(7, seed=8)
+        z = system.on_points(points, np.eye(7))
+        self.close(system.values(c, points), z.T @ c)
+
+
+def test_room_for_the_matrix_is_counted():
+    parts = several(rows(), Gaussian())
+    assert Representers(Gaussian(), parts, cache_mb=8 * 66**2 / 1e6).fits
+    assert not Representers(Gaussian(), parts, cache_mb=8 * 66**2 / 1e6 - 1e-6).fits
+
+
+def test_families_share_points_that_are_equal():
+    X = rows()
+    parts = [[Values(X)], [Gradients(X.copy())], [Values(X + 1.0)], [Values(X, blur=0.5)]]
+    assert len(Representers(Gaussian(), parts)._sites) == 3
+
+
+def test_parts_are_scaled_and_mixed_as_matrices_are():
+    X, kernel = rows(), Gaussian(1.2)
+    mix = sp.csr_matrix(np.random.default_rng(0).standard_normal((4, N)))
+    directions = np.random.default_rng(1).standard_normal((N, D))
+    bare = SecondDerivatives(X, left=directions, right=directions)
+    for part in (Values(X), Values(X, blur=0.3), PartialDerivative([1]).bind(X).parts(kernel)[0], bare):
+        plain = Representers(kernel, [[part]]).gram()
+        mixed = Representers(kernel, [[replace(part, mix=mix).scaled(-3.0)]])
+        wanted = 9.0 * mix @ plain @ mix.T
+        np.testing.assert_allclose(mixed.gram(), wanted, atol=1e-11)
+        np.testing.assert_allclose(mixed.apply(np.eye(4)), wanted, atol=1e-11)
+        np.testing.assert_allclose(mixed.gram(np.array([2]), np.array([0, 3])), wanted[[2]][:, [0, 3]])
+
+
+def test_blurred_derivatives_are_derivatives_of_the_average():
+    check_functional(OfParts(blurred_slopes), rows(4, 2), Gaussian(1.1) + Linear())
+    check_functional(OfParts(blurred_bends), rows(4, 2), Gaussian(1.1))
+
+
+def blurred_slopes(X):
+    return [Gradients(X, blur=0.3), Gradients(X).scaled(-1.0)]
+
+
+def blurred_bends(X):
+    directions = np.ones_like(X)
+    return [SecondDerivatives(X, left=directions, right=X, blur=0.2)]
+
+
+def test_rows_that_choose_nothing_are_zero():
+    X, mix = rows(), sp.csr_matrix(([1.0], ([1], [2])), (3, N))
+    system = Representers(Gaussian(), [[Values(X, mix)], [Gradients(X)]])
+    assert np.all(system.gram()[[0, 2]] == 0)
+    none = system.gram(np.array([0, 2]), np.array([0]))
+    np.testing.assert_array_equal(none, np.zeros((2, 1)))
+    np.testing.assert_array_equal(system.apply(np.ones(system.size))[[0, 2]], 0.0)

@@ -1,0 +1,429 @@
+"""Closed forms of kernels against differences and quadrature, and kernels made of kernels."""
+
+import pickle
+import re
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+
+from structinv.kernels import (
+    CallableKernel,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    PrecomputedKernel,
+    Product,
+    RationalQuadratic,
+    Scaled,
+    Sum,
+)
+
+STATIONARY = [
+    Gaussian(),
+    Gaussian(0.7),
+    RationalQuadratic(),
+    RationalQuadratic(1.3, 0.4),
+    RationalQuadratic(0.8, 5.0),
+    Matern(),
+    Matern(1.7, 1.5),
+    Matern(0.8, 2.5),
+    Matern(1.5, np.inf),
+]
+PRODUCTS = [Linear(), *(Polynomial(degree, 0.5, 0.4) for degree in (1, 2, 3, 4, 7))]
+COMBINATIONS = [
+    Gaussian(0.8) + Linear(),
+    Gaussian(1.5) * Polynomial(3, 0.5, 0.3),
+    Matern(1.5, 2.5) * Gaussian(2.0),
+    Matern(1.2, 1.5) * Linear(),
+    Matern(1.2, 1.5) + Polynomial(2, 1.0, 0.5),
+    Matern(1.2, 1.5) * (2.0 * Matern(2.0, 2.5)),
+    0.5 * Gaussian() + RationalQuadratic(1.0, 2.0) * 3.0,
+    (Gaussian() + Linear()) * Polynomial(2, 0.3, 0.6),
+    0.0 * Gaussian() + Linear(),
+    2 * Matern(2.0, 2.5),
+]
+KERNELS = STATIONARY + PRODUCTS + COMBINATIONS
+
+
+def linear_products(X, Y):
+    return X @ Y.T
+
+
+ROUGH = [
+    Laplacian() + Gaussian(),
+    Laplacian() * (0.3 * Matern(nu=0.5)),
+    (0.0 * Laplacian()) * Gaussian(),
+    CallableKernel(linear_products) * Gaussian(),
+]
+
+
+def name_of(kernel):
+    # Functions show their addresses, which differ between processes.
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(kernel))
+
+
+every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=name_of)
+every_stationary = pytest.mark.parametrize("kernel", STATIONARY, ids=name_of)
+every_combination = pytest.mark.parametrize("kernel", COMBINATIONS + ROUGH, ids=name_of)
+pairs_of_points = arrays(np.float64, (2, 3), elements=st.floats(-5, 5))
+
+
+def rows(n, d=4, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)
+
+
+def highest(kernel):
+    return int(min(4, 2 * kernel.smoothness))
+
+
+def read(kernel, distances, products, order):
+    """The partials, told only what the kernel says it reads, zeros where absent."""
+    found = kernel.partials(
+        distances if kernel.uses_distances else None, products if kernel.uses_products else None, order
+    )
+    assert all(i >= 0 and j >= 0 and i + j <= order for i, j in found)
+    zero = np.zeros_like(products)
+    return {(i, j): found.get((i, j), zero) for i in range(order + 1) for j in range(order + 1 - i)}
+
+
+@every_kernel
+def test_each_partial_is_the_slope_of_the_one_before(kernel):
+    s, t = (grid.ravel() for grid in np.meshgrid(np.geomspace(0.05, 9, 12), np.linspace(-2, 2, 9)))
+    step = 1e-5
+    order = highest(kernel)
+    found = read(kernel, s, t, order)
+    for axis in (0, 1):
+        up, down = ((s + h, t) if axis == 0 else (s, t + h) for h in (step, -step))
+        above, below = read(kernel, *up, order), read(kernel, *down, order)
+        for i, j in found:
+            if (before := (i - (axis == 0), j - (axis == 1))) in found:
+                slope = (above[before] - below[before]) / (2 * step)
+                scale = 1 + np.max(np.abs(found[i, j]))
+                np.testing.assert_allclose(found[i, j], slope, rtol=1e-5, atol=1e-7 * scale)
+
+
+@every_kernel
+def test_the_first_is_the_kernel(kernel):
+    X, Y = rows(30), rows(20, seed=1)
+    Y[:3] = X[:3]
+    found = read(kernel, cdist(X, Y, "sqeuclidean"), X @ Y.T, 0)
+    np.testing.assert_allclose(found[0, 0], kernel.matrix(X, Y), rtol=1e-10, atol=1e-13)
+
+
+@every_kernel
+def test_mixed_second_derivatives_are_differences_of_the_matrix(kernel):
+    # Of close pairs a rough kernel's differences are wrong.
+    X, Y = rows(6, 3), rows(6, 3, seed=1) + 1.0
+    step, eye = 1e-3, np.eye(3)
+    for x, y in zip(X, Y, strict=True):
+        d = x - y
+        phi = {which: v[0] for which, v in read(kernel, np.array([d @ d]), np.array([x @ y]), 2).items()}
+        expected = (
+            (phi[0, 1] - 2 * phi[1, 0]) * eye
+            - 4 * phi[2, 0] * np.outer(d, d)
+            + 2 * phi[1, 1] * (np.outer(d, x) - np.outer(y, d))
+            + phi[0, 2] * np.outer(y, x)
+        )
+        values = kernel.matrix(
+            np.vstack([x + step * eye, x - step * eye]), np.vstack([y + step * eye, y - step * eye])
+        )
+        found = values[:3, :3] - values[:3, 3:] - values[3:, :3] + values[3:, 3:]
+        scale = 1 + np.max(np.abs(expected))
+        np.testing.assert_allclose(found / (4 * step**2), expected, atol=2e-5 * scale)
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_shapes_and_precision_are_the_inputs(kernel, dtype):
+    s = np.linspace(0, 5, 12).reshape(3, 4)
+    t = np.linspace(-1, 2, 12).reshape(3, 4)
+    exact = read(kernel, s, t, highest(kernel))
+    given = s.astype(dtype), t.astype(dtype)
+    found = kernel.partials(*given, highest(kernel))
+    for which, values in found.items():
+        assert values.shape == (3, 4)
+        assert values.dtype == dtype
+        scale = np.max(np.abs(exact[which]))
+        np.testing.assert_allclose(values, exact[which], rtol=1e-4, atol=2e-6 * scale)
+        values[:] = np.nan
+    assert np.array_equal(given[0], s.astype(dtype))
+    assert np.array_equal(given[1], t.astype(dtype))
+    # No two of the answers share memory either.
+    again = kernel.partials(*given, highest(kernel))
+    again[0, 0][:] = np.nan
+    assert all(np.all(np.isfinite(values)) for which, values in again.items() if which != (0, 0))
+
+
+@every_kernel
+def test_any_layout_and_none(kernel):
+    s, t = np.abs(rows(6, 4)), rows(6, 4, seed=1)
+    expected = read(kernel, s, t, highest(kernel))
+    for turn in (np.asfortranarray, lambda Z: np.repeat(Z, 2, axis=1)[:, ::2]):
+        for which, values in read(kernel, turn(s), turn(t), highest(kernel)).items():
+            np.testing.assert_allclose(values, expected[which], rtol=1e-13)
+    assert kernel.partials(s[:0], t[:0], highest(kernel))[0, 0].shape == (0, 4)
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_any_distance_has_finite_partials(kernel, dtype):
+    info = np.finfo(dtype)
+    s = np.array([0, info.smallest_subnormal, info.tiny, *10.0 ** np.arange(-36, 31, 2)], dtype=dtype)
+    if dtype == np.float64:
+        s = np.concatenate([s, 10.0 ** np.arange(-300, 300, 20)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = kernel.partials(s, np.full_like(s, 0.3), highest(kernel))
+    assert all(np.all(np.isfinite(values)) for values in found.values())
+
+
+@pytest.mark.parametrize(("nu", "finite", "order"), [(1.5, 1, 2), (2.5, 2, 4)])
+def test_infinite_derivatives_meet_factors_that_vanish(nu, finite, order):
+    s = np.array([0.0, 1e-16, 1e-8, 1e-4])
+    found = Matern(0.8, nu).partials(s, None, order)
+    for i in range(finite + 1):
+        np.testing.assert_allclose(found[i, 0], found[i, 0][0], rtol=0.2)
+        assert found[i, 0][0] != 0
+    for i in range(finite + 1, order + 1):
+        assert found[i, 0][0] == 0
+        assert abs(found[i, 0][1]) > 1e6
+        # With the powers of s that they meet they go to 0 as its root.
+        ratios = np.abs(found[i, 0][1:]) * s[1:] ** (i - finite) / np.sqrt(s[1:])
+        np.testing.assert_allclose(ratios, ratios[0], rtol=0.05)
+
+
+@every_stationary
+def test_the_slope_at_no_distance_is_the_lipschitz_constant(kernel):
+    slope = kernel.partials(np.zeros(1), None, 1)[1, 0]
+    np.testing.assert_allclose(-2 * slope, kernel.lipschitz**2)
+
+
+def test_smoothness_by_hand():
+    for smooth in (Gaussian(), RationalQuadratic(), Linear(), Polynomial(), Matern(nu=np.inf)):
+        assert smooth.smoothness == np.inf
+    assert [Matern(nu=nu).smoothness for nu in (0.5, 1.5, 2.5)] == [0, 1, 2]
+    for rough in (Laplacian(), CallableKernel(np.dot), PrecomputedKernel(np.eye(2))):
+        assert rough.smoothness == 0
+    assert (Gaussian() + Matern(nu=2.5)).smoothness == 2
+    assert (Linear() * (3 * Matern(nu=1.5))).smoothness == 1
+
+
+def test_what_is_read_is_said():
+    for kernel, distances, products in (
+        (Gaussian(), True, False),
+        (Polynomial(), False, True),
+        (Laplacian(), False, False),
+        (Gaussian() + Linear(), True, True),
+        (2 * Linear(), False, True),
+        (Gaussian() * Matern(), True, False),
+    ):
+        assert (kernel.uses_distances, kernel.uses_products) == (distances, products)
+    with pytest.raises(ValueError, match=r"Gaussian\(sigma=1.0\) needs distances, got None"):
+        Gaussian().partials(None, np.ones(1), 0)
+    with pytest.raises(ValueError, match=r"Linear\(\) needs products, got None"):
+        (Gaussian() + Linear()).partials(np.ones(1), None, 0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "order", "message"),
+    [
+        (
+            Matern(),
+            3,
+            r"Matern\(length_scale=1.0, nu=1.5\) has derivatives up to first order in each argument; "
+            "this needs second order",
+        ),
+        (Matern(nu=2.5), 5, r"nu=2.5\) has derivatives up to second order .* needs third order"),
+        (Matern(nu=0.5), 1, r"nu=0.5\) has no derivatives; this needs first order"),
+        (Gaussian() * (2 * Matern()), 4, r"^Matern\(.*first order .* second order"),
+        (Gaussian(), -1, "order must be an integer of at least 0, got -1"),
+    ],
+)
+def test_orders_out_of_range_are_errors_by_name(kernel, order, message):
+    with pytest.raises(ValueError, match=message):
+        kernel.partials(np.ones(2), np.ones(2), order)
+
+
+@pytest.mark.parametrize("rough", [Laplacian(), CallableKernel(np.dot), PrecomputedKernel(np.eye(2))])
+def test_kernels_without_derivatives_say_so(rough):
+    for kernel in (rough, Gaussian() + rough, rough * Linear(), 2 * rough):
+        for order in (0, 2):
+            with pytest.raises(
+                NotImplementedError, match=rf"^{type(rough).__name__}\([\s\S]* has no derivatives"
+            ):
+                kernel.partials(np.ones(2), np.ones(2), order)
+
+
+@pytest.mark.parametrize("order", [1.0, True, "1"])
+def test_orders_are_integers(order):
+    with pytest.raises(TypeError, match="order must be an integer"):
+        Gaussian().partials(np.ones(2), None, order)
+
+
+@pytest.mark.parametrize("n_features", [1, 2])
+@pytest.mark.parametrize("variance", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Gaussian(),
+        Gaussian(0.6),
+        Matern(0.9, np.inf),
+        Linear(),
+        Polynomial(1, 0.5, 2.0),
+        0.3 * Gaussian(2.0) + Linear(),
+    ],
+    ids=repr,
+)
+def test_blurred_kernels_are_means(kernel, variance, n_features):
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    grid = np.stack([g.ravel() for g in np.meshgrid(*[nodes] * n_features)], axis=1)
+    share = np.prod([g.ravel() for g in np.meshgrid(*[weights] * n_features)], axis=0)
+    share /= np.sum(share)
+    X, Y = rows(4, n_features), rows(5, n_features, seed=1)
+    # A function of x - y and one that is linear in x: noise on x alone has the same mean.
+    moved = (X[:, None] + np.sqrt(variance) * grid).reshape(-1, n_features)
+    expected = np.einsum("ink,n->ik", kernel.matrix(moved, Y).reshape(4, -1, 5), share)
+    found = kernel.blurred(variance, n_features)
+    found.validate(n_features)
+    np.testing.assert_allclose(found.matrix(X, Y), expected, rtol=1e-8, atol=1e-10)
+
+
+def test_kernels_without_a_closed_mean_have_none():
+    for kernel in (
+        Matern(),
+        RationalQuadratic(),
+        Laplacian(),
+        Polynomial(2),
+        Gaussian() + Matern(),
+        Matern() + Gaussian(),
+        2 * Matern(),
+        Gaussian() * Linear(),
+    ):
+        assert kernel.blurred(0.5, 3) is None
+        assert kernel.blurred(0, 3) is kernel
+    with pytest.raises(ValueError, match="variance must be a number of at least 0, got -1"):
+        Gaussian().blurred(-1, 3)
+
+
+def test_operators_make_combinations():
+    a, b = Gaussian(2.0), Linear()
+    total, product, multiple = a + b, a * b, 2.5 * a
+    assert isinstance(total, Sum)
+    assert isinstance(product, Product)
+    assert isinstance(multiple, Scaled)
+    assert (total.left, total.right, product.left, product.right) == (a, b, a, b)
+    assert (multiple.kernel, multiple.factor) == (a, 2.5)
+    for number in (2, np.float64(2), np.float32(2)):
+        for made in (number * a, a * number):
+            assert isinstance(made, Scaled)
+            assert made.factor == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_combinations_by_their_definitions(dtype):
+    X, Y = rows(30, dtype=dtype), rows(20, seed=1, dtype=dtype)
+    a, b = Matern(2.0), Polynomial(2)
+    for left in (a, Laplacian()):
+        A, B = left.matrix(X, Y), b.matrix(X, Y)
+        for kernel, expected in ((left + b, A + B), (left * b, A * B), (2.5 * left, dtype(2.5) * A)):
+            found = kernel.matrix(X, Y)
+            assert found.dtype == dtype
+            assert np.array_equal(found, expected)
+            assert kernel.diagonal(X).dtype == dtype
+    table = PrecomputedKernel(np.array([[2, 1], [1, 3]]))
+    number = np.array([[0.0], [1.0]])
+    expected = [[2.5 * 2 * 2, 1], [1, 2.5 * 3 * 3]]
+    np.testing.assert_allclose(
+        (2.5 * table * table + 0.0 * Gaussian()).matrix(number, number) * [[1, 0.4], [0.4, 1]], expected
+    )
+
+
+@every_combination
+def test_combinations_are_kernels(kernel):
+    X = np.vstack([rows(40), rows(40)[:5] + 1e-6])
+    gram = kernel.matrix(X, X)
+    np.testing.assert_allclose(np.diagonal(gram), kernel.diagonal(X), rtol=1e-12)
+    assert np.array_equal(gram, gram.T)
+    eigenvalues = np.linalg.eigvalsh(gram)
+    assert eigenvalues[0] >= -1e-12 * max(1, eigenvalues[-1])
+    kernel.validate(4)
+
+
+@every_combination
+@given(pair=pairs_of_points, scale=st.sampled_from([1.0, 1e-1, 1e-2]))
+def test_the_lipschitz_constant_is_never_beaten(kernel, pair, scale):
+    if kernel.lipschitz == np.inf:
+        return
+    x, y = pair[:1], pair[:1] + scale * pair[1:]
+    size = kernel.diagonal(x) + kernel.diagonal(y)
+    values = size - 2 * kernel.matrix(x, y)[0]
+    assert values[0] <= kernel.lipschitz**2 * np.sum((x - y) ** 2) + 1e-13 * (1 + size[0])
+
+
+def test_lipschitz_constants_by_hand():
+    assert (Gaussian(0.25) + 9.0 * Linear()).lipschitz == 5
+    assert (4.0 * Gaussian(0.5)).lipschitz == 4
+    assert ((4.0 * Gaussian(0.25)) * (9.0 * Gaussian(0.5))).lipschitz == pytest.approx(
+        np.sqrt(9 * 4 * 16 + 4 * 9 * 4)
+    )
+    assert (Gaussian() * (Gaussian() + Matern(nu=2.5))).lipschitz < np.inf
+    assert (Gaussian() * Gaussian()).lipschitz == pytest.approx(Gaussian(np.sqrt(0.5)).lipschitz)
+    for rough in (Gaussian() * Linear(), Gaussian() + Laplacian(), Gaussian() * Laplacian()):
+        assert rough.lipschitz == np.inf
+    assert (0.0 * Laplacian()).lipschitz == ((0.0 * Laplacian()) * Laplacian()).lipschitz == 0
+
+
+def test_combinations_clone_pickle_and_have_parameters():
+    X = rows(10)
+    for kernel in COMBINATIONS:
+        for copy in (clone(kernel), pickle.loads(pickle.dumps(kernel))):
+            assert copy is not kernel
+            assert repr(copy) == repr(kernel)
+            assert np.array_equal(copy.matrix(X, X), kernel.matrix(X, X))
+    kernel = 2.0 * Gaussian() + Linear()
+    assert kernel.get_params()["left__kernel__sigma"] == 1.0
+    kernel.set_params(left__kernel__sigma=3.0, left__factor=0.5)
+    assert np.array_equal(kernel.matrix(X, X), (0.5 * Gaussian(3.0) + Linear()).matrix(X, X))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "message"),
+    [
+        (Gaussian(0.0) + Linear(), ValueError, "sigma must be a number above 0, got 0.0"),
+        (Linear() * Gaussian(0.0), ValueError, "sigma must be"),
+        (2.0 * (2.0 * Gaussian(0.0)), ValueError, "sigma must be"),
+        (Sum(Gaussian(), 3), TypeError, "right must be a Kernel, got 3"),
+        (Product("rbf", Gaussian()), TypeError, "left must be a Kernel, got 'rbf'"),
+        (Scaled(None), TypeError, "kernel must be a Kernel, got None"),
+        (Scaled(Gaussian(), -1.0), ValueError, "factor must be a number of at least 0, got -1.0"),
+        (Scaled(Gaussian(), np.inf), ValueError, "factor"),
+        (Scaled(Gaussian(), True), TypeError, "factor"),
+    ],
+)
+def test_parameters_are_checked_by_name(kernel, error, message):
+    assert isinstance(kernel, Kernel)
+    with pytest.raises(error, match=message):
+        kernel.validate()
+
+
+def test_operators_refuse_what_is_no_kernel():
+    for other in (3, "rbf", None, np.ones(2)):
+        with pytest.raises(TypeError, match="operand.*'Gaussian'"):
+            Gaussian() + other
+    for other in (None, True, np.ones(2), 1j):
+        with pytest.raises(TypeError, match="operand.*'Gaussian'"):
+            Gaussian() * other
+        with pytest.raises(TypeError, match="operand.*'Gaussian'"):
+            other * Gaussian()
+    for factor in (-1.0, np.nan, np.inf):
+        with pytest.raises(ValueError, match="factor must be a number of at least 0"):
+            factor * Gaussian()
