@@ -15,6 +15,7 @@ from .families import (
     Tangents,
     TransformDifference,
 )
+from .folding import Folded
 from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
 from .representers import Representers
 
@@ -42,6 +43,7 @@ __all__ = [
     "DirectionalDerivative",
     "Evaluation",
     "FamilyFunctionals",
+    "Folded",
     "Functional",
     "FunctionalCheckError",
     "Functionals",

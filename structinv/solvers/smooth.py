@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from ..losses import Affine, Joined, MoreauEnvelope, ScalarLoss
 from ..objective import Objective
@@ -156,17 +157,27 @@ class SmoothDescent(Solver):
         problem, at = state.problem, state.at
         linear = float(at.coefficients @ of_direction)
         square = float(direction @ of_direction)
+        start = at.functionals + problem.basis @ at.free
+        step = self._free_step(state, start, of_direction)
+        of_step = of_direction + problem.basis @ step
 
         def slope(length: float) -> float:
-            u = at.functionals + length * of_direction
-            u = u + problem.basis @ _best_free(problem, state.loss, u, at.free)
-            own = state.loss.derivative(u)
-            return linear + length * square + float((problem.weights * own) @ of_direction)
+            own = problem.weights * state.loss.derivative(start + length * of_step)
+            return linear + length * square + float(own @ of_step)
 
         length = _root(slope, float(at.gradient @ of_direction))
         at.coefficients = at.coefficients + length * direction
         at.functionals = at.functionals + length * of_direction
+        at.free = at.free + length * step
         self._arrive(state)
+
+    def _free_step(self, state: SmoothState, u: np.ndarray, of_direction: np.ndarray) -> np.ndarray:
+        """How the free part follows a direction of f, to first order."""
+        basis = state.problem.basis
+        if basis.shape[1] == 0:
+            return np.zeros(0)
+        weighted = (state.problem.weights * state.loss.curvature(u))[:, None] * basis
+        return -np.linalg.pinv(basis.T @ weighted, hermitian=True) @ (weighted.T @ of_direction)
 
     def _gaps(self, state: SmoothState) -> tuple[float, float]:
         """The gap of the losses themselves, and the part of it that envelopes hide."""
@@ -245,13 +256,51 @@ def _enveloped(problem: CoefficientProblem, widths: np.ndarray, centres: np.ndar
 def _best_free(
     problem: CoefficientProblem, loss: ScalarLoss, functionals: np.ndarray, start: np.ndarray
 ) -> np.ndarray:
-    """The free part that is best for f, by Newton's method with halved steps."""
+    """The free part that is best for f."""
     basis, weights = problem.basis, problem.weights
     if basis.shape[1] == 0:
         return start
-    rows = np.flatnonzero(np.any(basis != 0, axis=1) & (weights > 0))
-    basis, weights, loss, functionals = basis[rows], weights[rows], loss.take(rows), functionals[rows]
-    free = start
+    free = start.copy()
+    if problem.space.n_free > 1:
+        rows = np.flatnonzero(np.any(basis != 0, axis=1) & (weights > 0))
+        return _by_newton(basis[rows], weights[rows], loss.take(rows), functionals[rows], free)
+    for output in range(basis.shape[1]):
+        rows = np.flatnonzero((basis[:, output] != 0) & (weights > 0))
+        if len(rows):
+            own = basis[rows, output], weights[rows], loss.take(rows), functionals[rows]
+            free[output] = _best_constant(*own, free[output])
+    return free
+
+
+def _best_constant(
+    basis: np.ndarray, weights: np.ndarray, loss: ScalarLoss, functionals: np.ndarray, start: float
+) -> float:
+    """The b at which the increasing ``sum_i c_i B_i r_i'(u_i + B_i b)`` is zero."""
+    scaled = weights * basis
+
+    def slope(b: float) -> float:
+        return float(scaled @ loss.derivative(functionals + b * basis))
+
+    first = slope(start)
+    if first == 0:
+        return start
+    # Towards the other sign, in steps that grow.
+    step, near = -np.sign(first) * 1e-3 * (1.0 + abs(start)), start
+    for _ in range(FREE_STEPS):
+        far = start + step
+        after = slope(far)
+        if after == 0:
+            return far
+        if np.sign(after) != np.sign(first):
+            return float(brentq(slope, near, far, xtol=1e-15 * (1.0 + abs(far)), rtol=1e-15))
+        near, step = far, 4.0 * step
+    return start
+
+
+def _by_newton(
+    basis: np.ndarray, weights: np.ndarray, loss: ScalarLoss, functionals: np.ndarray, free: np.ndarray
+) -> np.ndarray:
+    """The best of several free parameters, by Newton's method with halved steps."""
     value = weights @ loss.value(functionals + basis @ free)
     scale = np.abs(basis).T @ weights
     for _ in range(FREE_STEPS):
