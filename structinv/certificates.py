@@ -248,12 +248,12 @@ class _KernelRounding:
     def __init__(self, kernel: Kernel, f: Expansion, X: np.ndarray) -> None:
         used = f.support()
         centres, sizes = f.atoms.points(used), np.abs(f.coefficients[used])
-        heights = np.sqrt(kernel.diagonal(centres).astype(np.float64))
+        heights, n_terms = f.heights()
         slope = kernel.lipschitz if np.isfinite(kernel.lipschitz) else 0.0
         eps = float(np.finfo(precision(X, centres)).eps)
-        terms = 8.0 + np.sqrt(X.shape[1]) + np.sqrt(len(used))
+        terms = 8.0 + np.sqrt(X.shape[1]) + np.sqrt(n_terms)
         self.kernel = kernel
-        self.per_height = eps * terms * (heights @ sizes)
+        self.per_height = eps * terms * heights
         self.per_length = eps * slope**2 * (np.sqrt(squared_norms(centres)) @ sizes)
 
     def of(self, members: np.ndarray) -> np.ndarray:

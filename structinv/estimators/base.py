@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from ..certificates import Certificate, WorstChange
 from ..matrices import Matrix, with_data
-from ..objective import Objective, WorstCase
+from ..objective import Objective, Penalty, WorstCase
 from ..oracles import Identity, InvarianceOracle
 from ..outputs import Binary, EncodedOutput, Multiclass, Output
 from ..solvers import (
@@ -171,7 +171,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             weights = self._weights(X, y, codes, classes, sample_weight)
             term = WorstCase(self._inputs(X), y, oracle, output, weights)
             space = self._new_space(X, term)
-            objective = Objective(space, [term])
+            objective = Objective(space, [term, *self._penalties(space)])
             solution = self._minimise(objective, self._make_solver(space), context)
             self.classes_ = classes
             self.n_iter_ = solution.iterations
@@ -204,6 +204,10 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
     @abstractmethod
     def _new_space(self, X: Matrix, term: WorstCase) -> Space:
         """The space of the functions."""
+
+    def _penalties(self, space: Any) -> list[Penalty]:
+        """What the function pays beside the losses; nothing, by default."""
+        return []
 
     @abstractmethod
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:

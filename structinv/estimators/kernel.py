@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,18 +10,20 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ..certificates import WorstChange, kernel_worst_change
+from ..functionals import BoundFunctional, Functional, Representers
 from ..kernels import Kernel, PrecomputedKernel, as_kernel, precision
 from ..matrices import Matrix
-from ..objective import WorstCase
+from ..objective import Penalty, WorstCase
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..outputs import EncodedOutput
 from ..planes import PlaneSet
-from ..solvers import REGISTRY, FrankWolfe, Solution, Solver
-from ..spaces import Expansion, KernelSpace
+from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
+from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
 from .base import InvariantClassifier, check_flat, check_number
+from .invariances import Invariances
 
 # Functions that a solver holds at the same time, as `estimate_memory` counts them.
 FUNCTIONS_AT_ONCE = 4
@@ -75,6 +77,10 @@ class InvariantSVC(InvariantClassifier):
         Order in which examples are visited.
     verbose : int, default=0
         Above 0, progress is printed to standard error.
+    invariances, nu, invariance_loss, invariance_loss_params
+        Families of functionals that the functions pay for too, weights and losses of theirs, on all
+        fitted rows and all outputs: a mixed objective, worst case over some changes and flat along
+        others; see `RepresenterClassifier`. "auto" is then the `Representer` solver.
 
     Attributes
     ----------
@@ -91,6 +97,8 @@ class InvariantSVC(InvariantClassifier):
         The coefficients beta.
     n_support_ : (n_classes,) array of int
         Support vectors of each class's rows.
+    alpha_ : (1, n_functionals) or (n_classes, n_functionals) array
+        Coefficients of the representers of `invariances`.
     classes_ : (n_classes,) array
     kernel_ : Kernel
         The kernel with its parameters resolved; of "precomputed" a table of the rows in use.
@@ -148,6 +156,10 @@ class InvariantSVC(InvariantClassifier):
         class_weight: dict | str | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        invariances: Sequence[Functional | BoundFunctional] = (),
+        nu: float | Sequence[float] = 1.0,
+        invariance_loss: str | Sequence[str] = "squared",
+        invariance_loss_params: dict | Sequence[dict] | None = None,
     ) -> None:
         self.oracle = oracle
         self.kernel = kernel
@@ -163,6 +175,10 @@ class InvariantSVC(InvariantClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
+        self.invariances = invariances
+        self.nu = nu
+        self.invariance_loss = invariance_loss
+        self.invariance_loss_params = invariance_loss_params
 
     @property
     def _precomputed(self) -> bool:
@@ -172,6 +188,11 @@ class InvariantSVC(InvariantClassifier):
         oracle = super()._check_parameters()
         check_number("epsilon", self.epsilon, minimum=0.0)
         check_number("cache_mb", self.cache_mb, minimum=0.0, strict=True)
+        invariances = self._invariances()
+        if self._precomputed and invariances.families:
+            raise ValueError(
+                "invariances must be empty with kernel='precomputed', which shows no inputs"
+            )
         named = "frank_wolfe" if self.solver == "auto" else self.solver
         solver = named if isinstance(named, Solver) else REGISTRY[named]()
         if self.epsilon > 0 and "epsilon" not in solver.get_params():
@@ -187,8 +208,12 @@ class InvariantSVC(InvariantClassifier):
             )
         return oracle
 
+    def _invariances(self) -> Invariances:
+        """The families of functionals, checked."""
+        return Invariances(self.invariances, self.nu, self.invariance_loss, self.invariance_loss_params)
+
     def _best_solver(self, space: Any) -> Solver:
-        return FrankWolfe()
+        return Representer() if isinstance(space, RepresenterSpace) else FrankWolfe()
 
     def _make_solver(self, space: Any) -> Solver:
         solver = super()._make_solver(space)
@@ -207,10 +232,21 @@ class InvariantSVC(InvariantClassifier):
             self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X
         )  # fmt: skip
         n_features, n_outputs = term.X.shape[1], term.output.n_outputs
-        return KernelSpace(kernel, n_features, n_outputs, cache_mb=float(self.cache_mb))
+        invariances, cache_mb = self._invariances(), float(self.cache_mb)
+        if not invariances.families:
+            return KernelSpace(kernel, n_features, n_outputs, cache_mb=cache_mb)
+        parts = [family.parts(kernel) for family in invariances.bound(term.X)]
+        representers = Representers(kernel, parts, cache_mb)
+        return RepresenterSpace(representers, n_features, n_outputs, cache_mb=cache_mb)
+
+    def _penalties(self, space: Any) -> list[Penalty]:
+        if not isinstance(space, RepresenterSpace):
+            return []
+        system: Any = space.system
+        return self._invariances().penalties(system, 0, space.n_outputs)
 
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
-        shrink = _with_small_table if self._precomputed else KernelSpace.compacted
+        shrink = _with_small_table if self._precomputed else _small
         space, self.solution_ = _compacted(space, solution, shrink)
         self.kernel_: Kernel = space.kernel
         f: Any = self.solution_.f
@@ -224,12 +260,19 @@ class InvariantSVC(InvariantClassifier):
         self.support_members_ = members
         self.support_transforms_ = np.array(term.bound.member_names())[members]
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T, dtype=X.dtype)
+        self._representers_: Any = None
+        self.alpha_ = np.zeros((term.output.n_outputs, 0))
+        if isinstance(space, RepresenterSpace):
+            self._representers_ = space.system
+            self.alpha_ = np.ascontiguousarray(f.representers.T)
         self.n_support_ = np.bincount(term.output.codes[rows], minlength=len(self.classes_))
 
     def _scores(self, X: Matrix) -> np.ndarray:
         if self._precomputed:
             return X[:, self.support_] @ self.dual_coef_.T
         values = expand(self.kernel_, X, self.support_vectors_, self.dual_coef_.T)
+        if self._representers_ is not None:
+            values = values + self._representers_.values(self.alpha_.T, X)
         return values.astype(precision(X, self.support_vectors_), copy=False)
 
     def _worst_change(
@@ -240,11 +283,18 @@ class InvariantSVC(InvariantClassifier):
                 "certify and worst_case need inputs that can change, and kernel='precomputed' shows none"
             )
         check_cover(oracle.bind(X[:1], output.classes[output.codes[:1]]), type(self).__name__)
-        space = KernelSpace(self.kernel_, X.shape[1], len(self.dual_coef_), cache_mb=0.0)
+        n_outputs = len(self.dual_coef_)
+        space = KernelSpace(self.kernel_, X.shape[1], n_outputs, cache_mb=0.0)
+        if self._representers_ is not None:
+            system = self._representers_.emptied()
+            space = RepresenterSpace(system, X.shape[1], n_outputs, cache_mb=0.0)
         origins = np.column_stack([self.support_, self.support_members_])
         keys = space.atoms.add_points(self.support_vectors_, origins)
         whole = AtomRows(space.atoms, keys, self.dual_coef_.T, np.array([0, len(keys)]))
-        return kernel_worst_change(space, space.combine(whole, np.ones(1)), oracle, output, X, points)
+        f = space.combine(whole, np.ones(1))
+        if isinstance(space, RepresenterSpace):
+            f += space.of_representers(self.alpha_.T.copy())
+        return kernel_worst_change(space, f, oracle, output, X, points)
 
     def estimate_memory(self, X: Any, y: Any = None) -> int:
         """About how many bytes a fit needs at most, told before it.
@@ -323,7 +373,8 @@ def _compacted(
     planes = solution.planes
     sizes = np.max(np.abs(f.coefficients), axis=1, initial=0.0)
     kept = sizes > NEGLIGIBLE * np.max(sizes, initial=0.0)
-    f = Expansion(space.atoms, np.where(kept[:, None], f.coefficients, 0.0))
+    f = f.copy()
+    f.coefficients = np.where(kept[:, None], f.coefficients, 0.0)
     used = np.flatnonzero(planes.masses > 0)
     small, rows = shrink(space, space.stack([space.element(f), planes.normals[used]]))
     planes = PlaneSet(
@@ -331,6 +382,11 @@ def _compacted(
     )
     f = small.combine(rows[:1], np.ones(1))
     return small, replace(solution, f=f, planes=planes)
+
+
+def _small(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
+    """The same normals in a space that holds nothing but their points."""
+    return space.compacted(normals)
 
 
 def _with_small_table(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:

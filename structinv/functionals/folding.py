@@ -137,7 +137,7 @@ class Folded(Kernel):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what has been solved."""
-        state: dict[str, Any] = dict(super().__getstate__())  # type: ignore[misc]
+        state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_made", None)
         return state
 
@@ -158,7 +158,7 @@ class _Equations:
         new = [number for number, name in enumerate(names) if name not in self.known]
         fresh = self._solve(points[new]) if new else np.zeros((self.representers.size, 0))
         columns = dict(zip((names[number] for number in new), fresh.T, strict=True))
-        found = np.column_stack([columns.get(name, self.known.get(name)) for name in names])
+        found = np.column_stack([columns[n] if n in columns else self.known[n] for n in names])
         room = self.representers.cache_bytes / (8.0 * self.representers.size)
         if len(self.known) + len(columns) <= room:
             self.known.update(columns)

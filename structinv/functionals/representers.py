@@ -95,6 +95,10 @@ class Representers:
         self._table: np.ndarray | None = None
         self.n_products = 0
 
+    def emptied(self) -> Representers:
+        """The same representers without the tables that have been filled."""
+        return Representers(self.kernel, self.families, 1e-6 * self.cache_bytes)
+
     def _place(self, member: _Member) -> None:
         part = member.part
         if part.order > self.kernel.smoothness:

@@ -49,6 +49,12 @@ class Expansion:
         """The atoms with a coefficient that is not zero."""
         return np.flatnonzero(np.any(self.coefficients != 0, axis=1))
 
+    def heights(self) -> tuple[np.ndarray, int]:
+        """``sum_j |coefficients_jk| |k(atom_j, .)|`` for each output, and how many terms that has."""
+        used = self.support()
+        norms = np.sqrt(self.atoms.kernel.diagonal(self.atoms.points(used)).astype(np.float64))
+        return norms @ np.abs(self.coefficients[used]), len(used)
+
     def function(self) -> Callable[[np.ndarray], np.ndarray]:
         """From points (n, n_features) to ``f(z, k)``, (n, n_outputs); prepared once for many calls."""
         used = self.support()
@@ -318,10 +324,14 @@ class KernelSpace(Space):
             owners, parts = owners[1:], parts[1:]
         return np.concatenate(parts)[np.argsort(np.concatenate(owners))]
 
+    def _empty(self) -> KernelSpace:
+        """The same space without a point, and without room for tables."""
+        return KernelSpace(self.kernel, self.n_features, self.n_outputs, cache_mb=0.0)
+
     def compacted(self, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
         """The same normals in a space that holds their points, and nothing else."""
         slots, terms = np.unique(self.atoms.slots(normals.keys), return_inverse=True)
-        space = KernelSpace(self.kernel, self.n_features, self.n_outputs, cache_mb=0.0)
+        space = self._empty()
         keys = space.atoms.add_points(self.atoms.points(slots), self.atoms.origins[slots])
         space.atoms.slots(keys)
         space.atoms.trim()

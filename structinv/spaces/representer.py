@@ -41,6 +41,12 @@ class RepresenterSystem(Protocol):
     def monomials(self, degree: int) -> np.ndarray:
         """All functionals of 1, and of each coordinate."""
 
+    def diagonal(self) -> np.ndarray:
+        """The squared norms of the representers."""
+
+    def emptied(self) -> RepresenterSystem:
+        """The same representers without tables."""
+
 
 class RepresenterExpansion(Expansion):
     """``f(., k)``: a sum over atoms, one over representers, and a part that costs nothing.
@@ -96,6 +102,15 @@ class RepresenterExpansion(Expansion):
     def know(self, functionals: np.ndarray) -> None:
         """Take over what the functionals are, from somebody who has computed it."""
         self._functionals, self._at = functionals, self.coefficients.copy()
+
+    def heights(self) -> tuple[np.ndarray, int]:
+        """See `Expansion.heights`."""
+        total, n_terms = super().heights()
+        used = np.flatnonzero(np.any(self.representers != 0, axis=1))
+        if len(used):
+            norms = np.sqrt(np.maximum(self.space.system.diagonal()[used], 0.0))
+            total = total + norms @ np.abs(self.representers[used])
+        return total + np.abs(self.free).sum(axis=0), n_terms + len(used)
 
     def _without_atoms(self, points: np.ndarray) -> np.ndarray:
         total = self.space.basis(points) @ self.free
@@ -340,9 +355,23 @@ class RepresenterSpace(KernelSpace):
         rows = normals.rows if isinstance(normals, RepresenterRows) else normals
         return super().owns(rows)
 
+    def _empty(self) -> RepresenterSpace:
+        """See `KernelSpace._empty`; the families stay, without their tables."""
+        return RepresenterSpace(
+            self.system.emptied(),
+            self.n_features,
+            self.n_outputs,
+            free_degree=self.free_degree,
+            cache_mb=0.0,
+        )
+
     def compacted(self, normals: Any) -> Any:
-        """Not here: functionals keep their rows."""
-        raise NotImplementedError("a RepresenterSpace cannot be compacted")
+        """See `KernelSpace.compacted`."""
+        mixed = self._mixed(normals)
+        space, rows = super().compacted(mixed.rows)
+        assert isinstance(space, RepresenterSpace)
+        functions = [space.of_representers(each.representers) for each in mixed.functions]
+        return space, RepresenterRows(rows, mixed.owners, functions)
 
     def _mixed(self, normals: Any) -> RepresenterRows:
         if isinstance(normals, RepresenterRows):
