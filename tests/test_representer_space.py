@@ -327,10 +327,19 @@ def test_functions_of_other_spaces_are_refused():
     plain = KernelSpace(model.kernel, D, 2)
     with pytest.raises(TypeError, match="only functions of the same space"):
         _ = model.space.zeros() + plain.zeros()
-    with pytest.raises(NotImplementedError, match="cannot be compacted"):
-        model.space.compacted(model.mixed(2)[0])
     assert not model.space.owns(plain.element(plain.zeros()))
     assert not Model().space.owns(model.mixed(2)[0])
+
+
+def test_a_compact_copy_keeps_points_and_representers():
+    model = Model()
+    f, _ = model.function()
+    space, rows = model.space.compacted(model.space.element(f))
+    again = space.combine(rows, np.ones(1))
+    points = np.random.default_rng(3).standard_normal((5, D))
+    expected = f.function()(points) - model.space.basis(points) @ f.free
+    np.testing.assert_allclose(again.function()(points), expected, atol=1e-10)
+    assert len(space.atoms) == len(f.support())
 
 
 @pytest.mark.parametrize("n_outputs", [1, 3])

@@ -39,12 +39,14 @@ class Invariances:
             if not isinstance(family, (Functional, BoundFunctional)):
                 raise TypeError(f"invariances must hold Functional or bound ones, got {family!r}")
         size = len(self.families)
-        self.nu = _one_each("nu", nu, size, (str,))
-        for number in self.nu:
+        weights = _one_each("nu", nu, size)
+        names = _one_each("invariance_loss", losses, size)
+        settings = _one_each("invariance_loss_params", parameters, size)
+        for number in weights:
             check_number("nu", number, minimum=0.0)
-        names = _one_each("invariance_loss", losses, size, ())
-        settings = _one_each("invariance_loss_params", parameters, size, (dict,))
-        self.losses = [_loss(name, own) for name, own in zip(names, settings, strict=True)]
+        # Values for all families are checked even if there is none.
+        found = [_loss(name, own) for name, own in zip(names, settings, strict=False)]
+        self.nu, self.losses = weights[:size], found[:size]
 
     def bound(self, X: np.ndarray) -> list[BoundFunctional]:
         """The families, bound to the rows if they are not bound yet."""
@@ -65,10 +67,10 @@ class Invariances:
         ]
 
 
-def _one_each(name: str, value: Any, size: int, single: tuple[type, ...]) -> list[Any]:
-    """A list with one value for each family, from one for all or a list."""
-    if value is None or isinstance(value, (str, *single)) or not np.iterable(value):
-        return [value] * size
+def _one_each(name: str, value: Any, size: int) -> list[Any]:
+    """A list with one value for each family, from one for all or a list; one at least from the former."""
+    if isinstance(value, (str, dict)) or not np.iterable(value):
+        return [value] * max(size, 1)
     values = list(value)
     if len(values) != size:
         raise ValueError(f"{name} must be one value or {size}, one for each family, got {len(values)}")

@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_expit, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -30,6 +30,7 @@ from .kernel import check_cover
 
 MARGIN_LOSSES = ("logistic", "hinge", "squared_hinge")
 CLASSIFIER_LOSSES = (*MARGIN_LOSSES, "squared", "epsilon_insensitive")
+KERNELS = ("laplacian", "linear", "poly", "rbf")
 REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
 
 
@@ -46,8 +47,11 @@ class _RepresenterEstimator(ConvexEstimator):
         if not isinstance(self.bias, (bool, np.bool_)):
             raise TypeError(f"bias must be True or False, got {self.bias!r}")
         self._loss()
-        if isinstance(self.kernel, str) and self.kernel == "precomputed":
-            raise ValueError("kernel='precomputed' shows no inputs that functionals could act on")
+        if isinstance(self.kernel, str) and self.kernel not in KERNELS:
+            # That of "precomputed" shows no inputs that functionals could act on.
+            raise ValueError(
+                f"kernel must be one of {list(KERNELS)}, a Kernel or a callable, got {self.kernel!r}"
+            )
         return Invariances(self._families(), self.nu, self.invariance_loss, self.invariance_loss_params)
 
     def _families(self) -> Any:
@@ -55,10 +59,12 @@ class _RepresenterEstimator(ConvexEstimator):
 
     def _loss(self) -> ScalarLoss:
         """The loss of labelled rows, its parameters checked."""
-        if self.loss not in self._losses:
+        if not isinstance(self.loss, str) or self.loss not in self._losses:
             raise ValueError(f"loss must be one of {list(self._losses)}, got {self.loss!r}")
         kind = LOSSES[self.loss]
-        parameters = {} if self.loss_params is None else dict(self.loss_params)
+        if self.loss_params is not None and not isinstance(self.loss_params, dict):
+            raise TypeError(f"loss_params must be a dict or None, got {self.loss_params!r}")
+        parameters = self.loss_params or {}
         unknown = set(parameters) - set(kind().get_params())
         if unknown:
             raise ValueError(
@@ -277,6 +283,14 @@ class RepresenterClassifier(ClassifierMixin, _RepresenterEstimator):
                 "loss must be 'hinge' with an oracle, whose worst case is one of margins, got "
                 f"{self.loss!r}"
             )
+        named = self.class_weight is None or isinstance(self.class_weight, dict)
+        if not named and self.class_weight not in ("balanced", "per_class"):
+            raise ValueError(
+                "class_weight must be a dict, 'balanced', 'per_class' or None, got "
+                f"{self.class_weight!r}"
+            )
+        if np.ndim(self.unlabeled) > 0:
+            raise TypeError(f"unlabeled must be a label, 'auto' or None, got {self.unlabeled!r}")
         return invariances
 
     @with_callbacks
@@ -306,7 +320,8 @@ class RepresenterClassifier(ClassifierMixin, _RepresenterEstimator):
             invariances = self._check_parameters()
             context = self._init_callback_context(max_subtasks=None)
             check_flat(X)
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+            # A copy, since the functionals keep their rows.
+            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], copy=True)
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
             check_classification_targets(y)
             labelled = np.flatnonzero(~self._without_label(y))
@@ -316,8 +331,8 @@ class RepresenterClassifier(ClassifierMixin, _RepresenterEstimator):
             classes, codes = np.unique(known, return_inverse=True)
             if len(classes) < 2:
                 raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!r}")
-            weights = self.C * self._sample_weights(sample_weight, X, labelled)
-            weights = weights * self._class_factors(known, classes, codes)
+            own = self._sample_weights(sample_weight, X, labelled)
+            weights = self.C * own * self._class_factors(known, classes, codes, own)
             n_outputs = 1 if len(classes) == 2 else len(classes)
 
             def loss_of(representers: Representers) -> Term:
@@ -341,10 +356,17 @@ class RepresenterClassifier(ClassifierMixin, _RepresenterEstimator):
             return missing if len(np.unique(y[~missing])) > 1 else np.zeros(len(y), dtype=bool)
         return np.asarray(y == self.unlabeled).reshape(len(y))
 
-    def _class_factors(self, y: np.ndarray, classes: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        if isinstance(self.class_weight, str) and self.class_weight == "per_class":
+    def _class_factors(
+        self, y: np.ndarray, classes: np.ndarray, codes: np.ndarray, own: np.ndarray
+    ) -> np.ndarray:
+        if self.class_weight == "per_class":
             return 1.0 / np.bincount(codes)[codes]
-        factors = compute_class_weight(self.class_weight, classes=classes, y=y)
+        factors = compute_class_weight(
+            self.class_weight, classes=classes, y=y, sample_weight=own
+        )  # fmt: skip
+        if self.class_weight == "balanced":
+            # A class without a sample that counts has no balance; its samples count nothing anyway.
+            factors = np.where(np.isfinite(factors), factors, 0.0)
         if np.any(factors < 0) or not np.all(np.isfinite(factors)):
             raise ValueError(f"class_weight must be non-negative, got {self.class_weight!r}")
         return factors[codes]
@@ -389,10 +411,10 @@ class RepresenterClassifier(ClassifierMixin, _RepresenterEstimator):
         Those of more than two classes are of each against all others, divided by their sum.
         Other losses say nothing of probabilities, and have no such method.
         """
-        shares = expit(self._scores(X))
+        scores = self._scores(X)
         if len(self.classes_) == 2:
-            return np.column_stack([1.0 - shares, shares])
-        return shares / np.maximum(shares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+            return expit(np.hstack([-scores, scores]))
+        return softmax(log_expit(scores), axis=1)
 
 
 class LapSVC(RepresenterClassifier):
@@ -579,9 +601,12 @@ degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose
             invariances = self._check_parameters()
             if self.unlabeled is not None and not isinstance(self.unlabeled, Real):
                 raise TypeError(f"unlabeled must be a number or None, got {self.unlabeled!r}")
+            if self.unlabeled is not None and not np.isfinite(float(self.unlabeled)):
+                raise ValueError(f"unlabeled must be finite, as y has to be, got {self.unlabeled!r}")
             context = self._init_callback_context(max_subtasks=None)
             check_flat(X)
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
+            # A copy, since the functionals keep their rows.
+            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, copy=True)
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
             labelled = np.flatnonzero(y != self.unlabeled) if self.unlabeled is not None else None
             labelled = np.arange(len(y)) if labelled is None else labelled

@@ -282,6 +282,8 @@ class Representers:
 
     def monomials(self, degree: int) -> np.ndarray:
         """``L_j 1``, and behind it ``L_j`` of each coordinate for degree 1: (size, 1 or 1 + d)."""
+        if not self.families:
+            return np.zeros((0, 1))
         columns = [sum(part.monomials() for part in parts) for parts in self.families]
         return np.concatenate(columns)[:, : 1 if degree == 0 else None]
 

@@ -1,0 +1,417 @@
+"""Solvers on objectives of functionals: the table that the documentation prints, and each part of it."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+from structinv.functionals import (
+    Evaluation,
+    FamilyFunctionals,
+    Folded,
+    Gradient,
+    Representers,
+    Tangents,
+)
+from structinv.kernels import Gaussian, Linear
+from structinv.losses import (
+    Absolute,
+    Affine,
+    CvxpyLoss,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Squared,
+    SquaredHinge,
+)
+from structinv.objective import Objective, Penalty, WorstCase
+from structinv.oracles import FiniteOracle, Rotations, Shifts
+from structinv.outputs import Binary, Multiclass
+from structinv.solvers import (
+    BMRM,
+    FrankWolfe,
+    Gap,
+    Iterations,
+    Pegasos,
+    Representer,
+    Seconds,
+    Status,
+    SVMStruct,
+    solve,
+)
+from structinv.spaces import RepresenterSpace
+
+DOCS = Path(__file__).resolve().parents[1] / "docs" / "solvers.md"
+KERNEL = Gaussian(0.7)
+X, CODES = make_moons(14, noise=0.1, random_state=0)
+SIGNS = np.where(CODES == 1, 1.0, -1.0)
+
+
+class Nudges(FiniteOracle):
+    """Two small moves."""
+
+    def orbit(self, X):
+        """Both, and none."""
+        return np.stack([X, X + [0.1, 0.0], X - [0.0, 0.1]], axis=1)
+
+
+LOSSES = {
+    "logistic": Affine(Logistic(), SIGNS),
+    "hinge": Affine(Hinge(), SIGNS),
+    "squared hinge": Affine(SquaredHinge(), SIGNS),
+    "squared": Affine(Squared(), 1.0, SIGNS),
+    "epsilon-insensitive": Affine(EpsilonInsensitive(0.1), 1.0, SIGNS),
+    "written in cvxpy": Affine(CvxpyLoss(lambda u: cp.maximum(1 - u, 0)), SIGNS),
+}
+PENALTIES = {
+    "squared": Squared(),
+    "absolute": Absolute(),
+    "epsilon-insensitive": EpsilonInsensitive(0.1),
+    "huber": Huber(0.3),
+}
+SOLVERS = {
+    "FrankWolfe": FrankWolfe(),
+    "SVMStruct": SVMStruct(),
+    "BMRM": BMRM(),
+    "Pegasos": Pegasos(batch_size=1),
+    "newton-cg": Representer("newton-cg"),
+    "lbfgs": Representer("lbfgs"),
+    "dual-cd": Representer("dual-cd"),
+    "cvxpy": Representer("cvxpy"),
+}
+SMOOTH = {"logistic", "squared hinge", "squared"}
+
+
+def problem(loss, penalty, *, nu=0.05, free=None, kernel=KERNEL, cache_mb=100.0):
+    """Labels at all rows, or their worst case, and a penalty on all gradients."""
+    families = [family.bind(X).parts(kernel) for family in (Evaluation(), Gradient())]
+    representers = Representers(kernel, families, cache_mb)
+    space = RepresenterSpace(representers, 2, free_degree=free)
+    terms = [Penalty(FamilyFunctionals(representers, 1), PENALTIES[penalty], nu)]
+    if loss == "worst case":
+        terms.append(WorstCase(X, CODES, Nudges(), Binary(), 1.0))
+    else:
+        terms.insert(0, Penalty(FamilyFunctionals(representers, 0), LOSSES[loss], 1.0))
+    return Objective(space, terms)
+
+
+@cache
+def optimum(loss, penalty, free=None, nu=0.05):
+    """The optimum from the Gram matrix, written in cvxpy."""
+    moved = Nudges().orbit(X).reshape(-1, 2)
+    families = [Evaluation().bind(points).parts(KERNEL) for points in (X, moved)]
+    families.insert(1, Gradient().bind(X).parts(KERNEL))
+    gram = Representers(KERNEL, families).gram()
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > 1e-13 * values[-1]
+    root = vectors[:, kept] * np.sqrt(values[kept])
+    z, b = cp.Variable(root.shape[1]), cp.Variable()
+    u = root @ z
+    at_rows = u[:14] if free is None else u[:14] + b
+    if loss == "worst case":
+        margins = cp.multiply(SIGNS, cp.reshape(u[42:], (14, 3), order="C").T)
+        losses = cp.sum(cp.pos(cp.max(1 - margins, axis=0)))
+    else:
+        losses = cp.sum(LOSSES[loss].expression(at_rows))
+    flat = cp.sum(PENALTIES[penalty].expression(u[14:42]))
+    program = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(z) + losses + nu * flat))
+    program.solve(solver="CLARABEL")
+    return program.value
+
+
+def printed_table():
+    """The table of docs/solvers.md: from loss and solver to whether the pair works."""
+    text = DOCS.read_text(encoding="utf-8")
+    rows = re.search(r"\| loss of the labels \|(.*?)\n\n", text, re.DOTALL).group(0).strip().splitlines()
+    cells = [[cell.strip(" `") for cell in row.strip("| ").split("|")] for row in rows]
+    names = cells[0][1:]
+    assert set(names) == set(SOLVERS)
+    return {(row[0], name): cell for row in cells[2:] for name, cell in zip(names, row[1:], strict=True)}
+
+
+TABLE = printed_table()
+PAIRS = [(loss, name) for loss, name in TABLE]
+
+
+def test_the_printed_table_is_whole():
+    assert set(PAIRS) == {(loss, name) for loss in [*LOSSES, "worst case"] for name in SOLVERS}
+    assert set(TABLE.values()) == {"yes", "no"}
+
+
+@pytest.mark.parametrize("penalty", sorted(PENALTIES))
+@pytest.mark.parametrize(("loss", "name"), PAIRS)
+def test_pairs_agree_or_are_refused_by_name(loss, name, penalty):
+    objective = problem(loss, penalty)
+    if TABLE[loss, name] == "no":
+        with pytest.raises(ValueError, match=re.escape(name)):
+            solve(objective, SOLVERS[name])
+        assert objective.space.system.n_products == 0
+        return
+    tolerance = 1e-2 if name == "Pegasos" else 1e-4
+    solution = solve(objective, SOLVERS[name], Gap(tolerance) | Iterations(5000), random_state=0)
+    assert solution.status is Status.CONVERGED
+    best = optimum(loss, penalty)
+    assert solution.dual <= best * (1 + 1e-6)
+    assert best * (1 - 1e-6) <= solution.primal <= best * (1 + 1.01 * tolerance)
+
+
+@pytest.mark.parametrize("method", ["newton-cg", "lbfgs", "dual-cd", "cvxpy"])
+@pytest.mark.parametrize("penalty", sorted(PENALTIES))
+@pytest.mark.parametrize("loss", [name for name in LOSSES if name != "written in cvxpy"])
+def test_a_free_constant(method, loss, penalty):
+    if method == "dual-cd" and loss == "logistic":
+        with pytest.raises(ValueError, match="free constant only"):
+            solve(problem(loss, penalty, free=0), Representer(method))
+        return
+    stop = Gap(1e-6) | Iterations(3000)
+    solution = solve(problem(loss, penalty, free=0), Representer(method), stop, random_state=0)
+    best = optimum(loss, penalty, free=0)
+    assert solution.primal == pytest.approx(best, rel=3e-6)
+    assert solution.dual == pytest.approx(best, rel=3e-6)
+
+
+@pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct(), BMRM(), Pegasos()], ids=repr)
+def test_a_free_constant_is_refused_by_name(solver):
+    with pytest.raises(ValueError, match=f"{type(solver).__name__} does not take a free part"):
+        solve(problem("hinge", "squared", free=0), solver)
+
+
+@pytest.mark.parametrize("method", ["newton-cg", "lbfgs"])
+def test_a_free_linear_function(method):
+    stop = Gap(1e-7) | Iterations(2000)
+    found = [
+        solve(problem("logistic", "squared", free=1), Representer(each), stop, random_state=0)
+        for each in (method, "cvxpy")
+    ]
+    assert found[0].primal == pytest.approx(found[1].primal, rel=1e-6)
+    assert found[0].primal < optimum("logistic", "squared", free=0)
+
+
+@pytest.mark.parametrize("free", [None, 0])
+@pytest.mark.parametrize("loss", sorted(SMOOTH))
+def test_the_gradient_in_function_space_is_zero(loss, free):
+    objective = problem(loss, "huber", free=free)
+    solution = solve(objective, Representer("newton-cg"), Gap(1e-14) | Iterations(100))
+    f = solution.f
+    space = objective.space
+    gradient = f.copy()
+    for term in objective.terms:
+        own = term.coordinates()
+        u = term.functionals.apply(space, space.fresh(f))
+        gradient += term.functionals.combine(space, own.weights * own.loss.derivative(u))
+    assert space.dot(gradient, gradient) <= 1e-12 * space.dot(f, f)
+    # Half its squared norm is the gap.
+    assert solution.gap == pytest.approx(0.5 * space.dot(gradient, gradient), abs=1e-12)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_the_gap_is_half_the_squared_gradient(steps):
+    objective = problem("logistic", "squared")
+    solution = solve(objective, Representer("lbfgs"), Iterations(steps))
+    last = solution.history[-1]
+    space, f = objective.space, solution.f
+    gradient = f.copy()
+    for term in objective.terms:
+        own = term.coordinates()
+        u = term.functionals.apply(space, f)
+        gradient += term.functionals.combine(space, own.weights * own.loss.derivative(u))
+    assert last.primal - last.dual == pytest.approx(0.5 * space.dot(gradient, gradient), rel=1e-6)
+
+
+@pytest.mark.parametrize("method", ["newton-cg", "lbfgs", "dual-cd"])
+def test_every_step_brackets_the_optimum(method):
+    best = optimum("hinge", "epsilon-insensitive")
+    seen = []
+    solve(
+        problem("hinge", "epsilon-insensitive"),
+        Representer(method),
+        Gap(1e-8) | Iterations(300),
+        callbacks=[lambda progress: seen.append(progress.history[-1]) or False],
+        check_always=True,
+        random_state=0,
+    )
+    assert all(record.dual <= best * (1 + 1e-7) for record in seen)
+    assert all(record.primal >= best * (1 - 1e-7) for record in seen)
+    assert seen[-1].primal - seen[-1].dual <= 1e-6 * best
+
+
+def test_the_quadratic_program_of_all_coefficients_equals_coordinate_ascent():
+    """Hinge on labels, epsilon-insensitive on derivatives: boxes, as one dual quadratic program."""
+    nu, epsilon = 0.05, 0.1
+    objective = problem("hinge", "epsilon-insensitive", nu=nu)
+    gram = objective.space.system.gram()
+    a = cp.Variable(len(gram))
+    own = cp.multiply(SIGNS, a[:14])
+    quadratic = 0.5 * cp.quad_form(a, cp.psd_wrap(gram))
+    program = cp.Problem(
+        cp.Maximize(cp.sum(own) - epsilon * cp.norm1(a[14:]) - quadratic),
+        [own >= 0, own <= 1, cp.abs(a[14:]) <= nu],
+    )
+    program.solve(solver="CLARABEL")
+    for selection in ("random", "steepest"):
+        solver = Representer("dual-cd", selection=selection)
+        solution = solve(objective, solver, Gap(1e-8) | Iterations(2000), random_state=0)
+        assert solution.dual == pytest.approx(program.value, rel=1e-6)
+        assert solution.primal == pytest.approx(program.value, rel=1e-6)
+
+
+@pytest.mark.parametrize("method", ["dual-cd", "newton-cg"])
+def test_a_gram_matrix_that_does_not_fit(method):
+    """Room for 58 of 122 functionals' Gram matrix: coordinates are taken up greedily."""
+    points, codes = make_moons(60, noise=0.1, random_state=1)
+    labelled = np.array([np.argmax(codes == 0), np.argmax(codes == 1)])
+    found = {}
+    for cache_mb in (0.054, 100.0):
+        families = [Evaluation(labelled), Gradient()]
+        parts = [family.bind(points).parts(KERNEL) for family in families]
+        representers = Representers(KERNEL, parts, cache_mb)
+        terms = [
+            Penalty(FamilyFunctionals(representers, 0), Affine(Hinge(), np.array([-1.0, 1.0])), 1.0),
+            Penalty(FamilyFunctionals(representers, 1), EpsilonInsensitive(0.5), 0.5),
+        ]
+        objective = Objective(RepresenterSpace(representers, 2), terms)
+        assert representers.fits == (cache_mb > 1)
+        stop = Gap(1e-7) | Iterations(3000)
+        found[cache_mb] = solve(objective, Representer(method), stop, random_state=0)
+        assert found[cache_mb].status is Status.CONVERGED
+    assert found[0.054].primal == pytest.approx(found[100.0].primal, rel=2e-7)
+
+
+def test_coordinates_that_cannot_be_held_say_so():
+    tight = problem("squared", "squared", cache_mb=16e-6 * 10**2)
+    with pytest.raises(MemoryError, match="raise cache_mb"):
+        solve(tight, Representer("dual-cd"), Iterations(200), random_state=0)
+
+
+@pytest.mark.parametrize("method", ["newton-cg", "lbfgs", "dual-cd"])
+def test_a_solution_starts_another_weight(method):
+    first = problem("hinge", "huber", nu=0.05)
+    stop = Gap(1e-5) | Iterations(3000)
+    solution = solve(first, Representer(method), stop, random_state=0)
+    again = solve(first, Representer(method), stop, warm_start=solution, random_state=0)
+    assert again.iterations == 0
+    second = problem("hinge", "huber", nu=0.06)
+    # Planes belong to the space that they come from.
+    with pytest.raises(ValueError, match="warm_start does not fit"):
+        solve(second, Representer(method), stop, warm_start=solution)
+    terms = [first.terms[0], Penalty(first.terms[1].functionals, PENALTIES["huber"], 0.06)]
+    warm = solve(
+        Objective(first.space, terms), Representer(method), stop, warm_start=solution, random_state=0
+    )
+    assert warm.primal == pytest.approx(optimum("hinge", "huber", nu=0.06), rel=2e-5)
+
+
+def test_newton_with_and_without_factors_agree():
+    from structinv.solvers.newton_cg import NewtonCG
+
+    found = [
+        solve(problem("hinge", "absolute"), NewtonCG(max_direct=n), Gap(1e-9) | Iterations(500))
+        for n in (0, 3000)
+    ]
+    assert found[0].primal == pytest.approx(found[1].primal, rel=1e-8)
+
+
+def test_several_outputs_are_several_problems():
+    families = [family.bind(X).parts(KERNEL) for family in (Evaluation(), Gradient())]
+    representers = Representers(KERNEL, families)
+    signs = np.column_stack([SIGNS, np.roll(SIGNS, 3), -SIGNS])
+
+    def solved(n_outputs, signs, method):
+        space = RepresenterSpace(representers, 2, n_outputs, free_degree=0)
+        terms = [
+            Penalty(FamilyFunctionals(representers, 0, n_outputs), Affine(Hinge(), signs.ravel()), 1.0),
+            Penalty(FamilyFunctionals(representers, 1, n_outputs), Squared(), 0.05),
+        ]
+        stop = Gap(1e-8) | Iterations(500)
+        return solve(Objective(space, terms), Representer(method), stop, random_state=0)
+
+    single = [solved(1, column, "newton-cg") for column in signs.T]
+    for method in ("newton-cg", "lbfgs"):
+        joint = solved(3, signs, method)
+        assert joint.primal == pytest.approx(sum(each.primal for each in single), rel=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_worst_over_shifts_and_flat_along_turns(n_classes):
+    rng = np.random.default_rng(4)
+    images, codes = rng.random((12, 16)), np.arange(12) % n_classes
+    kernel, n_outputs = Gaussian(1.5), 1 if n_classes == 2 else n_classes
+    output = Binary() if n_classes == 2 else Multiclass()
+    turns = Tangents(Rotations(degrees=(-10, 10), shape=(4, 4)))
+    found = {}
+    for name in ("dual-cd", "FrankWolfe", "SVMStruct", "BMRM"):
+        representers = Representers(kernel, [turns.bind(images).parts(kernel)])
+        space = RepresenterSpace(representers, 16, n_outputs)
+        flat = Penalty(FamilyFunctionals(representers, 0, n_outputs), Absolute(), 0.1)
+        worst = WorstCase(images, codes, Shifts(1, shape=(4, 4)), output, 2.0)
+        objective = Objective(space, [worst, flat])
+        stop = Gap(1e-4) | Seconds(60)
+        found[name] = solve(objective, SOLVERS[name], stop, random_state=0)
+        assert found[name].status is Status.CONVERGED
+    best = max(solution.dual for solution in found.values())
+    assert all(solution.primal <= best * (1 + 2e-4) for solution in found.values())
+
+
+@pytest.mark.parametrize("most_factorised", [0, 3000])
+def test_folding_equals_not_folding(monkeypatch, most_factorised):
+    from structinv.functionals import folding
+
+    monkeypatch.setattr(folding, "MOST_FACTORISED", most_factorised)
+    folded = Folded(KERNEL, [Gradient().bind(X)], 0.05, tol=1e-12)
+    assert not folded.sees_constants
+    plain = Representers(folded, [Evaluation().bind(X).parts(folded)])
+    space = RepresenterSpace(plain, 2)
+    found = []
+    for objective in (
+        Objective(space, [Penalty(FamilyFunctionals(plain, 0), LOSSES["logistic"], 1.0)]),
+        problem("logistic", "squared"),
+    ):
+        found.append(solve(objective, Representer("newton-cg"), Gap(1e-13) | Iterations(100)))
+    assert found[0].primal == pytest.approx(found[1].primal, rel=1e-8)
+    points = np.random.default_rng(0).standard_normal((6, 2))
+    functions = [solution.f.function()(points) for solution in found]
+    np.testing.assert_allclose(*functions, atol=1e-8)
+    np.testing.assert_allclose(folded.diagonal(X), np.diagonal(folded.matrix(X, X)), atol=1e-9)
+
+
+def test_folding_that_sees_constants_says_so():
+    assert Folded(KERNEL, [Evaluation().bind(X)], 0.05).sees_constants
+    assert not Folded(KERNEL, [Evaluation().bind(X)], 0.0).sees_constants
+
+
+def test_folding_refuses_by_name():
+    with pytest.raises(ValueError, match="nu must be a number of at least 0, or 1 of them"):
+        Folded(KERNEL, [Gradient().bind(X)], [1.0, 2.0]).validate(2)
+    with pytest.raises(ValueError, match="bound to rows of 3 features, got 2"):
+        Folded(KERNEL, [Gradient().bind(X)]).validate(3)
+    with pytest.raises(TypeError, match="families must hold bound functionals"):
+        Folded(KERNEL, [Gradient()]).validate(2)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"method": "simplex"}, "method must be one of"),
+        ({"method": "dual-cd", "selection": "best"}, "selection must be 'random' or 'steepest'"),
+        ({"epsilon": -1.0}, "epsilon must be a number of at least 0"),
+    ],
+)
+def test_parameters_are_checked_by_name(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        solve(problem("hinge", "squared"), Representer(**parameters))
+
+
+def test_a_kernel_of_few_dimensions():
+    """The Gram matrix of 42 functionals has rank 2."""
+    solution = solve(
+        problem("hinge", "absolute", kernel=Linear()), Representer(), Gap(1e-8) | Iterations(500)
+    )
+    again = solve(
+        problem("hinge", "absolute", kernel=Linear()), Representer("cvxpy"), Gap(1e-6) | Iterations(3)
+    )
+    assert solution.primal == pytest.approx(again.primal, rel=1e-6)
