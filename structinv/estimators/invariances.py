@@ -68,7 +68,7 @@ class Invariances:
 
 
 def _one_each(name: str, value: Any, size: int) -> list[Any]:
-    """A list with one value for each family, from one for all or a list; one at least from the former."""
+    """A list with one value for each family, from a list, or from one for all: then one at least."""
     if isinstance(value, (str, dict)) or not np.iterable(value):
         return [value] * max(size, 1)
     values = list(value)

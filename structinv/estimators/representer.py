@@ -283,11 +283,11 @@ class RepresenterClassifier(ClassifierMixin, _RepresenterEstimator):
                 "loss must be 'hinge' with an oracle, whose worst case is one of margins, got "
                 f"{self.loss!r}"
             )
-        named = self.class_weight is None or isinstance(self.class_weight, dict)
-        if not named and self.class_weight not in ("balanced", "per_class"):
+        weighting = self.class_weight
+        named = isinstance(weighting, str) and weighting in ("balanced", "per_class")
+        if not named and not isinstance(weighting, (dict, type(None))):
             raise ValueError(
-                "class_weight must be a dict, 'balanced', 'per_class' or None, got "
-                f"{self.class_weight!r}"
+                f"class_weight must be a dict, 'balanced', 'per_class' or None, got {weighting!r}"
             )
         if np.ndim(self.unlabeled) > 0:
             raise TypeError(f"unlabeled must be a label, 'auto' or None, got {self.unlabeled!r}")

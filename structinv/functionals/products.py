@@ -144,16 +144,21 @@ class _Tile:
             if (0, 1) in self.partials:
                 total += self.partials[0, 1] @ self.slopes
         if self.kernel.uses_products:
-            along_differences, along_y = self._weights()
-        else:
-            along_differences, along_y = self._weights_of_distances(), None
-        # sum_j W_ij (x_i - y_j) + V_ij y_j, with one product by Y.
+            return self._add_weighted(total, *self._weights())
+        weights, sums = self._weights_of_distances()
+        if weights is not None:
+            # sum_j W_ij (x_i - y_j), with -W at hand.
+            total -= self.X * sums[:, None]
+            total += weights @ self.Y
+        return total
+
+    def _add_weighted(
+        self, total: np.ndarray, along_differences: np.ndarray | None, along_y: np.ndarray | None
+    ) -> np.ndarray:
+        """Add ``sum_j W_ij (x_i - y_j) + V_ij y_j``, with one product by Y."""
         if along_differences is not None:
             total += self.X * along_differences.sum(axis=1)[:, None]
-            if along_y is None:
-                along_y = np.negative(along_differences, out=along_differences)
-            else:
-                along_y -= along_differences
+            along_y = -along_differences if along_y is None else along_y - along_differences
         return total if along_y is None else total + along_y @ self.Y
 
     def _weights(self) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -176,19 +181,23 @@ class _Tile:
             sides.append(total)
         return sides[0], sides[1]
 
-    def _weights_of_distances(self) -> np.ndarray | None:
-        """W where k depends on the distance alone, in one pass and in place of ``X A'``."""
-        if self.along is None or (2, 0) not in self.partials:
-            return None if self.alpha is None else self.partials[1, 0] * (2 * self.alpha)
+    def _weights_of_distances(self) -> tuple[np.ndarray | None, np.ndarray]:
+        """-W and its row sums where k depends on the distance alone, in place of ``X A'``."""
+        sums = np.empty(len(self.X), dtype=self.X.dtype)
+        if self.along is None or self.own is None or (2, 0) not in self.partials:
+            if self.alpha is None:
+                return None, sums
+            weights = self.partials[1, 0] * (-2 * self.alpha)
+            return weights, weights.sum(axis=1)
         along, own = self.along, self.own
         first, second = self.partials[1, 0], self.partials[2, 0]
         alpha = np.zeros(0, dtype=along.dtype) if self.alpha is None else self.alpha
 
         def work(part: slice) -> None:
-            _weigh(along[part], own, first[part], second[part], alpha)
+            _weigh(along[part], own, first[part], second[part], alpha, sums[part])
 
         in_threads(work, len(along), along.size)
-        return along
+        return along, sums
 
 
 def _plus(total: np.ndarray | None, more: np.ndarray) -> np.ndarray:
@@ -198,12 +207,16 @@ def _plus(total: np.ndarray | None, more: np.ndarray) -> np.ndarray:
     return total
 
 
-@njit(cache=True, nogil=True)
-def _weigh(along, own, first, second, alpha):
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _weigh(along, own, first, second, alpha, sums):
     two, four = along.dtype.type(2), along.dtype.type(4)
     for i in range(along.shape[0]):
+        total = along.dtype.type(0)
         for j in range(along.shape[1]):
-            along[i, j] = -four * second[i, j] * (along[i, j] - own[j])
+            along[i, j] = four * second[i, j] * (along[i, j] - own[j])
         if len(alpha):
             for j in range(along.shape[1]):
-                along[i, j] += two * first[i, j] * alpha[j]
+                along[i, j] -= two * first[i, j] * alpha[j]
+        for j in range(along.shape[1]):
+            total += along[i, j]
+        sums[i] = total
