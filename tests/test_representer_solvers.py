@@ -415,3 +415,47 @@ def test_a_kernel_of_few_dimensions():
         problem("hinge", "absolute", kernel=Linear()), Representer("cvxpy"), Gap(1e-6) | Iterations(3)
     )
     assert solution.primal == pytest.approx(again.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("weight", [1e2, 1e5])
+@pytest.mark.parametrize("method", ["newton-cg", "lbfgs"])
+def test_bounds_with_a_free_constant_and_weights_far_apart(method, weight):
+    """The slopes' equation holds but for rounding only after one sign has shrunk."""
+    points = np.random.default_rng(0).standard_normal((20, 2))
+    signs = np.where(np.arange(20) % 2, 1.0, -1.0)
+    kernel = Gaussian(2.0)
+    representers = Representers(kernel, [Evaluation().bind(points).parts(kernel)])
+    weights = np.where(signs > 0, 1.0 / weight, weight)
+    labels = Penalty(FamilyFunctionals(representers, 0), Affine(Hinge(), signs), weights)
+    found = []
+    objective = Objective(RepresenterSpace(representers, 2, free_degree=0), [labels])
+    for each in (method, "cvxpy"):
+        stop = Gap(1e-5) | Iterations(200)
+        found.append(solve(objective, Representer(each), stop, random_state=0))
+    assert all(solution.dual <= solution.primal for solution in found)
+    assert found[0].dual <= found[1].primal
+    assert found[1].dual <= found[0].primal
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("free", [None, 0])
+@pytest.mark.parametrize("loss", ["hinge", "epsilon-insensitive"])
+def test_nothing_left_to_gain_ends_a_run(loss, free):
+    solution = solve(problem(loss, "absolute", free=free), Representer(), Gap(0.0) | Iterations(300))
+    assert solution.relative_gap < 1e-8
+
+
+def test_representers_are_pickled_without_tables():
+    import pickle
+
+    families = [family.bind(X).parts(KERNEL) for family in (Evaluation(), Gradient())]
+    representers = Representers(KERNEL, families)
+    before = len(pickle.dumps(representers))
+    ones = np.ones(representers.size)
+    expected = representers.apply(ones)
+    representers.table()
+    assert len(pickle.dumps(representers)) == before
+    again = pickle.loads(pickle.dumps(representers))
+    np.testing.assert_allclose(again.apply(ones), expected, atol=1e-12)
+    representers.forget()
+    np.testing.assert_allclose(representers.apply(ones), expected, atol=1e-12)

@@ -118,8 +118,8 @@ class _RepresenterEstimator(ConvexEstimator):
         self.n_iter_ = solution.iterations
         self.alpha_ = np.ascontiguousarray(f.representers.T)
         self.intercept_ = f.free[0].copy() if self.bias else np.zeros(n_outputs)
-        # Without the tables that the fit has filled.
-        self._representers_ = Representers(kernel, parts, float(self.cache_mb))
+        representers.forget()
+        self._representers_ = representers
         used = f.support()
         self.support_vectors_ = space.atoms.points(used)
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T)
@@ -333,6 +333,8 @@ class RepresenterClassifier(ClassifierMixin, _RepresenterEstimator):
                 raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!r}")
             own = self._sample_weights(sample_weight, X, labelled)
             weights = self.C * own * self._class_factors(known, classes, codes, own)
+            if not np.any(weights > 0):
+                raise ValueError("class_weight must leave a labelled sample with a weight above 0")
             n_outputs = 1 if len(classes) == 2 else len(classes)
 
             def loss_of(representers: Representers) -> Term:

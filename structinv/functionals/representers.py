@@ -95,6 +95,14 @@ class Representers:
         self._table: np.ndarray | None = None
         self.n_products = 0
 
+    def forget(self) -> None:
+        """Give back the tables that products have filled; they fill again when they are needed."""
+        self._grams, self._table = {}, None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without tables."""
+        return vars(self) | {"_grams": {}, "_table": None}
+
     def emptied(self) -> Representers:
         """The same representers without the tables that have been filled."""
         return Representers(self.kernel, self.families, 1e-6 * self.cache_bytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,8 @@ from ..objective import Coordinates, Objective, Penalty, Term
 from ..planes import PlaneSet
 from ..spaces import RepresenterExpansion, RepresenterSpace
 
-
-@dataclass
-class Dual:
-    """What is known of a dual point: the slopes, and the dual value."""
-
-    slopes: np.ndarray
-    value: float
+# What rounding leaves of an equation, as a share of its terms.
+ROUNDING = 1e-14
 
 
 class CoefficientProblem:
@@ -70,9 +65,25 @@ class CoefficientProblem:
     def gram(self) -> np.ndarray:
         """G, formed; (n, n)."""
         table = self.space.system.table()
-        if self.space.n_outputs > 1:
-            table = np.kron(table, np.eye(self.space.n_outputs))
-        return table if self._ordered else table[np.ix_(self.places, self.places)]
+        if self._ordered and self.space.n_outputs == 1:
+            return table
+        every = np.arange(self.size)
+        return self.block(every, every)
+
+    @cached_property
+    def by_output(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The coefficients of each output, and G between them: those of other outputs do not meet."""
+        table, n_outputs = self.space.system.table(), self.space.n_outputs
+        found: list[tuple[np.ndarray, np.ndarray]] = []
+        before: tuple[np.ndarray, np.ndarray] | None = None
+        for output in range(n_outputs):
+            mine = np.flatnonzero(self.places % n_outputs == output)
+            own = self.places[mine] // n_outputs
+            if before is None or not np.array_equal(before[0], own):
+                whole = np.array_equal(own, np.arange(len(table)))
+                before = own, table if whole else table[np.ix_(own, own)]
+            found.append((mine, before[1]))
+        return found
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """G between some coefficients and others."""
@@ -106,6 +117,25 @@ class CoefficientProblem:
     def dual_value(self, slopes: np.ndarray, squared_norm: float) -> float:
         """The dual value of slopes whose function has this squared norm."""
         return -0.5 * squared_norm - float(self.weights @ self.loss.conjugate(slopes))
+
+    def feasible(self, slopes: np.ndarray) -> np.ndarray:
+        """Slopes that satisfy the equation of a free constant: a sign that outweighs the other shrinks.
+
+        Towards zero, which is in the domain of all conjugates, as losses are bounded from below. NaN
+        where more than a constant is free and the equations do not hold but for rounding.
+        """
+        if self.space.n_free > 1:
+            forces = self.weights * slopes
+            excess = np.abs(self.basis.T @ forces)
+            holds = np.all(excess <= 1e-9 * (np.abs(self.basis).T @ np.abs(forces)))
+            return slopes if holds else np.full(len(slopes), np.nan)
+        for constant in self.basis.T:
+            parts = self.weights * slopes * constant
+            up, down = parts[parts > 0].sum(), -parts[parts < 0].sum()
+            if abs(up - down) > ROUNDING * (up + down):
+                heavier = parts > 0 if up > down else parts < 0
+                slopes = np.where(heavier, min(up, down) / max(up, down) * slopes, slopes)
+        return slopes
 
     def by_term(self, slopes: np.ndarray) -> list[np.ndarray]:
         """The slopes of each term."""

@@ -99,21 +99,22 @@ class ConvexProgram(Solver):
         forces[counted] = np.ravel(joined.dual_value)[counted] / problem.weights[counted]
         found = [np.clip(sign * forces, *problem.loss.domain()) for sign in (1.0, -1.0)]
         # Which sign the multipliers have is the modelling language's business.
-        state.slopes = max(found, key=lambda slopes: self._dual(problem, slopes)[1])
-
-    def _dual(self, problem: CoefficientProblem, slopes: np.ndarray) -> tuple[np.ndarray, float]:
-        """Slopes that satisfy the equations of the free part but for rounding, and their dual value."""
-        coefficients = -problem.weights * slopes
-        return slopes, problem.dual_value(slopes, float(coefficients @ problem.product(coefficients)))
+        state.slopes = max(map(problem.feasible, found), key=lambda slopes: _dual(problem, slopes))
 
     def bounds(self, objective: Objective, state: ProgramState) -> Bounds:
         """See `Solver.bounds`."""
         f = state.problem.function(state.coefficients, state.free)
-        return Bounds(f, self._dual(state.problem, state.slopes)[1])
+        return Bounds(f, _dual(state.problem, state.slopes))
 
     def planes(self, objective: Objective, state: ProgramState) -> PlaneSet:
         """See `Solver.planes`."""
         return planes_of_slopes(objective, state.problem.by_term(state.slopes))
+
+
+def _dual(problem: CoefficientProblem, slopes: np.ndarray) -> float:
+    coefficients = -problem.weights * slopes
+    value = problem.dual_value(slopes, float(coefficients @ problem.product(coefficients)))
+    return value if np.isfinite(value) else -np.inf
 
 
 def _by_term(problem: CoefficientProblem, u: Any) -> list[tuple[Any, Any, np.ndarray]]:

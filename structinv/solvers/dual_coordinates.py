@@ -81,21 +81,7 @@ class CoordinateState(DualState):
     def offset(self) -> float:
         """See `DualState.offset`."""
         problem = self.problem
-        return -float(problem.weights @ problem.loss.conjugate(self._feasible()[1]))
-
-    def _feasible(self) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and slopes that satisfy the dual's equation: one sign shrinks, if need be."""
-        coefficients, problem = self.coefficients, self.problem
-        if len(self.free):
-            parts = coefficients * problem.basis[:, 0]
-            up, down = parts[parts > 0].sum(), -parts[parts < 0].sum()
-            share = np.ones(len(parts))
-            if up > down:
-                share[parts > 0] = down / up
-            elif down > up:
-                share[parts < 0] = up / down
-            coefficients = coefficients * share
-        return coefficients, -coefficients / np.where(problem.weights > 0, problem.weights, 1.0)
+        return -float(problem.weights @ problem.loss.conjugate(problem.feasible(self.slopes)))
 
     def sweep(self, f: RepresenterExpansion) -> tuple[float, int]:
         """See `DualState.sweep`."""
@@ -165,11 +151,12 @@ class CoordinateState(DualState):
 
     def combination(self) -> RepresenterExpansion:
         """See `DualState.combination`."""
-        return self.problem.function(self._feasible()[0], self.free)
+        problem = self.problem
+        return problem.function(-problem.weights * problem.feasible(self.slopes), self.free)
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`."""
-        slopes = self.problem.by_term(self._feasible()[1])
+        slopes = self.problem.by_term(self.problem.feasible(self.slopes))
         parts = [
             penalty.plane_of_slopes(self.space, own, block)
             for block, (penalty, own) in enumerate(zip(self.penalties, slopes, strict=True))
@@ -250,8 +237,10 @@ def _check_free(objective: Objective) -> None:
             f"n_outputs={objective.space.n_outputs}; method='newton-cg' takes more"
         )
     for term in objective.terms:
-        if not isinstance(term, Penalty) or not _has_pieces(term.coordinates()):
+        if not isinstance(term, Penalty):
+            raise ValueError(f"{name} takes no free constant beside a {type(term).__name__} term")
+        if not _has_pieces(term.coordinates()):
             raise ValueError(
-                f"{name} takes a free constant only with losses whose derivative is piecewise linear; "
-                "method='newton-cg' takes smooth ones, and nothing a worst case"
+                f"{name} takes a free constant only with losses whose derivative is piecewise linear, "
+                f"got {term.loss!r}; method='newton-cg' takes it"
             )

@@ -42,7 +42,8 @@ class NewtonCG(SmoothDescent):
     def _direction(self, state: SmoothState) -> tuple[np.ndarray, np.ndarray]:
         problem, at = state.problem, state.at
         bend = problem.weights * state.loss.curvature(at.functionals + problem.basis @ at.free)
-        if problem.size <= self.max_direct and problem.space.system.fits:
+        system = problem.space.system
+        if system.size <= self.max_direct and system.fits:
             return _solved(problem, bend, at.gradient)
         project = _without_free(problem.basis, bend)
         first = 2.0 * at.smooth_gap
@@ -68,31 +69,41 @@ class NewtonCG(SmoothDescent):
 def _solved(
     problem: CoefficientProblem, bend: np.ndarray, gradient: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The Newton step by factors of the Gram matrix of the losses that bend.
+    """The Newton step by factors of the Gram matrix, output by output, and its functionals."""
+    direction, of_direction = np.empty(problem.size), np.empty(problem.size)
+    for mine, gram in problem.by_output:
+        basis = problem.basis[mine]
+        seen = np.any(basis != 0, axis=0)
+        direction[mine] = _solved_output(gram, basis[:, seen], bend[mine], gradient[mine])
+        of_direction[mine] = gram @ direction[mine]
+    return direction, of_direction
 
-    Where nothing bends the step is ``-g``; for the others ``(W^-1 + G) d = - W^-1 g - G d_others``,
-    with the free part's move beside d.
+
+def _solved_output(
+    gram: np.ndarray, basis: np.ndarray, bend: np.ndarray, gradient: np.ndarray
+) -> np.ndarray:
+    """The Newton step of one output.
+
+    Where nothing bends it is ``-g``; for the others ``(W^-1 + G) d = - W^-1 g - G d_others``, bordered
+    by ``B' d = - B' d_others`` for the move of the free part, so that the slopes go on satisfying the
+    dual's equations.
     """
-    gram = problem.gram()
-    direction = -gradient
-    bent = np.flatnonzero(bend > 0)
-    if len(bent) == 0:
-        return direction, gram @ direction
-    own = gram[np.ix_(bent, bent)]
-    own[np.diag_indices(len(bent))] += 1.0 / bend[bent]
-    others = np.delete(np.arange(problem.size), bent)
-    right = -gradient[bent] / bend[bent] - gram[np.ix_(bent, others)] @ direction[others]
-    factors = cho_factor(own, overwrite_a=True, check_finite=False)
+    bent = bend > 0
+    direction = np.where(bent, 0.0, -gradient)
+    if not np.any(bent):
+        return direction
+    own = gram[bent][:, bent]
+    own[np.diag_indices(len(own))] += 1.0 / bend[bent]
+    right = -gradient[bent] / bend[bent] - gram[bent] @ direction
+    factors = cho_factor(own, lower=True, overwrite_a=True, check_finite=False)
     found = cho_solve(factors, right, check_finite=False)
-    basis = problem.basis[bent]
     if basis.shape[1]:
-        # B' d = - B' (d of the others), so that the slopes go on satisfying the dual's equations.
-        of_basis = cho_solve(factors, basis, check_finite=False)
-        wanted = -problem.basis[others].T @ direction[others]
-        move = np.linalg.lstsq(basis.T @ of_basis, basis.T @ found - wanted, rcond=None)[0]
-        found = found - of_basis @ move
+        border = basis[bent]
+        of_border = cho_solve(factors, border, check_finite=False)
+        excess = border.T @ found + basis.T @ direction
+        found = found - of_border @ np.linalg.lstsq(border.T @ of_border, excess, rcond=None)[0]
     direction[bent] = found
-    return direction, gram @ direction
+    return direction
 
 
 def _without_free(basis: np.ndarray, bend: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

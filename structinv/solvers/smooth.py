@@ -20,6 +20,7 @@ from .coefficients import CoefficientProblem, coefficient_problem, planes_of_slo
 HIDDEN_SHARE = 0.5
 # The first envelope, as a share of how far its own weight could move a functional.
 FIRST_WIDTH = 1.0
+NARROWEST = 1e-9
 FREE_STEPS = 50
 LINE_STEPS, LINE_ACCURACY = 30, 0.1
 
@@ -60,6 +61,8 @@ class SmoothState:
     ----------
     widths : (n_terms,) array
         Of the envelopes that stand for losses with kinks, 0 for the others.
+    narrowest : (n_terms,) array
+        Below that rounding would take over.
     centres : (n,) array
         The slopes from which the envelopes keep their distance.
     """
@@ -67,6 +70,7 @@ class SmoothState:
     problem: CoefficientProblem
     loss: ScalarLoss
     widths: np.ndarray
+    narrowest: np.ndarray
     centres: np.ndarray
     at: Point
     steps: int = 0
@@ -118,7 +122,9 @@ class SmoothDescent(Solver):
         functionals = problem.product(coefficients) if np.any(coefficients) else coefficients.copy()
         at = Point(coefficients, functionals, np.zeros(problem.basis.shape[1]))
         centres = -coefficients / np.where(problem.weights > 0, problem.weights, 1.0)
-        state = SmoothState(problem, _enveloped(problem, widths, centres), widths, centres, at)
+        state = SmoothState(
+            problem, _enveloped(problem, widths, centres), widths, NARROWEST * widths, centres, at
+        )
         self._arrive(state)
         return state
 
@@ -128,7 +134,8 @@ class SmoothDescent(Solver):
         state.steps += 1
         if hidden > HIDDEN_SHARE * gap:
             # The fewer steps the last envelope took, the bolder the next.
-            state.widths = min(0.1 * state.steps, 0.6) * state.widths
+            narrower = min(0.1 * state.steps, 0.6) * state.widths
+            state.widths = np.maximum(narrower, state.narrowest)
             state.steps = 0
             state.centres = state.at.slopes
             state.loss = _enveloped(state.problem, state.widths, state.centres)
@@ -191,9 +198,15 @@ class SmoothDescent(Solver):
             functionals = at.functionals + problem.basis @ at.free
             squared = float(at.coefficients @ at.functionals)
             primal = 0.5 * squared + problem.losses(functionals)
-            # The dual's function has the coefficients a - g.
-            difference = at.coefficients - at.gradient
-            dual = problem.dual_value(at.slopes, float(difference @ (at.functionals - at.of_gradient)))
+            slopes = problem.feasible(at.slopes)
+            if slopes is at.slopes:
+                # Its function has the coefficients a - g, of which the product is known.
+                forces, of_forces = at.coefficients - at.gradient, at.functionals - at.of_gradient
+            else:
+                forces = -problem.weights * slopes
+                of_forces = problem.product(forces)
+            dual = problem.dual_value(slopes, float(forces @ of_forces))
+            dual = dual if np.isfinite(dual) else -np.inf
             f = problem.function(at.coefficients, at.free, functionals)
             state.bounds = Bounds(f, dual, primal, primal)
         return state.bounds
@@ -204,7 +217,8 @@ class SmoothDescent(Solver):
 
     def planes(self, objective: Objective, state: SmoothState) -> PlaneSet:
         """See `Solver.planes`."""
-        return planes_of_slopes(objective, state.problem.by_term(state.at.slopes))
+        slopes = state.problem.feasible(state.at.slopes)
+        return planes_of_slopes(objective, state.problem.by_term(slopes))
 
 
 def _root(slope: Callable[[float], float], first: float) -> float:

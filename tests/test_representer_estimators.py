@@ -1,0 +1,775 @@
+"""Machines told of functionals against cvxpy, scikit-learn, closed forms, and their own promises."""
+
+import pickle
+from functools import cache
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import kneighbors_graph
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from structinv import InvariantSVC, LapSVC, RepresenterClassifier, RepresenterRegressor
+from structinv.functionals import (
+    Evaluation,
+    Gradient,
+    GraphLaplacian,
+    LocalAverage,
+    PartialDerivative,
+    Representers,
+    SecondDerivative,
+    Tangents,
+)
+from structinv.kernels import Gaussian, Polynomial
+from structinv.oracles import Rotations, Shifts
+from structinv.solvers import Representer, Status
+
+GAMMA = 0.4
+KERNEL = Gaussian(np.sqrt(0.5 / GAMMA))
+LOSSES = ["logistic", "hinge", "squared_hinge", "squared", "epsilon_insensitive"]
+MARGIN_LOSSES = LOSSES[:3]
+INVARIANCE_LOSSES = ["squared", "absolute", "epsilon_insensitive", "huber"]
+
+
+def data(n=24, d=2, n_classes=2, n_unlabelled=6, seed=0):
+    """Rows in the plane, and labels from 0; the last rows have none."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    codes = np.arange(n) % n_classes
+    X[:, 0] += codes - 0.5 * (n_classes - 1)
+    y = np.where(np.arange(n) < n - n_unlabelled, codes, -1)
+    return X, y
+
+
+def targets(n=24, seed=0):
+    """Rows in the plane with noisy targets."""
+    X, _ = data(n, n_unlabelled=0, seed=seed)
+    return X, np.sin(2 * X[:, 0]) + 0.2 * np.random.default_rng(seed + 1).standard_normal(n)
+
+
+def converged(model):
+    """The model, once it is seen to have ended at its gap."""
+    solution = model.solution_
+    assert solution.status is Status.CONVERGED
+    assert solution.dual <= solution.primal * (1 + 1e-7) + 1e-12
+    assert solution.relative_gap <= model.tol
+    return model
+
+
+def gram(kernel, X, labelled, families):
+    """The Gram matrix of labelled evaluations and families, written out; the sizes of all."""
+    bound = [Evaluation(labelled).bind(X), *(family.bind(X) for family in families)]
+    representers = Representers(kernel, [each.parts(kernel) for each in bound])
+    return representers.gram(), [rows.stop - rows.start for rows in representers.slices]
+
+
+def root_of(G):
+    values, vectors = np.linalg.eigh(G)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+# Losses, as expressions of cvxpy apart from the package.
+MARGIN = {
+    "logistic": lambda t: cp.logistic(-t),
+    "hinge": lambda t: cp.pos(1 - t),
+    "squared_hinge": lambda t: cp.square(cp.pos(1 - t)),
+}
+DEVIATION = {
+    "squared": cp.square,
+    "absolute": cp.abs,
+    "epsilon_insensitive": lambda u: cp.pos(cp.abs(u) - 0.1),
+    "huber": lambda u: cp.huber(u, 1.0),
+}
+
+
+def optimum(G, sizes, y, loss, invariance_losses, C, nu, bias):
+    """The least value of the objective with labels -1 and +1, or targets; and f at labelled rows."""
+    root, edges = root_of(G), np.cumsum([0, *sizes])
+    z = cp.Variable(len(G))
+    b = cp.Variable() if bias else 0.0
+    u = root @ z
+    f = u[: edges[1]] + b
+    own = MARGIN[loss](cp.multiply(y, f)) if loss in MARGIN else DEVIATION[loss](f - y)
+    total = 0.5 * cp.sum_squares(z) + C * cp.sum(own)
+    families = zip(edges[1:-1], edges[2:], nu, invariance_losses, strict=True)
+    for first, last, weight, name in families:
+        # None of the families here sees a constant.
+        total += weight * cp.sum(DEVIATION[name](u[first:last]))
+    problem = cp.Problem(cp.Minimize(total))
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    return float(problem.value), f.value
+
+
+WEIGHTS_MOVE_THE_FAMILIES = (
+    "a row of weight 0 has no label that counts, but is a row that functionals act around, and a "
+    "repeated row pays for its functionals twice"
+)
+
+
+@parametrize_with_checks(
+    [
+        # Weights and repetitions are compared at 1e-7. A narrow kernel, or one whose width depends on
+        # how often rows are repeated, would fail for what it is.
+        RepresenterClassifier(gamma=0.01, tol=1e-12),
+        RepresenterClassifier(loss="hinge", gamma=0.01, tol=1e-10),
+        RepresenterClassifier(loss="squared_hinge", gamma=0.1, bias=True, tol=1e-12),
+        RepresenterClassifier(invariances=[Gradient()], nu=0.01),
+        RepresenterClassifier(
+            loss="hinge", bias=True, invariances=[LocalAverage(0.1)], invariance_loss="absolute", nu=0.01
+        ),
+        LapSVC(n_neighbors=1, nu=0.01),
+        RepresenterRegressor(gamma=0.1, tol=1e-12),
+        RepresenterRegressor(loss="epsilon_insensitive", gamma=0.1, bias=True, tol=1e-9),
+        RepresenterRegressor(
+            loss="huber", bias=True, invariances=[SecondDerivative(0, 0)], invariance_loss="huber"
+        ),
+    ],
+    expected_failed_checks=lambda estimator: (
+        {"check_sample_weight_equivalence_on_dense_data": WEIGHTS_MOVE_THE_FAMILIES}
+        if estimator._families()
+        else {}
+    ),
+)
+def test_keeps_scikit_learns_rules(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("invariance_loss", INVARIANCE_LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_all_losses_go_with_all_losses_of_families(loss, invariance_loss, bias):
+    shared = {"loss": loss, "invariance_loss": invariance_loss, "bias": bias, "nu": 0.1, "tol": 1e-6}
+    for n_classes in (2, 3):
+        X, y = data(n_classes=n_classes)
+        model = RepresenterClassifier(KERNEL, invariances=[Gradient()], **shared, random_state=0)
+        converged(model.fit(X, y))
+        assert model.alpha_.shape == (1 if n_classes == 2 else 3, 18 + 2 * 24)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("loss", ["squared", "absolute", "epsilon_insensitive", "huber"])
+def test_all_losses_of_regression_go_with_all_losses_of_families(loss, bias):
+    X, y = targets()
+    for invariance_loss in INVARIANCE_LOSSES:
+        model = RepresenterRegressor(
+            KERNEL, invariances=[Gradient()], loss=loss, invariance_loss=invariance_loss, nu=0.1,
+            bias=bias, tol=1e-6, random_state=0,
+        )  # fmt: skip
+        converged(model.fit(X, y))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize(
+    ("loss", "invariance_loss"),
+    list(zip([*LOSSES, "hinge"], [*INVARIANCE_LOSSES, "squared", "absolute"], strict=True)),
+)
+def test_the_value_is_cvxpys(loss, invariance_loss, bias):
+    X, y = data()
+    labelled, families = np.flatnonzero(y >= 0), [Gradient(), LocalAverage(0.7)]
+    losses, nu = [invariance_loss, "squared"], [0.3, 2.0]
+    signs = 2.0 * y[labelled] - 1.0
+    value, f = optimum(*gram(KERNEL, X, labelled, families), signs, loss, losses, 0.8, nu, bias)
+    model = RepresenterClassifier(
+        KERNEL, invariances=families, loss=loss, invariance_loss=losses, C=0.8, nu=nu, bias=bias,
+        tol=1e-9, random_state=0,
+    )  # fmt: skip
+    converged(model.fit(X, y))
+    assert model.solution_.primal == pytest.approx(value, rel=1e-6)
+    assert model.solution_.dual <= value * (1 + 1e-8)
+    # No constant but that of the value: a hinge may leave an interval of them.
+    shift = np.mean(f - model.decision_function(X[labelled])) if bias else 0.0
+    np.testing.assert_allclose(model.decision_function(X[labelled]) + shift, f, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("loss", "bias"), [("squared", True), ("epsilon_insensitive", True), ("huber", False)]
+)
+def test_the_value_of_regression_is_cvxpys(loss, bias):
+    X, y = targets()
+    everything = np.arange(len(X))
+    G, sizes = gram(Polynomial(3, 1.0, 0.5), X, everything, [SecondDerivative(0, 1)])
+    value, f = optimum(G, sizes, y, loss, ["absolute"], 2.0, [0.2], bias)
+    model = RepresenterRegressor(
+        Polynomial(3, 1.0, 0.5), invariances=[SecondDerivative(0, 1)], loss=loss,
+        invariance_loss="absolute", C=2.0, nu=0.2, bias=bias, tol=1e-9,
+    )  # fmt: skip
+    converged(model.fit(X, y))
+    assert model.solution_.primal == pytest.approx(value, rel=1e-6)
+    np.testing.assert_allclose(model.predict(X), f, atol=1e-3)
+
+
+@cache
+def dual_program(C=0.7, nu=0.4, epsilon=0.2):
+    """The quadratic program in one coefficient for each label and partial derivative."""
+    X, y = data()
+    labelled = np.flatnonzero(y >= 0)
+    G, (n_labels, n_slopes) = gram(KERNEL, X, labelled, [Gradient()])
+    signs = 2.0 * y[labelled] - 1.0
+    a, v = cp.Variable(n_labels), cp.Variable(n_slopes)
+    limits = [a >= 0, a <= C, cp.abs(v) <= nu]
+    coefficients = cp.hstack([cp.multiply(signs, a), v])
+    norm = cp.sum_squares(root_of(G).T @ coefficients)
+    problem = cp.Problem(cp.Minimize(0.5 * norm - cp.sum(a) + epsilon * cp.norm1(v)), limits)
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    return -float(problem.value), G @ coefficients.value
+
+
+@pytest.mark.parametrize("selection", ["random", "steepest"])
+def test_dual_coordinates_solve_the_quadratic_program(selection):
+    X, y = data()
+    value, functionals = dual_program()
+    model = RepresenterClassifier(
+        KERNEL, invariances=[Gradient()], loss="hinge", invariance_loss="epsilon_insensitive", C=0.7,
+        nu=0.4, invariance_loss_params={"epsilon": 0.2}, tol=1e-8, random_state=0,
+    )  # fmt: skip
+    by_name = converged(clone(model).set_params(solver="dual-cd").fit(X, y))
+    own = converged(model.set_params(solver=Representer("dual-cd", selection=selection)).fit(X, y))
+    for found in (by_name, own):
+        assert found.solution_.primal == pytest.approx(value, rel=1e-6)
+        assert found.solution_.dual == pytest.approx(value, rel=1e-6)
+        labelled = np.flatnonzero(y >= 0)
+        np.testing.assert_allclose(found.decision_function(X[labelled]), functionals[:18], atol=1e-3)
+
+
+def test_without_weight_of_the_families_it_is_svc():
+    X, y = data(60, n_unlabelled=0)
+    Z, _ = data(30, seed=5)
+    model = RepresenterClassifier(
+        gamma=GAMMA, invariances=[Gradient()], nu=0, loss="hinge", C=0.7, bias=True, tol=1e-9
+    )
+    theirs = SVC(gamma=GAMMA, C=0.7, tol=1e-10).fit(X, y)
+    converged(model.fit(X, y))
+    np.testing.assert_allclose(model.decision_function(Z), theirs.decision_function(Z), atol=1e-4)
+    assert model.intercept_ == pytest.approx(theirs.intercept_, abs=1e-4)
+    plain = clone(model).set_params(invariances=()).fit(X, y)
+    np.testing.assert_allclose(plain.decision_function(Z), model.decision_function(Z), atol=1e-4)
+
+
+def test_without_families_it_is_kernel_ridge_or_svr():
+    X, y = targets(40)
+    Z, _ = targets(20, seed=5)
+    ridge = KernelRidge(kernel="rbf", gamma=GAMMA, alpha=1 / (2 * 3.0)).fit(X, y)
+    model = converged(RepresenterRegressor(gamma=GAMMA, C=3.0, tol=1e-13).fit(X, y))
+    np.testing.assert_allclose(model.predict(Z), ridge.predict(Z), atol=1e-6)
+    tube = SVR(gamma=GAMMA, C=3.0, epsilon=0.15, tol=1e-10).fit(X, y)
+    model = RepresenterRegressor(
+        gamma=GAMMA, C=3.0, loss="epsilon_insensitive", loss_params={"epsilon": 0.15}, bias=True,
+        tol=1e-10,
+    )  # fmt: skip
+    np.testing.assert_allclose(converged(model.fit(X, y)).predict(Z), tube.predict(Z), atol=1e-4)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_without_families_it_is_logistic_regression(bias):
+    X, y = data(40, n_unlabelled=0)
+    root, signs = root_of(rbf_kernel(X, gamma=GAMMA)), 2.0 * y - 1.0
+
+    def objective(w):
+        f = root @ w[:-1] + bias * w[-1]
+        slopes = -2.0 * signs * expit(-signs * f)
+        value = 0.5 * w[:-1] @ w[:-1] + 2.0 * np.sum(np.logaddexp(0.0, -signs * f))
+        return value, np.append(w[:-1] + root.T @ slopes, bias * slopes.sum())
+
+    found = minimize(objective, np.zeros(41), jac=True, method="BFGS", options={"gtol": 1e-9})
+    model = RepresenterClassifier(gamma=GAMMA, C=2.0, bias=bias, tol=1e-12)
+    assert converged(model.fit(X, y)).solution_.primal == pytest.approx(found.fun, rel=1e-10)
+    f = root @ found.x[:-1] + bias * found.x[-1]
+    np.testing.assert_allclose(model.decision_function(X), f, atol=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "squared"])
+@pytest.mark.parametrize("invariance_loss", ["squared", "huber"])
+def test_the_gradient_in_the_function_space_is_zero(loss, invariance_loss):
+    X, y = data()
+    labelled = np.flatnonzero(y >= 0)
+    model = RepresenterClassifier(
+        KERNEL, invariances=[Gradient()], loss=loss, invariance_loss=invariance_loss, C=0.8, nu=0.3,
+        tol=1e-13,
+    )  # fmt: skip
+    a = converged(model.fit(X, y)).alpha_[0]
+    G, (n_labels, _) = gram(KERNEL, X, labelled, [Gradient()])
+    u = G @ a
+    signs = 2.0 * y[labelled] - 1.0
+    t = signs * u[:n_labels]
+    of_labels = {
+        "logistic": -signs * expit(-t),
+        "squared_hinge": -2.0 * signs * np.maximum(0.0, 1.0 - t),
+        "squared": 2.0 * (u[:n_labels] - signs),
+    }
+    rest = u[n_labels:]
+    of_family = 2.0 * rest if invariance_loss == "squared" else 2.0 * np.clip(rest, -1.0, 1.0)
+    gradient = a + np.concatenate([0.8 * of_labels[loss], 0.3 * of_family])
+    assert np.sqrt(max(gradient @ G @ gradient, 0.0)) <= 1e-6 * np.sqrt(a @ G @ a)
+    np.testing.assert_allclose(model.decision_function(X[labelled]), u[:n_labels], atol=1e-10)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_scores_are_those_of_the_representers(bias):
+    X, y = data(n_classes=3)
+    Z, _ = data(9, seed=3)
+    families = [Gradient(), LocalAverage(0.5)]
+    model = RepresenterClassifier(KERNEL, invariances=families, nu=0.2, bias=bias).fit(X, y)
+    bound = [Evaluation(np.flatnonzero(y >= 0)).bind(X), *(family.bind(X) for family in families)]
+    columns = np.hstack([each.representers(KERNEL, Z) for each in bound])
+    assert model.alpha_.shape == (3, columns.shape[1])
+    expected = columns @ model.alpha_.T + model.intercept_
+    np.testing.assert_allclose(model.decision_function(Z), expected, atol=1e-12)
+    assert np.array_equal(model.predict(Z), np.argmax(expected, axis=1))
+    assert np.any(model.intercept_) == bias
+    assert model.intercept_.shape == (3,)
+    assert model.support_vectors_.shape == (0, 2)
+    assert model.dual_coef_.shape == (3, 0)
+    assert model.n_iter_ == model.solution_.iterations >= 1
+    assert model.n_features_in_ == 2
+
+
+LAP = {"n_neighbors": 3, "width": 0.8}
+
+
+@pytest.mark.parametrize("width", [None, 0.8])
+def test_lap_svc_with_the_squared_loss_has_a_closed_form(width):
+    X, y = data(30)
+    labelled = np.flatnonzero(y >= 0)
+    model = LapSVC(gamma=GAMMA, n_neighbors=3, width=width, loss="squared", C=0.9, nu=0.4, tol=1e-13)
+    converged(model.fit(X, y))
+    distances = kneighbors_graph(X, 3, mode="distance").toarray()
+    joined = np.maximum(distances, distances.T)
+    W = (joined > 0) * (1.0 if width is None else np.exp(-(joined**2) / (2 * width**2)))
+    L = np.diag(W.sum(axis=1)) - W
+    K = rbf_kernel(X, gamma=GAMMA)
+    K_l = K[labelled]
+    signs = 2.0 * y[labelled] - 1.0
+    # 1/2 a'Ka + C |y - K_l a|^2 + nu (Ka)'L(Ka)
+    a = np.linalg.lstsq(K + 1.8 * K_l.T @ K_l + 0.8 * K @ L @ K, 1.8 * K_l.T @ signs, rcond=None)[0]
+    value = 0.5 * a @ K @ a + 0.9 * np.sum((signs - K_l @ a) ** 2) + 0.4 * (K @ a) @ L @ (K @ a)
+    assert model.solution_.primal == pytest.approx(value, rel=1e-9)
+    np.testing.assert_allclose(model.decision_function(X), K @ a, atol=1e-6)
+
+
+def test_lap_svc_is_the_classifier_with_a_graph():
+    X, y = data(30, n_classes=3, n_unlabelled=12)
+    model = LapSVC(gamma=GAMMA, n_neighbors=4, width=1.1, nu=0.4, random_state=0).fit(X, y)
+    general = RepresenterClassifier(
+        gamma=GAMMA, invariances=[GraphLaplacian(4, 1.1)], loss="hinge", nu=0.4, random_state=0
+    ).fit(X, y)
+    assert np.array_equal(model.decision_function(X), general.decision_function(X))
+    assert "invariances" not in model.get_params()
+    assert not hasattr(model, "predict_proba")
+    chances = model.set_params(loss="logistic").fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("loss", "bias", "tol"),
+    [("logistic", False, 1e-13), ("squared_hinge", True, 1e-13), ("hinge", False, 1e-10)],
+)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_order_of_rows_does_not_matter(n_classes, loss, bias, tol):
+    X, y = data(n_classes=n_classes)
+    order = np.random.default_rng(1).permutation(len(X))
+    model = RepresenterClassifier(
+        KERNEL, invariances=[Gradient(), GraphLaplacian(3)], nu=0.2, loss=loss, bias=bias, tol=tol,
+        random_state=0,
+    )  # fmt: skip
+    Z, _ = data(9, seed=3)
+    scores = converged(clone(model).fit(X, y)).decision_function(Z)
+    permuted = converged(clone(model).fit(X[order], y[order])).decision_function(Z)
+    np.testing.assert_allclose(permuted, scores, atol=1e-6 if tol < 1e-12 else 1e-4)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+@pytest.mark.parametrize("solver", ["newton-cg", "lbfgs", "dual-cd"])
+def test_rows_twice_are_weights_doubled(solver, loss):
+    X, y = data()
+    model = RepresenterClassifier(
+        KERNEL, invariances=[Gradient()], loss=loss, C=0.5, nu=0.2, tol=1e-8, random_state=0
+    )
+    double = converged(clone(model).set_params(solver=solver).fit(np.tile(X, (2, 1)), np.tile(y, 2)))
+    single = converged(model.set_params(C=1.0, nu=0.4).fit(X, y))
+    assert double.solution_.primal == pytest.approx(single.solution_.primal, rel=1e-7)
+    np.testing.assert_allclose(double.decision_function(X), single.decision_function(X), atol=1e-3)
+
+
+SHAPE = (3, 3)
+SHIFTS = Shifts(1, shape=SHAPE, fill="wrap")
+
+
+def strokes(n=14, seed=0):
+    """Small images with a bright corner or edge."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % 2
+    X = 0.5 * rng.standard_normal((n, 9))
+    X[np.arange(n), codes] += 1.0
+    X[codes == 1] -= 0.3
+    return X, np.array(["arc", "bar"])[codes]
+
+
+# By the angle in radians.
+TURNS = (180 / np.pi) * Tangents(Rotations(degrees=(-20, 20), shape=SHAPE))
+
+
+def test_worst_changes_and_tangents_may_be_mixed():
+    X, y = strokes()
+    y = np.where(np.arange(14) < 10, y, "")
+    model = RepresenterClassifier(
+        oracle=SHIFTS, loss="hinge", invariances=[TURNS], gamma=0.2, C=0.5, nu=2.0, unlabeled="",
+        tol=1e-6, random_state=0,
+    ).fit(X, y)  # fmt: skip
+    converged(model)
+    assert len(model.support_vectors_) > 0
+    assert np.any(model.alpha_ != 0)
+    loose = converged(clone(model).set_params(nu=0).fit(X, y))
+    theirs = InvariantSVC(SHIFTS, kernel=loose.kernel_, C=0.5, tol=1e-7, random_state=0)
+    theirs.fit(X[:10], y[:10])
+    assert loose.solution_.primal == pytest.approx(theirs.solution_.primal, rel=2e-6)
+    np.testing.assert_allclose(loose.decision_function(X), theirs.decision_function(X), atol=2e-3)
+    # Along the turns it is flatter, and the objective is what it says.
+    slopes = [slopes_along(each, X) for each in (model, loose)]
+    assert np.sum(slopes[0] ** 2) < 0.5 * np.sum(slopes[1] ** 2)
+    signs = np.where(y == "bar", 1.0, -1.0)[:10]
+    worst = [
+        np.min(s * model.decision_function(z)) for s, z in zip(signs, SHIFTS.orbit(X), strict=False)
+    ]
+    losses = 0.5 * np.sum(np.maximum(0.0, 1.0 - np.array(worst))) + 2.0 * np.sum(slopes[0] ** 2)
+    f = model.solution_.f
+    assert model.solution_.primal == pytest.approx(0.5 * f.space.dot(f, f) + losses, rel=1e-9)
+
+
+def slopes_along(model, X, step=1e-5):
+    """Derivatives of the decision function along tangents, by differences."""
+    tangents = TURNS.factor * TURNS.functional.oracle.tangents(X)
+    moved = [
+        (model.decision_function(X + step * v) - model.decision_function(X - step * v)) / (2 * step)
+        for v in np.moveaxis(tangents, 1, 0)
+    ]
+    return np.concatenate(moved)
+
+
+ALL = ["frank_wolfe", "svmstruct", "bmrm", "newton-cg", "lbfgs", "dual-cd", "cvxpy", "representer"]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("solver", ALL)
+def test_every_solver_finds_the_same_value(solver, loss):
+    X, y = data(20)
+    model = RepresenterClassifier(
+        KERNEL, invariances=[PartialDerivative([1])], loss=loss, invariance_loss="huber", C=0.5, nu=0.3,
+        solver=solver, tol=1e-4, random_state=0,
+    )  # fmt: skip
+    converged(model.fit(X, y))
+    signs = 2.0 * y[y >= 0] - 1.0
+    G, sizes = gram(KERNEL, X, np.flatnonzero(y >= 0), [PartialDerivative([1])])
+    value, _ = optimum(G, sizes, signs, loss, ["huber"], 0.5, [0.3], bias=False)
+    assert model.solution_.primal == pytest.approx(value, rel=1e-3)
+    assert model.solution_.dual <= value * (1 + 1e-8) <= model.solution_.primal * (1 + 1e-7)
+
+
+def test_a_fit_cut_short_warns_and_can_be_used():
+    X, y = data()
+    model = RepresenterClassifier(
+        KERNEL, invariances=[Gradient()], invariance_loss="absolute", tol=0, max_seconds=1e-9
+    )
+    with pytest.warns(ConvergenceWarning, match="RepresenterClassifier ended with status 'time limit'"):
+        model.fit(X, y)
+    assert np.all(np.isfinite(model.decision_function(X)))
+
+
+# -- labels, weights, and other promises -----------------------------------------------------------
+
+
+def scores_of(X, y, sample_weight=None, **params):
+    """Scores at fixed points after a sharp fit with the gradients of all rows."""
+    shared = {"invariances": [Gradient()], "nu": 0.2, "tol": 1e-12}
+    model = RepresenterClassifier(KERNEL, **{**shared, **params})
+    converged(model.fit(X, y, sample_weight))
+    return model.decision_function(data(9, seed=3)[0])
+
+
+LABELS = {
+    "two others": ([3, 7, -1], {}, [3, 7]),
+    "three others": ([0, 1, 2, -1], {}, [0, 1, 2]),
+    "real numbers": ([0.0, 1.0, -1.0], {}, [0.0, 1.0]),
+    "minus one and one": ([-1, 1], {}, [-1, 1]),
+    "minus one and zero": ([-1, 0], {}, [-1, 0]),
+    "no convention": ([-1, 0, 1], {"unlabeled": None}, [-1, 0, 1]),
+    "another number": ([-1, 0, 5], {"unlabeled": 5}, [-1, 0]),
+    "strings": (["a", "b", "?"], {"unlabeled": "?"}, ["a", "b"]),
+    "strings as objects": (["a", "b", "?"], {"unlabeled": "?"}, ["a", "b"]),
+    "empty strings": (["", "no", "yes"], {"unlabeled": ""}, ["no", "yes"]),
+    "strings without convention": (["-1", "a", "b"], {}, ["-1", "a", "b"]),
+    "no row of it": (["a", "b", "c"], {"unlabeled": "?"}, ["a", "b", "c"]),
+    "a label of that name": (["auto", "b"], {"unlabeled": None}, ["auto", "b"]),
+    "truth": ([False, True], {}, [False, True]),
+}
+
+
+@pytest.mark.parametrize("name", LABELS)
+def test_which_rows_have_no_label(name):
+    labels, params, classes = LABELS[name]
+    X, _ = data(24)
+    y = np.array(labels)[np.arange(24) % len(labels)]
+    # As data frames have strings.
+    y = y.astype(object) if name == "strings as objects" else y
+    model = RepresenterClassifier(KERNEL, invariances=[Gradient()], nu=0.2, **params).fit(X, y)
+    assert model.classes_.tolist() == classes
+    labelled = np.isin(y, classes)
+    assert model.alpha_.shape == (1 if len(classes) == 2 else len(classes), labelled.sum() + 48)
+    assert set(model.predict(X)) <= set(classes)
+    # The families act around all rows, the loss is of those with labels.
+    known = RepresenterClassifier(KERNEL, invariances=[Gradient().bind(X)], nu=0.2, unlabeled=None)
+    known.fit(X[labelled], y[labelled])
+    np.testing.assert_allclose(model.decision_function(X), known.decision_function(X), atol=1e-10)
+
+
+def test_targets_may_be_missing():
+    X, y = targets()
+    missing = np.arange(24) % 3 == 0
+    model = RepresenterRegressor(KERNEL, invariances=[Gradient()], nu=0.2, unlabeled=-99, tol=1e-10)
+    model.fit(X, np.where(missing, -99.0, y))
+    known = RepresenterRegressor(KERNEL, invariances=[Gradient().bind(X)], nu=0.2, tol=1e-10)
+    known.fit(X[~missing], y[~missing])
+    np.testing.assert_allclose(model.predict(X), known.predict(X), atol=1e-6)
+    y[0] = -1.0
+    plain = clone(model).set_params(unlabeled=None).fit(X, y)
+    assert plain.alpha_.shape == (1, 24 + 48)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge", "epsilon_insensitive"])
+def test_three_classes_are_each_against_all_others(loss, bias):
+    X, y = data(n_classes=3)
+    shared = {"loss": loss, "bias": bias, "tol": 1e-9, "unlabeled": -1}
+    joint = scores_of(X, y, **shared)
+    for label in range(3):
+        own = scores_of(X, np.where(y < 0, -1, np.where(y == label, 1, 0)), **shared)
+        np.testing.assert_allclose(joint[:, label], own, atol=1e-3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_are_of_the_logistic_loss_alone(n_classes):
+    X, y = data(n_classes=n_classes)
+    model = RepresenterClassifier(KERNEL, invariances=[Gradient()], nu=0.1).fit(X, y)
+    chances, scores = model.predict_proba(X), model.decision_function(X)
+    assert chances.shape == (24, n_classes)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0, atol=1e-12)
+    if n_classes == 2:
+        np.testing.assert_allclose(chances[:, 1], expit(scores), rtol=1e-12)
+    else:
+        own = expit(scores)
+        np.testing.assert_allclose(chances, own / own.sum(axis=1, keepdims=True), rtol=1e-10)
+    assert np.array_equal(model.classes_[np.argmax(chances, axis=1)], model.predict(X))
+    for loss in LOSSES[1:]:
+        assert not hasattr(RepresenterClassifier(loss=loss), "predict_proba")
+    with pytest.raises(AttributeError, match="predict_proba"):
+        model.set_params(loss="hinge").predict_proba(X)
+
+
+def test_probabilities_far_from_all_classes_sum_to_one():
+    X, y = data(n_classes=3)
+    model = RepresenterClassifier("linear", C=1e4, gamma=1.0).fit(X, y)
+    chances = model.predict_proba(np.array([[1e6, -1e6], [-1e6, 1e6], [1e6, 1e6], [-1e6, -1e6]]))
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0, atol=1e-12)
+
+
+def test_class_weights_are_sample_weights():
+    X, y = data(n_unlabelled=8)
+    y[[0, 2, 4]] = -1
+    counts = {label: int(np.sum(y == label)) for label in (0, 1)}
+    assert counts == {0: 5, 1: 8}
+    weighted = scores_of(X, y, np.where(y == 0, 3.0, np.where(y == 1, 0.5, 77.0)))
+    by_class = scores_of(X, y, class_weight={0: 3.0, 1: 0.5})
+    np.testing.assert_allclose(by_class, weighted, atol=1e-6)
+    halves = {label: 13 / (2 * count) for label, count in counts.items()}
+    balanced = scores_of(X, y, class_weight="balanced")
+    np.testing.assert_allclose(balanced, scores_of(X, y, class_weight=halves), atol=1e-6)
+    shares = {label: 1 / count for label, count in counts.items()}
+    per_class = scores_of(X, y, class_weight="per_class")
+    np.testing.assert_allclose(per_class, scores_of(X, y, class_weight=shares), atol=1e-6)
+    assert np.max(np.abs(per_class - balanced)) > 1e-2
+    # The balance is one of weighted rows, as in InvariantSVC.
+    own = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
+    sums = {label: own[y == label].sum() for label in (0, 1)}
+    shares = {label: sum(sums.values()) / (2 * sums[label]) for label in (0, 1)}
+    balanced = scores_of(X, y, own, class_weight="balanced")
+    np.testing.assert_allclose(balanced, scores_of(X, y, own, class_weight=shares), atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "epsilon_insensitive"])
+def test_a_weight_of_two_is_a_repetition_and_zero_a_removal(loss):
+    X, y = data(n_unlabelled=0)
+    weights = np.random.default_rng(1).integers(0, 3, len(y))
+    shared = {"invariances": [Gradient().bind(X)], "loss": loss, "tol": 1e-10}
+    weighted = scores_of(X, y, weights, **shared)
+    repeated = scores_of(np.repeat(X, weights, axis=0), np.repeat(y, weights), **shared)
+    np.testing.assert_allclose(weighted, repeated, atol=1e-4)
+    assert np.max(np.abs(weighted - scores_of(X, y, **shared))) > 1e-2
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_single_precision_gives_about_the_same(n_classes):
+    X, y = data(n_classes=n_classes)
+    Z, _ = data(9, seed=3)
+    model = RepresenterClassifier(KERNEL, invariances=[Gradient(), LocalAverage(0.5)], nu=0.2, tol=1e-5)
+    double = clone(model).fit(X, y).decision_function(Z)
+    single = converged(model.fit(X.astype(np.float32), y))
+    for rows in (Z, Z.astype(np.float32)):
+        np.testing.assert_allclose(single.decision_function(rows), double, atol=5e-3)
+    regressor = RepresenterRegressor(KERNEL, loss="huber", bias=True, tol=1e-5)
+    y = np.sin(X[:, 0])
+    double = clone(regressor).fit(X, y).predict(Z)
+    single = converged(regressor.fit(X.astype(np.float32), y.astype(np.float32)))
+    np.testing.assert_allclose(single.predict(Z.astype(np.float32)), double, atol=5e-3)
+
+
+def test_families_may_have_rows_of_their_own():
+    X, y = data()
+    others = np.random.default_rng(4).standard_normal((11, 2))
+    model = RepresenterClassifier(
+        KERNEL, invariances=[Gradient().bind(others), Gradient()], nu=[1.0, 0.0], tol=1e-9
+    )
+    model.fit(X, y)
+    assert model.alpha_.shape == (1, 18 + 22 + 48)
+    assert np.all(model.alpha_[0, 40:] == 0)
+    labelled = np.flatnonzero(y >= 0)
+    bound = [Evaluation().bind(X[labelled]), Gradient().bind(others)]
+    representers = Representers(KERNEL, [each.parts(KERNEL) for each in bound])
+    signs = 2.0 * y[labelled] - 1.0
+    value, _ = optimum(
+        representers.gram(), [18, 22], signs, "logistic", ["squared"], 1.0, [1.0], bias=False
+    )
+    assert model.solution_.primal == pytest.approx(value, rel=1e-6)
+
+
+def test_every_family_has_its_weight_and_loss():
+    X, y = data()
+    families = [Gradient(), LocalAverage(0.5)]
+    several = RepresenterClassifier(
+        KERNEL, invariances=families, nu=np.array([0.3, 2.0]), tol=1e-10, random_state=0,
+        invariance_loss=["epsilon_insensitive", "huber"],
+        invariance_loss_params=[{"epsilon": 0.02}, {"width": 0.01}],
+    )  # fmt: skip
+    swapped = clone(several).set_params(
+        invariances=(families[1], families[0]), nu=(2.0, 0.3),
+        invariance_loss=("huber", "epsilon_insensitive"),
+        invariance_loss_params=({"width": 0.01}, {"epsilon": 0.02}),
+    )  # fmt: skip
+    several, swapped = converged(several.fit(X, y)), converged(swapped.fit(X, y))
+    assert several.solution_.primal == pytest.approx(swapped.solution_.primal, rel=1e-8)
+    np.testing.assert_allclose(several.decision_function(X), swapped.decision_function(X), atol=1e-4)
+    one = {"invariance_loss": "absolute", "nu": 0.5, "invariance_loss_params": None}
+    each = {"invariance_loss": ["absolute"] * 2, "nu": [0.5, 0.5], "invariance_loss_params": [None] * 2}
+    found = [clone(several).set_params(**params).fit(X, y) for params in (one, each)]
+    assert np.array_equal(found[0].alpha_, found[1].alpha_)
+    assert found[0].solution_.primal != pytest.approx(several.solution_.primal, rel=1e-3)
+
+
+def test_more_weight_makes_it_flatter():
+    X, y = data(40)
+    slopes = []
+    for nu in (0, 0.01, 0.1, 1.0, 100.0):
+        model = RepresenterClassifier(KERNEL, invariances=[PartialDerivative([0])], nu=nu).fit(X, y)
+        step = np.array([1e-5, 0.0])
+        rises = model.decision_function(X + step) - model.decision_function(X - step)
+        slopes.append(np.sum((rises / 2e-5) ** 2))
+    assert slopes == sorted(slopes, reverse=True)
+    assert slopes[-1] < 1e-3 * slopes[0]
+
+
+def test_parameters_stay_what_they_were():
+    X, y = data()
+    families = [Gradient(), LocalAverage(0.5), GraphLaplacian(3).bind(X)]
+    kernel = Gaussian(1.3)
+    model = RepresenterClassifier(
+        kernel, invariances=families, nu=[0.1, 0.2, 0.3], invariance_loss_params=[{}, None, {}]
+    )
+    before = model.get_params()
+    states = [dict(vars(family)) for family in families]
+    rows, labels = X.copy(), y.copy()
+    assert model.fit(X, y) is model
+    assert model.get_params().keys() == before.keys()
+    assert all(model.get_params()[name] is before[name] for name in before)
+    assert model.invariances is families
+    assert [vars(family) for family in families] == states
+    assert model.kernel_ is not kernel
+    assert np.array_equal(X, rows)
+    assert np.array_equal(y, labels)
+    again = clone(model)
+    assert not hasattr(again, "alpha_")
+    assert again.invariances[0] is not families[0]
+    assert np.array_equal(again.fit(X, y).alpha_, model.alpha_)
+
+
+def test_rows_changed_after_the_fit_change_nothing():
+    X, y = data()
+    for model in (
+        RepresenterClassifier(KERNEL, invariances=[Gradient()]),
+        LapSVC(KERNEL, n_neighbors=3),
+        RepresenterRegressor(KERNEL, invariances=[Gradient()]),
+    ):
+        rows = X.copy()
+        before = model.fit(rows, y).predict(X)
+        rows *= 3.0
+        assert np.array_equal(model.predict(X), before)
+
+
+def test_it_can_be_searched_over_and_piped():
+    X, y = data(60, n_unlabelled=0)
+    X = 100.0 * X + 7.0
+    pipeline = make_pipeline(StandardScaler(), RepresenterClassifier(invariances=[Gradient()]))
+    name = "representerclassifier__nu"
+    search = GridSearchCV(pipeline, {name: [1e-3, 1e4]}, cv=3, error_score="raise").fit(X, y)
+    results = search.cv_results_["mean_test_score"]
+    assert search.best_params_ == {name: 1e-3}
+    assert results[0] > 0.6
+    assert search.best_estimator_[-1].nu == 1e-3
+    assert pipeline[-1].nu == 1.0
+    grid = {"n_neighbors": [2, 5], "nu": [0.1, 1.0]}
+    GridSearchCV(LapSVC(), grid, cv=2, error_score="raise").fit(X, y)
+
+
+@pytest.mark.parametrize("solver", ["newton-cg", "lbfgs", "dual-cd"])
+def test_the_seed_decides_every_bit(solver):
+    X, y = data(n_classes=3)
+    model = RepresenterClassifier(
+        KERNEL, invariances=[Gradient()], loss="hinge", invariance_loss="absolute", nu=0.1,
+        solver=solver, tol=1e-4, random_state=3,
+    )  # fmt: skip
+    first, second = clone(model).fit(X, y), clone(model).fit(X, y)
+    assert first.alpha_.tobytes() == second.alpha_.tobytes()
+    assert first.decision_function(X).tobytes() == second.decision_function(X).tobytes()
+
+
+def test_pickles_keep_the_model():
+    X, y = data()
+    images, names = strokes()
+    models = [
+        (RepresenterClassifier(KERNEL, invariances=[Gradient()], bias=True), X, y),
+        (LapSVC(n_neighbors=3), X, y),
+        (RepresenterRegressor(KERNEL, invariances=[SecondDerivative(0, 1)]), X, X[:, 0]),
+        (RepresenterClassifier(oracle=SHIFTS, loss="hinge", invariances=[TURNS]), images, names),
+    ]
+    for model, rows, labels in models:
+        pickle.loads(pickle.dumps(model)).fit(rows, labels)
+        loaded = pickle.loads(pickle.dumps(model.fit(rows, labels)))
+        assert np.array_equal(loaded.predict(rows), model.predict(rows))
+        assert np.array_equal(loaded.alpha_, model.alpha_)
+        assert loaded.solution_.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("solver", ["newton-cg", "lbfgs"])
+def test_little_memory_gives_the_same(solver):
+    X, y = data()
+    model = RepresenterClassifier(KERNEL, invariances=[Gradient()], nu=0.2, solver=solver, tol=1e-10)
+    wanted = clone(model).fit(X, y).decision_function(X)
+    found = converged(model.set_params(cache_mb=0).fit(X, y)).decision_function(X)
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
