@@ -459,3 +459,28 @@ def test_representers_are_pickled_without_tables():
     np.testing.assert_allclose(again.apply(ones), expected, atol=1e-12)
     representers.forget()
     np.testing.assert_allclose(representers.apply(ones), expected, atol=1e-12)
+
+
+def test_folding_a_free_constant_that_functionals_see():
+    family = Evaluation([0, 3, 5]).bind(X)
+    folded = Folded(KERNEL, [family], 0.3, free_constant=True)
+    folded.validate(2)
+    plain = Representers(folded, [Evaluation().bind(X).parts(folded)])
+    labels = Penalty(FamilyFunctionals(plain, 0), LOSSES["logistic"], 1.0)
+    stop = Gap(1e-13) | Iterations(100)
+    without = solve(Objective(RepresenterSpace(plain, 2), [labels]), Representer(), stop)
+    families = [Evaluation().bind(X).parts(KERNEL), family.parts(KERNEL)]
+    representers = Representers(KERNEL, families)
+    terms = [
+        Penalty(FamilyFunctionals(representers, 0), LOSSES["logistic"], 1.0),
+        Penalty(FamilyFunctionals(representers, 1), Squared(), 0.3),
+    ]
+    space = RepresenterSpace(representers, 2, free_degree=0)
+    free = solve(Objective(space, terms), Representer(), stop)
+    assert without.primal == pytest.approx(free.primal, rel=1e-8)
+    points = np.random.default_rng(0).standard_normal((6, 2))
+    functions = [solution.f.function()(points) for solution in (without, free)]
+    np.testing.assert_allclose(*functions, atol=1e-8)
+    np.testing.assert_allclose(folded.diagonal(X), np.diagonal(folded.matrix(X, X)), atol=1e-9)
+    with pytest.raises(ValueError, match="free_constant must be False"):
+        Folded(KERNEL, [Gradient().bind(X)], 0.3, free_constant=True).validate(2)

@@ -2,8 +2,10 @@
 
 from .base import ConvexEstimator, InvariantClassifier
 from .kernel import InvariantSVC
+from .laplacian import LapSVC
 from .linear import InvariantLinearSVC
-from .representer import LapSVC, RepresenterClassifier, RepresenterRegressor
+from .representer import RepresenterClassifier
+from .representer_regressor import RepresenterRegressor
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
 __all__ = [

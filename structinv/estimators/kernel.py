@@ -247,7 +247,7 @@ class InvariantSVC(InvariantClassifier):
 
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         shrink = _with_small_table if self._precomputed else _small
-        space, self.solution_ = _compacted(space, solution, shrink)
+        space, self.solution_ = compacted(space, solution, shrink)
         self.kernel_: Kernel = space.kernel
         f: Any = self.solution_.f
         used = f.support()
@@ -363,10 +363,15 @@ def check_cover(bound: BoundOracle, machine: str) -> int:
     return size
 
 
-def _compacted(
+def _small(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
+    """The same normals in a space that holds nothing but their points."""
+    return space.compacted(normals)
+
+
+def compacted(
     space: KernelSpace,
     solution: Solution,
-    shrink: Callable[[KernelSpace, AtomRows], tuple[KernelSpace, AtomRows]],
+    shrink: Callable[[KernelSpace, AtomRows], tuple[KernelSpace, AtomRows]] = _small,
 ) -> tuple[KernelSpace, Solution]:
     """The solution in a space without table and training data; no negligible coefficients."""
     f: Any = solution.f
@@ -382,11 +387,6 @@ def _compacted(
     )
     f = small.combine(rows[:1], np.ones(1))
     return small, replace(solution, f=f, planes=planes)
-
-
-def _small(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
-    """The same normals in a space that holds nothing but their points."""
-    return space.compacted(normals)
 
 
 def _with_small_table(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:

@@ -1,145 +1,32 @@
-"""Kernel machines that are told how the function should behave around every row."""
+"""Kernel classifiers that are told how the function should behave around every row."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit, softmax
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from ..functionals import Evaluation, FamilyFunctionals, Functional, Representers
-from ..kernels import Kernel, as_kernel
-from ..losses import REGISTRY as LOSSES
-from ..losses import Affine, ScalarLoss
-from ..objective import Objective, Penalty, Term, WorstCase
+from ..functionals import FamilyFunctionals, Functional, Representers
+from ..kernels import Kernel
+from ..losses import Affine
+from ..objective import Penalty, Term, WorstCase
 from ..oracles import InvarianceOracle
 from ..outputs import Binary, Multiclass
-from ..solvers import REGISTRY, Representer, Solver
-from ..solvers.representer import METHODS
-from ..spaces import RepresenterSpace
-from .base import ConvexEstimator, all_or_nothing, check_flat, check_number, with_callbacks
+from ..solvers import Solver
+from .base import all_or_nothing, check_flat, with_callbacks
 from .invariances import Invariances
 from .kernel import check_cover
+from .representer_base import RepresenterEstimator
 
 MARGIN_LOSSES = ("logistic", "hinge", "squared_hinge")
 CLASSIFIER_LOSSES = (*MARGIN_LOSSES, "squared", "epsilon_insensitive")
-KERNELS = ("laplacian", "linear", "poly", "rbf")
-REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
-
-
-class _RepresenterEstimator(ConvexEstimator):
-    """What classifier and regressor share."""
-
-    _losses: tuple[str, ...] = ()
-    oracle: InvarianceOracle | None = None
-
-    def _check_parameters(self) -> Invariances:
-        self._check_common()
-        check_number("C", self.C, minimum=0.0, strict=True)
-        check_number("cache_mb", self.cache_mb, minimum=0.0)
-        if not isinstance(self.bias, (bool, np.bool_)):
-            raise TypeError(f"bias must be True or False, got {self.bias!r}")
-        self._loss()
-        if isinstance(self.kernel, str) and self.kernel not in KERNELS:
-            # That of "precomputed" shows no inputs that functionals could act on.
-            raise ValueError(
-                f"kernel must be one of {list(KERNELS)}, a Kernel or a callable, got {self.kernel!r}"
-            )
-        return Invariances(self._families(), self.nu, self.invariance_loss, self.invariance_loss_params)
-
-    def _families(self) -> Any:
-        return self.invariances
-
-    def _loss(self) -> ScalarLoss:
-        """The loss of labelled rows, its parameters checked."""
-        if not isinstance(self.loss, str) or self.loss not in self._losses:
-            raise ValueError(f"loss must be one of {list(self._losses)}, got {self.loss!r}")
-        kind = LOSSES[self.loss]
-        if self.loss_params is not None and not isinstance(self.loss_params, dict):
-            raise TypeError(f"loss_params must be a dict or None, got {self.loss_params!r}")
-        parameters = self.loss_params or {}
-        unknown = set(parameters) - set(kind().get_params())
-        if unknown:
-            raise ValueError(
-                f"loss_params has {sorted(unknown)}, which loss={self.loss!r} does not take"
-            )
-        loss = kind(**parameters)
-        loss.validate()
-        return loss
-
-    def _check_solver(self) -> None:
-        names = ["auto", *REGISTRY, *METHODS[1:]]
-        known = isinstance(self.solver, str) and self.solver in names
-        if not known and not isinstance(self.solver, Solver):
-            raise ValueError(f"solver must be one of {sorted(names)} or a Solver, got {self.solver!r}")
-
-    def _make_solver(self, space: Any) -> Solver:
-        if isinstance(self.solver, str) and self.solver in METHODS[1:]:
-            return Representer(self.solver)
-        return super()._make_solver(space)
-
-    def _best_solver(self, space: Any) -> Solver:
-        return Representer()
-
-    def _train(
-        self,
-        X: np.ndarray,
-        labelled: np.ndarray,
-        invariances: Invariances,
-        n_outputs: int,
-        loss_of: Callable[[Representers], Term],
-        context: Any,
-    ) -> None:
-        """Minimise the objective of the labelled rows' term and all invariances, and keep the result."""
-        kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
-        families = [Evaluation(labelled).bind(X), *invariances.bound(X)]
-        parts = [family.parts(kernel) for family in families]
-        representers = Representers(kernel, parts, float(self.cache_mb))
-        space = RepresenterSpace(
-            representers,
-            X.shape[1],
-            n_outputs,
-            free_degree=0 if self.bias else None,
-            cache_mb=float(self.cache_mb),
-        )
-        terms = [loss_of(representers), *invariances.penalties(representers, 1, n_outputs)]
-        objective = Objective(space, terms)
-        solution = self._minimise(objective, self._make_solver(space), context)
-        f: Any = solution.f
-        self.kernel_: Kernel = kernel
-        self.solution_ = solution
-        self.n_iter_ = solution.iterations
-        self.alpha_ = np.ascontiguousarray(f.representers.T)
-        self.intercept_ = f.free[0].copy() if self.bias else np.zeros(n_outputs)
-        representers.forget()
-        self._representers_ = representers
-        used = f.support()
-        self.support_vectors_ = space.atoms.points(used)
-        self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T)
-
-    def _scores(self, X: Any) -> np.ndarray:
-        """``f(x, k)``, (n, n_outputs)."""
-        check_is_fitted(self)
-        check_flat(X)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        scores = self._representers_.values(self.alpha_.T, X) + self.intercept_
-        if len(self.support_vectors_):
-            scores = scores + self.kernel_.matrix(X, self.support_vectors_) @ self.dual_coef_.T
-        return scores
-
-    def _sample_weights(self, sample_weight: Any, X: np.ndarray, labelled: np.ndarray) -> np.ndarray:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        weights = weights[labelled]
-        if not np.any(weights > 0):
-            raise ValueError("sample_weight must leave a labelled sample with a weight above 0")
-        return weights
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -148,7 +35,7 @@ def _is_logistic(estimator: Any) -> bool:
     return True
 
 
-class RepresenterClassifier(ClassifierMixin, _RepresenterEstimator):
+class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     """Kernel classifier that is told how its function should behave around every row.
 
     Minimises ``1/2 |f|^2 + C sum_i l(f(x_i), y_i) + sum over families nu_k sum_j r_k(L_j f)`` over f
@@ -417,214 +304,3 @@ class RepresenterClassifier(ClassifierMixin, _RepresenterEstimator):
         if len(self.classes_) == 2:
             return expit(np.hstack([-scores, scores]))
         return softmax(log_expit(scores), axis=1)
-
-
-class LapSVC(RepresenterClassifier):
-    """Laplacian support vector machine (Belkin, Niyogi and Sindhwani 2006): flat along a graph.
-
-    `RepresenterClassifier` with the squared loss on the edges of a graph of nearest neighbours among
-    all rows, labelled or not. Its nu is Belkin's ``gamma_I / (l + u)^2`` times ``1 / (2 gamma_A)``.
-
-    Parameters
-    ----------
-    kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
-    n_neighbors : int, default=6
-    width : float, optional
-        See `GraphLaplacian`.
-    loss : str, default="hinge"
-    C, nu, bias, gamma, degree, coef0, solver, tol, class_weight, unlabeled, cache_mb, max_seconds, \
-random_state, verbose
-        See `RepresenterClassifier`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv import LapSVC
-    >>> X = np.array([[0.0], [0.5], [1.0], [3.0], [3.5], [4.0]])
-    >>> LapSVC(n_neighbors=1).fit(X, [0, -1, -1, 1, -1, -1]).predict(X).tolist()
-    [0, 0, 0, 1, 1, 1]
-    """
-
-    def __init__(
-        self,
-        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
-        *,
-        n_neighbors: int = 6,
-        width: float | None = None,
-        loss: str = "hinge",
-        C: float = 1.0,
-        nu: float = 1.0,
-        bias: bool = False,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        class_weight: dict | str | None = None,
-        unlabeled: Any = "auto",
-        cache_mb: float = 1000,
-        max_seconds: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.n_neighbors = n_neighbors
-        self.width = width
-        self.loss = loss
-        self.C = C
-        self.nu = nu
-        self.bias = bias
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.tol = tol
-        self.class_weight = class_weight
-        self.unlabeled = unlabeled
-        self.cache_mb = cache_mb
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
-
-    # What the graph's penalty leaves no choice in.
-    oracle = None
-    loss_params = None
-    invariance_loss = "squared"
-    invariance_loss_params = None
-
-    def _families(self) -> Any:
-        from ..functionals import GraphLaplacian
-
-        return [GraphLaplacian(self.n_neighbors, self.width)]
-
-
-class RepresenterRegressor(RegressorMixin, _RepresenterEstimator):
-    """Kernel regression that is told how its function should behave around every row.
-
-    Minimises ``1/2 |f|^2 + C sum_i l(f(x_i) - y_i) + sum over families nu_k sum_j r_k(L_j f)``; see
-    `RepresenterClassifier`, whose parameters it shares.
-
-    Parameters
-    ----------
-    kernel, invariances, invariance_loss, C, nu, bias, loss_params, invariance_loss_params, gamma, \
-degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose
-        See `RepresenterClassifier`.
-    loss : {"squared", "epsilon_insensitive", "absolute", "huber"}, default="squared"
-    unlabeled : float, optional
-        The target of rows without one; none by default.
-
-    Attributes
-    ----------
-    alpha_ : (1, n_functionals) array
-    intercept_ : (1,) array
-    kernel_ : Kernel
-    solution_ : Solution
-    n_iter_ : int
-    n_features_in_ : int
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv import RepresenterRegressor
-    >>> from structinv.functionals import SecondDerivative
-    >>> X = np.linspace(0, 3, 20)[:, None]
-    >>> straight = RepresenterRegressor(invariances=[SecondDerivative(0, 0)], C=100.0)
-    >>> straight.fit(X, 2 * X[:, 0]).predict([[1.5]]).round(1)
-    array([3.])
-    """
-
-    _losses = REGRESSOR_LOSSES
-
-    def __init__(
-        self,
-        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
-        *,
-        invariances: Sequence[Functional] = (),
-        loss: str = "squared",
-        invariance_loss: str | Sequence[str] = "squared",
-        C: float = 1.0,
-        nu: float | Sequence[float] = 1.0,
-        bias: bool = False,
-        loss_params: dict | None = None,
-        invariance_loss_params: dict | Sequence[dict] | None = None,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        unlabeled: float | None = None,
-        cache_mb: float = 1000,
-        max_seconds: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.invariances = invariances
-        self.loss = loss
-        self.invariance_loss = invariance_loss
-        self.C = C
-        self.nu = nu
-        self.bias = bias
-        self.loss_params = loss_params
-        self.invariance_loss_params = invariance_loss_params
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.tol = tol
-        self.unlabeled = unlabeled
-        self.cache_mb = cache_mb
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RepresenterRegressor:
-        """Train on rows with and without a target.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features) array-like
-        y : (n_samples,) array-like
-            Targets, `unlabeled` for rows without one.
-        sample_weight : (n_samples,) array-like, optional
-
-        Returns
-        -------
-        RepresenterRegressor
-            This estimator.
-
-        Raises
-        ------
-        ValueError, TypeError
-            For parameters or data that cannot be used, before any work.
-        """
-        with all_or_nothing(self):
-            invariances = self._check_parameters()
-            if self.unlabeled is not None and not isinstance(self.unlabeled, Real):
-                raise TypeError(f"unlabeled must be a number or None, got {self.unlabeled!r}")
-            if self.unlabeled is not None and not np.isfinite(float(self.unlabeled)):
-                raise ValueError(f"unlabeled must be finite, as y has to be, got {self.unlabeled!r}")
-            context = self._init_callback_context(max_subtasks=None)
-            check_flat(X)
-            # A copy, since the functionals keep their rows.
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, copy=True)
-            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            labelled = np.flatnonzero(y != self.unlabeled) if self.unlabeled is not None else None
-            labelled = np.arange(len(y)) if labelled is None else labelled
-            if len(labelled) == 0:
-                raise ValueError("y must hold a target, got none")
-            targets = y[labelled].astype(np.float64)
-            weights = self.C * self._sample_weights(sample_weight, X, labelled)
-
-            def loss_of(representers: Representers) -> Term:
-                loss = Affine(self._loss(), 1.0, targets)
-                return Penalty(FamilyFunctionals(representers, 0), loss, weights)
-
-            self._train(X, labelled, invariances, 1, loss_of, context)
-            context.call_on_fit_task_end(estimator=self, X=X, y=y)
-        return self
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predicted targets, (n,)."""
-        return self._scores(X)[:, 0]

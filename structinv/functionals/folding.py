@@ -30,6 +30,9 @@ class Folded(Kernel):
 
     A constant that the machine leaves unpenalised, as `sklearn.svm.SVC` does, is the same in both only
     if no functional sees constants, as derivatives and differences do not: `sees_constants` tells.
+    Where one does, `free_constant` folds the constant in as well: eliminating the bordered system
+    adds ``c(x) c(y) / s`` with ``c = 1 - z' M^-1 L1``, ``s = L1' M^-1 L1``, M the matrix above and L1
+    what the functionals are of 1, and the machine then needs no constant of its own.
 
     Parameters
     ----------
@@ -37,6 +40,8 @@ class Folded(Kernel):
     families : sequence of BoundFunctional
     nu : float or sequence of float, default=1.0
         Weight of each family's squares, at least 0.
+    free_constant : bool, default=False
+        Whether functions have a constant part that only the squares pay for.
     tol : float, default=1e-10
         Relative residual at which the equations count as solved.
     cache_mb : float, default=1000
@@ -58,12 +63,14 @@ class Folded(Kernel):
         families: Sequence[BoundFunctional],
         nu: float | ArrayLike = 1.0,
         *,
+        free_constant: bool = False,
         tol: float = 1e-10,
         cache_mb: float = 1000.0,
     ) -> None:
         self.kernel = kernel
         self.families = families
         self.nu = nu
+        self.free_constant = free_constant
         self.tol = tol
         self.cache_mb = cache_mb
 
@@ -82,6 +89,12 @@ class Folded(Kernel):
                 raise ValueError(
                     f"families must be bound to rows of {n_features} features, got {family.X.shape[1]}"
                 )
+
+        if self.free_constant and not self.sees_constants:
+            raise ValueError(
+                "free_constant must be False where no functional sees constants, which nothing would "
+                "then pay for; leave the constant to the machine"
+            )
 
     @property
     def sees_constants(self) -> bool:
@@ -102,6 +115,8 @@ class Folded(Kernel):
                 total[part] -= moved.T.astype(total.dtype)
             else:
                 total[:, part] -= moved.astype(total.dtype)
+        if self.free_constant:
+            total += np.outer(*(equations.constants(each) for each in (X, Y))).astype(total.dtype)
         return total
 
     def diagonal(self, X: np.ndarray) -> np.ndarray:
@@ -115,12 +130,14 @@ class Folded(Kernel):
             seen = representers.on_points(part, np.eye(len(part)))
             moved = np.sum(seen * self._equations().solved(part), axis=0)
             total[first : first + COLUMNS_AT_ONCE] -= moved.astype(total.dtype)
+        if self.free_constant:
+            total += (self._equations().constants(X) ** 2).astype(total.dtype)
         return total
 
     @property
     def lipschitz(self) -> float:
-        """That of the kernel: folding shortens all distances between points."""
-        return self.kernel.lipschitz
+        """That of the kernel: folding shortens all distances; infinity with a free constant."""
+        return np.inf if self.free_constant else self.kernel.lipschitz
 
     def _equations(self) -> _Equations:
         """The equations of the penalties, made once."""
@@ -151,6 +168,7 @@ class _Equations:
         self.tol = tol
         self.known: dict[bytes, np.ndarray] = {}
         self._factors: Any = None
+        self._constants: tuple[np.ndarray, float] | None = None
 
     def solved(self, points: np.ndarray) -> np.ndarray:
         """The solution of each point, (n_functionals, n)."""
@@ -165,7 +183,19 @@ class _Equations:
         return found
 
     def _solve(self, points: np.ndarray) -> np.ndarray:
-        right = self.representers.on_points(points, np.eye(len(points)))
+        return self._inverse(self.representers.on_points(points, np.eye(len(points))))
+
+    def constants(self, points: np.ndarray) -> np.ndarray:
+        """``c(x) / sqrt(s)``: what the constant has come to, (n,)."""
+        if self._constants is None:
+            seen = self.representers.monomials(0)
+            turned = self._inverse(seen)
+            self._constants = turned[:, 0], float(np.sum(seen * turned))
+        turned, square = self._constants
+        return (1.0 - self.representers.values(turned, points)) / np.sqrt(square)
+
+    def _inverse(self, right: np.ndarray) -> np.ndarray:
+        """The solutions for some right-hand sides."""
         if self.representers.size <= MOST_FACTORISED and self.representers.fits:
             if self._factors is None:
                 table = self.representers.table().copy()

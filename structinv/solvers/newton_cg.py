@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numba import njit
 from scipy.linalg import cho_factor, cho_solve
 
 from ..objective import Objective
@@ -92,9 +93,8 @@ def _solved_output(
     direction = np.where(bent, 0.0, -gradient)
     if not np.any(bent):
         return direction
-    own = gram[bent][:, bent]
-    own[np.diag_indices(len(own))] += 1.0 / bend[bent]
-    right = -gradient[bent] / bend[bent] - gram[bent] @ direction
+    own = _principal(gram, np.flatnonzero(bent), 1.0 / bend[bent])
+    right = -gradient[bent] / bend[bent] - (gram @ direction)[bent]
     factors = cho_factor(own, lower=True, overwrite_a=True, check_finite=False)
     found = cho_solve(factors, right, check_finite=False)
     if basis.shape[1]:
@@ -104,6 +104,18 @@ def _solved_output(
         found = found - of_border @ np.linalg.lstsq(border.T @ of_border, excess, rcond=None)[0]
     direction[bent] = found
     return direction
+
+
+@njit(cache=True, nogil=True)
+def _principal(gram, chosen, more):
+    """The lower triangle of the rows and columns chosen, with more on the diagonal."""
+    own = np.empty((len(chosen), len(chosen)))
+    for i in range(len(chosen)):
+        row = gram[chosen[i]]
+        for j in range(i):
+            own[i, j] = row[chosen[j]]
+        own[i, i] = row[chosen[i]] + more[i]
+    return own
 
 
 def _without_free(basis: np.ndarray, bend: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

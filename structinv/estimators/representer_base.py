@@ -1,0 +1,139 @@
+"""What kernel machines with families of functionals share: checks, the fit, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from ..functionals import Evaluation, Representers
+from ..kernels import Kernel, as_kernel
+from ..losses import REGISTRY as LOSSES
+from ..losses import ScalarLoss
+from ..objective import Objective, Term
+from ..oracles import InvarianceOracle
+from ..solvers import REGISTRY, Representer, Solver
+from ..solvers.representer import METHODS
+from ..spaces import RepresenterSpace
+from .base import ConvexEstimator, check_flat, check_number
+from .invariances import Invariances
+from .kernel import compacted
+
+KERNELS = ("laplacian", "linear", "poly", "rbf")
+
+
+class RepresenterEstimator(ConvexEstimator):
+    """What classifiers and regressors with families of functionals share.
+
+    Subclasses store `kernel` and its parameters, `invariances` with `nu`, losses and their parameters,
+    `C`, `bias` and `cache_mb`, and name the losses that they take.
+    """
+
+    _losses: tuple[str, ...] = ()
+    oracle: InvarianceOracle | None = None
+
+    def _check_parameters(self) -> Invariances:
+        self._check_common()
+        check_number("C", self.C, minimum=0.0, strict=True)
+        check_number("cache_mb", self.cache_mb, minimum=0.0)
+        if not isinstance(self.bias, (bool, np.bool_)):
+            raise TypeError(f"bias must be True or False, got {self.bias!r}")
+        self._loss()
+        if isinstance(self.kernel, str) and self.kernel not in KERNELS:
+            # That of "precomputed" shows no inputs that functionals could act on.
+            raise ValueError(
+                f"kernel must be one of {list(KERNELS)}, a Kernel or a callable, got {self.kernel!r}"
+            )
+        return Invariances(self._families(), self.nu, self.invariance_loss, self.invariance_loss_params)
+
+    def _families(self) -> Any:
+        return self.invariances
+
+    def _loss(self) -> ScalarLoss:
+        """The loss of labelled rows, its parameters checked."""
+        if not isinstance(self.loss, str) or self.loss not in self._losses:
+            raise ValueError(f"loss must be one of {list(self._losses)}, got {self.loss!r}")
+        kind = LOSSES[self.loss]
+        if self.loss_params is not None and not isinstance(self.loss_params, dict):
+            raise TypeError(f"loss_params must be a dict or None, got {self.loss_params!r}")
+        parameters = self.loss_params or {}
+        unknown = set(parameters) - set(kind().get_params())
+        if unknown:
+            raise ValueError(
+                f"loss_params has {sorted(unknown)}, which loss={self.loss!r} does not take"
+            )
+        loss = kind(**parameters)
+        loss.validate()
+        return loss
+
+    def _check_solver(self) -> None:
+        names = ["auto", *REGISTRY, *METHODS[1:]]
+        known = isinstance(self.solver, str) and self.solver in names
+        if not known and not isinstance(self.solver, Solver):
+            raise ValueError(f"solver must be one of {sorted(names)} or a Solver, got {self.solver!r}")
+
+    def _make_solver(self, space: Any) -> Solver:
+        if isinstance(self.solver, str) and self.solver in METHODS[1:]:
+            return Representer(self.solver)
+        return super()._make_solver(space)
+
+    def _best_solver(self, space: Any) -> Solver:
+        return Representer()
+
+    def _train(
+        self,
+        X: np.ndarray,
+        labelled: np.ndarray,
+        invariances: Invariances,
+        n_outputs: int,
+        loss_of: Callable[[Representers], Term],
+        context: Any,
+    ) -> None:
+        """Minimise the objective of the labelled rows' term and all invariances, and keep the result."""
+        kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+        families = [Evaluation(labelled).bind(X), *invariances.bound(X)]
+        parts = [family.parts(kernel) for family in families]
+        representers = Representers(kernel, parts, float(self.cache_mb))
+        space = RepresenterSpace(
+            representers,
+            X.shape[1],
+            n_outputs,
+            free_degree=0 if self.bias else None,
+            cache_mb=float(self.cache_mb),
+        )
+        terms = [loss_of(representers), *invariances.penalties(representers, 1, n_outputs)]
+        objective = Objective(space, terms)
+        solution = self._minimise(objective, self._make_solver(space), context)
+        representers.forget()
+        if len(space.atoms):
+            # Nor are the tables of the worst changes kept.
+            _, solution = compacted(space, solution)
+        f: Any = solution.f
+        self.kernel_: Kernel = kernel
+        self.solution_ = solution
+        self.n_iter_ = solution.iterations
+        self.alpha_ = np.ascontiguousarray(f.representers.T)
+        self.intercept_ = f.free[0].copy() if self.bias else np.zeros(n_outputs)
+        self._representers_ = representers
+        used = f.support()
+        self.support_vectors_ = f.atoms.points(used)
+        self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """``f(x, k)``, (n, n_outputs)."""
+        check_is_fitted(self)
+        check_flat(X)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        scores = self._representers_.values(self.alpha_.T, X) + self.intercept_
+        if len(self.support_vectors_):
+            scores = scores + self.kernel_.matrix(X, self.support_vectors_) @ self.dual_coef_.T
+        return scores
+
+    def _sample_weights(self, sample_weight: Any, X: np.ndarray, labelled: np.ndarray) -> np.ndarray:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = weights[labelled]
+        if not np.any(weights > 0):
+            raise ValueError("sample_weight must leave a labelled sample with a weight above 0")
+        return weights

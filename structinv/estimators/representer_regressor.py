@@ -1,0 +1,153 @@
+"""Kernel regression that is told how the function should behave around every row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from ..functionals import FamilyFunctionals, Functional, Representers
+from ..kernels import Kernel
+from ..losses import Affine
+from ..objective import Penalty, Term
+from ..solvers import Solver
+from .base import all_or_nothing, check_flat, with_callbacks
+from .representer_base import RepresenterEstimator
+
+REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
+
+
+class RepresenterRegressor(RegressorMixin, RepresenterEstimator):
+    """Kernel regression that is told how its function should behave around every row.
+
+    Minimises ``1/2 |f|^2 + C sum_i l(f(x_i) - y_i) + sum over families nu_k sum_j r_k(L_j f)``; see
+    `RepresenterClassifier`, whose parameters it shares.
+
+    Parameters
+    ----------
+    kernel, invariances, invariance_loss, C, nu, bias, loss_params, invariance_loss_params, gamma, \
+degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose
+        See `RepresenterClassifier`.
+    loss : {"squared", "epsilon_insensitive", "absolute", "huber"}, default="squared"
+    unlabeled : float, optional
+        The target of rows without one; none by default.
+
+    Attributes
+    ----------
+    alpha_ : (1, n_functionals) array
+    intercept_ : (1,) array
+    kernel_ : Kernel
+    solution_ : Solution
+    n_iter_ : int
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv import RepresenterRegressor
+    >>> from structinv.functionals import SecondDerivative
+    >>> X = np.linspace(0, 3, 20)[:, None]
+    >>> straight = RepresenterRegressor(invariances=[SecondDerivative(0, 0)], C=100.0)
+    >>> straight.fit(X, 2 * X[:, 0]).predict([[1.5]]).round(1)
+    array([3.])
+    """
+
+    _losses = REGRESSOR_LOSSES
+
+    def __init__(
+        self,
+        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
+        *,
+        invariances: Sequence[Functional] = (),
+        loss: str = "squared",
+        invariance_loss: str | Sequence[str] = "squared",
+        C: float = 1.0,
+        nu: float | Sequence[float] = 1.0,
+        bias: bool = False,
+        loss_params: dict | None = None,
+        invariance_loss_params: dict | Sequence[dict] | None = None,
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        unlabeled: float | None = None,
+        cache_mb: float = 1000,
+        max_seconds: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.invariances = invariances
+        self.loss = loss
+        self.invariance_loss = invariance_loss
+        self.C = C
+        self.nu = nu
+        self.bias = bias
+        self.loss_params = loss_params
+        self.invariance_loss_params = invariance_loss_params
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.tol = tol
+        self.unlabeled = unlabeled
+        self.cache_mb = cache_mb
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RepresenterRegressor:
+        """Train on rows with and without a target.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like
+        y : (n_samples,) array-like
+            Targets, `unlabeled` for rows without one.
+        sample_weight : (n_samples,) array-like, optional
+
+        Returns
+        -------
+        RepresenterRegressor
+            This estimator.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters or data that cannot be used, before any work.
+        """
+        with all_or_nothing(self):
+            invariances = self._check_parameters()
+            if self.unlabeled is not None and not isinstance(self.unlabeled, Real):
+                raise TypeError(f"unlabeled must be a number or None, got {self.unlabeled!r}")
+            if self.unlabeled is not None and not np.isfinite(float(self.unlabeled)):
+                raise ValueError(f"unlabeled must be finite, as y has to be, got {self.unlabeled!r}")
+            context = self._init_callback_context(max_subtasks=None)
+            check_flat(X)
+            # A copy, since the functionals keep their rows.
+            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, copy=True)
+            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            labelled = np.flatnonzero(y != self.unlabeled) if self.unlabeled is not None else None
+            labelled = np.arange(len(y)) if labelled is None else labelled
+            if len(labelled) == 0:
+                raise ValueError("y must hold a target, got none")
+            targets = y[labelled].astype(np.float64)
+            weights = self.C * self._sample_weights(sample_weight, X, labelled)
+
+            def loss_of(representers: Representers) -> Term:
+                loss = Affine(self._loss(), 1.0, targets)
+                return Penalty(FamilyFunctionals(representers, 0), loss, weights)
+
+            self._train(X, labelled, invariances, 1, loss_of, context)
+            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted targets, (n,)."""
+        return self._scores(X)[:, 0]
