@@ -103,6 +103,10 @@ class Term(ABC):
         """The term as a sum of scalar losses of representers; None if it is none, as by default."""
         return None
 
+    def plane_of_slopes(self, space: Space, slopes: np.ndarray, block: int = 0) -> PlaneSet:
+        """The plane that a slope for each of the `coordinates` makes; for terms that have them."""
+        raise NotImplementedError(f"{type(self).__name__} has no coordinates")
+
 
 @dataclass(frozen=True)
 class Coordinates:
@@ -383,7 +387,7 @@ class Penalty(Term):
         return np.array([value]), np.array([value])
 
     def plane_of_slopes(self, space: Space, slopes: np.ndarray, block: int = 0) -> PlaneSet:
-        """The plane of the family that slopes in the domain of the loss's conjugate make."""
+        """See `Term.plane_of_slopes`; the slopes are in the domain of the loss's conjugate."""
         normal = self.functionals.combine(space, -self.shares * slopes)
         offset = -self.shares @ self.loss.conjugate(slopes)
         number = np.full(1, block, dtype=np.int64)

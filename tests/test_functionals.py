@@ -272,7 +272,7 @@ def test_check_passes_the_family_that_the_broken_ones_come_from():
         (OfParts(mix_dense), "CSR matrix"),
         (OfParts(directions_not_finite), "directions of Derivatives must be finite"),
         (OfParts(negative_blur), "blur of Values must be a variance"),
-        (OfParts(no_parts), "at least one part"),
+        (OfParts(no_parts), "at least one Part"),
         (OfParts(not_parts), "list of Part"),
         (OfParts(other_each_time), "bound again give other functionals: largest error"),
         (OfParts(draws), "bound again give other functionals"),
@@ -569,7 +569,7 @@ def test_nested_parameters_can_be_searched():
         (Scaled(Gradient(), np.nan), ValueError, "factor"),
         (Scaled(Gradient(), True), TypeError, "factor"),
         (2.0 * LocalAverage(-1.0), ValueError, "width"),
-        (Gradient() + 3.0, TypeError, "right must be a Functional"),
+        (WeightedSum(Gradient(), 3.0), TypeError, "right must be a Functional"),
         (WeightedSum(Gradient(), Gradient(), left_weight="1"), TypeError, "left_weight"),
     ],
     ids=str,
@@ -620,7 +620,7 @@ def test_rows_must_be_a_matrix(X):
 def test_rows_that_are_not_finite_are_refused():
     X = rows()
     X[2, 1] = np.inf
-    with pytest.raises(ValueError, match="Gradient.parts returned points that are not finite"):
+    with pytest.raises(ValueError, match="X must be finite"):
         Gradient().bind(X).gram(Gaussian())
 
 
@@ -872,3 +872,34 @@ def test_rows_that_choose_nothing_are_zero():
     none = system.gram(np.array([0, 2]), np.array([0]))
     np.testing.assert_array_equal(none, np.zeros((2, 1)))
     np.testing.assert_array_equal(system.apply(np.ones(system.size))[[0, 2]], 0.0)
+
+
+@pytest.mark.parametrize("other", [3.0, "a", None])
+def test_families_are_added_to_families_only(other):
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = Gradient() + other
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = other - Gradient()
+
+
+def test_families_are_negated_and_divided():
+    bound = Gradient().bind(rows())
+    expected = bound.gram(Gaussian())
+    np.testing.assert_allclose((-Gradient()).bind(rows()).gram(Gaussian(), bound), -expected)
+    np.testing.assert_allclose((Gradient() / 2).bind(rows()).gram(Gaussian(), bound), expected / 2)
+
+
+def test_kernel_parameters_are_checked_before_any_product():
+    with pytest.raises(ValueError, match="sigma must be a number above 0"):
+        Gradient().bind(rows()).gram(Gaussian(-1.0))
+
+
+def test_formed_in_tiles(monkeypatch):
+    from structinv.functionals import representers
+
+    family = (2.0 * Evaluation() - LocalAverage(0.3)).bind(rows())
+    expected = family.gram(Gaussian()), Gradient().bind(rows()).gram(Gaussian(), family)
+    monkeypatch.setattr(representers, "ENTRIES_AT_ONCE", 20)
+    np.testing.assert_allclose(family.gram(Gaussian()), expected[0], atol=1e-14)
+    again = Gradient().bind(rows()).gram(Gaussian(), family)
+    np.testing.assert_allclose(again, expected[1], atol=1e-14)

@@ -217,7 +217,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
             known = y[labelled]
             classes, codes = np.unique(known, return_inverse=True)
             if len(classes) < 2:
-                raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!r}")
+                raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!s}")
             own = self._sample_weights(sample_weight, X, labelled)
             weights = self.C * own * self._class_factors(known, classes, codes, own)
             if not np.any(weights > 0):

@@ -72,19 +72,28 @@ class Functional(BaseEstimator, ABC):
         if X.ndim != 2:
             raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}")
         X = X if X.dtype.kind == "f" else X.astype(np.float64)
+        if not np.all(np.isfinite(X)):
+            raise ValueError("X must be finite, got NaN or infinity")
         self.validate(X)
         return BoundFunctional(self, X)
 
     def __add__(self, other: Functional) -> WeightedSum:
-        return WeightedSum(self, other)
+        return WeightedSum(self, other) if isinstance(other, Functional) else NotImplemented
 
     def __sub__(self, other: Functional) -> WeightedSum:
-        return WeightedSum(self, other, right_weight=-1.0)
+        known = isinstance(other, Functional)
+        return WeightedSum(self, other, right_weight=-1.0) if known else NotImplemented
 
     def __mul__(self, factor: float) -> Scaled:
-        return Scaled(self, factor)
+        return Scaled(self, factor) if isinstance(factor, Real) else NotImplemented
 
     __rmul__ = __mul__
+
+    def __truediv__(self, factor: float) -> Scaled:
+        return Scaled(self, 1.0 / factor) if isinstance(factor, Real) else NotImplemented
+
+    def __neg__(self) -> Scaled:
+        return Scaled(self, -1.0)
 
 
 class BoundFunctional:
@@ -111,10 +120,11 @@ class BoundFunctional:
         ValueError
             If the parts are not of one size, or have not the rows' features.
         """
-        parts = list(self.functional.parts(self.X, kernel))
         name = type(self.functional).__name__
-        if not parts:
-            raise ValueError(f"{name}.parts must return at least one part")
+        found = self.functional.parts(self.X, kernel)
+        parts = list(found) if np.iterable(found) else [found]
+        if not parts or not all(isinstance(part, Part) for part in parts) or parts[0] is found:
+            raise ValueError(f"{name}.parts must return a list of at least one Part, got {found!r}")
         sizes = sorted({part.size for part in parts})
         if len(sizes) > 1:
             raise ValueError(f"{name}.parts must return parts of one size, got sizes {sizes}")

@@ -127,6 +127,8 @@ class DirectionalDerivative(Functional):
     def validate(self, X: np.ndarray) -> None:
         """See `Functional.validate`."""
         table = np.asarray(self.directions)
+        if table.dtype.kind not in "iuf":
+            raise TypeError(f"directions must be numbers, got {self.directions!r}")
         n_rows = table.shape[0] if table.ndim == 3 else len(X)
         if table.ndim not in (1, 2, 3) or table.shape[-1] != X.shape[1] or n_rows != len(X):
             raise ValueError(
@@ -234,6 +236,8 @@ class Difference(Functional):
     def validate(self, X: np.ndarray) -> None:
         """See `Functional.validate`."""
         pairs, weights = np.asarray(self.pairs), np.asarray(self.weights)
+        if weights.dtype.kind not in "iuf":
+            raise TypeError(f"weights must be numbers, got {self.weights!r}")
         if pairs.ndim != 2 or pairs.shape[1] != 2:
             raise ValueError(f"pairs must have shape (m, 2), got {pairs.shape}")
         check_indices("pairs", pairs.ravel(), len(X))

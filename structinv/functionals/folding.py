@@ -57,6 +57,9 @@ class Folded(Kernel):
     array([[1.]])
     """
 
+    # What has been solved.
+    _made: _Equations | None = None
+
     def __init__(
         self,
         kernel: Kernel,
@@ -77,11 +80,7 @@ class Folded(Kernel):
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
         self.kernel.validate(n_features)
-        weights = np.asarray(self.nu, dtype=float)
-        if weights.shape not in ((), (len(self.families),)) or np.any(~(weights >= 0)):
-            raise ValueError(
-                f"nu must be a number of at least 0, or {len(self.families)} of them, got {self.nu!r}"
-            )
+        _check_nu(self.nu, len(self.families))
         for family in self.families:
             if not isinstance(family, BoundFunctional):
                 raise TypeError(f"families must hold bound functionals, got {family!r}")
@@ -141,8 +140,10 @@ class Folded(Kernel):
 
     def _equations(self) -> _Equations:
         """The equations of the penalties, made once."""
-        found = vars(self).get("_made")
+        found = self._made
         if found is None:
+            # `validate` itself asks whether functionals see constants.
+            _check_nu(self.nu, len(self.families))
             weights = np.broadcast_to(np.asarray(self.nu, dtype=float), (len(self.families),))
             used = [number for number in range(len(self.families)) if weights[number] > 0]
             parts = [self.families[number].parts(self.kernel) for number in used]
@@ -152,11 +153,22 @@ class Folded(Kernel):
             self._made = found
         return found
 
+    def set_params(self, **parameters: Any) -> Folded:
+        """See `sklearn.base.BaseEstimator.set_params`; what has been solved is forgotten."""
+        self._made = None
+        return super().set_params(**parameters)
+
     def __getstate__(self) -> dict[str, Any]:
         """Without what has been solved."""
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_made", None)
         return state
+
+
+def _check_nu(nu: Any, n_families: int) -> None:
+    weights = np.asarray(nu, dtype=float)
+    if weights.shape not in ((), (n_families,)) or np.any(~(weights >= 0)):
+        raise ValueError(f"nu must be a number of at least 0, or {n_families} of them, got {nu!r}")
 
 
 class _Equations:

@@ -28,6 +28,10 @@ class Atoms:
     directions: tuple[np.ndarray, ...] = ()
     blur: float = 0.0
 
+    def take(self, rows: slice) -> Atoms:
+        """Some of them."""
+        return Atoms(self.points[rows], tuple(each[rows] for each in self.directions), self.blur)
+
 
 @dataclass(frozen=True)
 class Part(ABC):
@@ -97,8 +101,8 @@ class Part(ABC):
         return replace(self, mix=factor * mix)
 
     @abstractmethod
-    def monomials(self) -> np.ndarray:
-        """The functionals of 1 and of each coordinate, (size, 1 + d)."""
+    def monomials(self, degree: int) -> np.ndarray:
+        """The functionals of 1, (size, 1), and for degree 1 of each coordinate, too, (size, 1 + d)."""
 
     @cached_property
     def _mix_turned(self) -> Any:
@@ -133,9 +137,10 @@ class Values(Part):
         """See `Part.collect`."""
         return jets
 
-    def monomials(self) -> np.ndarray:
+    def monomials(self, degree: int) -> np.ndarray:
         """See `Part.monomials`; noise of mean zero moves neither."""
-        return self.from_atoms(np.column_stack([np.ones(len(self.points)), self.points]))
+        ones = np.ones((len(self.points), 1))
+        return self.from_atoms(np.hstack([ones, self.points]) if degree else ones)
 
 
 @dataclass(frozen=True)
@@ -184,8 +189,10 @@ class Gradients(Part):
         """See `Part.collect`."""
         return (jets if self.features is None else jets[:, self.features]).ravel()
 
-    def monomials(self) -> np.ndarray:
+    def monomials(self, degree: int) -> np.ndarray:
         """See `Part.monomials`."""
+        if degree == 0:
+            return np.zeros((self.size, 1))
         units = np.eye(self.points.shape[1])
         units = units if self.features is None else units[self.features]
         slopes = np.tile(units, (len(self.points), 1))
@@ -228,8 +235,10 @@ class Derivatives(Part):
         """See `Part.collect`."""
         return np.einsum("ud,utd->ut", jets, self._table).ravel()
 
-    def monomials(self) -> np.ndarray:
+    def monomials(self, degree: int) -> np.ndarray:
         """See `Part.monomials`."""
+        if degree == 0:
+            return np.zeros((self.size, 1))
         slopes = self._table.reshape(self.n_atoms, -1)
         return self.from_atoms(np.column_stack([np.zeros(len(slopes)), slopes]))
 
@@ -266,6 +275,6 @@ class SecondDerivatives(Part):
         """See `spread`."""
         raise NotImplementedError("second derivatives are not collected from jets")
 
-    def monomials(self) -> np.ndarray:
+    def monomials(self, degree: int) -> np.ndarray:
         """See `Part.monomials`."""
-        return np.zeros((self.size, 1 + self.points.shape[1]))
+        return np.zeros((self.size, 1 + degree * self.points.shape[1]))

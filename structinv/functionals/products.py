@@ -68,6 +68,11 @@ class JetGram:
         if n_tables * len(X) * len(Y) * X.dtype.itemsize <= cache_bytes:
             self._kept = self._partials(slice(None))
 
+    @property
+    def kept_bytes(self) -> int:
+        """What the tables that are kept take."""
+        return 0 if self._kept is None else sum(table.nbytes for table in self._kept.values())
+
     def _partials(self, rows: slice) -> Partials:
         return partials_between(self.kernel, self.X[rows], self.Y, self.order)
 

@@ -10,10 +10,12 @@ import numpy as np
 
 from ..kernels import Kernel
 from .gram import gram_of_atoms
-from .parts import Part, Values
+from .parts import Atoms, Part, Values
 from .products import JetGram, Jets
 
 VALUES_AT_ONCE = 4_000_000
+# Each entry of a Gram matrix has some ten numbers beside it while it is formed.
+ENTRIES_AT_ONCE = 500_000
 DEFAULT_CACHE_MB = 1000.0
 
 
@@ -70,8 +72,9 @@ class Representers:
 
     Raises
     ------
-    ValueError
-        If the kernel has not the derivatives that a family needs, by name.
+    ValueError, TypeError
+        If the kernel has not the derivatives that a family needs, or a parameter out of its range, by
+        name.
     """
 
     def __init__(
@@ -82,6 +85,8 @@ class Representers:
     ) -> None:
         self.kernel = kernel
         self.families = [list(parts) for parts in families]
+        for parts in self.families:
+            kernel.validate(parts[0].points.shape[1])
         self.cache_bytes = 1e6 * cache_mb
         edges = np.cumsum([0, *(parts[0].size for parts in self.families)])
         self.slices = [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
@@ -174,10 +179,10 @@ class Representers:
     def _gram_of_sites(self, left: int, right: int) -> JetGram:
         if (left, right) not in self._grams:
             first, second = self._sites[left], self._sites[right]
-            share = self.cache_bytes / len(self._sites) ** 2
+            room = self.cache_bytes - sum(gram.kept_bytes for gram in self._grams.values())
             kernel = _blurred(self.kernel, first.blur + second.blur, first.points.shape[1])
             order = first.order + second.order
-            self._grams[left, right] = JetGram(kernel, first.points, second.points, order, share)
+            self._grams[left, right] = JetGram(kernel, first.points, second.points, order, room)
         return self._grams[left, right]
 
     def values(self, coefficients: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -192,22 +197,20 @@ class Representers:
         -------
         (m,) or (m, k) array
         """
-        if coefficients.ndim == 2:
-            columns = [self.values(column, points) for column in coefficients.T]
-            return np.column_stack([np.zeros((len(points), 0)), *columns])
-        total = np.zeros(len(points))
+        columns = np.atleast_2d(coefficients.T)
+        total = np.zeros((len(columns), len(points)))
         for site in self._sites:
-            jets = _spread(site, coefficients)
-            if jets is not None:
-                kernel = _blurred(self.kernel, site.blur, points.shape[1])
-                gram = JetGram(kernel, points, site.points, site.order)
-                found = gram.product(jets, gradients=False).values
-                total += np.asarray(found)
+            # With several columns, tables that have been computed for one serve all.
+            gram = self._passing(points, site.points, site, len(columns))
+            for column, own in zip(columns, total, strict=True):
+                jets = _spread(site, column)
+                if jets is not None:
+                    own += np.asarray(gram.product(jets, gradients=False).values)
         for member in self._formed:
-            weights = member.part.to_atoms(coefficients[member.rows])
+            weights = member.part.to_atoms(columns.T[member.rows])
             for rows, block in _blocks(self.kernel, Values(points), member.part):
-                total[rows] += block @ weights
-        return total
+                total[:, rows] += (block @ weights).T
+        return total.T.reshape(len(points), *coefficients.shape[1:])
 
     def on_points(self, points: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
         """``L_j f`` of all functionals for ``f = sum_i coefficients_i k(point_i, .)``.
@@ -221,22 +224,36 @@ class Representers:
         -------
         (size,) or (size, k) array
         """
-        if coefficients.ndim == 2:
-            columns = [self.on_points(points, column) for column in coefficients.T]
-            return np.column_stack([np.zeros((self.size, 0)), *columns])
-        total = np.zeros(self.size)
+        columns = np.atleast_2d(coefficients.T)
+        total = np.zeros((len(columns), self.size))
         for site in self._sites:
-            kernel = _blurred(self.kernel, site.blur, points.shape[1])
-            gram = JetGram(kernel, site.points, points, site.order)
-            _collect(site, gram.product(Jets(coefficients), *_wanted(site)), total)
+            gram = self._passing(site.points, points, site, len(columns))
+            for column, own in zip(columns, total, strict=True):
+                _collect(site, gram.product(Jets(column), *_wanted(site)), own)
         for member in self._formed:
-            part = np.zeros(member.part.n_atoms)
+            part = np.zeros((member.part.n_atoms, len(columns)))
             for rows, block in _blocks(self.kernel, member.part, Values(points)):
-                part[rows] = block @ coefficients
-            total[member.rows] += member.part.from_atoms(part)
-        return total
+                part[rows] = block @ columns.T
+            total[:, member.rows] += member.part.from_atoms(part).T
+        return total.T.reshape(self.size, *coefficients.shape[1:])
+
+    def _passing(self, X: np.ndarray, Y: np.ndarray, site: _Site, n_columns: int) -> JetGram:
+        """The Gram matrix of jets between a site and points that come once."""
+        kernel = _blurred(self.kernel, site.blur, X.shape[1])
+        return JetGram(kernel, X, Y, site.order, self.cache_bytes if n_columns > 1 else 0.0)
 
     # -- formed -----------------------------------------------------------------------------------
+
+    @property
+    def product_cost(self) -> float:
+        """About how many multiplications a product takes that does not form the Gram matrix."""
+        cost = 0.0
+        for site in self._sites:
+            for other in self._sites:
+                widest = 1 + 3 * site.points.shape[1] * min(site.order + other.order, 1)
+                cost += len(site.points) * len(other.points) * widest
+        # Second derivatives are formed anew each time: about ten numbers an entry.
+        return cost + 10.0 * self.size * sum(member.part.n_atoms for member in self._formed)
 
     @property
     def fits(self) -> bool:
@@ -269,11 +286,7 @@ class Representers:
         total = np.zeros(shape)
         for places, part, chosen in left:
             for other_places, other_part, other_chosen in right:
-                atoms, mix = part.chosen(chosen)
-                other_atoms, other_mix = other_part.chosen(other_chosen)
-                block = gram_of_atoms(self.kernel, atoms, other_atoms)
-                block = block if mix is None else mix @ block
-                block = block if other_mix is None else (other_mix @ block.T).T
+                block = _block(self.kernel, part.chosen(chosen), other_part.chosen(other_chosen))
                 total[np.ix_(places, other_places)] += block
         return total
 
@@ -292,8 +305,7 @@ class Representers:
         """``L_j 1``, and behind it ``L_j`` of each coordinate for degree 1: (size, 1 or 1 + d)."""
         if not self.families:
             return np.zeros((0, 1))
-        columns = [sum(part.monomials() for part in parts) for parts in self.families]
-        return np.concatenate(columns)[:, : 1 if degree == 0 else None]
+        return np.concatenate([sum(part.monomials(degree) for part in parts) for parts in self.families])
 
 
 def _blurred(kernel: Kernel, variance: float, n_features: int) -> Kernel:
@@ -326,6 +338,23 @@ def _collect(site: _Site, jets: Jets, total: np.ndarray) -> None:
         found = jets.gradients if member.part.order else jets.values
         assert found is not None
         total[member.rows] += member.part.from_atoms(member.part.collect(found))
+
+
+def _block(kernel: Kernel, left: tuple[Atoms, Any], right: tuple[Atoms, Any]) -> np.ndarray:
+    """The Gram matrix between functionals given by atoms and mixes, a tile at a time."""
+    (atoms, mix), (others, other_mix) = left, right
+    n_rows = len(atoms.points) if mix is None else mix.shape[0]
+    total = np.zeros((n_rows, len(others.points) if other_mix is None else other_mix.shape[0]))
+    step = max(1, ENTRIES_AT_ONCE // max(1, len(others.points)))
+    for first in range(0, len(atoms.points), step):
+        rows = slice(first, first + step)
+        tile = gram_of_atoms(kernel, atoms.take(rows), others)
+        tile = tile if other_mix is None else (other_mix @ tile.T).T
+        if mix is None:
+            total[rows] = tile
+        else:
+            total += mix[:, rows] @ tile
+    return total
 
 
 def _blocks(kernel: Kernel, left: Part, right: Part) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..losses import Joined, ScalarLoss
-from ..objective import Coordinates, Objective, Penalty, Term
+from ..objective import Coordinates, Objective, Term
 from ..planes import PlaneSet
 from ..spaces import RepresenterExpansion, RepresenterSpace
 
@@ -163,7 +163,6 @@ def planes_of_slopes(objective: Objective, slopes: list[np.ndarray]) -> PlaneSet
 
     parts = []
     for term, own, first in zip(objective.terms, slopes, objective.first, strict=False):
-        assert isinstance(term, Penalty)
         parts.append(term.plane_of_slopes(objective.space, own, int(first)))
     return join_planes(objective.space, parts)
 

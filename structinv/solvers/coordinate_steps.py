@@ -8,7 +8,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def coordinate_sweeps(
-    gram, functionals, coefficients, weights, breaks, intercepts, slopes, order, n_sweeps
+    gram, border, functionals, coefficients, weights, breaks, intercepts, slopes, order, n_sweeps
 ):
     """Maximise the dual over one coefficient after the other.
 
@@ -18,34 +18,32 @@ def coordinate_sweeps(
     Parameters
     ----------
     gram : (n, n) array
+    border : (n,) array
+        G is `gram` plus the outer product of this vector with itself; empty for none.
     functionals, coefficients : (n,) arrays
         u and a, changed in place.
     weights : (n,) array
-        The c_i, above 0.
+        The c_i, above 0 for those visited.
     breaks, intercepts, slopes : (n, m) and (n, m + 1) arrays
         See `structinv.losses.Pieces`.
     order : (k,) array of int
         The coordinates to visit, in this order.
     n_sweeps : int
-
-    Returns
-    -------
-    float
-        The largest move of a functional by its own coordinate in the last sweep.
     """
-    largest = 0.0
+    bordered = len(border) > 0
     for _ in range(n_sweeps):
-        largest = 0.0
         for i in order:
-            reach = weights[i] * gram[i, i]
+            square = gram[i, i] + border[i] ** 2 if bordered else gram[i, i]
             before = -coefficients[i] / weights[i]
-            after = _slope(functionals[i], before, reach, breaks[i], intercepts[i], slopes[i])
+            after = _slope(
+                functionals[i], before, weights[i] * square, breaks[i], intercepts[i], slopes[i]
+            )
             change = -weights[i] * (after - before)
             if change != 0.0:
                 coefficients[i] += change
                 _add(functionals, gram[i], change)
-                largest = max(largest, abs(change) * gram[i, i])
-    return largest
+                if bordered:
+                    _add(functionals, border, change * border[i])
 
 
 @njit(cache=True, nogil=True)

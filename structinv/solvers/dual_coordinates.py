@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..dual_states import DualState
-from ..objective import Coordinates, Objective, Penalty
+from ..objective import Coordinates, Objective
 from ..planes import PlaneSet
 from ..spaces import RepresenterExpansion, RepresenterSpace
 from .base import check_epsilon, check_planes
@@ -16,11 +17,20 @@ from .coefficients import CoefficientProblem
 from .coordinate_steps import coordinate_sweeps
 from .frank_wolfe import FrankWolfe
 
+SELECTIONS = ("random", "steepest")
 SWEEPS = 20
 # Functionals that join the working set in a sweep where not all can be held.
 NEWCOMERS = 500
 # How hard the augmented dual holds on to the equations of the free part, in units of the Gram matrix.
 GRIP = 10.0
+
+
+@dataclass
+class _Held:
+    """Functionals of one output that are worked on, and their Gram matrix."""
+
+    chosen: np.ndarray
+    gram: np.ndarray
 
 
 class CoordinateState(DualState):
@@ -61,16 +71,14 @@ class CoordinateState(DualState):
             np.ascontiguousarray(np.broadcast_to(part, (problem.size, part.shape[1])))
             for part in (pieces.breaks, pieces.intercepts, pieces.slopes)
         ]
-        slopes = np.concatenate([each.loss.derivative(np.zeros(len(each.weights))) for each in found])
-        self.coefficients = -problem.weights * np.clip(0.0, *_ordered(problem, slopes))
+        # The slope nearest to zero that the conjugate has.
+        self.coefficients = -problem.weights * np.clip(np.zeros(problem.size), *problem.loss.domain())
         self.free = np.zeros(problem.basis.shape[1])
-        self.working = np.zeros(0, dtype=np.int64)
-        self.gram = np.zeros((0, 0))
         if space.system.fits:
-            self.working = np.flatnonzero(problem.weights > 0)
-            gram = problem.gram()
-            whole = len(self.working) == problem.size
-            self.gram = gram if whole else gram[np.ix_(self.working, self.working)]
+            self.held = [_Held(mine, gram) for mine, gram in problem.by_output]
+        else:
+            none = np.zeros(0, dtype=np.int64)
+            self.held = [_Held(none, np.zeros((0, 0))) for _ in range(space.n_outputs)]
 
     @property
     def slopes(self) -> np.ndarray:
@@ -88,25 +96,45 @@ class CoordinateState(DualState):
         problem = self.problem
         u = f.functionals().ravel()[problem.places]
         gaps = self._gaps(u)
-        self._grow(gaps)
-        work = self.working
-        basis = problem.basis[work]
-        grip = GRIP * float(np.mean(np.diagonal(self.gram))) if len(work) else 0.0
-        gram = self.gram + grip * basis @ basis.T if len(self.free) else self.gram
-        moved = self.coefficients[work]
-        inner = u[work] + grip * basis @ (problem.basis.T @ self.coefficients)
-        breaks, intercepts, slopes = (np.ascontiguousarray(table[work]) for table in self.tables)
-        coordinate_sweeps(
-            gram, inner, moved, problem.weights[work], breaks, intercepts, slopes,
-            self._order(gaps[work]), SWEEPS,
-        )  # fmt: skip
-        change = np.zeros(problem.size)
-        change[work] = moved - self.coefficients[work]
+        change, step = np.zeros(problem.size), np.zeros(len(self.free))
+        for output, held in enumerate(self.held):
+            if not self.space.system.fits:
+                self._grow(held, np.where(problem.places % len(self.held) == output, gaps, 0.0))
+            border = self._border(held)
+            moved = self._swept(held, border, u, gaps)
+            change[held.chosen] = moved - self.coefficients[held.chosen]
         self.coefficients = self.coefficients + change
-        step = grip * (problem.basis.T @ self.coefficients)
-        self.free = self.free + step
+        if len(self.free):
+            # The multiplier's step, which is the constant's.
+            step = self._grip * (problem.basis.T @ self.coefficients)
+            self.free = self.free + step
         f += problem.function(change, step)
         return float(gaps.sum()), 0
+
+    @property
+    def _grip(self) -> float:
+        diagonal = np.diagonal(self.held[0].gram)
+        return GRIP * float(np.mean(diagonal)) if len(diagonal) else 0.0
+
+    def _border(self, held: _Held) -> np.ndarray:
+        """What the augmented dual of a free constant adds to the Gram matrix, as a vector."""
+        if len(self.free) == 0:
+            return np.zeros(0)
+        return np.sqrt(self._grip) * self.problem.basis[held.chosen, 0]
+
+    def _swept(self, held: _Held, border: np.ndarray, u: np.ndarray, gaps: np.ndarray) -> np.ndarray:
+        """The coefficients of the functionals held after some sweeps."""
+        problem, chosen = self.problem, held.chosen
+        moved, inner = self.coefficients[chosen], u[chosen]
+        if len(border):
+            inner = inner + np.sqrt(self._grip) * border * (problem.basis[:, 0] @ self.coefficients)
+        breaks, intercepts, slopes = (np.ascontiguousarray(table[chosen]) for table in self.tables)
+        weights = problem.weights[chosen]
+        coordinate_sweeps(
+            held.gram, border, inner, moved, weights, breaks, intercepts, slopes,
+            self._order(gaps[chosen], weights), SWEEPS,
+        )  # fmt: skip
+        return moved
 
     def _gaps(self, u: np.ndarray) -> np.ndarray:
         """What each functional has of the gap."""
@@ -114,15 +142,12 @@ class CoordinateState(DualState):
         parts = problem.loss.value(u) + problem.loss.conjugate(slopes) - slopes * u
         return problem.weights * np.maximum(parts, 0.0)
 
-    def _grow(self, gaps: np.ndarray) -> None:
+    def _grow(self, held: _Held, gaps: np.ndarray) -> None:
         """Where not all functionals can be held, take up those that have most of the gap."""
-        system = self.space.system
-        if system.fits:
-            return
-        kept = np.flatnonzero(self.coefficients[self.working])
-        room = int(np.sqrt(system.cache_bytes / 16.0))
+        kept = np.flatnonzero(self.coefficients[held.chosen])
+        room = int(np.sqrt(self.space.system.cache_bytes / (16.0 * len(self.held))))
         outside = gaps.copy()
-        outside[self.working[kept]] = 0.0
+        outside[held.chosen[kept]] = 0.0
         most = np.argsort(outside)[::-1][: max(0, min(NEWCOMERS, room - len(kept)))]
         new = np.sort(most[outside[most] > 0])
         if len(kept) >= room and len(new) == 0:
@@ -130,19 +155,21 @@ class CoordinateState(DualState):
                 f"dual coordinates need the Gram matrix of more than {room} functionals: raise "
                 "cache_mb, or take method='newton-cg'"
             )
-        old, self.working = self.working[kept], np.concatenate([self.working[kept], new])
-        table = np.empty((len(self.working), len(self.working)))
-        table[: len(old), : len(old)] = self.gram[np.ix_(kept, kept)]
-        cross = self.problem.block(new, self.working)
-        table[len(old) :] = cross
-        table[:, len(old) :] = cross.T
-        self.gram = table
+        old, chosen = len(kept), np.concatenate([held.chosen[kept], new])
+        table = np.empty((len(chosen), len(chosen)))
+        table[:old, :old] = held.gram[np.ix_(kept, kept)]
+        cross = self.problem.block(new, chosen)
+        table[old:] = cross
+        table[:, old:] = cross.T
+        held.chosen, held.gram = chosen, table
 
-    def _order(self, gaps: np.ndarray) -> np.ndarray:
+    def _order(self, gaps: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The coordinates to visit: all at random, or those that have most of the gap."""
+        counted = np.flatnonzero(weights > 0)
         if self.selection == "random":
-            return self.rng.permutation(len(gaps))
-        return np.argsort(-gaps, kind="stable")[: max(1, len(gaps) // 4)]
+            return self.rng.permutation(counted)
+        steepest = np.argsort(-gaps[counted], kind="stable")[: max(1, len(counted) // 4)]
+        return counted[steepest]
 
     def value(self, f: RepresenterExpansion) -> tuple[float, float]:
         """See `DualState.value`."""
@@ -180,11 +207,6 @@ class CoordinateState(DualState):
         self.coefficients = -self.problem.weights * np.concatenate(own)
 
 
-def _ordered(problem: CoefficientProblem, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    low, high = problem.loss.domain()
-    return np.broadcast_to(low, slopes.shape), np.broadcast_to(high, slopes.shape)
-
-
 class DualCoordinates(FrankWolfe):
     """`FrankWolfe` with one state for all penalties whose losses have piecewise linear derivatives.
 
@@ -204,8 +226,8 @@ class DualCoordinates(FrankWolfe):
 
     def validate(self, objective: Objective) -> None:
         """See `Solver.validate`."""
-        if self.selection not in ("random", "steepest"):
-            raise ValueError(f"selection must be 'random' or 'steepest', got {self.selection!r}")
+        if self.selection not in SELECTIONS:
+            raise ValueError(f"selection must be one of {list(SELECTIONS)}, got {self.selection!r}")
         check_epsilon(self.epsilon)
         check_planes(self.name, objective, free=True)
         if objective.space.n_free:
@@ -237,10 +259,11 @@ def _check_free(objective: Objective) -> None:
             f"n_outputs={objective.space.n_outputs}; method='newton-cg' takes more"
         )
     for term in objective.terms:
-        if not isinstance(term, Penalty):
+        coordinates = term.coordinates()
+        if coordinates is None:
             raise ValueError(f"{name} takes no free constant beside a {type(term).__name__} term")
-        if not _has_pieces(term.coordinates()):
+        if not _has_pieces(coordinates):
             raise ValueError(
-                f"{name} takes a free constant only with losses whose derivative is piecewise linear, "
-                f"got {term.loss!r}; method='newton-cg' takes it"
+                f"{name} takes a free constant only with losses whose derivative is piecewise linear; "
+                "method='newton-cg' takes smooth ones too"
             )

@@ -6,12 +6,15 @@ from collections.abc import Callable
 
 import numpy as np
 from numba import njit
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..objective import Objective
 from .base import check_positive_integer
 from .coefficients import CoefficientProblem
 from .smooth import SmoothDescent, SmoothState
+
+# How many products a step by conjugate gradients is reckoned with, and how many operations are nothing.
+PRODUCTS_FOR_FACTORS, CHEAP = 300, 1e7
 
 
 class NewtonCG(SmoothDescent):
@@ -25,7 +28,8 @@ class NewtonCG(SmoothDescent):
     max_products : int, default=200
         Most conjugate-gradient iterations of a step.
     max_direct : int, default=3000
-        Up to so many functionals the Gram matrix is formed, and the equations solved by factors of it.
+        Up to so many functionals the Gram matrix may be formed, and the equations solved by factors of
+        it, where that costs less than products.
     """
 
     name = "Representer(method='newton-cg')"
@@ -40,12 +44,22 @@ class NewtonCG(SmoothDescent):
         check_positive_integer("max_direct", self.max_direct, minimum=0)
         super().validate(objective)
 
+    def _factors_pay(self, problem: CoefficientProblem) -> bool:
+        """Whether factors of the Gram matrix are allowed, and cost less than products would."""
+        system = problem.space.system
+        if system.size > self.max_direct or not system.fits:
+            return False
+        return system.size**3 / 3.0 <= max(PRODUCTS_FOR_FACTORS * system.product_cost, CHEAP)
+
     def _direction(self, state: SmoothState) -> tuple[np.ndarray, np.ndarray]:
         problem, at = state.problem, state.at
         bend = problem.weights * state.loss.curvature(at.functionals + problem.basis @ at.free)
-        system = problem.space.system
-        if system.size <= self.max_direct and system.fits:
-            return _solved(problem, bend, at.gradient)
+        if self._factors_pay(problem):
+            try:
+                return _solved(problem, bend, at.gradient)
+            except LinAlgError:
+                # Rounding in a Gram matrix of very different lengths; products lose less.
+                pass
         project = _without_free(problem.basis, bend)
         first = 2.0 * at.smooth_gap
         # Tighter as the value is nearer to the optimum, for steps that square the error.

@@ -10,7 +10,7 @@ from ..objective import Objective
 from ..planes import PlaneSet
 from .base import Bounds, Solver, check_epsilon
 from .convex_program import ConvexProgram
-from .dual_coordinates import DualCoordinates
+from .dual_coordinates import SELECTIONS, DualCoordinates
 from .lbfgs import LBFGS
 from .newton_cg import NewtonCG
 
@@ -81,6 +81,11 @@ class Representer(Solver):
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {list(METHODS)}, got {self.method!r}")
         check_epsilon(self.epsilon)
+        if self.selection not in SELECTIONS:
+            raise ValueError(f"selection must be one of {list(SELECTIONS)}, got {self.selection!r}")
+        method = self.resolved(objective)
+        if self.epsilon > 0 and method != "dual-cd":
+            raise ValueError(f"epsilon above 0 needs method 'dual-cd', got {method!r}")
         self._solver(objective).validate(objective)
 
     def init(

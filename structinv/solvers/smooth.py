@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from ..losses import Affine, Joined, MoreauEnvelope, ScalarLoss
+from ..losses import Affine, Joined, ScalarLoss
 from ..objective import Objective
 from ..planes import PlaneSet
 from .base import Bounds, Solver
@@ -253,7 +253,8 @@ def _first_widths(problem: CoefficientProblem, rng: np.random.Generator) -> np.n
     parts = zip(problem.by_term(problem.weights * squares), problem.terms, strict=True)
     for number, (reach, term) in enumerate(parts):
         if not term.loss.smooth:
-            widths[number] = max(FIRST_WIDTH * float(np.median(reach)), np.finfo(float).tiny)
+            # A term that counts nothing has an envelope all the same.
+            widths[number] = FIRST_WIDTH * float(np.median(reach)) or 1.0
     return widths
 
 
@@ -262,7 +263,7 @@ def _enveloped(problem: CoefficientProblem, widths: np.ndarray, centres: np.ndar
     losses: list[ScalarLoss] = []
     for term, width, own in zip(problem.terms, widths, problem.by_term(centres), strict=True):
         # But for a constant, the envelope about q is that about 0 at u + w q.
-        envelope = MoreauEnvelope(term.loss, float(width))
+        envelope = term.loss.smoothed(float(width))
         losses.append(term.loss if term.loss.smooth else Affine(envelope, 1.0, -width * own))
     return Joined(losses, problem.sizes)
 

@@ -23,6 +23,10 @@ class RepresenterSystem(Protocol):
     def fits(self) -> bool:
         """Whether there is room for their Gram matrix."""
 
+    @property
+    def product_cost(self) -> float:
+        """About how many multiplications a product with it takes that does not form it."""
+
     def table(self) -> np.ndarray:
         """Their Gram matrix."""
 
