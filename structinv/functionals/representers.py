@@ -286,8 +286,18 @@ class Representers:
         total = np.zeros(shape)
         for places, part, chosen in left:
             for other_places, other_part, other_chosen in right:
-                block = _block(self.kernel, part.chosen(chosen), other_part.chosen(other_chosen))
-                total[np.ix_(places, other_places)] += block
+                sides = part.chosen(chosen), other_part.chosen(other_chosen)
+                if chosen is None and other_chosen is None:
+                    # A view, as a copy of a large block would not fit beside it.
+                    where = (
+                        slice(places[0], places[-1] + 1),
+                        slice(other_places[0], other_places[-1] + 1),
+                    )
+                    _add_block(self.kernel, *sides, total[where])
+                else:
+                    block = np.zeros((len(places), len(other_places)))
+                    _add_block(self.kernel, *sides, block)
+                    total[np.ix_(places, other_places)] += block
         return total
 
     def diagonal(self) -> np.ndarray:
@@ -340,21 +350,20 @@ def _collect(site: _Site, jets: Jets, total: np.ndarray) -> None:
         total[member.rows] += member.part.from_atoms(member.part.collect(found))
 
 
-def _block(kernel: Kernel, left: tuple[Atoms, Any], right: tuple[Atoms, Any]) -> np.ndarray:
-    """The Gram matrix between functionals given by atoms and mixes, a tile at a time."""
+def _add_block(
+    kernel: Kernel, left: tuple[Atoms, Any], right: tuple[Atoms, Any], total: np.ndarray
+) -> None:
+    """Add the Gram matrix between functionals given by atoms and mixes, a tile at a time."""
     (atoms, mix), (others, other_mix) = left, right
-    n_rows = len(atoms.points) if mix is None else mix.shape[0]
-    total = np.zeros((n_rows, len(others.points) if other_mix is None else other_mix.shape[0]))
     step = max(1, ENTRIES_AT_ONCE // max(1, len(others.points)))
     for first in range(0, len(atoms.points), step):
         rows = slice(first, first + step)
         tile = gram_of_atoms(kernel, atoms.take(rows), others)
         tile = tile if other_mix is None else (other_mix @ tile.T).T
         if mix is None:
-            total[rows] = tile
+            total[rows] += tile
         else:
             total += mix[:, rows] @ tile
-    return total
 
 
 def _blocks(kernel: Kernel, left: Part, right: Part) -> Any:
