@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
+from threadpoolctl import ThreadpoolController
 
 Rows: TypeAlias = slice | np.ndarray
 # An array or a CSR matrix; SciPy has no types that a checker could tell apart.
@@ -97,6 +100,21 @@ def in_threads(work: Callable[[slice], None], n_rows: int, size: int) -> None:
     parts = [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
     with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(work, parts))
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """A context in which BLAS takes one thread.
+
+    NumPy and SciPy come with pools of threads of their own, which wait busily: where small products
+    and factors take turns, each pool stands in the other's way, ten times slower than one thread.
+    """
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@cache
+def _blas() -> Any:
+    # Looking for the libraries takes milliseconds.
+    return ThreadpoolController()
 
 
 def available_cpus() -> int:

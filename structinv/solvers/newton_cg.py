@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 from numba import njit
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from ..matrices import one_blas_thread
 from ..objective import Objective
 from .base import check_positive_integer
 from .coefficients import CoefficientProblem
@@ -15,6 +17,8 @@ from .smooth import SmoothDescent, SmoothState
 
 # How many products a step by conjugate gradients is reckoned with, and how many operations are nothing.
 PRODUCTS_FOR_FACTORS, CHEAP = 300, 1e7
+# Up to so many functionals one thread of BLAS is faster than several.
+ONE_THREAD = 1500
 
 
 class NewtonCG(SmoothDescent):
@@ -43,6 +47,12 @@ class NewtonCG(SmoothDescent):
         check_positive_integer("max_products", self.max_products)
         check_positive_integer("max_direct", self.max_direct, minimum=0)
         super().validate(objective)
+
+    def step(self, objective: Objective, state: SmoothState) -> float | None:
+        """See `Solver.step`."""
+        small = self._factors_pay(state.problem) and state.problem.space.system.size <= ONE_THREAD
+        with one_blas_thread() if small else nullcontext():
+            return super().step(objective, state)
 
     def _factors_pay(self, problem: CoefficientProblem) -> bool:
         """Whether factors of the Gram matrix are allowed, and cost less than products would."""

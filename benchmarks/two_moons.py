@@ -1,0 +1,393 @@
+"""Two moons with one label each: errors, a published setting, and speed beside a modelling language.
+
+All points are those of `make_moons` with ``random_state=seed``; the first point of each moon in that
+order has a label, the others have none. Functions are to be flat along both features at all points.
+Errors are shares of the points without a label.
+
+- errors: logistic loss of the labels, squared loss of the derivatives, sigma 0.25, C 1, nu in {0, 0.01,
+  0.1, 1} (Zhang, Lee and Teh 2013, figure 1); 200 points, with noise 0.05 and 0.1.
+- hinge: hinge loss of the labels, epsilon-insensitive loss of the derivatives, sigma 0.1, C = nu = 0.5,
+  epsilon 0.001, noise 0.05, 200 and 400 points (the setting of a blog whose program and points are not
+  known: its seed 1 is here ``random_state=1``). The picture has 400 points of seed 1, with nu 0 and 0.5.
+- speed: the same with 400 points of seed 1, 802 functionals. Ours is `RepresenterClassifier` with solver
+  "newton-cg", which "auto" stands for, and "dual-cd", each to relative gaps of 1e-4 and 1e-6. The others
+  are quadratic programs in cvxpy, with CLARABEL and OSQP at cvxpy's own tolerances, and CLARABEL with
+  1e-4 too:
+
+  - one: a coefficient for each functional, in a box, with ``epsilon |a|_1``;
+  - apart: ``a = alpha - alpha'`` for the derivatives, both at least 0, in ``quad_form(a, G)``;
+  - doubled: the same stacked, with the Gram matrix ``[[G, -G], [-G, G]]`` written out.
+
+  Seconds are wall time, medians of rounds that run everything once, after a round that does not count;
+  what takes more than 5 s in that one has that run alone. "Without" the kernel has the Gram matrix
+  formed beforehand, and is otherwise everything: for ours the loop with its checks, for cvxpy the
+  compilation of the program, too, whose solver's own time stands beside it. "With" it is a fit from
+  points; for cvxpy, the median time of the library's own Gram matrix is added. The objective is that of
+  the function found, its gap the distance to the highest lower bound of all. Threads are those of BLAS.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+from report import table, versions, write_json
+from sklearn.datasets import make_moons
+from threadpoolctl import threadpool_limits
+
+from structinv import RepresenterClassifier
+from structinv.functionals import Evaluation, FamilyFunctionals, Gradient, Representers
+from structinv.kernels import Gaussian
+from structinv.losses import Affine, EpsilonInsensitive, Hinge
+from structinv.objective import Objective, Penalty
+from structinv.solvers import Gap, Representer, solve
+from structinv.spaces import RepresenterSpace
+
+NUS = (0.0, 0.01, 0.1, 1.0)
+HINGE = {
+    "loss": "hinge",
+    "invariance_loss": "epsilon_insensitive",
+    "invariance_loss_params": {"epsilon": 0.001},
+    "C": 0.5,
+}
+SIGMA, NU, EPSILON = 0.1, 0.5, 0.001
+SLOW = 5.0
+METHODS = ("newton-cg", "dual-cd")
+TOLS = (1e-4, 1e-6)
+LOOSE = {"tol_gap_abs": 1e-4, "tol_gap_rel": 1e-4, "tol_feas": 1e-4}
+
+Moons = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def moons(n_points: int, noise: float, seed: int) -> Moons:
+    """Points, their moons, and labels, -1 where there is none."""
+    X, y = make_moons(n_points, noise=noise, random_state=seed)
+    labels = np.full(n_points, -1)
+    for moon in (0, 1):
+        labels[np.flatnonzero(y == moon)[0]] = moon
+    return X, y, labels
+
+
+def machine(sigma: float, nu: float, **settings: Any) -> RepresenterClassifier:
+    """A machine that is flat around the points, if nu is above 0."""
+    return RepresenterClassifier(
+        Gaussian(sigma), invariances=[Gradient()], nu=nu, random_state=0, **settings
+    )
+
+
+def error_of(model: RepresenterClassifier, data: Moons) -> float:
+    """Share of the points without a label that are on the wrong side."""
+    X, y, labels = data
+    unlabelled = labels == -1
+    model.fit(X, labels)
+    return 1.0 - float(model.score(X[unlabelled], y[unlabelled]))
+
+
+def summary(errors: np.ndarray) -> list[str]:
+    """Cells: mean, standard deviation, largest, and how many are none."""
+    per_cent = 100 * errors
+    return [
+        f"{per_cent.mean():.1f}",
+        f"{per_cent.std(ddof=1):.1f}",
+        f"{per_cent.max():.1f}",
+        f"{np.sum(errors == 0)} of {len(errors)}",
+    ]
+
+
+def compare_errors(seeds: int) -> dict[str, Any]:
+    """Errors by nu, and their table."""
+    found: dict[str, Any] = {}
+    for noise in (0.05, 0.1):
+        for nu in NUS:
+            errors = [error_of(machine(0.25, nu), moons(200, noise, seed)) for seed in range(seeds)]
+            found[f"noise {noise:g}, nu {nu:g}"] = np.array(errors)
+    head = ["", "mean error, per cent", "standard deviation", "largest", "perfect"]
+    title = f"logistic and squared, 200 points, sigma 0.25, C 1, seeds 0 to {seeds - 1}"
+    print(table(title, head, [[name, *summary(errors)] for name, errors in found.items()]))
+    return found
+
+
+def compare_hinge(seeds: int) -> dict[str, Any]:
+    """Errors of the published setting, with the seed 1 by itself."""
+    found: dict[str, Any] = {}
+    rows = []
+    for n_points in (200, 400):
+        for nu in (0.0, NU):
+            errors = np.array(
+                [
+                    error_of(machine(SIGMA, nu, **HINGE), moons(n_points, 0.05, seed))
+                    for seed in range(seeds)
+                ]
+            )
+            found[f"{n_points} points, nu {nu:g}"] = errors
+            rows.append([f"{n_points} points, nu {nu:g}", f"{100 * errors[1]:.1f}", *summary(errors)])
+    head = ["", "seed 1, per cent", "mean", "standard deviation", "largest", "perfect"]
+    title = (
+        f"hinge and epsilon-insensitive, sigma 0.1, C 0.5, epsilon 0.001, noise 0.05, "
+        f"seeds 0 to {seeds - 1}"
+    )
+    print(table(title, head, rows))
+    return found
+
+
+@dataclass
+class Line:
+    """A method: seconds with and without the kernel, of its solver alone, and what it reached."""
+
+    name: str
+    with_kernel: float
+    without: float
+    own: float
+    primal: float
+    dual: float
+
+
+class Problem:
+    """Hinge and epsilon-insensitive on 400 points, for all methods."""
+
+    def __init__(self) -> None:
+        self.X, _, self.labels = moons(400, 0.05, 1)
+        labelled = np.flatnonzero(self.labels >= 0)
+        self.signs = np.where(self.labels[labelled] == 1, 1.0, -1.0)
+        self.families = [Evaluation(labelled).bind(self.X), Gradient().bind(self.X)]
+        self.formed = self.representers()
+        self.gram = self.formed.table()
+        self.C = HINGE["C"]
+
+    def representers(self) -> Representers:
+        """The functionals of labels and derivatives, with nothing computed."""
+        kernel = Gaussian(SIGMA)
+        return Representers(kernel, [family.parts(kernel) for family in self.families])
+
+    def form(self) -> None:
+        """The Gram matrix, from points."""
+        self.representers().gram()
+
+    def fit(self, method: str, tol: float) -> tuple[float, float, float]:
+        """Ours from points: objective, lower bound, and the seconds of its loop."""
+        settings = HINGE | {"solver": method, "tol": tol}
+        found = machine(SIGMA, NU, **settings).fit(self.X, self.labels).solution_
+        return found.primal, found.dual, found.seconds
+
+    def solve(self, method: str, tol: float) -> tuple[float, float, float]:
+        """Ours with the Gram matrix formed."""
+        functionals = [FamilyFunctionals(self.formed, number) for number in (0, 1)]
+        terms = [
+            Penalty(functionals[0], Affine(Hinge(), self.signs), self.C),
+            Penalty(functionals[1], EpsilonInsensitive(EPSILON), NU),
+        ]
+        objective = Objective(RepresenterSpace(self.formed, self.X.shape[1]), terms)
+        found = solve(objective, Representer(method), Gap(tol), random_state=0)
+        return found.primal, found.dual, found.seconds
+
+    def program(self, form: str, solver: str, **settings: Any) -> tuple[float, float, float]:
+        """A quadratic program: objective, lower bound, and the solver's own seconds."""
+        build = {"one": self._one, "apart": self._apart, "doubled": self._doubled}[form]
+        goal, limits, coefficients = build()
+        program = cp.Problem(cp.Minimize(goal), limits)
+        program.solve(solver=solver, **settings)
+        return *self.bounds(np.asarray(coefficients.value)), float(program.solver_stats.solve_time)
+
+    def _one(self) -> tuple[Any, list[Any], Any]:
+        a: Any = cp.Variable(len(self.gram))
+        labels, slopes = a[: len(self.signs)], a[len(self.signs) :]
+        goal = 0.5 * cp.quad_form(a, cp.psd_wrap(self.gram)) - self.signs @ labels
+        alphas = cp.multiply(self.signs, labels)
+        limits = [alphas >= 0, alphas <= self.C, slopes >= -NU, slopes <= NU]
+        return goal + EPSILON * cp.norm1(slopes), limits, a
+
+    def _apart(self) -> tuple[Any, list[Any], Any]:
+        n_slopes = len(self.gram) - len(self.signs)
+        labels: Any = cp.Variable(len(self.signs))
+        up: Any = cp.Variable(n_slopes)
+        down: Any = cp.Variable(n_slopes)
+        a = cp.hstack([cp.multiply(self.signs, labels), up - down])
+        goal = 0.5 * cp.quad_form(a, cp.psd_wrap(self.gram)) - cp.sum(labels)
+        limits = [labels >= 0, labels <= self.C, up >= 0, up <= NU, down >= 0, down <= NU]
+        return goal + EPSILON * cp.sum(up + down), limits, a
+
+    def _doubled(self) -> tuple[Any, list[Any], Any]:
+        n_labels, size = len(self.signs), len(self.gram)
+        unit = np.eye(size)[:, n_labels:]
+        signed = np.hstack([np.eye(size)[:, :n_labels] * self.signs, unit, -unit])
+        both: Any = cp.Variable(signed.shape[1])
+        linear = np.full(signed.shape[1], EPSILON)
+        linear[:n_labels] = -1.0
+        most = np.full(signed.shape[1], NU)
+        most[:n_labels] = self.C
+        goal = 0.5 * cp.quad_form(both, cp.psd_wrap(signed.T @ self.gram @ signed)) + linear @ both
+        return goal, [both >= 0, both <= most], signed @ both
+
+    def bounds(self, a: np.ndarray) -> tuple[float, float]:
+        """The objective of a function of these coefficients, and the dual's value of those clipped."""
+        n = len(self.signs)
+        u = self.gram @ a
+        primal = 0.5 * float(a @ u) + self.C * float(Hinge().value(self.signs * u[:n]).sum())
+        primal += NU * float(EpsilonInsensitive(EPSILON).value(u[n:]).sum())
+        alphas, slopes = np.clip(self.signs * a[:n], 0.0, self.C), np.clip(a[n:], -NU, NU)
+        inside = np.concatenate([self.signs * alphas, slopes])
+        dual = -0.5 * float(inside @ self.gram @ inside) + float(alphas.sum())
+        return primal, dual - EPSILON * float(np.abs(slopes).sum())
+
+
+def works_of(problem: Problem, methods: list[str]) -> dict[str, dict[str, Callable[[], Any]]]:
+    """What is timed for each of ours, and for the programs."""
+    works: dict[str, dict[str, Callable[[], Any]]] = {"Gram matrix": {"with": problem.form}}
+    for method in methods:
+        for tol in TOLS:
+            works[f"ours, {method}, {tol:g}"] = {
+                "with": partial(problem.fit, method, tol),
+                "without": partial(problem.solve, method, tol),
+            }
+    for form in ("one", "apart", "doubled"):
+        for solver in ("CLARABEL", "OSQP"):
+            works[f"cvxpy, {form}, {solver}"] = {"without": partial(problem.program, form, solver)}
+        loose = partial(problem.program, form, "CLARABEL", **LOOSE)
+        works[f"cvxpy, {form}, CLARABEL, 1e-4"] = {"without": loose}
+    return works
+
+
+def timed(works: dict[str, dict[str, Callable[[], Any]]], repeats: int) -> dict[str, Line]:
+    """Medians of rounds, after one that does not count."""
+    spent: dict[tuple[str, str], list[float]] = {}
+    ends: dict[tuple[str, str], Any] = {}
+    for number in range(repeats + 1):
+        for name, kinds in works.items():
+            for kind, work in kinds.items():
+                times = spent.setdefault((name, kind), [])
+                if number and times[0] > SLOW:
+                    continue
+                start = time.perf_counter()
+                found = work()
+                times.append(time.perf_counter() - start)
+                ends.setdefault((name, kind), []).append(found)
+    middle = {key: float(np.median(times[1:] or times)) for key, times in spent.items()}
+    gram = middle["Gram matrix", "with"]
+    lines = {"Gram matrix": Line("Gram matrix", gram, np.nan, np.nan, np.nan, np.nan)}
+    for name in list(works)[1:]:
+        reached = ends[name, "without"]
+        primal, dual, _ = reached[-1]
+        own = float(np.median([end[2] for end in reached[1:] or reached]))
+        without = middle[name, "without"]
+        lines[name] = Line(name, middle.get((name, "with"), without + gram), without, own, primal, dual)
+    return lines
+
+
+def compare_speed(threads: list[int], repeats: int, methods: list[str]) -> dict[str, Any]:
+    """Times, objectives, and their ratios to ours."""
+    problem = Problem()
+    for method in METHODS:
+        problem.fit(method, 0.5)  # compiles or loads all kernels
+    found: dict[str, Any] = {}
+    for number in threads:
+        with threadpool_limits(number, user_api="blas"):
+            lines = timed(works_of(problem, methods), repeats)
+        found[f"{number} threads"] = [asdict(line) for line in lines.values()]
+        print_speed(lines, number, repeats)
+    return found
+
+
+def print_speed(lines: dict[str, Line], threads: int, repeats: int) -> None:
+    """Both tables of a number of threads."""
+    methods = [line for line in lines.values() if np.isfinite(line.primal)]
+    lower = max(line.dual for line in methods)
+    rows: list[list[str]] = [["Gram matrix", f"{lines['Gram matrix'].with_kernel:.3f}", "", "", "", ""]]
+    rows += [
+        [
+            line.name,
+            *(f"{number:.3f}" for number in (line.with_kernel, line.without, line.own)),
+            f"{line.primal:.8f}",
+            f"{(line.primal - lower) / line.primal:.1e}",
+        ]
+        for line in methods
+    ]
+    head = ["", "with kernel", "without", "solver alone", "objective", "relative gap"]
+    title = f"seconds, {threads} thread{'s' * (threads > 1)} of BLAS, medians of {repeats}"
+    print(table(title, head, rows))
+    ours = [lines[f"ours, {METHODS[0]}, {tol:g}"] for tol in TOLS]
+    ratios = [
+        [
+            line.name,
+            *(f"{line.with_kernel / own.with_kernel:.1f}" for own in ours),
+            *(f"{line.without / own.without:.1f}" for own in ours),
+        ]
+        for line in methods
+    ]
+    head = ["", *(f"{kind} kernel, to {tol:g}" for kind in ("with", "without") for tol in TOLS)]
+    title = f"times the seconds of ours (newton-cg), {threads} thread{'s' * (threads > 1)} of BLAS"
+    print(table(title, head, ratios))
+
+
+def draw(path: Path) -> None:
+    """The published setting's seed 1, without invariance and with it."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.colors import CenteredNorm
+    from sklearn.inspection import DecisionBoundaryDisplay
+
+    X, y, labels = data = moons(400, 0.05, 1)
+    figure, panels = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
+    for nu, axes in zip((0.0, NU), panels, strict=True):
+        model = machine(SIGMA, nu, **HINGE)
+        error = error_of(model, data)
+        options = {"response_method": "decision_function", "ax": axes, "grid_resolution": 200}
+        show = partial(DecisionBoundaryDisplay.from_estimator, model, X, eps=0.3, **options)
+        show(plot_method="pcolormesh", cmap="RdBu", norm=CenteredNorm(), alpha=0.7)
+        show(plot_method="contour", levels=[0.0], colors="black")
+        axes.scatter(*X[labels == -1].T, s=5, color="dimgrey")
+        for moon, colour, marker in ((0, "darkred", "s"), (1, "darkblue", "^")):
+            axes.scatter(*X[labels == moon].T, s=80, color=colour, marker=marker, edgecolor="white")
+        axes.set(xticks=[], yticks=[], title=f"nu = {nu:g}: {error:.1%} wrong")
+    figure.savefig(path, dpi=150)
+
+
+def parse() -> argparse.Namespace:
+    """Options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parts = ["errors", "hinge", "speed", "picture"]
+    parser.add_argument("--parts", nargs="+", choices=parts, default=parts)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument(
+        "--no-dual-cd", action="store_true", help="time newton-cg only, for a quick look"
+    )
+    parser.add_argument("--picture", type=Path, default=Path("docs", "two_moons.png"))
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run what the options ask for."""
+    options = parse()
+    warnings.simplefilter("ignore")  # gaps are in the table
+    print(f"{versions()}, cvxpy {cp.__version__}\n")
+    start = time.perf_counter()
+    results: dict[str, Any] = {}
+    if "errors" in options.parts:
+        results["errors"] = compare_errors(options.seeds)
+    if "hinge" in options.parts:
+        results["hinge"] = compare_hinge(options.seeds)
+    if "speed" in options.parts:
+        methods = list(METHODS[:1] if options.no_dual_cd else METHODS)
+        results["speed"] = compare_speed(options.threads, options.repeats, methods)
+    if "picture" in options.parts:
+        draw(options.picture)
+    print(f"{time.perf_counter() - start:.0f} s in all")
+    write_json(options.json, results)
+
+
+if __name__ == "__main__":
+    main()

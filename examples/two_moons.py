@@ -1,0 +1,72 @@
+"""Two moons with one label each: a kernel machine that is told to be flat around every point.
+
+Two points have labels, and 198 have none; the norm of the gradient counts at all of them, with weight
+nu (Zhang, Lee and Teh 2013, figure 1). The picture has the machines of four weights, 0 among them.
+"""
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.colors import CenteredNorm
+from sklearn.datasets import make_moons
+from sklearn.inspection import DecisionBoundaryDisplay
+
+from structinv import RepresenterClassifier
+from structinv.functionals import Gradient
+from structinv.kernels import Gaussian
+
+
+def moons(n_points=200, noise=0.05, seed=0):
+    """Points, their moons, and labels that are -1 but for the first point of each moon."""
+    X, y = make_moons(n_points, noise=noise, random_state=seed)
+    labels = np.full(n_points, -1)
+    for moon in (0, 1):
+        labels[np.flatnonzero(y == moon)[0]] = moon
+    return X, y, labels
+
+
+def draw(axes, model, X, labels):
+    """The function's sign in colour, the boundary, and the points."""
+    options = {"response_method": "decision_function", "ax": axes, "grid_resolution": 150, "eps": 0.3}
+    DecisionBoundaryDisplay.from_estimator(
+        model, X, plot_method="pcolormesh", cmap="RdBu", norm=CenteredNorm(), alpha=0.7, **options
+    )
+    DecisionBoundaryDisplay.from_estimator(
+        model, X, plot_method="contour", levels=[0.0], colors="black", **options
+    )
+    axes.scatter(*X[labels == -1].T, s=6, color="dimgrey")
+    for moon, colour, marker in ((0, "darkred", "s"), (1, "darkblue", "^")):
+        axes.scatter(
+            *X[labels == moon].T, s=90, color=colour, marker=marker, edgecolor="white", zorder=3
+        )
+    axes.set(xticks=[], yticks=[])
+
+
+def main():
+    """Train four machines, print their errors, draw them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("picture", nargs="?", type=Path, default=Path("two_moons.png"))
+    options = parser.parse_args()
+    X, y, labels = moons()
+    unlabelled = labels == -1
+    figure, panels = plt.subplots(1, 4, figsize=(13, 3.2), layout="constrained")
+    print(f"{'nu':>5}{'error on unlabelled points':>29}")
+    for nu, axes in zip((0.0, 0.01, 0.1, 1.0), panels, strict=True):
+        model = RepresenterClassifier(
+            Gaussian(0.25), invariances=[Gradient()], loss="logistic", invariance_loss="squared", nu=nu
+        ).fit(X, labels)
+        error = 1 - model.score(X[unlabelled], y[unlabelled])
+        print(f"{nu:>5g}{error:>29.1%}")
+        draw(axes, model, X, labels)
+        axes.set_title(f"nu = {nu:g}: {error:.1%} wrong")
+    figure.savefig(options.picture, dpi=150)
+    print(f"drawn: {options.picture}")
+
+
+if __name__ == "__main__":
+    main()
