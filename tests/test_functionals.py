@@ -107,7 +107,7 @@ def test_keeps_the_contract_far_from_the_origin_and_in_other_units(family):
     check_functional(family, rows(1))
 
 
-class Permuting:
+class Permuting(Identity):
     """An oracle with nothing but tangents: half a swap of two features."""
 
     def validate(self, n_features):
@@ -512,7 +512,7 @@ def test_families_that_say_the_same_are_the_same():
     np.testing.assert_allclose(rows_given, Difference(pairs).bind(X).gram(kernel), atol=1e-12)
 
 
-class Eye:
+class Eye(Identity):
     """All unit vectors as tangents."""
 
     def validate(self, n_features):
@@ -903,3 +903,9 @@ def test_formed_in_tiles(monkeypatch):
     np.testing.assert_allclose(family.gram(Gaussian()), expected[0], atol=1e-14)
     again = Gradient().bind(rows()).gram(Gaussian(), family)
     np.testing.assert_allclose(again, expected[1], atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [Tangents, TransformDifference])
+def test_an_oracle_is_asked_for_by_name(kind):
+    with pytest.raises(TypeError, match="oracle must be an InvarianceOracle, got 'a'"):
+        kind("a").bind(rows())

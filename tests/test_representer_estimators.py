@@ -773,3 +773,11 @@ def test_little_memory_gives_the_same(solver):
     wanted = clone(model).fit(X, y).decision_function(X)
     found = converged(model.set_params(cache_mb=0).fit(X, y)).decision_function(X)
     np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+def test_the_memory_of_invariances_is_counted():
+    rows = np.random.default_rng(0).standard_normal((30, 16))
+    shifts = Shifts(1, shape=(4, 4))
+    plain = InvariantSVC(shifts).estimate_memory(rows)
+    flat = InvariantSVC(shifts, invariances=[Gradient()]).estimate_memory(rows)
+    assert flat - plain >= 8 * (30 * 16) ** 2

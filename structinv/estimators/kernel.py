@@ -303,7 +303,8 @@ class InvariantSVC(InvariantClassifier):
         for enough of their columns, else support vectors as they are found), the table of kernel
         values between support vectors and these points (at most `cache_mb`), some functions at these
         points, the planes, if there come to be 12 a row, and where members are not all known the
-        inner products of planes (at most half of `cache_mb`). `X` itself, and what oracle and kernel
+        inner products of planes (at most half of `cache_mb`); with `invariances` their Gram matrix (at
+        most `cache_mb`), and functions over their representers. `X` itself, and what oracle and kernel
         work with, are not counted.
 
         Parameters
@@ -332,7 +333,18 @@ class InvariantSVC(InvariantClassifier):
         n_classes = 2 if labels is None else len(np.unique(labels))
         bound = oracle.bind(self._inputs(self._prepare(X, oracle)), labels)
         size = check_cover(bound, type(self).__name__)
-        return _memory(bound.X, size, n_classes, 1e6 * self.cache_mb)
+        known = _memory(bound.X, size, n_classes, 1e6 * self.cache_mb)
+        return known + self._memory_of_invariances(bound.X, 1 if n_classes == 2 else n_classes)
+
+    def _memory_of_invariances(self, X: np.ndarray, n_outputs: int) -> int:
+        """The table of their Gram matrix, and some functions."""
+        families = self._invariances().bound(X)
+        if not families:
+            return 0
+        kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+        size = sum(family.parts(kernel)[0].size for family in families)
+        table = min(8.0 * size**2, 1e6 * self.cache_mb)
+        return int(table + 8 * size * n_outputs * 4 * FUNCTIONS_AT_ONCE)
 
     def __sklearn_tags__(self) -> Any:
         """Tables of kernel values are cut by rows and columns."""

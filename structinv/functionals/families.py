@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from ..kernels import Kernel
 from ..kernels.base import check_real
+from ..oracles import InvarianceOracle
 from .base import Functional, differences
 from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
 
@@ -20,19 +21,6 @@ if TYPE_CHECKING:
 
 # Gauss-Hermite nodes in all, beyond which an average is refused.
 MOST_NODES = 1000
-
-
-class ChangingInputs(Protocol):
-    """What a family asks of an oracle."""
-
-    def validate(self, n_features: int) -> None:
-        """Whether rows of so many features can be changed."""
-
-    def tangents(self, X: Any) -> np.ndarray:
-        """Derivatives of the changed row at no change, (n, t, d)."""
-
-    def orbit(self, X: Any) -> np.ndarray:
-        """All changed rows, (n, s, d), the row itself first."""
 
 
 class Evaluation(Functional):
@@ -146,7 +134,25 @@ class DirectionalDerivative(Functional):
         return [Derivatives(X, directions=np.broadcast_to(table, shape))]
 
 
-class Tangents(Functional):
+class _OfOracle(Functional):
+    """A family that an oracle's changes make.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    """
+
+    def __init__(self, oracle: InvarianceOracle) -> None:
+        self.oracle = oracle
+
+    def validate(self, X: np.ndarray) -> None:
+        """See `Functional.validate`."""
+        if not isinstance(self.oracle, InvarianceOracle):
+            raise TypeError(f"oracle must be an InvarianceOracle, got {self.oracle!r}")
+        self.oracle.validate(X.shape[1])
+
+
+class Tangents(_OfOracle):
     """Derivatives along the tangents of an oracle: how f changes as an input begins to change.
 
     Parameters
@@ -164,12 +170,9 @@ class Tangents(Functional):
     (1, 1)
     """
 
-    def __init__(self, oracle: ChangingInputs) -> None:
-        self.oracle = oracle
-
     def validate(self, X: np.ndarray) -> None:
         """See `Functional.validate`."""
-        self.oracle.validate(X.shape[1])
+        super().validate(X)
         self.oracle.tangents(X[:1])
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
@@ -177,7 +180,7 @@ class Tangents(Functional):
         return [Derivatives(X, directions=np.asarray(self.oracle.tangents(X), dtype=X.dtype))]
 
 
-class TransformDifference(Functional):
+class TransformDifference(_OfOracle):
     """``f(T x_i) - f(x_i)`` for every change T of an oracle's orbit but the identity.
 
     Parameters
@@ -195,12 +198,9 @@ class TransformDifference(Functional):
     (8, 8)
     """
 
-    def __init__(self, oracle: ChangingInputs) -> None:
-        self.oracle = oracle
-
     def validate(self, X: np.ndarray) -> None:
         """See `Functional.validate`."""
-        self.oracle.validate(X.shape[1])
+        super().validate(X)
         if np.shape(self.oracle.orbit(X[:1]))[1] < 2:
             raise ValueError(f"oracle must have changes beside the identity, got {self.oracle!r}")
 
