@@ -63,6 +63,7 @@ class JetGram:
             self.Y = self.X
         self.order = order
         self._kept: Partials | None = None
+        self._room = np.zeros((0, 0), dtype=X.dtype)
         # A function of the user's need not know what to do with no rows.
         n_tables = 1 if order == 0 else len(partials_between(kernel, X[:0], Y[:0], order))
         if n_tables * len(X) * len(Y) * X.dtype.itemsize <= cache_bytes:
@@ -85,6 +86,12 @@ class JetGram:
             else:
                 yield rows, {order: table[rows] for order, table in self._kept.items()}
 
+    def _space(self, n_rows: int) -> np.ndarray:
+        """Room for a tile, taken once: fresh pages cost as much as a pass over them."""
+        if len(self._room) < n_rows:
+            self._room = np.empty((n_rows, len(self.Y)), dtype=self.X.dtype)
+        return self._room[:n_rows]
+
     def product(self, jets: Jets, values: bool = True, gradients: bool = True) -> Jets:
         """Values and gradients at X, as wanted, of the function with these jets' coefficients at Y.
 
@@ -105,7 +112,9 @@ class JetGram:
         )
         own = None if slopes is None else np.einsum("ij,ij->i", self.Y, slopes)
         for rows, partials in self._tiles():
-            tile = _Tile(self.kernel, self.X[rows], self.Y, partials, alpha, slopes, own)
+            part = self.X[rows]
+            along = None if slopes is None else np.matmul(part, slopes.T, out=self._space(len(part)))
+            tile = _Tile(self.kernel, part, self.Y, partials, alpha, slopes, own, along)
             if out.values is not None:
                 out.values[rows] = tile.values()
             if out.gradients is not None:
@@ -124,9 +133,7 @@ class _Tile:
     alpha: np.ndarray | None
     slopes: np.ndarray | None
     own: np.ndarray | None
-
-    def __post_init__(self) -> None:
-        self.along = None if self.slopes is None else self.X @ self.slopes.T
+    along: np.ndarray | None
 
     def values(self) -> np.ndarray:
         """f at the rows."""
