@@ -149,29 +149,33 @@ class _Tile:
 
     def gradients(self) -> np.ndarray:
         """The gradient of f at the rows; the last to be called, as it overwrites what it has."""
+        if not self.kernel.uses_products:
+            return self._gradients_of_distances()
         total = np.zeros_like(self.X)
         if self.slopes is not None:
             if (1, 0) in self.partials:
                 total += self.partials[1, 0] @ (-2 * self.slopes)
             if (0, 1) in self.partials:
                 total += self.partials[0, 1] @ self.slopes
-        if self.kernel.uses_products:
-            return self._add_weighted(total, *self._weights())
-        weights, sums = self._weights_of_distances()
-        if weights is not None:
-            # sum_j W_ij (x_i - y_j), with -W at hand.
-            total -= self.X * sums[:, None]
-            total += weights @ self.Y
-        return total
-
-    def _add_weighted(
-        self, total: np.ndarray, along_differences: np.ndarray | None, along_y: np.ndarray | None
-    ) -> np.ndarray:
-        """Add ``sum_j W_ij (x_i - y_j) + V_ij y_j``, with one product by Y."""
+        along_differences, along_y = self._weights()
         if along_differences is not None:
+            # sum_j W_ij (x_i - y_j) + V_ij y_j, with one product by Y.
             total += self.X * along_differences.sum(axis=1)[:, None]
             along_y = -along_differences if along_y is None else along_y - along_differences
         return total if along_y is None else total + along_y @ self.Y
+
+    def _gradients_of_distances(self) -> np.ndarray:
+        """`gradients` where k depends on the distance alone, with few passes beside the products."""
+        weights, sums = self._weights_of_distances()
+        if weights is None:
+            return np.zeros_like(self.X)
+        total = weights @ self.Y
+        if self.slopes is None:
+            moved = np.zeros((0, 0), dtype=total.dtype)
+        else:
+            moved = self.partials[1, 0] @ self.slopes
+        _finish(total, np.ascontiguousarray(self.X), sums, moved)
+        return total
 
     def _weights(self) -> tuple[np.ndarray | None, np.ndarray | None]:
         """W and V of `JetGram`, None for zeros."""
@@ -232,3 +236,15 @@ def _weigh(along, own, first, second, alpha, sums):
         for j in range(along.shape[1]):
             total += along[i, j]
         sums[i] = total
+
+
+@njit(cache=True, nogil=True)
+def _finish(total, X, sums, moved):
+    """``total - sums_i x_i - 2 moved`` in place of `total`; no `moved` for zeros."""
+    two = total.dtype.type(2)
+    for i in range(total.shape[0]):
+        for p in range(total.shape[1]):
+            total[i, p] -= sums[i] * X[i, p]
+        if len(moved):
+            for p in range(total.shape[1]):
+                total[i, p] -= two * moved[i, p]
