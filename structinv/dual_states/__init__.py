@@ -4,7 +4,7 @@ from .base import DualState, join_planes, total
 from .hull import HullState
 from .linear_members import LinearMemberState
 from .members import MemberState
-from .penalty import PenaltyState
+from .penalty import PenaltyState, slopes_fit
 from .plane_cache import PlaneCache
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "PenaltyState",
     "PlaneCache",
     "join_planes",
+    "slopes_fit",
     "total",
 ]

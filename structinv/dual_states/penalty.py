@@ -98,7 +98,10 @@ class PenaltyState(DualState):
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`; only where the slopes are known and the loss has them."""
         slopes = planes.slopes.get(0)
-        if slopes is None or slopes.shape != self.slopes.shape:
-            return
-        if np.all(np.isfinite(self.loss.conjugate(slopes))):
+        if slopes is not None and slopes_fit(slopes, self.loss, len(self.slopes)):
             self.slopes = slopes.copy()
+
+
+def slopes_fit(slopes: np.ndarray, loss: ScalarLoss, size: int) -> bool:
+    """Whether slopes, as planes remember them, are of so many functionals and in the loss's domain."""
+    return slopes.shape == (size,) and bool(np.all(np.isfinite(loss.conjugate(slopes))))

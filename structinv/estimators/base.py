@@ -228,14 +228,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
     ) -> np.ndarray:
         """C times class weights times sample weights."""
         own = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        factors = compute_class_weight(
-            self.class_weight, classes=classes, y=y, sample_weight=own
-        )  # fmt: skip
-        if self.class_weight == "balanced":
-            # A class without a sample that counts has no balance; its samples count nothing anyway.
-            factors = np.where(np.isfinite(factors), factors, 0.0)
-        if np.any(factors < 0) or not np.all(np.isfinite(factors)):
-            raise ValueError(f"class_weight must be non-negative, got {self.class_weight!r}")
+        factors = class_factors(self.class_weight, classes, y, own)
         weights = self.C * own * factors[codes]
         if not np.any(weights > 0):
             raise ValueError("sample_weight must leave a sample with a weight above 0")
@@ -366,6 +359,17 @@ class _Printer:
                 f"relative gap {progress.relative_gap:.2e}",
                 file=sys.stderr,
             )
+
+
+def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """The factor of each class, as scikit-learn's `class_weight` says, for samples of given weights."""
+    factors = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=own)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        # A class without a sample that counts has no balance; its samples count nothing anyway.
+        factors = np.where(np.isfinite(factors), factors, 0.0)
+    if np.any(factors < 0) or not np.all(np.isfinite(factors)):
+        raise ValueError(f"class_weight must be non-negative, got {class_weight!r}")
+    return factors
 
 
 def check_oracle_type(oracle: Any) -> InvarianceOracle:

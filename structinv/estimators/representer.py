@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -20,7 +19,7 @@ from ..objective import Penalty, Term, WorstCase
 from ..oracles import InvarianceOracle
 from ..outputs import Binary, Multiclass
 from ..solvers import Solver
-from .base import all_or_nothing, check_flat, with_callbacks
+from .base import all_or_nothing, check_flat, class_factors, with_callbacks
 from .invariances import Invariances
 from .kernel import check_cover
 from .representer_base import RepresenterEstimator
@@ -250,15 +249,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     ) -> np.ndarray:
         if self.class_weight == "per_class":
             return 1.0 / np.bincount(codes)[codes]
-        factors = compute_class_weight(
-            self.class_weight, classes=classes, y=y, sample_weight=own
-        )  # fmt: skip
-        if self.class_weight == "balanced":
-            # A class without a sample that counts has no balance; its samples count nothing anyway.
-            factors = np.where(np.isfinite(factors), factors, 0.0)
-        if np.any(factors < 0) or not np.all(np.isfinite(factors)):
-            raise ValueError(f"class_weight must be non-negative, got {self.class_weight!r}")
-        return factors[codes]
+        return class_factors(self.class_weight, classes, y, own)[codes]
 
     def _plain(
         self, representers: Representers, codes: np.ndarray, n_outputs: int, weights: np.ndarray

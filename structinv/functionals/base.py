@@ -27,7 +27,6 @@ class Functional(BaseEstimator, ABC):
     The rise of f from each row to a point one step ahead, as a family of one's own:
 
     >>> import numpy as np
-    >>> import scipy.sparse as sp
     >>> from structinv.functionals import Functional, Values
     >>> from structinv.kernels import Linear
     >>> class Rise(Functional):

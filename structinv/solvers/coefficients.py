@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from ..dual_states import join_planes, slopes_fit
 from ..losses import Joined, ScalarLoss
-from ..objective import Coordinates, Objective, Term
+from ..objective import Coordinates, Objective
 from ..planes import PlaneSet
 from ..spaces import RepresenterExpansion, RepresenterSpace
 
@@ -159,8 +159,6 @@ def coefficient_problem(objective: Objective, solver: str) -> CoefficientProblem
 
 def planes_of_slopes(objective: Objective, slopes: list[np.ndarray]) -> PlaneSet:
     """The dual point of penalties as one plane a term."""
-    from ..dual_states import join_planes
-
     parts = []
     for term, own, first in zip(objective.terms, slopes, objective.first, strict=False):
         parts.append(term.plane_of_slopes(objective.space, own, int(first)))
@@ -171,13 +169,7 @@ def slopes_of_planes(objective: Objective, planes: PlaneSet) -> list[np.ndarray 
     """The slopes of each term that planes remember, None where they do not fit the term."""
     found: list[np.ndarray | None] = []
     for term, first in zip(objective.terms, objective.first, strict=False):
-        slopes = planes.slopes.get(int(first))
-        found.append(slopes if slopes is not None and _fits(term, slopes) else None)
+        slopes, own = planes.slopes.get(int(first)), term.coordinates()
+        fits = slopes is not None and own is not None and slopes_fit(slopes, own.loss, len(own.weights))
+        found.append(slopes if fits else None)
     return found
-
-
-def _fits(term: Term, slopes: np.ndarray) -> bool:
-    coordinates: Any = term.coordinates()
-    if coordinates is None or slopes.shape != coordinates.weights.shape:
-        return False
-    return bool(np.all(np.isfinite(coordinates.loss.conjugate(slopes))))

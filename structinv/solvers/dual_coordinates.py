@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dual_states import DualState
+from ..dual_states import DualState, join_planes, slopes_fit
 from ..objective import Coordinates, Objective
 from ..planes import PlaneSet
 from ..spaces import RepresenterExpansion, RepresenterSpace
@@ -188,22 +188,15 @@ class CoordinateState(DualState):
             penalty.plane_of_slopes(self.space, own, block)
             for block, (penalty, own) in enumerate(zip(self.penalties, slopes, strict=True))
         ]
-        merged = {block: own for part in parts for block, own in part.slopes.items()}
-        return PlaneSet(
-            self.space.stack([part.normals for part in parts]),
-            np.concatenate([part.offsets for part in parts]),
-            np.concatenate([part.blocks for part in parts]),
-            np.concatenate([part.masses for part in parts]),
-            slopes=merged,
-        )
+        return join_planes(self.space, parts)
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`; terms whose slopes are not known, or not theirs, start anew."""
         own = self.problem.by_term(self.slopes)
         for block, (term, old) in enumerate(zip(self.problem.terms, own, strict=True)):
             slopes = planes.slopes.get(block)
-            if slopes is not None and slopes.shape == old.shape:
-                own[block] = slopes if np.all(np.isfinite(term.loss.conjugate(slopes))) else old
+            if slopes is not None and slopes_fit(slopes, term.loss, len(old)):
+                own[block] = slopes
         self.coefficients = -self.problem.weights * np.concatenate(own)
 
 
