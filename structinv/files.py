@@ -1,0 +1,61 @@
+"""Files that are there as a whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from os import PathLike
+from pathlib import Path
+
+
+def write_atomically(path: str | PathLike[str], data: bytes) -> None:
+    """Write a file so that its name never stands for half of it, and an old one is never lost.
+
+    The bytes go to a neighbour of the file, reach the disk, and then take its name in one step.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A link is followed; an existing file keeps its permissions.
+    data : bytes
+
+    Raises
+    ------
+    OSError
+        Where the folder is absent or cannot be written; what was there stays as it was.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "numbers")
+    ...     write_atomically(path, b"1 2 3")
+    ...     path.read_bytes(), len(list(path.parent.iterdir()))
+    (b'1 2 3', 1)
+    """
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        # A pipe or a device has no half: /dev/stdout is written to, not replaced.
+        target.write_bytes(data)
+        return
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    neighbour = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        neighbour.chmod(_permissions(target))
+        neighbour.replace(target)
+    except BaseException:
+        neighbour.unlink(missing_ok=True)
+        raise
+
+
+def _permissions(target: Path) -> int:
+    """Those of the file that is there, or those that a new file gets."""
+    if target.exists():
+        return target.stat().st_mode & 0o777
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
