@@ -9,8 +9,9 @@ import scipy.sparse as sp
 
 from .kernels import Kernel, precision, squared_norms
 from .matrices import ALL_ROWS, Matrix, row_dots, row_sizes, select
-from .objective import OracleQuestion, check_answer, check_reached
+from .objective import OracleQuestion
 from .oracles.base import InvarianceOracle
+from .oracles.checked import bind
 from .outputs.base import EncodedOutput
 from .spaces import Expansion, KernelSpace
 
@@ -142,7 +143,7 @@ def worst_change(
     """
     n_rows = X.shape[0]
     labels = output.classes[output.codes]
-    bound = oracle.bind(X, labels)
+    bound = bind(oracle, X, labels)
     margins = _Margins(n_rows)
     answers = []
     for number, table in enumerate(output.margin_directions):
@@ -158,10 +159,8 @@ def worst_change(
             highest = reached
         else:
             answer = bound.support(ALL_ROWS, V, output.codes, None)
-            check_answer(answer, n_rows, X.shape[1], oracle)
             moved = answer.points
             reached = row_dots(moved, V, output.codes) + constants
-            check_reached(reached, oracle)
             bounded = reached if answer.upper is None else answer.upper + constants
             highest = np.maximum(reached, bounded)
             size = row_sizes(moved, sizes, output.codes)
@@ -214,7 +213,7 @@ def kernel_worst_change(
     second line, left out where L is infinite, is what a squared distance loses to cancellation.
     """
     n_rows = X.shape[0]
-    bound = oracle.bind(X, output.classes[output.codes])
+    bound = bind(oracle, X, output.classes[output.codes])
     allowance = _KernelRounding(space.kernel, f, X)
     parts, moved = [], []
     step = max(1, ENTRIES_AT_ONCE // (len(bound.member_names()) * X.shape[1]))
@@ -224,7 +223,6 @@ def kernel_worst_change(
         question = OracleQuestion(bound, rows)
         tables = output.margin_directions
         worst = space.furthest(f, question, tables, codes, np.zeros(tables.shape[:2]), points)
-        check_reached(worst.gains, oracle)
         rounding = allowance.of(question.cover().points)
         margins = _Margins(len(codes))
         for number, table in enumerate(tables):

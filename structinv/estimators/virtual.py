@@ -21,6 +21,7 @@ from ..kernels import Kernel, as_kernel, resolve_gamma
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
+from ..oracles.checked import bind
 from .base import all_or_nothing, canonical, check_flat, check_number, check_oracle_type
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
@@ -89,7 +90,8 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
             new_svc = self._svc_maker(X)
             weights = self._weights(X, sample_weight)
             self._check_classes(y, weights)
-            virtual = _VirtualSamples(oracle.bind(X, y), self.n_draws, self.random_state)
+            oracle.check_labels(np.unique(y))
+            virtual = _VirtualSamples(bind(oracle, X, y), self.n_draws, self.random_state)
             # libsvm leaves rows without weight out, and then counts support vectors without them.
             rows = self._rows(X, y, weights, np.flatnonzero(weights), new_svc)
             points, origins, members = virtual.of(rows)
