@@ -64,8 +64,10 @@ def numbers(
     return array
 
 
-def integers(source: str, what: str, value: Any, shape: tuple[int | str, ...], size: int) -> np.ndarray:
-    """An answer as an array of integers from 0 to ``size - 1``.
+def integers(
+    source: str, what: str, value: Any, shape: tuple[int | str, ...], size: int, *, least: int = 0
+) -> np.ndarray:
+    """An answer as an array of integers from `least` to ``size - 1``.
 
     Raises
     ------
@@ -79,9 +81,9 @@ def integers(source: str, what: str, value: Any, shape: tuple[int | str, ...], s
         raise TypeError(f"{source} must return {what} as an array of integers, got {got}")
     if not _fits(value.shape, shape):
         raise ValueError(f"{source} must return {what} of shape {_text(shape)}, got {value.shape}")
-    if value.size and (value.min() < 0 or value.max() >= size):
+    if value.size and (value.min() < least or value.max() >= size):
         raise ValueError(
-            f"{source} must return {what} from 0 to {size - 1}, got {value.min()} to {value.max()}"
+            f"{source} must return {what} from {least} to {size - 1}, got {value.min()} to {value.max()}"
         )
     return np.asarray(value).astype(np.intp, copy=False)
 
@@ -166,7 +168,7 @@ def rows(source: str, value: Any, asked: Matrix, shape: tuple[int, int]) -> Matr
     if value.shape != shape:
         raise ValueError(f"{source} must return points of shape {shape}, got {value.shape}")
     if value.indices is not asked.indices or value.indptr is not asked.indptr:
-        _check_places(source, value)
+        places(source, "points", value)
     if value.data.shape != value.indices.shape:
         raise ValueError(
             f"{source} must return CSR points with a number for each index, got "
@@ -179,21 +181,21 @@ def rows(source: str, value: Any, asked: Matrix, shape: tuple[int, int]) -> Matr
     return value if value.dtype in _PRECISIONS else value.astype(np.float64)
 
 
-def _check_places(source: str, points: Any) -> None:
+def places(source: str, what: str, table: Any) -> None:
     """Raise ValueError if the index arrays of a CSR matrix lead out of it, as nobody else looks."""
-    indptr, indices = points.indptr, points.indices
-    n_rows, n_features = points.shape
+    indptr, indices = table.indptr, table.indices
+    n_rows, n_columns = table.shape
     sound = (
         indptr.shape == (n_rows + 1,)
         and indices.ndim == 1
         and indptr[0] == 0
         and indptr[-1] == len(indices)
         and not np.any(np.diff(indptr) < 0)
-        and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < n_features))
+        and (len(indices) == 0 or (indices.min() >= 0 and indices.max() < n_columns))
     )
     if not sound:
         raise ValueError(
-            f"{source} must return CSR points with columns from 0 to {n_features - 1} and boundaries "
+            f"{source} must return {what} in CSR with columns from 0 to {n_columns - 1} and boundaries "
             f"of {n_rows} rows that rise from 0 to the number of columns, got columns {indices} and "
             f"boundaries {indptr}"
         )

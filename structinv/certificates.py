@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from .kernels import Kernel, precision, squared_norms
+from .kernels import Kernel, kernel_diagonal, kernel_lipschitz, precision, squared_norms
 from .matrices import ALL_ROWS, Matrix, row_dots, row_sizes, select
 from .objective import OracleQuestion
 from .oracles.base import InvarianceOracle
@@ -247,7 +247,8 @@ class _KernelRounding:
         used = f.support()
         centres, sizes = f.atoms.points(used), np.abs(f.coefficients[used])
         heights, n_terms = f.heights()
-        slope = kernel.lipschitz if np.isfinite(kernel.lipschitz) else 0.0
+        slope = kernel_lipschitz(kernel)
+        slope = slope if np.isfinite(slope) else 0.0
         eps = float(np.finfo(precision(X, centres)).eps)
         terms = 8.0 + np.sqrt(X.shape[1]) + np.sqrt(n_terms)
         self.kernel = kernel
@@ -258,7 +259,8 @@ class _KernelRounding:
         """The allowance for each output at rows with these members of S(x), (n, n_outputs)."""
         n, s, d = members.shape
         flat = members.reshape(n * s, d)
-        heights = np.sqrt(self.kernel.diagonal(flat).reshape(n, s).astype(np.float64).max(axis=1))
+        values = kernel_diagonal(self.kernel, flat).reshape(n, s).astype(np.float64)
+        heights = np.sqrt(values.max(axis=1))
         lengths = np.sqrt(squared_norms(flat).reshape(n, s).max(axis=1))
         return np.outer(heights, self.per_height) + np.outer(lengths, self.per_length)
 

@@ -24,6 +24,7 @@ from .matrices import ALL_ROWS, Matrix, Rows, count, pick
 from .oracles.base import BoundOracle, Cover, InvarianceOracle, Support
 from .oracles.checked import bind
 from .outputs.base import Choice, Output
+from .outputs.checked import choose, encode
 from .planes import Planes, PlaneSet
 from .spaces import Element, ExplicitSpace, KernelSpace, Space
 
@@ -151,7 +152,7 @@ class WorstCase(Term):
         output: Output,
         weights: ArrayLike = 1.0,
     ) -> None:
-        self.output = output.encode(y)
+        self.output = encode(output, y)
         self.oracle = oracle
         self.X = X
         self.bound = bind(oracle, X, y)
@@ -220,7 +221,8 @@ class WorstCase(Term):
         """No change matters to the zero function, so no oracle is asked."""
         rewards = self.output.rewards[:, self.output.codes].T
         gains, extra = np.zeros(rewards.shape), np.zeros(space.n_extra)
-        upper = self.output.choose(ALL_ROWS, gains, rewards, rewards, extra).upper
+        blocks = self.n_blocks
+        upper = choose(self.output, ALL_ROWS, gains, rewards, rewards, extra, blocks).upper
         return upper, upper
 
     def rows_of(self, blocks: Rows) -> int:
@@ -251,10 +253,12 @@ class WorstCase(Term):
         tables, worth = output.directions, output.rewards
         worst = space.furthest(f, question, tables, codes, worth, points)
         extra = space.extra(f)
-        choice = output.choose(blocks, worst.gains, worst.rewards, worst.upper, extra)
+        n_blocks = count(blocks, self.n_blocks)
+        gains, rewards = worst.gains, worst.rewards
+        choice = choose(output, blocks, gains, rewards, worst.upper, extra, n_blocks)
         if worst.points is None:
-            reached = worst.gains + worst.rewards
-            attained = output.choose(blocks, worst.gains, worst.rewards, reached, extra).upper
+            reached = gains + rewards
+            attained = choose(output, blocks, gains, rewards, reached, extra, n_blocks).upper
             return Planes(np.zeros((0, 0)), attained, choice.upper, attained)
         normals = space.normals(
             worst.points(choice.alternative),

@@ -373,6 +373,7 @@ def check_cover(bound: BoundOracle, machine: str) -> int:
         ) from error
     # An oracle whose answers are graded, but not its members, refuses by name.
     bound.grades(first)
+    bound.member_names()
     return size
 
 

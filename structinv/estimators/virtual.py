@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -17,7 +18,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ..kernels import Kernel, as_kernel, resolve_gamma
+from ..kernels import Kernel, as_kernel, kernel_matrix, resolve_gamma
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
@@ -163,7 +164,7 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
         gamma = resolve_gamma(self.gamma, X)
         kernel = as_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, X=X)
         settings = {
-            "kernel": self.kernel if self._native else kernel.matrix,
+            "kernel": self.kernel if self._native else partial(kernel_matrix, kernel),
             "gamma": gamma,
             "degree": self.degree,
             "coef0": self.coef0,

@@ -86,7 +86,7 @@ class CheckedOracle(BoundOracle):
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
     ) -> Support:
-        """See `BoundOracle.support`, here and below."""
+        """See `BoundOracle.support`."""
         answer = self.inner.support(rows, V, assign, reward)
         return self._supported("support", answer, rows, len(assign))
 
@@ -98,6 +98,7 @@ class CheckedOracle(BoundOracle):
         reward: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
+        """See `BoundOracle.graded_support`."""
         answer = self.inner.graded_support(rows, V, assign, reward, rho)
         return self._supported("graded_support", answer, rows, len(assign))
 
@@ -119,6 +120,7 @@ class CheckedOracle(BoundOracle):
     def maximum(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
+        """See `BoundOracle.maximum`."""
         known: Any = self.inner.maximum(rows, V, assign)
         if known is None:
             return None
@@ -132,9 +134,11 @@ class CheckedOracle(BoundOracle):
         )
 
     def orbit(self, rows: Rows) -> np.ndarray:
+        """See `BoundOracle.orbit`."""
         return self._listed("orbit", self.inner.orbit(rows), rows)
 
     def cover(self, rows: Rows) -> Cover:
+        """See `BoundOracle.cover`."""
         cover = self.inner.cover(rows)
         if not isinstance(cover, Cover):
             source = self._source("cover")
@@ -167,11 +171,13 @@ class CheckedOracle(BoundOracle):
         return self._sizes["cover"]
 
     def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        """See `BoundOracle.members`."""
         made = self.inner.members(rows, index)
         shape = (self.count(rows), self.X.shape[1])
         return answers.numbers(self._source("members"), "members", made, shape)
 
     def member_names(self) -> list[str]:
+        """See `BoundOracle.member_names`."""
         names = self.inner.member_names()
         source = self._source("member_names")
         if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
@@ -183,6 +189,7 @@ class CheckedOracle(BoundOracle):
         return list(names)
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        """See `BoundOracle.member_scores`."""
         scores = self.inner.member_scores(rows, V)
         if scores is None:
             return None
@@ -194,9 +201,11 @@ class CheckedOracle(BoundOracle):
         return table
 
     def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
+        """See `BoundOracle.member_grades`."""
         return self._graded("member_grades", self.inner.member_grades(rows, rho), rows)
 
     def grades(self, rows: Rows) -> np.ndarray | None:
+        """See `BoundOracle.grades`."""
         grades = self.inner.grades(rows)
         return None if grades is None else self._graded("grades", grades, rows)
 
@@ -207,16 +216,19 @@ class CheckedOracle(BoundOracle):
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
+        """See `BoundOracle.refine`."""
         points = self.inner.refine(rows, index, score)
         shape = (self.count(rows), self.X.shape[1])
         return answers.numbers(self._source("refine"), "points", points, shape)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+        """See `BoundOracle.sample`."""
         members = self.inner.sample(rows, size, rng)
         shape = (self.count(rows), size, self.X.shape[1])
         return answers.numbers(self._source("sample"), "members", members, shape)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
+        """See `BoundOracle.contains`."""
         inside = self.inner.contains(row, z)
         if not isinstance(inside, (bool, np.bool_)):
             source = self._source("contains")
@@ -224,6 +236,7 @@ class CheckedOracle(BoundOracle):
         return bool(inside)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+        """See `BoundOracle.hull`."""
         hull = self.inner.hull(signs, weights, intercept)
         if hull is None:
             return None
@@ -243,7 +256,9 @@ _MADE_FROM = {"cover": "orbit", "members": "cover", "refine": "members"}
 def _author(oracle: InvarianceOracle, name: str) -> str:
     """The method that an author wrote, whose answer the view `name` shows."""
     kind = type(oracle)
-    own = vars(kind).get("bind") or getattr(kind, name, None) is not getattr(InvarianceOracle, name, None)
+    own = vars(kind).get("bind") or getattr(kind, name, None) is not getattr(
+        InvarianceOracle, name, None
+    )
     if own or name not in _MADE_FROM:
         return name
     return _author(oracle, _MADE_FROM[name])
@@ -269,25 +284,29 @@ class CheckedHull(Hull):
 
     @property
     def offset(self) -> float:
-        """See `Hull`, here and below."""
+        """See `Hull.offset`."""
         return answers.number(self.source, "offset", self.inner.offset, least=-np.inf)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
+        """See `Hull.sweep`."""
         self.inner.sweep(f, order, gaps)
         if not answers.all_finite(gaps[order]):
             raise ValueError(f"{self.source} left gaps that are not finite in sweep")
 
     def losses(self, f: np.ndarray) -> np.ndarray | None:
+        """See `Hull.losses`."""
         losses = self.inner.losses(f)
         if losses is None:
             return None
         return answers.numbers(self.source, "losses", losses, self.shape[:1])
 
     def combination(self) -> np.ndarray:
+        """See `Hull.combination`."""
         found = self.inner.combination()
         return answers.numbers(self.source, "combination", found, (self.n_weights,))
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
+        """See `Hull.planes`."""
         found: Any = self.inner.planes()
         if not isinstance(found, tuple) or len(found) != 2:
             raise TypeError(f"{self.source} must return planes as normals and levels, got {found!r}")
@@ -298,4 +317,5 @@ class CheckedHull(Hull):
         return normals, answers.grades(self.source, levels, self.shape[:1])
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
+        """See `Hull.restore`."""
         self.inner.restore(normals, levels)

@@ -237,7 +237,8 @@ class _BoundOnlyFor(BoundOracle):
             bind(part, self.X[mine], labels[mine]).hull(signs[mine], weights[mine], intercept)
             for part, mine in zip(parts, rows, strict=True)
         ]
-        return None if any(hull is None for hull in hulls) else _SplitHull(rows, hulls)
+        known = [hull for hull in hulls if hull is not None]
+        return _SplitHull(rows, known) if len(known) == len(hulls) else None
 
     def orbit(self, rows: Rows) -> np.ndarray:
         """For the labels left alone the identity as often as the others have members."""
