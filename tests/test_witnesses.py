@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from structinv import InvariantLinearSVC
 from structinv.oracles import (
     Box,
@@ -147,7 +148,9 @@ def test_the_sound_oracle_passes(allowed):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("kind", BROKEN)
 def test_what_contains_admits_never_beats_upper(kind, seed):
-    with pytest.raises(OracleCheckError, match="contains admits a point that beats upper|beats the upper"):
+    with pytest.raises(
+        OracleCheckError, match="contains admits a point that beats upper|beats the upper"
+    ):
         check_oracle(kind(), rows(seed)[0], random_state=seed)
 
 

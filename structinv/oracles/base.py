@@ -188,7 +188,7 @@ class InvarianceOracle(BaseEstimator, ABC):
 
     def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
         """Member number ``index[i]`` of the `cover` of each row, (n, d)."""
-        points = answers.members(answers.method(self, "cover"), self.cover(X).points, dense_rows(X))
+        points = points_of_cover(self, self.cover(X), dense_rows(X))
         if np.max(index, initial=0) >= points.shape[1]:
             source = answers.method(self, "cover")
             raise ValueError(
@@ -325,7 +325,11 @@ class BoundOracle:
 
     def member_names(self) -> list[str]:
         """A short name of each member of a `cover`."""
-        return self.oracle.member_names(self.cover(slice(0, 1)).points.shape[1])
+        return self.oracle.member_names(self._n_members())
+
+    def _n_members(self) -> int:
+        first = slice(0, 1)
+        return points_of_cover(self.oracle, self.cover(first), dense_rows(self.X, first)).shape[1]
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """`InvarianceOracle.member_scores` on the rows named; directions are pulled back only once."""
@@ -342,7 +346,7 @@ class BoundOracle:
 
     def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
         """`InvarianceOracle.member_grades` of the members of each `cover`, (n, s)."""
-        grades = self.oracle.member_grades(len(self.member_names()), rho)
+        grades = self.oracle.member_grades(self._n_members(), rho)
         return np.tile(grades, (self.count(rows), 1))
 
     def grades(self, rows: Rows) -> np.ndarray | None:
@@ -496,6 +500,20 @@ class FiniteOracle(InvarianceOracle):
         """Whether `z` is a member, up to rounding."""
         members = self._members(x[None, :])[0]
         return bool(np.any(np.all(np.isclose(members, z, rtol=1e-9, atol=1e-12), axis=1)))
+
+
+def points_of_cover(oracle: InvarianceOracle, cover: Any, X: np.ndarray) -> np.ndarray:
+    """The members that a cover of the rows `X` lists, looked at.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no `Cover`, or its points are no members; see `structinv.answers.members`.
+    """
+    source = answers.method(oracle, "cover")
+    if not isinstance(cover, Cover):
+        raise TypeError(f"{source} must return a Cover, got {type(cover).__name__}")
+    return answers.members(source, cover.points, X)
 
 
 def pulled_back(oracle: InvarianceOracle, V: np.ndarray) -> np.ndarray | None:

@@ -10,7 +10,15 @@ import numpy as np
 
 from .. import answers
 from ..matrices import Matrix, Rows, take
-from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, dense_rows
+from .base import (
+    BoundOracle,
+    Cover,
+    Hull,
+    InvarianceOracle,
+    Support,
+    dense_rows,
+    points_of_cover,
+)
 
 
 def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> CheckedOracle:
@@ -135,25 +143,20 @@ class CheckedOracle(BoundOracle):
 
     def orbit(self, rows: Rows) -> np.ndarray:
         """See `BoundOracle.orbit`."""
-        return self._listed("orbit", self.inner.orbit(rows), rows)
+        X = dense_rows(self.X, rows)
+        members = answers.members(self._source("orbit"), self.inner.orbit(rows), X)
+        self._same_size("orbit", members.shape[1])
+        return members
 
     def cover(self, rows: Rows) -> Cover:
         """See `BoundOracle.cover`."""
-        cover = self.inner.cover(rows)
-        if not isinstance(cover, Cover):
-            source = self._source("cover")
-            raise TypeError(f"{source} must return a Cover, got {type(cover).__name__}")
-        points = self._listed("cover", cover.points, rows)
-        source = self._source("cover")
+        cover, source = self.inner.cover(rows), self._source("cover")
+        points = points_of_cover(self.oracle, cover, dense_rows(self.X, rows))
+        self._same_size("cover", points.shape[1])
         mesh = answers.numbers(source, "mesh", cover.mesh, (len(points),), finite=False)
         if np.any(mesh < 0):
             raise ValueError(f"{source} must return a mesh of at least 0, got {mesh.min():g}")
         return replace(cover, points=points, mesh=mesh)
-
-    def _listed(self, name: str, members: Any, rows: Rows) -> np.ndarray:
-        table = answers.members(self._source(name), members, dense_rows(self.X, rows))
-        self._same_size(name, table.shape[1])
-        return table
 
     def _same_size(self, name: str, size: int) -> None:
         """Raise ValueError if a row had another number of members before."""

@@ -71,7 +71,9 @@ def choose(
     n_rows, n_alternatives = gains.shape
     answers.integers(source, "alternatives", choice.alternative, (n_rows,), n_alternatives, least=-1)
     answers.numbers(source, "offsets", choice.offsets, (n_blocks,))
-    answers.numbers(source, "upper", choice.upper, (n_blocks,), finite=False)
+    bounds = answers.numbers(source, "upper", choice.upper, (n_blocks,), finite=False)
+    if np.any(bounds == -np.inf):
+        raise ValueError(f"{source} must return upper above -infinity")
     if choice.scale is not None:
         answers.numbers(source, "scale", choice.scale, (n_blocks,))
     if choice.extra is not None:
