@@ -22,10 +22,11 @@ class Rotations(ImageOracle):
     .. math:: (T_t x)(p) = x\bigl(c + A_t^{-1}(p - c)\bigr), \quad
        A_t = \begin{pmatrix} \cos t & -\sin t \\ \sin t & \cos t \end{pmatrix}
 
-    for pixels p = (row, column), the centre c and t in degrees: a positive angle is counter-clockwise as the image is displayed,
-    with row 0 on top. The set is finite with `degrees` (exact, fixed sparse linear maps; Teo et al.
-    2007) and continuous with `between` (the best of a grid, refined; `upper` is infinite):
-    ``degrees=(-10, 10)`` are two angles, ``between=(-10, 10)`` those and all between them.
+    for pixels p = (row, column), the centre c and t in degrees: a positive angle is
+    counter-clockwise as the image is displayed, with row 0 on top. The set is finite with `degrees`
+    (exact, fixed sparse linear maps; Teo et al. 2007) and continuous with `between` (the best of a
+    grid, refined; `upper` is infinite): ``degrees=(-10, 10)`` are two angles, ``between=(-10, 10)``
+    those and all between them.
     Turns of square images by 90 degrees are exact permutations.
 
     Parameters
