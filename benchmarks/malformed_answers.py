@@ -5,7 +5,7 @@ Every case damages one answer of one view of an oracle, kernel, family of functi
 case ends as "refused" (TypeError, ValueError or NotImplementedError that names class and method),
 "harmless" (the same optimum as without the damage), "taken" (other numbers, but well formed, as a row
 more of features) or "not asked" (nobody asked that view). Anything else is counted as wrong, and a
-process that dies as a crash. Cases run in processes of their own, a few hundred each.
+process that dies as a crash. Cases run in processes of their own, some thousands each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-PORTION = 500
+PORTION = 2500
 
 
 def portion(first: int, last: int) -> None:

@@ -390,6 +390,27 @@ WRAPS = {
 }
 
 
+LISTS = ("list", "maps", "graded")
+ENUMERATING = ("kernel", "representer", "kernel certify")
+# Of which sound oracles which machines ask a view; all of all where nothing is said.
+ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "support": (("box", "list", "words", "graded", "cover"), ("certify", "linear")),
+    "graded_support": (("list", "box", "words"), ("certify", "linear")),
+    "orbit": (("list",), ("linear", "virtual", *ENUMERATING)),
+    "cover": ((*LISTS, "cover"), ENUMERATING),
+    "members": (LISTS, ("linear",)),
+    "member_names": ((*LISTS, "cover", "identity"), ENUMERATING),
+    "member_scores": (("list", "identity"), ("linear",)),
+    "member_grades": (("list", "maps"), ("linear", *ENUMERATING)),
+    "grades": (LISTS, ("linear", *ENUMERATING)),
+    "refine": (("cover",), ENUMERATING),
+    "sample": (("box", "words"), ("virtual",)),
+    "maximum": (("words",), ("linear", "certify")),
+    "pullback": (("maps",), ("linear",)),
+    "hull": (("box", "words", "identity"), ("linear",)),
+}
+
+
 @dataclass(frozen=True)
 class Case:
     """One damaged plug-in and who asks it."""
@@ -427,11 +448,15 @@ def draw(seed: int) -> Case:
     sound, wrap, at_bound, field, machine = "list", "plain", False, None, "linear"
     damage = _pick(rng, [*ARRAYS, *WHOLE])
     if plugin == "oracle":
-        sound, wrap = _pick(rng, SOUND), _pick(rng, ["plain"] * 4 + list(WRAPS))
-        view = _pick(rng, VIEWS)
+        view, wrap = _pick(rng, VIEWS), _pick(rng, ["plain"] * 6 + list(WRAPS))
         field = _pick(rng, VIEWS[view])
         at_bound = view in BOUND_ONLY or (view not in ("pullback", "bind") and rng.random() < 0.5)
-        machine = _pick(rng, MACHINES)
+        sounds, machines = ASKED.get(view, (tuple(SOUND), MACHINES))
+        sound, machine = _pick(rng, sounds), _pick(rng, machines)
+        if view in ("graded_support", "member_grades"):
+            wrap = "graded"
+        if view == "member_scores":
+            at_bound = True
         if view == "member_names":
             damage = _pick(rng, [*NAMES, *WHOLE])
         if sound == "words" and rng.random() < 0.7:
