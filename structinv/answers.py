@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .matrices import Matrix, rounding
+from .matrices import Matrix, rounding, with_data
 
 # Precisions that compiled functions take.
 _PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -150,35 +150,37 @@ def members(source: str, value: Any, X: np.ndarray) -> np.ndarray:
     return table
 
 
-def rows(source: str, value: Any, asked: Matrix, shape: tuple[int, int]) -> Matrix:
-    """An answer as one point a row, an array, or CSR where the rows asked about are sparse.
+def rows(source: str, value: Any, X: Matrix, shape: tuple[int, int]) -> Matrix:
+    """An answer as one point a row: an array, or CSR where the rows asked about are sparse.
+
+    Parameters
+    ----------
+    source : str
+        Class and method that gave the answer.
+    value : object
+    X : (n, d) array or CSR matrix
+        All rows, which have been looked at before: what an answer shares with them needs no look.
+    shape : pair of int
+        How many rows were asked about, and d.
 
     Raises
     ------
     TypeError, ValueError
         If it is none; a CSR matrix is looked at as closely as compiled functions need it.
     """
-    if not (sp.issparse(value) and sp.issparse(asked)):
-        # The rows themselves have been looked at before anybody asked.
-        return value if value is asked else numbers(source, "points", value, shape)
-    if value is asked:
+    if value is X and X.shape == shape:
         return value
+    if not (sp.issparse(value) and sp.issparse(X)):
+        return numbers(source, "points", value, shape)
     if value.format != "csr":
         raise TypeError(f"{source} must return sparse points as CSR, got {value.format.upper()}")
     if value.shape != shape:
         raise ValueError(f"{source} must return points of shape {shape}, got {value.shape}")
-    if value.indices is not asked.indices or value.indptr is not asked.indptr:
+    shared = X.shape == shape and value.indices is X.indices and value.indptr is X.indptr
+    if not shared:
         places(source, "points", value)
-    if value.data.shape != value.indices.shape:
-        raise ValueError(
-            f"{source} must return CSR points with a number for each index, got "
-            f"{value.data.shape} of {value.indices.shape}"
-        )
-    if value.data.dtype.kind not in "fiu":
-        raise TypeError(f"{source} must return points as real numbers, got dtype {value.data.dtype}")
-    if not all_finite(value.data):
-        raise ValueError(f"{source} returned points that are not finite")
-    return value if value.dtype in _PRECISIONS else value.astype(np.float64)
+    data = numbers(source, "points", value.data, value.indices.shape)
+    return value if data is value.data else with_data(value, data)
 
 
 def places(source: str, what: str, table: Any) -> None:

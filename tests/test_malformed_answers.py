@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.estimators.representer import RepresenterClassifier
 from structinv.estimators.virtual import VirtualSVC
-from structinv.oracles import Box, FiniteOracle, InvarianceOracle, Shifts
+from structinv.oracles import BoundOracle, Box, FiniteOracle, InvarianceOracle, Shifts, Support
 from structinv.oracles.checked import bind
 from structinv.oracles.image_base import ImageOracle
 
@@ -87,6 +88,31 @@ class BindsNothing(InvarianceOracle):
 def test_what_bind_returns_is_looked_at():
     with pytest.raises(TypeError, match=r"BindsNothing\.bind must return a BoundOracle, got ndarray"):
         InvariantLinearSVC(BindsNothing()).fit(X, Y)
+
+
+class AllRows(InvarianceOracle):
+    """Answers for all rows, whichever it is asked about."""
+
+    supports_sparse = True
+
+    def support(self, X, V, assign, reward=None):
+        raise AssertionError
+
+    def bind(self, X, y=None):
+        return AllRowsBound(self, X, y)
+
+
+class AllRowsBound(BoundOracle):
+    def support(self, rows, V, assign, reward=None):
+        return Support(self.X)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_the_rows_themselves_are_no_answer_about_some_of_them(kind):
+    bound = bind(AllRows(), kind(X))
+    assert bound.support(slice(None), X[:1], np.zeros(9, dtype=int)).points is bound.X
+    with pytest.raises(ValueError, match=r"AllRows\.support must return points of shape \(3, 4\)"):
+        bound.support(np.arange(3), X[:1], np.zeros(3, dtype=int))
 
 
 class NoTangents(Box):

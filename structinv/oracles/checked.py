@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import answers
-from ..matrices import Matrix, Rows, take
+from ..matrices import Matrix, Rows
 from .base import (
     BoundOracle,
     Cover,
@@ -96,7 +96,7 @@ class CheckedOracle(BoundOracle):
     ) -> Support:
         """See `BoundOracle.support`."""
         answer = self.inner.support(rows, V, assign, reward)
-        return self._supported("support", answer, rows, len(assign))
+        return self._supported("support", answer, len(assign))
 
     def graded_support(
         self,
@@ -108,15 +108,13 @@ class CheckedOracle(BoundOracle):
     ) -> Support:
         """See `BoundOracle.graded_support`."""
         answer = self.inner.graded_support(rows, V, assign, reward, rho)
-        return self._supported("graded_support", answer, rows, len(assign))
+        return self._supported("graded_support", answer, len(assign))
 
-    def _supported(self, name: str, answer: Any, rows: Rows, n_rows: int) -> Support:
+    def _supported(self, name: str, answer: Any, n_rows: int) -> Support:
         source = self._source(name)
         if not isinstance(answer, Support):
             raise ValueError(f"{source} must return a Support, got {type(answer).__name__}")
-        # All rows are asked about as they are: then an answer may share their arrays.
-        asked = take(self.X, rows) if isinstance(rows, slice) else self.X
-        points = answers.rows(source, answer.points, asked, (n_rows, self.X.shape[1]))
+        points = answers.rows(source, answer.points, self.X, (n_rows, self.X.shape[1]))
         upper, rho = answer.upper, answer.rho
         if upper is not None:
             upper = answers.numbers(source, "upper", upper, (n_rows,), finite=False)
