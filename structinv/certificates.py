@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from .kernels import Kernel, precision, squared_norms
+from .kernels import Kernel, kernel_diagonal, kernel_lipschitz, precision, squared_norms
 from .matrices import ALL_ROWS, Matrix, row_dots, row_sizes, select
-from .objective import OracleQuestion, check_answer, check_reached
+from .objective import OracleQuestion
 from .oracles.base import InvarianceOracle
+from .oracles.checked import bind
 from .outputs.base import EncodedOutput
 from .spaces import Expansion, KernelSpace
 
@@ -142,7 +143,7 @@ def worst_change(
     """
     n_rows = X.shape[0]
     labels = output.classes[output.codes]
-    bound = oracle.bind(X, labels)
+    bound = bind(oracle, X, labels)
     margins = _Margins(n_rows)
     answers = []
     for number, table in enumerate(output.margin_directions):
@@ -158,10 +159,8 @@ def worst_change(
             highest = reached
         else:
             answer = bound.support(ALL_ROWS, V, output.codes, None)
-            check_answer(answer, n_rows, X.shape[1], oracle)
             moved = answer.points
             reached = row_dots(moved, V, output.codes) + constants
-            check_reached(reached, oracle)
             bounded = reached if answer.upper is None else answer.upper + constants
             highest = np.maximum(reached, bounded)
             size = row_sizes(moved, sizes, output.codes)
@@ -214,7 +213,7 @@ def kernel_worst_change(
     second line, left out where L is infinite, is what a squared distance loses to cancellation.
     """
     n_rows = X.shape[0]
-    bound = oracle.bind(X, output.classes[output.codes])
+    bound = bind(oracle, X, output.classes[output.codes])
     allowance = _KernelRounding(space.kernel, f, X)
     parts, moved = [], []
     step = max(1, ENTRIES_AT_ONCE // (len(bound.member_names()) * X.shape[1]))
@@ -224,7 +223,6 @@ def kernel_worst_change(
         question = OracleQuestion(bound, rows)
         tables = output.margin_directions
         worst = space.furthest(f, question, tables, codes, np.zeros(tables.shape[:2]), points)
-        check_reached(worst.gains, oracle)
         rounding = allowance.of(question.cover().points)
         margins = _Margins(len(codes))
         for number, table in enumerate(tables):
@@ -249,7 +247,8 @@ class _KernelRounding:
         used = f.support()
         centres, sizes = f.atoms.points(used), np.abs(f.coefficients[used])
         heights, n_terms = f.heights()
-        slope = kernel.lipschitz if np.isfinite(kernel.lipschitz) else 0.0
+        slope = kernel_lipschitz(kernel)
+        slope = slope if np.isfinite(slope) else 0.0
         eps = float(np.finfo(precision(X, centres)).eps)
         terms = 8.0 + np.sqrt(X.shape[1]) + np.sqrt(n_terms)
         self.kernel = kernel
@@ -260,7 +259,8 @@ class _KernelRounding:
         """The allowance for each output at rows with these members of S(x), (n, n_outputs)."""
         n, s, d = members.shape
         flat = members.reshape(n * s, d)
-        heights = np.sqrt(self.kernel.diagonal(flat).reshape(n, s).astype(np.float64).max(axis=1))
+        values = kernel_diagonal(self.kernel, flat).reshape(n, s).astype(np.float64)
+        heights = np.sqrt(values.max(axis=1))
         lengths = np.sqrt(squared_norms(flat).reshape(n, s).max(axis=1))
         return np.outer(heights, self.per_height) + np.outer(lengths, self.per_length)
 

@@ -253,9 +253,9 @@ BUGS = {
     "one-row": r"points of shape \(9, 4\), got \(4,\)",
     "nan": "points that are not finite",
     "infinite": "points that are not finite",
-    "upper-nan": "upper as 9 numbers, none NaN",
-    "upper-short": "upper as 9 numbers",
-    "rho-short": "rho as 9 numbers",
+    "upper-nan": "returned upper that are NaN",
+    "upper-short": r"upper of shape \(9,\), got \(8,\)",
+    "rho-short": r"grades of shape \(9,\), got \(10,\)",
     "array": "must return a Support, got ndarray",
     "none": "must return a Support, got NoneType",
 }

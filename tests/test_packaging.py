@@ -18,6 +18,7 @@ PACKAGE = ROOT / "structinv"
 LAYERS = [
     "files",
     "matrices",
+    "answers",
     "tensor_rows",
     "losses",
     "kernels",

@@ -167,6 +167,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             classes, codes = np.unique(y, return_inverse=True)
             if len(classes) < 2:
                 raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!r}")
+            oracle.check_labels(classes)
             output = self._new_output(len(classes))
             weights = self._weights(X, y, codes, classes, sample_weight)
             term = WorstCase(self._inputs(X), y, oracle, output, weights)
@@ -260,7 +261,9 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         -------
         Certificate
             ``margins``, ``correct``, ``accuracy``, ``exact`` and ``attacked``. It speaks of changes
-            in the feature space that the model was given, not of the raw input.
+            in the feature space that the model was given, not of the raw input, and is as true as
+            what the oracle says of its answers: ``structinv.oracles.check_oracle`` is the test of
+            an oracle of your own.
         """
         X, output, oracle = self._labelled(X, y, oracle)
         return self._worst_change(X, output, oracle, points=False).certificate()
@@ -292,6 +295,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         """Checked rows, their labels as the output trained for, and the oracle to ask."""
         oracle = check_oracle_type(self.oracle if oracle is None else oracle)
         X = self._prepare(self._check(X), oracle)
+        oracle.check_labels(self.classes_)
         if y is None:
             y = self.classes_[self._output(len(self.classes_)).predict(self._scores(X))]
         y = np.asarray(y)
@@ -376,9 +380,12 @@ def check_oracle_type(oracle: Any) -> InvarianceOracle:
     """The oracle, that of no change for None; TypeError for anything else."""
     if oracle is None:
         return Identity()
-    if not isinstance(oracle, InvarianceOracle):
-        raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}")
-    return oracle
+    if isinstance(oracle, InvarianceOracle):
+        return oracle
+    hint = ""
+    if isinstance(oracle, type) and issubclass(oracle, InvarianceOracle):
+        hint = f"; write {oracle.__name__}() for an instance of the class"
+    raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}{hint}")
 
 
 def check_flat(X: Any) -> None:

@@ -51,7 +51,12 @@ class Invariances:
     def bound(self, X: np.ndarray) -> list[BoundFunctional]:
         """The families, bound to the rows if they are not bound yet."""
         found = [each if isinstance(each, BoundFunctional) else each.bind(X) for each in self.families]
-        for family in found:
+        for own, family in zip(self.families, found, strict=True):
+            if not isinstance(family, BoundFunctional):
+                raise TypeError(
+                    f"{type(own).__name__}.bind must return a BoundFunctional, got "
+                    f"{type(family).__name__}"
+                )
             if family.X.shape[1] != X.shape[1]:
                 raise ValueError(
                     f"invariances hold a family bound to rows of {family.X.shape[1]} features; "

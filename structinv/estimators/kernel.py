@@ -16,6 +16,7 @@ from ..matrices import Matrix
 from ..objective import Penalty, WorstCase
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
+from ..oracles.checked import bind
 from ..outputs import EncodedOutput
 from ..planes import PlaneSet
 from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
@@ -282,7 +283,7 @@ class InvariantSVC(InvariantClassifier):
             raise ValueError(
                 "certify and worst_case need inputs that can change, and kernel='precomputed' shows none"
             )
-        check_cover(oracle.bind(X[:1], output.classes[output.codes[:1]]), type(self).__name__)
+        check_cover(bind(oracle, X[:1], output.classes[output.codes[:1]]), type(self).__name__)
         n_outputs = len(self.dual_coef_)
         space = KernelSpace(self.kernel_, X.shape[1], n_outputs, cache_mb=0.0)
         if self._representers_ is not None:
@@ -331,7 +332,7 @@ class InvariantSVC(InvariantClassifier):
         if labels is not None and labels.shape != (len(X),):
             raise ValueError(f"y must have shape ({len(X)},), one label a row, got {labels.shape}")
         n_classes = 2 if labels is None else len(np.unique(labels))
-        bound = oracle.bind(self._inputs(self._prepare(X, oracle)), labels)
+        bound = bind(oracle, self._inputs(self._prepare(X, oracle)), labels)
         size = check_cover(bound, type(self).__name__)
         known = _memory(bound.X, size, n_classes, 1e6 * self.cache_mb)
         return known + self._memory_of_invariances(bound.X, 1 if n_classes == 2 else n_classes)
@@ -372,6 +373,7 @@ def check_cover(bound: BoundOracle, machine: str) -> int:
         ) from error
     # An oracle whose answers are graded, but not its members, refuses by name.
     bound.grades(first)
+    bound.member_names()
     return size
 
 

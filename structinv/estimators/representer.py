@@ -268,6 +268,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         """The hinge loss of the labelled rows at their worst."""
         assert self.oracle is not None
         self.oracle.validate(X.shape[1])
+        self.oracle.check_labels(np.unique(y))
         term = WorstCase(X, y, self.oracle, Binary() if n_outputs == 1 else Multiclass(), weights)
         check_cover(term.bound, type(self).__name__)
         return term

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..functionals import Evaluation, Representers
-from ..kernels import Kernel, as_kernel
+from ..kernels import Kernel, as_kernel, kernel_matrix
 from ..losses import REGISTRY as LOSSES
 from ..losses import ScalarLoss
 from ..objective import Objective, Term
@@ -128,7 +128,7 @@ class RepresenterEstimator(ConvexEstimator):
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         scores = self._representers_.values(self.alpha_.T, X) + self.intercept_
         if len(self.support_vectors_):
-            scores = scores + self.kernel_.matrix(X, self.support_vectors_) @ self.dual_coef_.T
+            scores = scores + kernel_matrix(self.kernel_, X, self.support_vectors_) @ self.dual_coef_.T
         return scores
 
     def _sample_weights(self, sample_weight: Any, X: np.ndarray, labelled: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -17,10 +18,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ..kernels import Kernel, as_kernel, resolve_gamma
+from ..kernels import Kernel, as_kernel, kernel_matrix, resolve_gamma
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
+from ..oracles.checked import bind
 from .base import all_or_nothing, canonical, check_flat, check_number, check_oracle_type
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
@@ -89,7 +91,8 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
             new_svc = self._svc_maker(X)
             weights = self._weights(X, sample_weight)
             self._check_classes(y, weights)
-            virtual = _VirtualSamples(oracle.bind(X, y), self.n_draws, self.random_state)
+            oracle.check_labels(np.unique(y))
+            virtual = _VirtualSamples(bind(oracle, X, y), self.n_draws, self.random_state)
             # libsvm leaves rows without weight out, and then counts support vectors without them.
             rows = self._rows(X, y, weights, np.flatnonzero(weights), new_svc)
             points, origins, members = virtual.of(rows)
@@ -161,7 +164,7 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
         gamma = resolve_gamma(self.gamma, X)
         kernel = as_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, X=X)
         settings = {
-            "kernel": self.kernel if self._native else kernel.matrix,
+            "kernel": self.kernel if self._native else partial(kernel_matrix, kernel),
             "gamma": gamma,
             "degree": self.degree,
             "coef0": self.coef0,

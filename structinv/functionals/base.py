@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from .. import answers
 from ..kernels import Kernel
 from .parts import Part
 from .representers import Representers
@@ -116,26 +118,11 @@ class BoundFunctional:
 
         Raises
         ------
-        ValueError
-            If the parts are not of one size, or have not the rows' features.
+        ValueError, TypeError
+            If the parts are not of one size, have not the rows' features, or hold arrays that do not
+            fit each other.
         """
-        name = type(self.functional).__name__
-        found = self.functional.parts(self.X, kernel)
-        parts = list(found) if np.iterable(found) else [found]
-        if not parts or not all(isinstance(part, Part) for part in parts) or parts[0] is found:
-            raise ValueError(f"{name}.parts must return a list of at least one Part, got {found!r}")
-        sizes = sorted({part.size for part in parts})
-        if len(sizes) > 1:
-            raise ValueError(f"{name}.parts must return parts of one size, got sizes {sizes}")
-        for part in parts:
-            if part.points.ndim != 2 or part.points.shape[1] != self.X.shape[1]:
-                raise ValueError(
-                    f"{name}.parts must take points of {self.X.shape[1]} features, "
-                    f"got shape {part.points.shape}"
-                )
-            if not np.all(np.isfinite(part.points)):
-                raise ValueError(f"{name}.parts returned points that are not finite")
-        return parts
+        return checked_parts(self.functional, self.X, kernel)
 
     def gram(self, kernel: Kernel, other: BoundFunctional | None = None) -> np.ndarray:
         """Inner products ``<z_i, z_j>`` of the representers with those of another family, or its own.
@@ -216,7 +203,7 @@ class Scaled(Functional):
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         """See `Functional.parts`."""
-        return [part.scaled(float(self.factor)) for part in self.functional.parts(X, kernel)]
+        return [part.scaled(float(self.factor)) for part in checked_parts(self.functional, X, kernel)]
 
 
 class WeightedSum(Functional):
@@ -258,7 +245,7 @@ class WeightedSum(Functional):
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         """See `Functional.parts`; ValueError if both have not the same size."""
-        left, right = (list(side.parts(X, kernel)) for side in (self.left, self.right))
+        left, right = (checked_parts(side, X, kernel) for side in (self.left, self.right))
         if left[0].size != right[0].size:
             raise ValueError(
                 f"left and right must have the same number of functionals, got {left[0].size} of "
@@ -266,6 +253,20 @@ class WeightedSum(Functional):
             )
         weights = [self.left_weight] * len(left) + [self.right_weight] * len(right)
         return [part.scaled(float(w)) for part, w in zip([*left, *right], weights, strict=True)]
+
+
+def checked_parts(functional: Functional, X: np.ndarray, kernel: Kernel) -> list[Part]:
+    """``functional.parts(X, kernel)``, looked at; for errors see `BoundFunctional.parts`."""
+    source = answers.method(functional, "parts")
+    found: Any = functional.parts(X, kernel)
+    parts = list(found) if np.iterable(found) else []
+    if not parts or not all(isinstance(part, Part) for part in parts):
+        raise ValueError(f"{source} must return a list of at least one Part, got {found!r}")
+    parts = [part.checked(source, X.shape[1]) for part in parts]
+    sizes = sorted({part.size for part in parts})
+    if len(sizes) > 1:
+        raise ValueError(f"{source} must return parts of one size, got sizes {sizes}")
+    return parts
 
 
 def check_family(name: str, value: object) -> None:

@@ -12,7 +12,9 @@ from sklearn.neighbors import kneighbors_graph
 
 from ..kernels import Kernel
 from ..kernels.base import check_real
+from ..matrices import ALL_ROWS
 from ..oracles import InvarianceOracle
+from ..oracles.checked import bind, tangents_of
 from .base import Functional, differences
 from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
 
@@ -173,11 +175,11 @@ class Tangents(_OfOracle):
     def validate(self, X: np.ndarray) -> None:
         """See `Functional.validate`."""
         super().validate(X)
-        self.oracle.tangents(X[:1])
+        tangents_of(self.oracle, X[:1])
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         """See `Functional.parts`."""
-        return [Derivatives(X, directions=np.asarray(self.oracle.tangents(X), dtype=X.dtype))]
+        return [Derivatives(X, directions=tangents_of(self.oracle, X).astype(X.dtype))]
 
 
 class TransformDifference(_OfOracle):
@@ -201,12 +203,12 @@ class TransformDifference(_OfOracle):
     def validate(self, X: np.ndarray) -> None:
         """See `Functional.validate`."""
         super().validate(X)
-        if np.shape(self.oracle.orbit(X[:1]))[1] < 2:
+        if bind(self.oracle, X[:1]).orbit(ALL_ROWS).shape[1] < 2:
             raise ValueError(f"oracle must have changes beside the identity, got {self.oracle!r}")
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         """See `Functional.parts`."""
-        changed = np.asarray(self.oracle.orbit(X), dtype=X.dtype)[:, 1:]
+        changed = bind(self.oracle, X).orbit(ALL_ROWS).astype(X.dtype, copy=False)[:, 1:]
         size = changed.shape[0] * changed.shape[1]
         owners = np.repeat(np.arange(len(X)), changed.shape[1])
         own = sp.csr_matrix((np.full(size, -1.0), (np.arange(size), owners)), (size, len(X)))

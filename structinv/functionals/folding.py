@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
-from ..kernels import Kernel
+from ..kernels import Kernel, kernel_diagonal, kernel_lipschitz, kernel_matrix
 from .base import BoundFunctional
 from .representers import Representers
 
@@ -102,7 +102,7 @@ class Folded(Kernel):
 
     def matrix(self, X: np.ndarray, Y: np.ndarray, norms: Any = None) -> np.ndarray:
         """See `Kernel.matrix`."""
-        total = self.kernel.matrix(X, Y, norms)
+        total = kernel_matrix(self.kernel, X, Y, norms)
         equations = self._equations()
         if equations.representers.size == 0:
             return total
@@ -120,7 +120,7 @@ class Folded(Kernel):
 
     def diagonal(self, X: np.ndarray) -> np.ndarray:
         """See `Kernel.diagonal`."""
-        total = self.kernel.diagonal(X)
+        total = kernel_diagonal(self.kernel, X)
         representers = self._equations().representers
         if representers.size == 0:
             return total
@@ -136,7 +136,7 @@ class Folded(Kernel):
     @property
     def lipschitz(self) -> float:
         """That of the kernel: folding shortens all distances; infinity with a free constant."""
-        return np.inf if self.free_constant else self.kernel.lipschitz
+        return np.inf if self.free_constant else kernel_lipschitz(self.kernel)
 
     def _equations(self) -> _Equations:
         """The equations of the penalties, made once."""

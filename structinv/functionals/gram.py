@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..kernels import Kernel, squared_norms
+from ..kernels import Kernel, kernel_matrix, squared_norms
 from .parts import Atoms
 
 # A block of directions, by number: one, or two that are differentiated together.
@@ -27,7 +27,7 @@ def partials_between(
     """The kernel's partial derivatives of up to some order between all rows; zeros are left out."""
     if order == 0:
         # Any kernel has values.
-        return {(0, 0): kernel.matrix(X, Y)}
+        return {(0, 0): kernel_matrix(kernel, X, Y)}
     products = X @ Y.T
     distances = None
     if kernel.uses_distances:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .. import answers
+
 
 @dataclass(frozen=True)
 class Atoms:
@@ -59,6 +61,46 @@ class Part(ABC):
     @abstractmethod
     def n_atoms(self) -> int:
         """How many values or derivatives it is made of."""
+
+    def checked(self, source: str, n_features: int) -> Part:
+        """The part with arrays that fit each other, as plain ones and a CSR mix.
+
+        Parameters
+        ----------
+        source : str
+            The class and method that made it, for messages.
+        n_features : int
+            Number of features that points must have.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an array is none, has another shape, or holds what it must not.
+        """
+        points = answers.numbers(source, "points", self.points, ("u", n_features))
+        answers.number(source, "a blur", self.blur, least=0.0)
+        part = self if points is self.points else replace(self, points=points)
+        return part._checked_own(source)._with_mix(source)
+
+    def _checked_own(self, source: str) -> Part:
+        """`checked` for what a kind of part has of its own; its points are checked."""
+        return self
+
+    def _with_mix(self, source: str) -> Part:
+        """`checked` for the mix; all else is checked."""
+        if self.mix is None:
+            return self
+        if not sp.issparse(self.mix):
+            raise TypeError(f"{source} must return a sparse mix, got {type(self.mix).__name__}")
+        mix: Any = self.mix if self.mix.format == "csr" else self.mix.tocsr()
+        if mix.shape[1] != self.n_atoms:
+            raise ValueError(
+                f"{source} must return a mix of shape (size, {self.n_atoms}), a column an atom, got "
+                f"{mix.shape}"
+            )
+        answers.places(source, "a mix", mix)
+        answers.numbers(source, "entries of a mix", mix.data, mix.indices.shape)
+        return self if mix is self.mix else replace(self, mix=mix)
 
     @property
     def size(self) -> int:
@@ -156,6 +198,11 @@ class Gradients(Part):
     features: np.ndarray | None = None
     order = 1
 
+    def _checked_own(self, source: str) -> Part:
+        if self.features is not None:
+            answers.integers(source, "features", self.features, ("m",), self.points.shape[1])
+        return self
+
     @property
     def n_chosen(self) -> int:
         """How many features it differentiates by."""
@@ -211,6 +258,11 @@ class Derivatives(Part):
     directions: np.ndarray | None = None
     order = 1
 
+    def _checked_own(self, source: str) -> Part:
+        shape = (len(self.points), "t", self.points.shape[1])
+        table = answers.numbers(source, "directions", self.directions, shape)
+        return self if table is self.directions else replace(self, directions=table)
+
     @property
     def _table(self) -> np.ndarray:
         assert self.directions is not None
@@ -255,6 +307,13 @@ class SecondDerivatives(Part):
     left: np.ndarray | None = None
     right: np.ndarray | None = None
     order = 2
+
+    def _checked_own(self, source: str) -> Part:
+        left = answers.numbers(source, "left directions", self.left, self.points.shape)
+        right = answers.numbers(source, "right directions", self.right, self.points.shape)
+        return (
+            self if left is self.left and right is self.right else replace(self, left=left, right=right)
+        )
 
     @property
     def n_atoms(self) -> int:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from ..oracles import InvarianceOracle
 from ..oracles.base import ALL_ROWS
+from ..oracles.checked import bind
 from ..oracles.image_maps import ImageShape, image_shape
 
 
@@ -250,7 +251,7 @@ def name_changes(
         raise ValueError(
             f"X and changed must have one shape (n, d), got {rows.shape} and {others.shape}"
         )
-    bound = oracle.bind(rows, None if y is None else np.asarray(y))
+    bound = bind(oracle, rows, None if y is None else np.asarray(y))
     names = bound.member_names()
     members = bound.cover(ALL_ROWS).points
     distances = np.sum(np.square(members - others[:, None]), axis=2)

@@ -1,6 +1,14 @@
 """Positive definite kernels of dense inputs, as blocks of Gram matrices."""
 
-from .base import Kernel, half_norms, precision, squared_norms
+from .base import (
+    Kernel,
+    half_norms,
+    kernel_diagonal,
+    kernel_lipschitz,
+    kernel_matrix,
+    precision,
+    squared_norms,
+)
 from .combinations import Product, Scaled, Sum
 from .distances import Gaussian, Laplacian, Matern, RationalQuadratic
 from .given import CallableKernel, PrecomputedKernel
@@ -32,6 +40,9 @@ __all__ = [
     "Sum",
     "as_kernel",
     "half_norms",
+    "kernel_diagonal",
+    "kernel_lipschitz",
+    "kernel_matrix",
     "precision",
     "resolve_gamma",
     "squared_norms",

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 from sklearn.base import BaseEstimator
 
+from .. import answers
 from ..matrices import in_threads
 
 if TYPE_CHECKING:
@@ -137,7 +138,14 @@ class Kernel(BaseEstimator, ABC):
         ):
             if used and values is None:
                 raise ValueError(f"{_describe(self)} needs {name}, got None")
-        return self._partials(_floats(distances), _floats(products), order)
+        distances, products = _floats(distances), _floats(products)
+        found: Any = self._partials(distances, products, order)
+        known: Any = distances if self.uses_distances else products
+        source = answers.method(self, "_partials")
+        if not isinstance(found, dict):
+            raise TypeError(f"{source} must return a dict of arrays, got {type(found).__name__}")
+        shape = known.shape
+        return {key: answers.numbers(source, f"entry {key}", v, shape) for key, v in found.items()}
 
     def _partials(self, distances: Any, products: Any, order: int) -> Partials:
         """`partials` of checked arguments: those that the kernel reads are arrays of floats."""
@@ -188,6 +196,47 @@ class Kernel(BaseEstimator, ABC):
             return NotImplemented
         check_real("factor", other, strict=False)
         return Scaled(self, other)
+
+
+def kernel_matrix(
+    kernel: Kernel, X: np.ndarray, Y: np.ndarray, norms: Norms | None = None
+) -> np.ndarray:
+    """``kernel.matrix(X, Y, norms)``, looked at: who builds on a kernel's values asks here.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no finite array of shape (n, m).
+    """
+    source = answers.method(kernel, "matrix")
+    return answers.numbers(source, "values", kernel.matrix(X, Y, norms), (len(X), len(Y)))
+
+
+def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """``kernel.diagonal(X)``, looked at.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no finite array of shape (n,), or a value is below 0 by more than rounding.
+    """
+    source = answers.method(kernel, "diagonal")
+    found = answers.numbers(source, "values", kernel.diagonal(X), (len(X),))
+    if np.min(found, initial=0.0) < -1e-4 * np.max(found, initial=0.0):
+        raise ValueError(f"{source} must return values of at least 0, got {found.min():g}")
+    return np.maximum(found, 0.0)
+
+
+def kernel_lipschitz(kernel: Kernel) -> float:
+    """``kernel.lipschitz``, looked at.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no number of at least 0; infinity is one.
+    """
+    source = answers.method(kernel, "lipschitz")
+    return answers.number(source, "a constant", kernel.lipschitz, least=0.0, finite=False)
 
 
 def precision(*arrays: np.ndarray) -> np.dtype:

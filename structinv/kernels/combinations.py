@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from .base import Kernel, Partials, check_real
+from .base import (
+    Kernel,
+    Partials,
+    check_real,
+    kernel_diagonal,
+    kernel_lipschitz,
+    kernel_matrix,
+)
 
 
 class _Pair(Kernel):
@@ -71,16 +78,18 @@ class Sum(_Pair):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
-        return _changed(np.add, self.left.matrix(X, Y, norms), self.right.matrix(X, Y, norms))
+        return _changed(
+            np.add, kernel_matrix(self.left, X, Y, norms), kernel_matrix(self.right, X, Y, norms)
+        )
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
-        return self.left.diagonal(X) + self.right.diagonal(X)
+        return kernel_diagonal(self.left, X) + kernel_diagonal(self.right, X)
 
     @property
     def lipschitz(self) -> float:
         """The root of the sum of both squares."""
-        return float(np.hypot(self.left.lipschitz, self.right.lipschitz))
+        return float(np.hypot(kernel_lipschitz(self.left), kernel_lipschitz(self.right)))
 
     @property
     def _level(self):
@@ -116,11 +125,13 @@ class Product(_Pair):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
-        return _changed(np.multiply, self.left.matrix(X, Y, norms), self.right.matrix(X, Y, norms))
+        return _changed(
+            np.multiply, kernel_matrix(self.left, X, Y, norms), kernel_matrix(self.right, X, Y, norms)
+        )
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
-        return self.left.diagonal(X) * self.right.diagonal(X)
+        return kernel_diagonal(self.left, X) * kernel_diagonal(self.right, X)
 
     @property
     def lipschitz(self) -> float:
@@ -133,8 +144,8 @@ class Product(_Pair):
         if left is None or right is None:
             return np.inf
         # A level of 0 is a kernel of 0, whatever the other's constant.
-        left_share = np.sqrt(right) * self.left.lipschitz if right > 0 else 0.0
-        right_share = np.sqrt(left) * self.right.lipschitz if left > 0 else 0.0
+        left_share = np.sqrt(right) * kernel_lipschitz(self.left) if right > 0 else 0.0
+        right_share = np.sqrt(left) * kernel_lipschitz(self.right) if left > 0 else 0.0
         return float(np.hypot(left_share, right_share))
 
     @property
@@ -184,16 +195,16 @@ class Scaled(Kernel):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
-        return _changed(np.multiply, self.kernel.matrix(X, Y, norms), float(self.factor))
+        return _changed(np.multiply, kernel_matrix(self.kernel, X, Y, norms), float(self.factor))
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
-        return float(self.factor) * self.kernel.diagonal(X)
+        return float(self.factor) * kernel_diagonal(self.kernel, X)
 
     @property
     def lipschitz(self) -> float:
         """``sqrt(factor)`` times the kernel's."""
-        return float(np.sqrt(self.factor)) * self.kernel.lipschitz if self.factor > 0 else 0.0
+        return float(np.sqrt(self.factor)) * kernel_lipschitz(self.kernel) if self.factor > 0 else 0.0
 
     @property
     def smoothness(self) -> float:

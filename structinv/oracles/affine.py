@@ -20,6 +20,7 @@ from .base import (
     answers_for_itself,
     dense_rows,
 )
+from .checked import tangents_of
 
 
 class _Framed(InvarianceOracle):
@@ -175,9 +176,10 @@ class Ellipsoid(_Framed):
 
     Parameters
     ----------
-    factor : (d, r) array, or callable
+    factor : float, (d, r) array, or callable
         F, or a function of the rows, (n, d), that gives one F for each, (n, d, r). Such a function
-        sees any block of rows, and what it gives for a row may depend on that row only.
+        sees any block of rows, and what it gives for a row may depend on that row only. A number
+        stands for that multiple of the unit matrix: ``Ellipsoid(0.1)`` is the ball of radius 0.1.
     radius : float
         The length allowed, at least 0.
 
@@ -193,10 +195,12 @@ class Ellipsoid(_Framed):
     >>> ball = Ellipsoid(np.eye(2), radius=5.0)
     >>> ball.support(np.zeros((1, 2)), np.array([[3.0, 4.0]]), np.array([0])).points
     array([[3., 4.]])
+    >>> Ellipsoid(5.0).support(np.zeros((1, 2)), np.array([[3.0, 4.0]]), np.array([0])).points
+    array([[3., 4.]])
     """
 
     def __init__(
-        self, factor: np.ndarray | Callable[[np.ndarray], np.ndarray], radius: float = 1.0
+        self, factor: float | np.ndarray | Callable[[np.ndarray], np.ndarray], radius: float = 1.0
     ) -> None:
         self.factor = factor
         self.radius = radius
@@ -210,13 +214,18 @@ class Ellipsoid(_Framed):
         """Raise if the radius is no number of at least 0, or the factor not (d, r) and finite."""
         if _bounded("radius", self.radius).ndim:
             raise ValueError(f"radius must be one number, got {self.radius!r}")
-        if not callable(self.factor):
+        if callable(self.factor):
+            return
+        if _finite("factor", self.factor).ndim:
             _shaped("factor", self.factor, (n_features or "d", "r"))
+        else:
+            _bounded("factor", self.factor)
 
     def _frame(self, X: np.ndarray) -> np.ndarray:
         if callable(self.factor):
             return _shaped("factor(X)", self.factor(X), (*X.shape, "r"))
-        return np.asarray(self.factor, dtype=np.float64)
+        factor = np.asarray(self.factor, dtype=np.float64)
+        return factor if factor.ndim else factor * np.eye(X.shape[1])
 
     def _extreme(self, C: np.ndarray) -> np.ndarray:
         length = np.linalg.norm(C, axis=1, keepdims=True)
@@ -333,7 +342,7 @@ class TangentDerivative(_Framed):
         if self.additive:
             return np.asarray(self._tangents, dtype=np.float64).T
         if isinstance(self._tangents, InvarianceOracle):
-            tangents = self._tangents.tangents(X)
+            tangents = tangents_of(self._tangents, X)
         else:
             tangents = self._tangents(X)
         n, d = X.shape

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from .. import answers
 from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, take
 from .arguments import check_directions, grade_profile
 
@@ -131,6 +132,18 @@ class InvarianceOracle(BaseEstimator, ABC):
     def validate(self, n_features: int | None = None) -> None:
         """Raise ValueError or TypeError if a parameter is out of its range."""
 
+    def check_labels(self, classes: np.ndarray) -> None:
+        """Raise ValueError or TypeError if a parameter names labels that no model of these knows.
+
+        Estimators ask before they fit or certify, with the classes of the model; an oracle that
+        depends on labels says so here, and those that hold other oracles pass the question on.
+
+        Parameters
+        ----------
+        classes : (n_classes,) array
+            All labels that rows may have, sorted.
+        """
+
     def _check_rows(self, X: Matrix) -> None:
         """Raise unless X has rows, to whose number of features the parameters fit."""
         if not isinstance(X, np.ndarray) and not sp.issparse(X):
@@ -175,7 +188,14 @@ class InvarianceOracle(BaseEstimator, ABC):
 
     def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
         """Member number ``index[i]`` of the `cover` of each row, (n, d)."""
-        return self.cover(X).points[np.arange(X.shape[0]), index]
+        points = points_of_cover(self, self.cover(X), dense_rows(X))
+        if np.max(index, initial=0) >= points.shape[1]:
+            source = answers.method(self, "cover")
+            raise ValueError(
+                f"{source} must return as many members in every call, got {points.shape[1]} where "
+                f"member number {np.max(index)} was known"
+            )
+        return points[np.arange(X.shape[0]), index]
 
     def member_names(self, size: int) -> list[str]:
         """A short name of each of the `size` members of a `cover`."""
@@ -195,7 +215,8 @@ class InvarianceOracle(BaseEstimator, ABC):
     def cover(self, X: Matrix) -> Cover:
         """Members of each S(x) that stand for all of them in a space that is not linear in x."""
         if self.finite:
-            return Cover(self.orbit(X), np.zeros(X.shape[0]))
+            source = answers.method(self, "orbit")
+            return Cover(answers.members(source, self.orbit(X), dense_rows(X)), np.zeros(X.shape[0]))
         raise self._absent("an orbit or a cover")
 
     def refine(
@@ -304,7 +325,11 @@ class BoundOracle:
 
     def member_names(self) -> list[str]:
         """A short name of each member of a `cover`."""
-        return self.oracle.member_names(self.cover(slice(0, 1)).points.shape[1])
+        return self.oracle.member_names(self._n_members())
+
+    def _n_members(self) -> int:
+        first = slice(0, 1)
+        return points_of_cover(self.oracle, self.cover(first), dense_rows(self.X, first)).shape[1]
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """`InvarianceOracle.member_scores` on the rows named; directions are pulled back only once."""
@@ -321,7 +346,7 @@ class BoundOracle:
 
     def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
         """`InvarianceOracle.member_grades` of the members of each `cover`, (n, s)."""
-        grades = self.oracle.member_grades(len(self.member_names()), rho)
+        grades = self.oracle.member_grades(self._n_members(), rho)
         return np.tile(grades, (self.count(rows), 1))
 
     def grades(self, rows: Rows) -> np.ndarray | None:
@@ -436,7 +461,9 @@ class FiniteOracle(InvarianceOracle):
     ) -> Support:
         """See `InvarianceOracle.graded_support`; exact, by enumeration."""
         members, scores = self._scored_orbit(X, V, assign, reward)
-        grades = self.member_grades(members.shape[1], rho)
+        size = members.shape[1]
+        source = answers.method(self, "member_grades")
+        grades = answers.grades(source, self.member_grades(size, rho), (size,))
         best = np.argmax(scores + reward[:, None] * grades, axis=1)
         return Support(members[np.arange(len(members)), best], rho=grades[best])
 
@@ -444,38 +471,57 @@ class FiniteOracle(InvarianceOracle):
         """See `InvarianceOracle.member_scores`; None if a subclass answers in another way."""
         if type(self).support is not FiniteOracle.support:
             return None
-        members = floating(self.orbit(X))
+        members = self._members(X)
         return members @ V.astype(members.dtype).T
 
     def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
         """See `InvarianceOracle.member_grades`: a number is the grade of all but the identity."""
         return np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else grade_profile(rho, size)
 
+    def _members(self, X: Matrix) -> np.ndarray:
+        """The orbit, looked at."""
+        return answers.members(answers.method(self, "orbit"), self.orbit(X), dense_rows(X))
+
     def _scored_orbit(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         self._check_rows(X)
         check_directions(X, V, assign, reward)
-        members = self.orbit(X)
+        members = self._members(X)
         return members, np.einsum("nsd,nd->ns", members, V[assign])
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """Members drawn uniformly, with replacement."""
-        members = self.orbit(X)
+        members = self._members(X)
         picks = rng.integers(members.shape[1], size=(len(members), size))
         return members[np.arange(len(members))[:, None], picks]
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """Whether `z` is a member, up to rounding."""
-        members = self.orbit(x[None, :])[0]
+        members = self._members(x[None, :])[0]
         return bool(np.any(np.all(np.isclose(members, z, rtol=1e-9, atol=1e-12), axis=1)))
+
+
+def points_of_cover(oracle: InvarianceOracle, cover: Any, X: np.ndarray) -> np.ndarray:
+    """The members that a cover of the rows `X` lists, looked at.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no `Cover`, or its points are no members; see `structinv.answers.members`.
+    """
+    source = answers.method(oracle, "cover")
+    if not isinstance(cover, Cover):
+        raise TypeError(f"{source} must return a Cover, got {type(cover).__name__}")
+    return answers.members(source, cover.points, X)
 
 
 def pulled_back(oracle: InvarianceOracle, V: np.ndarray) -> np.ndarray | None:
     """What `pullback` gives; None if a subclass of its author's answers `support` in another way."""
     for kind in type(oracle).__mro__:
         if "pullback" in vars(kind):
-            return oracle.pullback(V)
+            images, source = oracle.pullback(V), answers.method(oracle, "pullback")
+            return None if images is None else answers.numbers(source, "images", images, ("s", *V.shape))
         if "support" in vars(kind):
             break
     return None

@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from sklearn.base import clone
 
 from ..matrices import ALL_ROWS, Matrix, row_dots
 from .base import BoundOracle, InvarianceOracle, Support
+from .checked import bind, tangents_of
+from .witnesses import Witnesses
 
 _ROW_LIMIT = 12
 
@@ -35,15 +38,17 @@ def check_oracle(
     No single property reveals a wrong oracle, so many are tried: answers are finite, of the right
     shape, inside S(x), no worse than x itself and no better than their own `upper`; no member of
     S(x) that comes to light, as the answer for another direction, in a sample or in the orbit,
-    beats an `upper`; answers do not depend on the other rows of a block, their order, storage or
-    precision, nor on earlier calls; inputs stay untouched; clones and pickles answer alike.
+    beats an `upper`, nor does any point that `contains` admits among those made from the answers;
+    members, their names, scores and grades belong together; answers do not depend on the other
+    rows of a block, their order, storage or precision, nor on earlier calls; inputs stay
+    untouched; clones and pickles answer alike.
 
     Parameters
     ----------
     oracle : InvarianceOracle
-    X : (n, d) array or CSR matrix
+    X : (n, d) array-like or CSR matrix
         Rows to try, a dozen at most; a row of zeros is added.
-    y : (n,) array, optional
+    y : (n,) array-like, optional
         Their labels, for oracles that depend on them.
     n_directions : int
         How many independent directions to try; each has three neighbours, and a few special
@@ -55,6 +60,8 @@ def check_oracle(
     ------
     OracleCheckError
         Names the property that fails and the first row and direction where it does.
+    TypeError, ValueError
+        If `oracle` is none (a class, say), or `X` and `y` are no rows and labels.
 
     Examples
     --------
@@ -62,10 +69,34 @@ def check_oracle(
     >>> from structinv.oracles import Box, check_oracle
     >>> check_oracle(Box(0.5), np.array([[1.0, 2.0], [3.0, 4.0]]))
     """
-    oracle.validate(X.shape[1])
-    trial = _Trial.start(oracle, X, y, n_directions, np.random.default_rng(random_state))
+    dense, labels = _checked_rows(oracle, X, y)
+    oracle.validate(dense.shape[1])
+    trial = _Trial.start(oracle, dense, labels, n_directions, np.random.default_rng(random_state))
     for check in _CHECKS:
         check(trial)
+
+
+def _checked_rows(oracle: InvarianceOracle, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """The first rows, dense, and their labels."""
+    if isinstance(oracle, type):
+        raise TypeError(
+            f"oracle must be an InvarianceOracle, got the class {oracle.__name__}; write "
+            f"{oracle.__name__}() for an instance of it"
+        )
+    if not isinstance(oracle, InvarianceOracle):
+        raise TypeError(f"oracle must be an InvarianceOracle, got {oracle!r}")
+    try:
+        rows = np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"X must be an array of real numbers, an input a row, got {X!r}") from None
+    if rows.ndim != 2 or len(rows) == 0 or rows.shape[1] == 0:
+        raise ValueError(f"X must have shape (n, d), an input a row, got {rows.shape}")
+    if not np.all(np.isfinite(rows)):
+        raise ValueError("X must be finite, got NaN or infinity")
+    labels = None if y is None else np.asarray(y)
+    if labels is not None and labels.shape != (len(rows),):
+        raise ValueError(f"y must have shape ({len(rows)},), one label a row, got {labels.shape}")
+    return rows[:_ROW_LIMIT], None if labels is None else labels[:_ROW_LIMIT]
 
 
 @dataclass
@@ -88,15 +119,13 @@ class _Trial:
     def start(
         cls,
         oracle: InvarianceOracle,
-        X: Matrix,
+        X: np.ndarray,
         y: np.ndarray | None,
         n_directions: int,
         rng: np.random.Generator,
     ) -> _Trial:
-        dense = (X.toarray() if sp.issparse(X) else np.asarray(X))[:_ROW_LIMIT]
-        dense = np.vstack([dense, np.zeros(dense.shape[1])]).astype(np.float64)
-        labels = None if y is None else np.asarray(y)[:_ROW_LIMIT]
-        labels = None if labels is None else np.r_[labels, labels[:1]]
+        dense = np.vstack([X, np.zeros(X.shape[1])])
+        labels = None if y is None else np.r_[y, y[:1]]
         V = _directions(n_directions, dense.shape[1], rng)
         # No reward, about as much as a change of the row's own size is worth, and more.
         size = float(np.mean(np.abs(V)) * np.mean(np.abs(dense)))
@@ -132,7 +161,7 @@ class _Trial:
         V = np.atleast_2d(V)
         assign = np.zeros(bound.count(rows), dtype=np.intp) if assign is None else assign
         with _untouched("support", X=bound.X, V=V, assign=assign, reward=reward, y=bound.y):
-            answer = bound.support(rows, V, assign, reward)
+            answer = _refused(bound.support)(rows, V, assign, reward)
         _check_form(answer, len(assign), bound.X)
         return answer
 
@@ -219,7 +248,8 @@ def _fail_where(bad: np.ndarray, message: str) -> None:
     """Raise with the first place, its last axis being rows and the one before it questions."""
     if np.any(bad):
         place = np.argwhere(np.atleast_2d(bad))[0]
-        raise OracleCheckError(f"{message} (row {place[-1]}, question {place[-2]})")
+        question = f", question {place[-2]}" if np.ndim(bad) > 1 else ""
+        raise OracleCheckError(f"{message} (row {place[-1]}{question})")
 
 
 def _check_identity(trial: _Trial) -> None:
@@ -297,6 +327,53 @@ def _check_members(trial: _Trial) -> None:
         raise OracleCheckError("sample must have as many members as asked for")
     if orbit is not None and not np.array_equal(orbit[:, 0], trial.X):
         raise OracleCheckError("orbit must list the identity first")
+
+
+def _check_witnesses(trial: _Trial) -> None:
+    """No point that `contains` admits beats an upper, in any row."""
+    if _optional(trial.bound.contains)(0, trial.X[0]) is None:
+        return
+    moves = trial.points - trial.X
+    for row, x in enumerate(trial.X):
+        others = np.delete(moves, row, axis=1).reshape(-1, len(x))
+        found = Witnesses(
+            x,
+            trial.points[:, row],
+            others[np.any(others != 0, axis=1)],
+            trial.V,
+            trial.upper[:, row],
+            partial(_refused(trial.bound.contains), row),
+            np.random.default_rng(row),
+        ).find()
+        if found is not None:
+            raise OracleCheckError(
+                f"contains admits a point that beats upper: {found[0]} (row {row}, question {found[1]})"
+            )
+
+
+def _check_listed(trial: _Trial) -> None:
+    """The members of a cover, their names, grades and scores belong together."""
+    bound = bind(trial.oracle, trial.X, trial.y)
+    _optional(bound.orbit)(ALL_ROWS)
+    _optional(tangents_of)(trial.oracle, trial.X)
+    scores = _optional(bound.member_scores)(ALL_ROWS, trial.V)
+    cover = _optional(bound.cover)(ALL_ROWS)
+    if cover is None:
+        return
+    n, size, _ = cover.points.shape
+    _refused(bound.member_names)()
+    _optional(bound.grades)(ALL_ROWS)
+    if scores is not None:
+        wanted = np.einsum("nsd,qd->nsq", cover.points, trial.V)
+        off = np.abs(scores - wanted) - 1e-6 * (np.abs(cover.points) @ np.abs(trial.V.T)) - 1e-300
+        _fail_where(off.max(axis=1).T > 0, "member_scores are not those of the members of the cover")
+    for member in {0, size // 2, size - 1}:
+        index = np.full(n, member)
+        made = _refused(bound.members)(ALL_ROWS, index)
+        off = np.abs(made - cover.points[:, member]).max(axis=1)
+        off = off - 1e-6 * np.abs(cover.points).max(axis=(1, 2))
+        _fail_where(off > 0, f"member {member} is not the one of this number in the cover")
+        _optional(bound.refine)(ALL_ROWS, index, lambda points: points @ trial.V[0])
 
 
 def _check_brute_force(trial: _Trial) -> None:
@@ -443,12 +520,25 @@ def _check_flags(trial: _Trial) -> None:
 
 def _optional(view: Callable[..., Any]) -> Callable[..., Any]:
     """The view, or None as its answer where the oracle does not define it."""
+    known = _refused(view)
+
+    def ask(*args: Any) -> Any:
+        try:
+            return known(*args)
+        except NotImplementedError:
+            return None
+
+    return ask
+
+
+def _refused(view: Callable[..., Any]) -> Callable[..., Any]:
+    """The view; what it, or a look at its answer, refuses breaks the contract."""
 
     def ask(*args: Any) -> Any:
         try:
             return view(*args)
-        except NotImplementedError:
-            return None
+        except (TypeError, ValueError) as error:
+            raise OracleCheckError(str(error)) from error
 
     return ask
 
@@ -459,6 +549,8 @@ _CHECKS = (
     _check_membership,
     _check_cross,
     _check_members,
+    _check_listed,
+    _check_witnesses,
     _check_brute_force,
     _check_blocks,
     _check_storage,

@@ -27,6 +27,7 @@ from .base import (
     Support,
     dense_rows,
 )
+from .checked import bind, tangents_of
 from .identity import Identity
 
 
@@ -86,12 +87,17 @@ class Pair(Combination):
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """See `InvarianceOracle.tangents`: those of the left part, then those of the right."""
-        return np.concatenate([self.left.tangents(X), self.right.tangents(X)], axis=1)
+        return np.concatenate([tangents_of(part, X) for part in (self.left, self.right)], axis=1)
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise if a part is not an oracle or has a parameter out of range."""
         validate_part("left", self.left, n_features)
         validate_part("right", self.right, n_features)
+
+    def check_labels(self, classes: np.ndarray) -> None:
+        """See `InvarianceOracle.check_labels`; asks both parts."""
+        self.left.check_labels(classes)
+        self.right.check_labels(classes)
 
 
 class OnlyFor(Combination):
@@ -144,19 +150,37 @@ class OnlyFor(Combination):
         self._check_rows(X)
         if y is None:
             raise ValueError("OnlyFor depends on the true labels: use bind(X, y)")
-        y, listed = np.asarray(y), self._listed()
+        y = np.asarray(y)
+        self._check_kind(y)
+        return _BoundOnlyFor(self, X, y)
+
+    def check_labels(self, classes: np.ndarray) -> None:
+        """Raise ValueError if none of the labels is among the classes, so that nothing would change.
+
+        Some that are not are no error: one oracle may serve several models.
+        """
+        classes = np.asarray(classes)
+        self._check_kind(classes)
+        if not np.any(np.isin(classes, self._listed())):
+            raise ValueError(
+                f"only_for: labels must hold at least one of the classes {classes.tolist()}, got "
+                f"{self.labels!r}"
+            )
+        self.oracle.check_labels(classes)
+
+    def _check_kind(self, y: np.ndarray) -> None:
+        listed = self._listed()
         if (y.dtype.kind in "US") != (listed.dtype.kind in "US") and "O" not in y.dtype.kind:
             raise TypeError(
                 f"labels must be of the kind of y, text or numbers, got {self.labels!r} where y holds "
                 f"{y[:3].tolist()}"
             )
-        return _BoundOnlyFor(self, X, y)
 
 
 class _BoundOnlyFor(BoundOracle):
     def __init__(self, oracle: OnlyFor, X: Matrix, y: np.ndarray) -> None:
         super().__init__(oracle, X, y)
-        self.inner = oracle.oracle.bind(X, y)
+        self.inner = bind(oracle.oracle, X, y)
         self.covered = np.isin(y, oracle._listed())
 
     def support(
@@ -210,10 +234,11 @@ class _BoundOnlyFor(BoundOracle):
         parts = [part for part, half in zip(both, halves, strict=True) if len(half)]
         labels = np.asarray(self.y)
         hulls = [
-            part.bind(self.X[mine], labels[mine]).hull(signs[mine], weights[mine], intercept)
+            bind(part, self.X[mine], labels[mine]).hull(signs[mine], weights[mine], intercept)
             for part, mine in zip(parts, rows, strict=True)
         ]
-        return None if any(hull is None for hull in hulls) else _SplitHull(rows, hulls)
+        known = [hull for hull in hulls if hull is not None]
+        return _SplitHull(rows, known) if len(known) == len(hulls) else None
 
     def orbit(self, rows: Rows) -> np.ndarray:
         """For the labels left alone the identity as often as the others have members."""
@@ -347,9 +372,13 @@ class Discounted(Combination):
         validate_part("oracle", self.oracle, n_features)
         grade_profile(self.rho)
 
+    def check_labels(self, classes: np.ndarray) -> None:
+        """See `InvarianceOracle.check_labels`; asks the part."""
+        self.oracle.check_labels(classes)
+
     def tangents(self, X: Matrix) -> np.ndarray:
         """See `InvarianceOracle.tangents`."""
-        return self.oracle.tangents(X)
+        return tangents_of(self.oracle, X)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`."""
@@ -362,7 +391,7 @@ class _BoundDiscounted(BoundOracle):
 
     def __init__(self, oracle: Discounted, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
-        self.inner = oracle.oracle.bind(X, y)
+        self.inner = bind(oracle.oracle, X, y)
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None

@@ -12,6 +12,7 @@ from scipy.optimize import nnls
 
 from ..matrices import ALL_ROWS, Matrix, Rows, rounding, row_dots, select, take
 from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, pulled_back
+from .checked import bind
 from .combinators import Pair, best_of, upper_of
 
 
@@ -75,7 +76,7 @@ class _BoundCompose(BoundOracle):
 
     def __init__(self, oracle: Compose, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
-        self.right = oracle.right.bind(X, y)
+        self.right = bind(oracle.right, X, y)
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
@@ -92,7 +93,7 @@ class _BoundCompose(BoundOracle):
     def _after(self, points: Matrix, rows: Rows, times: int = 1) -> BoundOracle:
         """The left part on changed rows, with the labels of the rows they came from."""
         labels = self.labels(rows)
-        return self.oracle.left.bind(points, None if labels is None else np.repeat(labels, times))
+        return bind(self.oracle.left, points, None if labels is None else np.repeat(labels, times))
 
     def _ask(self, part: BoundOracle, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
         answer = part.support(rows, V, assign)

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy import ndimage
 
+from .. import answers
 from ..matrices import Matrix, rounding, row_dots
 from .arguments import check_directions, grade_profile
 from .base import Cover, InvarianceOracle, Support, answers_for_itself
@@ -218,8 +219,16 @@ class ImageOracle(InvarianceOracle):
         for number, name in enumerate(self.families()):
             mine = family == number
             if np.any(mine):
-                warps[mine] = warps_of(*self.geometry(name, value[mine]))
+                warps[mine] = warps_of(*self._geometry(name, value[mine]))
         return warps
+
+    def _geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """`geometry`, looked at."""
+        source, found = answers.method(self, "geometry"), self.geometry(family, values)
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise TypeError(f"{source} must return matrices and translations, got {found!r}")
+        matrices = answers.numbers(source, "matrices", found[0], (len(values), 2, 2))
+        return matrices, answers.numbers(source, "translations", found[1], (len(values), 2))
 
     def _maps(self, shape: ImageShape, warps: np.ndarray) -> ImageMaps:
         return image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
@@ -461,7 +470,7 @@ class ImageOracle(InvarianceOracle):
         for family in self.tangent_families():
             step = self._small_step(family, shape)
             values = np.array([self.neutral + step, self.neutral - step])
-            warps.append(warps_of(*self.geometry(family, values)))
+            warps.append(warps_of(*self._geometry(family, values)))
             steps.append(values[0] - values[1])
         order, size = max(self.order, 1), len(steps)
         maps = image_maps(shape, np.concatenate(warps), order, self.fill, bool(self.unitary))
@@ -472,7 +481,7 @@ class ImageOracle(InvarianceOracle):
     def _small_step(self, family: Any, shape: ImageShape) -> float:
         """A change of the value that moves no pixel by more than a millionth."""
         values = self.neutral + np.array([1e-4, -1e-4])
-        ends = sources_of(shape, warps_of(*self.geometry(family, values)))
+        ends = sources_of(shape, warps_of(*self._geometry(family, values)))
         speed = np.max(np.abs(ends[0] - ends[1])) / 2e-4
         return 1e-6 / max(float(speed), 1e-2)
 

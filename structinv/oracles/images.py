@@ -17,14 +17,16 @@ Values = float | Sequence[float] | None
 
 
 class Rotations(ImageOracle):
-    r"""Rotations of an image around its centre c, in degrees.
+    r"""Rotations of an image around its centre by exactly the angles listed; a range is `between`.
 
     .. math:: (T_t x)(p) = x\bigl(c + A_t^{-1}(p - c)\bigr), \quad
        A_t = \begin{pmatrix} \cos t & -\sin t \\ \sin t & \cos t \end{pmatrix}
 
-    for pixels p = (row, column): a positive angle is counter-clockwise as the image is displayed,
-    with row 0 on top. The set is finite with `degrees` (exact, fixed sparse linear maps; Teo et al.
-    2007) and continuous with `between` (the best of a grid, refined; `upper` is infinite).
+    for pixels p = (row, column), the centre c and t in degrees: a positive angle is
+    counter-clockwise as the image is displayed, with row 0 on top. The set is finite with `degrees`
+    (exact, fixed sparse linear maps; Teo et al. 2007) and continuous with `between` (the best of a
+    grid, refined; `upper` is infinite): ``degrees=(-10, 10)`` are two angles, ``between=(-10, 10)``
+    those and all between them.
     Turns of square images by 90 degrees are exact permutations.
 
     Parameters
@@ -128,13 +130,14 @@ class Rotations(ImageOracle):
 
 
 class Shifts(ImageOracle):
-    r"""Shifts of an image along its axes, and along its diagonals too.
+    r"""Shifts of an image along its axes by exactly the lengths listed; a range is `between`.
 
     .. math:: (T_{u,t}\, x)(p) = x(p - t u)
 
     with directions u = (rows down, columns to the right): (-1, 0), (1, 0), (0, -1), (0, 1), and with
     8 directions (-1, -1), (-1, 1), (1, -1), (1, 1), so that a diagonal shift by 1 is one pixel along
     both axes. Shifts by whole pixels move pixels exactly, and permute them with ``fill="wrap"``.
+    ``pixels=(1, 2)`` are two lengths, ``between=(1, 2)`` those and all between them.
 
     Parameters
     ----------
@@ -224,9 +227,12 @@ class Shifts(ImageOracle):
 
 
 class Scalings(ImageOracle):
-    r"""Images enlarged or reduced around their centre c.
+    r"""Images enlarged or reduced by exactly the factors listed; a range is `between`.
 
     .. math:: (T_t x)(p) = x\bigl(c + (p - c) / t\bigr), \text{ with } 1/t \text{ before x if unitary}
+
+    around the centre c. ``factors=(0.9, 1.1)`` are two changes, ``between=(0.9, 1.1)`` those and all
+    between them.
 
     Parameters
     ----------
@@ -294,10 +300,13 @@ class Scalings(ImageOracle):
 
 
 class Shears(ImageOracle):
-    r"""Images sheared: along axis 0 columns move, along axis 1 rows, further from the centre by more.
+    r"""Images sheared along their axes by exactly the factors listed; a range is `between`.
 
     .. math:: (T_t x)(r, s) = x(r - t (s - c_1), s) \text{ along axis 0}, \quad
        x(r, s - t (r - c_0)) \text{ along axis 1}
+
+    with the centre c: along axis 0 columns move, along axis 1 rows, further from the centre by more.
+    ``factors=(-0.2, 0.2)`` are two changes, ``between=(-0.2, 0.2)`` those and all between them.
 
     Parameters
     ----------

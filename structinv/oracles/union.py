@@ -10,6 +10,7 @@ import numpy as np
 from ..matrices import ALL_ROWS, Matrix, Rows, floating, pick
 from .arguments import check_directions
 from .base import BoundOracle, Cover, InvarianceOracle, Support, pulled_back
+from .checked import bind
 from .combinators import Pair, best_of
 
 
@@ -76,7 +77,7 @@ class _BoundUnion(BoundOracle):
 
     def __init__(self, oracle: Union, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
-        self.parts = [leaf.bind(X, y) for leaf in oracle.leaves()]
+        self.parts = [bind(leaf, X, y) for leaf in oracle.leaves()]
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None

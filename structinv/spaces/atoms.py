@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..kernels import Kernel, half_norms
+from ..kernels import Kernel, half_norms, kernel_matrix
 from ..matrices import ALL_ROWS, floating
 from .base import Members, Source
 
@@ -329,7 +329,7 @@ class AtomStore:
         columns = self.places[right]
         if np.all(left < self.n_cached_rows) and np.all(columns < self.n_cached_columns):
             return self._table[np.ix_(left, columns)]
-        return self.kernel.matrix(self.known[self.places[left]], self.known[columns])
+        return kernel_matrix(self.kernel, self.known[self.places[left]], self.known[columns])
 
     def apply(self, coefficients: np.ndarray, first: int = 0) -> np.ndarray:
         """``sum_j coefficients_j k(atom_j, z)`` at the known points from number `first` on, (u, k).
@@ -388,7 +388,7 @@ class AtomStore:
     def _kernel_rows(self, atoms: np.ndarray) -> np.ndarray:
         """The kernel between some atoms and all known points, computed."""
         norms = self._norms[self.places[atoms]], self._norms[: self.n_known]
-        return self.kernel.matrix(self.points(atoms), self.known, norms)
+        return kernel_matrix(self.kernel, self.points(atoms), self.known, norms)
 
 
 def _first_of_their_kind(points: np.ndarray) -> np.ndarray:
@@ -416,7 +416,7 @@ def expand(
     of_centres = half_norms(centres)
     for start in range(0, len(points), step):
         part = points[start : start + step]
-        table = kernel.matrix(part, centres, (half_norms(part), of_centres))
+        table = kernel_matrix(kernel, part, centres, (half_norms(part), of_centres))
         values[start : start + step] = table @ coefficients.astype(table.dtype)
     return values
 

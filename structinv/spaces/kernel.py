@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..kernels import Kernel
+from ..kernels import Kernel, kernel_diagonal, kernel_lipschitz
 from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
 from .base import Furthest, Question, Space, best_members, competing
 
@@ -52,7 +52,7 @@ class Expansion:
     def heights(self) -> tuple[np.ndarray, int]:
         """``sum_j |coefficients_jk| |k(atom_j, .)|`` for each output, and how many terms that has."""
         used = self.support()
-        norms = np.sqrt(self.atoms.kernel.diagonal(self.atoms.points(used)).astype(np.float64))
+        norms = np.sqrt(kernel_diagonal(self.atoms.kernel, self.atoms.points(used)).astype(np.float64))
         return norms @ np.abs(self.coefficients[used]), len(used)
 
     def function(self) -> Callable[[np.ndarray], np.ndarray]:
@@ -306,7 +306,7 @@ class KernelSpace(Space):
         slack = np.zeros(norms.shape)
         # Either factor may be infinite, and counts nothing where another one is zero.
         matters = (norms > 0) & (mesh > 0)[:, None]
-        np.multiply(norms, self.kernel.lipschitz, out=slack, where=matters)
+        np.multiply(norms, kernel_lipschitz(self.kernel), out=slack, where=matters)
         np.multiply(slack, mesh[:, None], out=slack, where=matters)
         return slack
 

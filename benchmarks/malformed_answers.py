@@ -1,0 +1,74 @@
+"""Plug-ins that answer wrongly on purpose, by the thousand: what becomes of each.
+
+Every case damages one answer of one view of an oracle, kernel, family of functionals, output or hull
+(``tests/malformed.py`` has the table of views and kinds of damage) and hands it to an estimator. A
+case ends as "refused" (TypeError, ValueError or NotImplementedError that names class and method),
+"harmless" (the same optimum as without the damage), "taken" (other numbers, but well formed, as a row
+more of features) or "not asked" (nobody asked that view). Anything else is counted as wrong, and a
+process that dies as a crash. Cases run in processes of their own, some thousands each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+PORTION = 2500
+
+
+def portion(first: int, last: int) -> None:
+    """Run some cases and print what became of each, a line a case."""
+    from tests.malformed import draw, run
+
+    for seed in range(first, last):
+        case = draw(seed)
+        try:
+            outcome = run(case)
+        except Exception as error:
+            outcome = f"wrong: {type(error).__name__}: {error}"[:300]
+        print(json.dumps([seed, case.plugin, outcome]), flush=True)
+
+
+def main() -> None:
+    """Run cases until so many answers have been damaged, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--answers", type=int, default=10_000, help="damaged answers that were asked for"
+    )
+    parser.add_argument("--portion", type=int, nargs=2, metavar=("FIRST", "LAST"))
+    arguments = parser.parse_args()
+    if arguments.portion:
+        return portion(*arguments.portion)
+    counts: dict[str, Counter[str]] = {}
+    crashes, first = [], 0
+    while sum(sum(c.values()) - c["not asked"] for c in counts.values()) < arguments.answers:
+        last = first + PORTION
+        command = [sys.executable, __file__, "--portion", str(first), str(last)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        for _, plugin, outcome in lines:
+            kind = outcome.partition(":")[0]
+            counts.setdefault(plugin, Counter())[kind] += 1
+            if kind == "wrong":
+                print(plugin, outcome)
+        first = lines[-1][0] + 1 if lines else first
+        if done.returncode < 0:
+            crashes.append((first, done.returncode))
+            first += 1
+        elif first < last:
+            raise SystemExit(done.stderr)
+    kinds = ["refused", "harmless", "taken", "wrong", "not asked"]
+    print(f"{'plug-in':10s}" + "".join(f"{kind:>11s}" for kind in kinds))
+    for plugin, found in sorted(counts.items()):
+        print(f"{plugin:10s}" + "".join(f"{found[kind]:11d}" for kind in kinds))
+    print(f"crashes: {len(crashes)} {crashes}")
+
+
+if __name__ == "__main__":
+    main()

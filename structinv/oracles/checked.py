@@ -1,0 +1,322 @@
+"""The door through which answers of oracles come in: looked at once, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .. import answers
+from ..matrices import Matrix, Rows
+from .base import (
+    BoundOracle,
+    Cover,
+    Hull,
+    InvarianceOracle,
+    Support,
+    dense_rows,
+    points_of_cover,
+)
+
+
+def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> CheckedOracle:
+    """``oracle.bind(X, y)`` whose answers are looked at before anyone builds on them.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    X : (n, d) array or CSR matrix
+    y : (n,) array, optional
+
+    Raises
+    ------
+    TypeError
+        If `bind` gives no bound oracle.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import FiniteOracle
+    >>> class Reversal(FiniteOracle):
+    ...     "With the axis of the members forgotten."
+    ...     def orbit(self, X):
+    ...         return np.stack([X, X[:, ::-1]])
+    >>> bind(Reversal(), np.ones((3, 2))).orbit(slice(None))
+    Traceback (most recent call last):
+        ...
+    ValueError: Reversal.orbit must return members of shape (3, s, 2), got (2, 3, 2)
+    """
+    inner = oracle.bind(X, y)
+    if not isinstance(inner, BoundOracle):
+        source = answers.method(oracle, "bind")
+        raise TypeError(f"{source} must return a BoundOracle, got {type(inner).__name__}")
+    return inner if isinstance(inner, CheckedOracle) else CheckedOracle(inner, oracle, X, y)
+
+
+def tangents_of(oracle: InvarianceOracle, X: np.ndarray) -> np.ndarray:
+    """``oracle.tangents(X)``, looked at.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no finite array of shape (n, t, d).
+    """
+    source = answers.method(oracle, "tangents")
+    return answers.numbers(source, "directions", oracle.tangents(X), (X.shape[0], "t", X.shape[1]))
+
+
+class CheckedOracle(BoundOracle):
+    """A bound oracle whose answers have the type, shape and numbers that the contract says.
+
+    Each view asks the one of `inner` and raises TypeError or ValueError, with the oracle's class, the
+    method, what was due and what came, where that is something else. Members keep their number from
+    call to call, and the first is the row itself. A look costs a pass over what was just made, or less.
+
+    Parameters
+    ----------
+    inner : BoundOracle
+        What the oracle's `bind` gave.
+    oracle : InvarianceOracle
+    X : (n, d) array or CSR matrix
+    y : (n,) array, optional
+    """
+
+    def __init__(
+        self, inner: BoundOracle, oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None
+    ) -> None:
+        super().__init__(oracle, X, y)
+        self.inner = inner
+        # How many members the orbit and the cover have, known from the first answers that show it.
+        self._sizes: dict[str, int] = {}
+
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+    ) -> Support:
+        """See `BoundOracle.support`."""
+        answer = self.inner.support(rows, V, assign, reward)
+        return self._supported("support", answer, len(assign))
+
+    def graded_support(
+        self,
+        rows: Rows,
+        V: np.ndarray,
+        assign: np.ndarray,
+        reward: np.ndarray,
+        rho: float | Sequence[float],
+    ) -> Support:
+        """See `BoundOracle.graded_support`."""
+        answer = self.inner.graded_support(rows, V, assign, reward, rho)
+        return self._supported("graded_support", answer, len(assign))
+
+    def _supported(self, name: str, answer: Any, n_rows: int) -> Support:
+        source = self._source(name)
+        if not isinstance(answer, Support):
+            raise ValueError(f"{source} must return a Support, got {type(answer).__name__}")
+        points = answers.rows(source, answer.points, self.X, (n_rows, self.X.shape[1]))
+        upper, rho = answer.upper, answer.rho
+        if upper is not None:
+            upper = answers.numbers(source, "upper", upper, (n_rows,), finite=False)
+        if rho is not None:
+            rho = answers.grades(source, rho, (n_rows,))
+        same = points is answer.points and upper is answer.upper and rho is answer.rho
+        return answer if same else Support(points, upper, rho)
+
+    def maximum(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """See `BoundOracle.maximum`."""
+        known: Any = self.inner.maximum(rows, V, assign)
+        if known is None:
+            return None
+        source, shape = self._source("maximum"), (len(assign),)
+        if not isinstance(known, tuple) or len(known) != 2:
+            raise TypeError(f"{source} must return None or a pair of arrays, got {known!r}")
+        values, sizes = known
+        return (
+            answers.numbers(source, "values", values, shape),
+            answers.numbers(source, "sizes", sizes, shape),
+        )
+
+    def orbit(self, rows: Rows) -> np.ndarray:
+        """See `BoundOracle.orbit`."""
+        X = dense_rows(self.X, rows)
+        members = answers.members(self._source("orbit"), self.inner.orbit(rows), X)
+        self._same_size("orbit", members.shape[1])
+        return members
+
+    def cover(self, rows: Rows) -> Cover:
+        """See `BoundOracle.cover`."""
+        cover, source = self.inner.cover(rows), self._source("cover")
+        points = points_of_cover(self.oracle, cover, dense_rows(self.X, rows))
+        self._same_size("cover", points.shape[1])
+        mesh = answers.numbers(source, "mesh", cover.mesh, (len(points),), finite=False)
+        if np.any(mesh < 0):
+            raise ValueError(f"{source} must return a mesh of at least 0, got {mesh.min():g}")
+        return replace(cover, points=points, mesh=mesh)
+
+    def _same_size(self, name: str, size: int) -> None:
+        """Raise ValueError if a row had another number of members before."""
+        known = self._sizes.setdefault("orbit" if name == "orbit" else "cover", size)
+        if size != known:
+            raise ValueError(
+                f"{self._source(name)} must return as many members in every call and for every row, "
+                f"got {size} after {known}"
+            )
+
+    def size(self) -> int:
+        """How many members a `cover` has."""
+        if "cover" not in self._sizes:
+            self.cover(slice(0, 1))
+        return self._sizes["cover"]
+
+    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        """See `BoundOracle.members`."""
+        made = self.inner.members(rows, index)
+        shape = (self.count(rows), self.X.shape[1])
+        return answers.numbers(self._source("members"), "members", made, shape)
+
+    def member_names(self) -> list[str]:
+        """See `BoundOracle.member_names`."""
+        names = self.inner.member_names()
+        source = self._source("member_names")
+        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"{source} must return a list of names, got {names!r}")
+        if len(names) != self.size():
+            raise ValueError(
+                f"{source} must return a name for each of {self.size()} members, got {len(names)}"
+            )
+        return list(names)
+
+    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        """See `BoundOracle.member_scores`."""
+        scores = self.inner.member_scores(rows, V)
+        if scores is None:
+            return None
+        source = self._source("member_scores")
+        table = answers.numbers(source, "scores", scores, (self.count(rows), "s", len(V)))
+        if table.shape[1] == 0:
+            raise ValueError(f"{source} must return scores of at least one member, got {table.shape}")
+        self._same_size("member_scores", table.shape[1])
+        return table
+
+    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
+        """See `BoundOracle.member_grades`."""
+        return self._graded("member_grades", self.inner.member_grades(rows, rho), rows)
+
+    def grades(self, rows: Rows) -> np.ndarray | None:
+        """See `BoundOracle.grades`."""
+        grades = self.inner.grades(rows)
+        return None if grades is None else self._graded("grades", grades, rows)
+
+    def _graded(self, name: str, grades: Any, rows: Rows) -> np.ndarray:
+        shape = (self.count(rows), self.size())
+        return answers.grades(self._source(name), grades, shape)
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """See `BoundOracle.refine`."""
+        points = self.inner.refine(rows, index, score)
+        shape = (self.count(rows), self.X.shape[1])
+        return answers.numbers(self._source("refine"), "points", points, shape)
+
+    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+        """See `BoundOracle.sample`."""
+        members = self.inner.sample(rows, size, rng)
+        shape = (self.count(rows), size, self.X.shape[1])
+        return answers.numbers(self._source("sample"), "members", members, shape)
+
+    def contains(self, row: int, z: np.ndarray) -> bool:
+        """See `BoundOracle.contains`."""
+        inside = self.inner.contains(row, z)
+        if not isinstance(inside, (bool, np.bool_)):
+            source = self._source("contains")
+            raise TypeError(f"{source} must return True or False, got {inside!r}")
+        return bool(inside)
+
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+        """See `BoundOracle.hull`."""
+        hull = self.inner.hull(signs, weights, intercept)
+        if hull is None:
+            return None
+        source = self._source("hull")
+        if not isinstance(hull, Hull):
+            raise TypeError(f"{source} must return None or a Hull, got {type(hull).__name__}")
+        return CheckedHull(hull, source, self.X, intercept)
+
+    def _source(self, name: str) -> str:
+        return answers.method(self.oracle, _author(self.oracle, name))
+
+
+# Which method of an oracle the views that an author need not write are made from.
+_MADE_FROM = {"cover": "orbit", "members": "cover", "refine": "members"}
+
+
+def _author(oracle: InvarianceOracle, name: str) -> str:
+    """The method that an author wrote, whose answer the view `name` shows."""
+    kind = type(oracle)
+    own = vars(kind).get("bind") or getattr(kind, name, None) is not getattr(
+        InvarianceOracle, name, None
+    )
+    if own or name not in _MADE_FROM:
+        return name
+    return _author(oracle, _MADE_FROM[name])
+
+
+class CheckedHull(Hull):
+    """In-hull steps whose numbers are looked at.
+
+    Parameters
+    ----------
+    inner : Hull
+    source : str
+        The class and method that gave it, for messages.
+    X : (n, d) array or CSR matrix
+    intercept : bool
+    """
+
+    def __init__(self, inner: Hull, source: str, X: Matrix, intercept: bool) -> None:
+        self.inner = inner
+        self.source = f"{type(inner).__name__} of {source}"
+        self.shape = X.shape
+        self.n_weights = X.shape[1] + bool(intercept)
+
+    @property
+    def offset(self) -> float:
+        """See `Hull.offset`."""
+        return answers.number(self.source, "offset", self.inner.offset, least=-np.inf)
+
+    def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
+        """See `Hull.sweep`."""
+        self.inner.sweep(f, order, gaps)
+        if not answers.all_finite(gaps[order]):
+            raise ValueError(f"{self.source} left gaps that are not finite in sweep")
+
+    def losses(self, f: np.ndarray) -> np.ndarray | None:
+        """See `Hull.losses`."""
+        losses = self.inner.losses(f)
+        if losses is None:
+            return None
+        return answers.numbers(self.source, "losses", losses, self.shape[:1])
+
+    def combination(self) -> np.ndarray:
+        """See `Hull.combination`."""
+        found = self.inner.combination()
+        return answers.numbers(self.source, "combination", found, (self.n_weights,))
+
+    def planes(self) -> tuple[Matrix, np.ndarray]:
+        """See `Hull.planes`."""
+        found: Any = self.inner.planes()
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise TypeError(f"{self.source} must return planes as normals and levels, got {found!r}")
+        normals, levels = found
+        shaped = getattr(normals, "shape", None)
+        if shaped != self.shape:
+            raise ValueError(f"{self.source} must return normals of shape {self.shape}, got {shaped}")
+        return normals, answers.grades(self.source, levels, self.shape[:1])
+
+    def restore(self, normals: Matrix, levels: np.ndarray) -> None:
+        """See `Hull.restore`."""
+        self.inner.restore(normals, levels)

@@ -1,0 +1,218 @@
+"""Whatever plug-ins answer: a fit, or an error that names class and method; never a crash."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from structinv import InvariantLinearSVC, InvariantSVC
+from structinv.estimators.representer import RepresenterClassifier
+from structinv.estimators.virtual import VirtualSVC
+from structinv.oracles import BoundOracle, Box, FiniteOracle, InvarianceOracle, Shifts, Support
+from structinv.oracles.checked import bind
+from structinv.oracles.image_base import ImageOracle
+
+from .malformed import ARRAYS, INDICES, SPARSE, data, draw, run
+
+X, Y = data()
+MACHINES = [
+    lambda oracle: InvariantLinearSVC(oracle),
+    lambda oracle: InvariantLinearSVC(oracle, solver="frank_wolfe"),
+    lambda oracle: InvariantSVC(oracle),
+    lambda oracle: RepresenterClassifier(oracle=oracle, loss="hinge"),
+    lambda oracle: VirtualSVC(oracle),
+]
+
+
+@pytest.mark.parametrize("portion", range(10))
+def test_damaged_answers(portion):
+    for seed in range(60 * portion, 60 * (portion + 1)):
+        run(draw(seed))
+
+
+def test_all_kinds_of_damage_are_drawn():
+    cases = [draw(seed) for seed in range(10_000)]
+    assert {*ARRAYS, *INDICES, *SPARSE} <= {case.damage for case in cases}
+    assert {"oracle", "kernel", "family", "output", "hull"} == {case.plugin for case in cases}
+
+
+class Reversal(FiniteOracle):
+    """With the axis of the members forgotten."""
+
+    def orbit(self, X):
+        return np.stack([X, X[:, ::-1]])
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("wrap", [lambda o: o, lambda o: o | Box(0.1), lambda o: o.only_for("spam")])
+def test_a_forgotten_axis_is_named(machine, wrap):
+    oracle = wrap(Reversal())
+    with pytest.raises(
+        (ValueError, TypeError), match=r"Reversal\.orbit must return members of shape|Box"
+    ):
+        machine(oracle).fit(X, Y)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_axes_that_are_as_long_are_not_confused(machine):
+    # Two rows and two members: where both are asked about, only the identity tells the axes apart.
+    rows, message = np.array([[1.0, 2.0, 3.0], [0.0, 1.0, -4.0]]), r"Reversal\.orbit must return "
+    with pytest.raises(ValueError, match=f"{message}the row itself as its first member"):
+        bind(Reversal(), rows).orbit(slice(None))
+    with pytest.raises(ValueError, match=message):
+        machine(Reversal()).fit(rows, [0, 1])
+
+
+class FewerEachTime(FiniteOracle):
+    def __init__(self, least=1):
+        self.least = least
+
+    def orbit(self, X):
+        self.asked_ = getattr(self, "asked_", 6) - 1
+        return np.stack([X] * max(self.asked_, self.least), axis=1)
+
+
+@pytest.mark.parametrize("machine", [MACHINES[1], MACHINES[2]])
+def test_members_keep_their_number(machine):
+    with pytest.raises(ValueError, match=r"FewerEachTime\.\w+ must return"):
+        machine(FewerEachTime()).fit(X, Y)
+
+
+class BindsNothing(InvarianceOracle):
+    def support(self, X, V, assign, reward=None):
+        raise AssertionError
+
+    def bind(self, X, y=None):
+        return X
+
+
+def test_what_bind_returns_is_looked_at():
+    with pytest.raises(TypeError, match=r"BindsNothing\.bind must return a BoundOracle, got ndarray"):
+        InvariantLinearSVC(BindsNothing()).fit(X, Y)
+
+
+class AllRows(InvarianceOracle):
+    """Answers for all rows, whichever it is asked about."""
+
+    supports_sparse = True
+
+    def support(self, X, V, assign, reward=None):
+        raise AssertionError
+
+    def bind(self, X, y=None):
+        return AllRowsBound(self, X, y)
+
+
+class AllRowsBound(BoundOracle):
+    def support(self, rows, V, assign, reward=None):
+        return Support(self.X)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_the_rows_themselves_are_no_answer_about_some_of_them(kind):
+    bound = bind(AllRows(), kind(X))
+    assert bound.support(slice(None), X[:1], np.zeros(9, dtype=int)).points is bound.X
+    with pytest.raises(ValueError, match=r"AllRows\.support must return points of shape \(3, 4\)"):
+        bound.support(np.arange(3), X[:1], np.zeros(3, dtype=int))
+
+
+class NoTangents(Box):
+    def tangents(self, X):
+        return np.zeros((len(X), X.shape[1]))
+
+
+def test_tangents_are_looked_at():
+    from structinv.functionals import Tangents
+    from structinv.oracles import TangentDerivative
+
+    message = r"NoTangents\.tangents must return directions of shape \(1, t, 4\)"
+    with pytest.raises(ValueError, match=message):
+        RepresenterClassifier(invariances=[Tangents(NoTangents(0.1))]).fit(X, Y)
+    with pytest.raises(ValueError, match=r"NoTangents\.tangents"):
+        InvariantLinearSVC(TangentDerivative(NoTangents(0.1), 1.0)).fit(X, Y)
+
+
+class Skewed(ImageOracle):
+    parameter = "factors"
+
+    def __init__(self, factors, shape=None):
+        self.factors = factors
+        self.shape = shape
+
+    def geometry(self, family, values):
+        return np.eye(2), np.zeros(2)
+
+    def describe(self, family, value):
+        return "skewed"
+
+
+def test_geometries_of_images_are_looked_at():
+    with pytest.raises(ValueError, match=r"Skewed\.geometry must return matrices of shape \(2, 2, 2\)"):
+        InvariantLinearSVC(Skewed(2.0, shape=(2, 2))).fit(X, Y)
+
+
+class IntegerOrbits(FiniteOracle):
+    def orbit(self, X):
+        return np.stack([X, X[:, ::-1]], axis=1).astype(int)
+
+
+def test_orbits_of_integers_are_taken():
+    rows = np.round(10 * X)
+    model = InvariantSVC(IntegerOrbits(), kernel="linear").fit(rows, Y)
+    assert model.certify(rows, Y, oracle=IntegerOrbits()).exact.all()
+    np.testing.assert_allclose(
+        model.decision_function(rows), model.decision_function(rows[:, ::-1]), atol=1
+    )
+
+
+# -- labels ------------------------------------------------------------------------------------------
+
+NESTED = [
+    lambda o: o,
+    lambda o: o | Shifts(1, shape=(2, 2)),
+    lambda o: Shifts(1, shape=(2, 2)) | o,
+    lambda o: o @ Shifts(1, shape=(2, 2)),
+    lambda o: Shifts(1, shape=(2, 2)) @ o,
+    lambda o: o.only_for("spam"),
+    lambda o: (o | Shifts(1, shape=(2, 2))).discounted(0.5),
+]
+
+
+@pytest.mark.parametrize("nest", NESTED)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_labels_that_are_no_class_are_an_error(machine, nest):
+    message = r"at least one of the classes \['ham', 'spam'\], got \['SPAM'\]"
+    with pytest.raises(ValueError, match=message):
+        machine(nest(Shifts(1, shape=(2, 2)).only_for(["SPAM"]))).fit(X, Y)
+
+
+@pytest.mark.parametrize("nest", NESTED[:3])
+def test_one_known_label_is_enough(nest):
+    oracle = nest(Shifts(1, shape=(2, 2)).only_for(["spam", "SPAM"]))
+    InvariantLinearSVC(oracle).fit(X, Y)
+
+
+def test_certify_compares_labels_with_the_classes_of_the_model():
+    model = InvariantLinearSVC(Shifts(1, shape=(2, 2)).only_for("spam")).fit(X, Y)
+    ham = Y == "ham"
+    # None of these rows may change.
+    certificate = model.certify(X[ham], Y[ham])
+    np.testing.assert_array_equal(certificate.correct, model.predict(X[ham]) == "ham")
+    with pytest.raises(ValueError, match="at least one of the classes"):
+        model.certify(X, Y, oracle=Shifts(1, shape=(2, 2)).only_for("Spam"))
+
+
+def test_labels_of_another_kind_are_an_error():
+    with pytest.raises(TypeError, match="labels must be of the kind of y, text or numbers"):
+        InvariantLinearSVC(Box(0.1).only_for(1)).fit(X, Y)
+
+
+def test_a_number_as_factor_is_a_ball():
+    from structinv.oracles import Ellipsoid
+
+    for make in (Ellipsoid, lambda r: Ellipsoid(np.eye(4), r)):
+        model = InvariantLinearSVC(make(0.1), tol=1e-6, random_state=0).fit(X, Y)
+        margins = model.certify(X, Y).margins
+        plain = np.where(Y == "spam", 1, -1) * model.decision_function(X)
+        np.testing.assert_allclose(margins, plain - 0.1 * np.linalg.norm(model.coef_), atol=1e-12)
+    with pytest.raises(ValueError, match="factor must be at least 0"):
+        InvariantLinearSVC(Ellipsoid(-0.1)).fit(X, Y)
