@@ -21,8 +21,10 @@ from .image_maps import ImageShape, places_beyond, sources_of
 MOST_CROSSINGS = 3_000_000
 MOST_PLACES = 64
 FURTHEST_SOURCE = 1000.0
+# Pixels; the digits that a walk loses grow with the square of it.
+LONGEST_LEG = 8.0
 # Of the largest score there could be: a peak is looked for no longer where it can add no more.
-_NOTHING = 1e-14
+_NOTHING = 2e-15
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,7 @@ def furthest(
         Where on the path. None instead of both if the path is too long to be walked.
     """
     warps = np.ascontiguousarray(path.warps, dtype=np.float64)
+    # After a whole turn everything comes again.
     high = min(path.high, path.low + 2.0 * np.pi) if path.turning else path.high
     walk = _walk_of(shape, warps.tobytes(), path.low, high, path.turning, fill)
     if walk is None:
@@ -97,9 +100,9 @@ def furthest(
     def follow(part: slice) -> None:
         _follow(
             X[part], V, assign[part], shape.width, shape.channels, background,
-            walk.rows, walk.columns, walk.sources, walk.first_cells, walk.first_places,
-            walk.times, walk.waves, walk.pixels, walk.axes, walk.signs, walk.cells, walk.places,
-            path.low, high, path.turning, path.gained, values[part], positions[part],
+            walk.rows, walk.columns, walk.edges, walk.sources, walk.first_cells, walk.first_places,
+            walk.begins, walk.times, walk.waves, walk.pixels, walk.axes, walk.signs, walk.cells,
+            walk.places, path.turning, path.gained, values[part], positions[part],
         )  # fmt: skip
 
     in_threads(follow, len(X), 40 * len(X) * (len(walk.times) + shape.size))
@@ -111,20 +114,27 @@ class _Walk:
     """Where the sources of all pixels start, and the lines of the grid that they cross, in order.
 
     `rows` and `columns` are the pixels that stand for the places of a frame around the image, -1
-    for the background; a place in the frame is its row times its width plus its column. Source
-    coordinate a of pixel p is ``sources[p, a] @ (1, g1, g2)``. It starts in the cell
-    ``first_cells[p, a]``, whose corner is ``first_places[p]``, -1 if nothing is there.
+    for the background; a place in the frame is its row times its width plus its column.
 
-    Crossing k, at s = `times` and g = `waves`, is that of the coordinate `axes` of a pixel, upwards
-    (`signs` 1) or downwards (-1), while its other coordinate is in the cell `cells`; `places` is
-    where the line meets the lower edge of that cell.
+    The walk starts anew at each of its `edges`, between which no source moves far, so that rounding
+    errors do not add up. With t = s less the middle of leg b, coordinate a of the source of pixel p
+    is ``sources[b, p, a] @ (1, g1, g2)``, where g is (t, 0), or (cos t - 1, sin t) on a circle. It
+    starts in the cell ``first_cells[b, p, a]``, whose corner is ``first_places[b, p]``, -1 if
+    nothing is there.
+
+    Crossings ``begins[b]`` to ``begins[b + 1]`` belong to leg b. Crossing k, at t = `times` and g =
+    `waves`, is that of the coordinate `axes` of a pixel, upwards (`signs` 1) or downwards (-1),
+    while its other coordinate is in the cell `cells`; `places` is where the line meets the lower
+    edge of that cell.
     """
 
     rows: np.ndarray
     columns: np.ndarray
+    edges: np.ndarray
     sources: np.ndarray
     first_cells: np.ndarray
     first_places: np.ndarray
+    begins: np.ndarray
     times: np.ndarray
     waves: np.ndarray
     pixels: np.ndarray
@@ -141,61 +151,45 @@ def _walk_of(
     """The walk along a path; kept, so that asking again is cheap. None if it is too long."""
     parts = sources_of(shape, np.frombuffer(key).reshape(3, 6))
     parts[1:] -= np.array([(shape.height - 1) / 2, (shape.width - 1) / 2])
-    edges, heights = _slopes(parts.reshape(3, -1), low, high, turning)
     sides = np.array([shape.height, shape.width])
-    reach = heights.reshape(shape.pixels, 2, -1)
-    lowest = np.floor(reach.min(axis=(0, 2))) - 2
-    highest = np.ceil(reach.max(axis=(0, 2))) + 2
-    if fill == 0:
-        # Further out there are zeros only.
-        lowest, highest = np.maximum(lowest, -2), np.minimum(highest, sides + 1)
-        lowest, highest = np.minimum(lowest, sides), np.maximum(highest, 0)
-    frame = np.prod(highest - lowest + 1)
-    if np.max(np.abs(reach)) > FURTHEST_SOURCE or frame > MOST_PLACES * (shape.pixels + MOST_PLACES):
+    flat = parts.reshape(3, -1)
+    ends, heights = _slopes(flat, low, high, turning)
+    legs = _legs(heights, low, high)
+    corner, far = _frame(heights.reshape(shape.pixels, 2, -1), sides, fill == 0)
+    width = int(far[1] - corner[1]) + 1
+    if (
+        np.max(np.abs(heights)) > FURTHEST_SOURCE
+        or np.prod(far - corner + 1) > MOST_PLACES * (shape.pixels + MOST_PLACES)
+        or len(legs) * shape.pixels > MOST_CROSSINGS // 3
+    ):
         return None
-    found = _crossings(parts.reshape(3, -1), edges, heights, turning, sides if fill == 0 else None)
+    found = _crossings(flat, ends, heights, turning, sides if fill == 0 else None)
     if found is None:
         return None
+    times, coordinates, lines, signs = found
+    leg = np.searchsorted(legs[1:-1], times, side="right")
+    begins = np.searchsorted(leg, np.arange(len(legs)))
     cells = _first_cells(heights).reshape(shape.pixels, 2)
-    if fill == 0:
-        cells = np.clip(cells, -2, sides)
-    corner, width = lowest.astype(np.int64), int(highest[1] - lowest[1]) + 1
-    starts = cells.astype(np.int32)
-    places = _places(*found[1:], cells, sides, corner, width, fill == 0)
-    rows, columns = (places_beyond(corner[k], int(highest[k]), sides[k], fill) for k in range(2))
-    return _join(found, places, starts, rows, columns, parts, sides, corner, turning, fill)
-
-
-def _join(
-    found: tuple[np.ndarray, ...],
-    met: tuple[np.ndarray, np.ndarray],
-    starts: np.ndarray,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    parts: np.ndarray,
-    sides: np.ndarray,
-    corner: np.ndarray,
-    turning: bool,
-    fill: int,
-) -> _Walk:
-    times, coordinates, _, signs = found
-    cells, places = met
+    first_cells, first_places, others, places = _places(
+        begins, coordinates, lines, signs, cells, sides, corner, width, fill == 0
+    )
     kept = places >= 0
-    first = (starts[:, 0] - corner[0]) * len(columns) + starts[:, 1] - corner[1]
-    if fill == 0:
-        first[np.any((starts < -1) | (starts >= sides), axis=1)] = -1
+    middles = (legs[1:] + legs[:-1]) / 2
+    local = (times - middles[leg])[kept]
     walk = _Walk(
-        rows=rows,
-        columns=columns,
-        sources=np.ascontiguousarray(np.moveaxis(parts, 0, 2)),
-        first_cells=starts,
-        first_places=first.astype(np.int64),
-        times=times[kept],
-        waves=_basis(times[kept], turning),
+        rows=places_beyond(corner[0], far[0], shape.height, fill),
+        columns=places_beyond(corner[1], far[1], shape.width, fill),
+        edges=legs,
+        sources=np.ascontiguousarray(_local_sources(parts, middles, turning)),
+        first_cells=first_cells,
+        first_places=first_places,
+        begins=np.searchsorted(leg[kept], np.arange(len(legs))),
+        times=local,
+        waves=_waves(local, turning),
         pixels=(coordinates[kept] // 2).astype(np.int32),
         axes=(coordinates[kept] % 2).astype(np.int8),
         signs=signs[kept],
-        cells=cells[kept],
+        cells=others[kept],
         places=places[kept],
     )
     for part in vars(walk).values():
@@ -204,8 +198,41 @@ def _join(
 
 
 def _basis(s: np.ndarray, turning: bool) -> np.ndarray:
-    """g1 and g2, (m, 2)."""
+    """(m, 2)."""
     return np.stack([np.cos(s), np.sin(s)] if turning else [s, np.zeros_like(s)], axis=1)
+
+
+def _waves(t: np.ndarray, turning: bool) -> np.ndarray:
+    """g1 and g2 near the middle of a leg, (m, 2), without cancellation."""
+    return np.stack([-2.0 * np.sin(t / 2) ** 2, np.sin(t)], axis=1) if turning else _basis(t, False)
+
+
+def _local_sources(parts: np.ndarray, middles: np.ndarray, turning: bool) -> np.ndarray:
+    """Coefficients of the coordinates of all sources on each leg, (legs, pixels, 2, 3)."""
+    first, second = _basis(middles, turning).T[:, :, None, None]
+    middle = parts[0] + first * parts[1] + second * parts[2]
+    if not turning:
+        flat = np.zeros_like(middle)
+        return np.stack([middle, parts[1] + flat, flat], axis=3)
+    return np.stack([middle, middle - parts[0], first * parts[2] - second * parts[1]], axis=3)
+
+
+def _legs(heights: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Ends of equal parts of the path, on each of which no source moves by more than a few pixels."""
+    way = np.max(np.sum(np.abs(np.diff(heights, axis=1)), axis=1))
+    return np.linspace(low, high, int(np.ceil(way / LONGEST_LEG)) + 1 if way > 0 else 2)
+
+
+def _frame(
+    heights: np.ndarray, sides: np.ndarray, bounded: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """First and last place of the frame along both axes."""
+    lowest = np.floor(heights.min(axis=(0, 2))).astype(np.int64) - 2
+    highest = np.ceil(heights.max(axis=(0, 2))).astype(np.int64) + 2
+    if bounded:
+        # Further out there are zeros only.
+        return np.clip(lowest, -2, sides), np.clip(highest, 0, sides + 1)
+    return lowest, highest
 
 
 def _slopes(
@@ -273,72 +300,103 @@ def _crossings(
 
 
 @njit(cache=True, nogil=True)
-def _places(coordinates, lines, signs, cells, sides, corner, width, bounded):
-    """The cell of the other coordinate at each crossing, and the place; `cells` are moved along."""
+def _places(begins, coordinates, lines, signs, cells, sides, corner, width, bounded):
+    """Cells and places of all pixels at the start of each leg, and of the others at each crossing."""
+    n_legs, n_pixels = len(begins) - 1, len(cells)
+    first_cells = np.empty((n_legs, n_pixels, 2), dtype=np.int32)
+    first_places = np.empty((n_legs, n_pixels), dtype=np.int32)
     others = np.empty(len(lines), dtype=np.int32)
     places = np.empty(len(lines), dtype=np.int32)
-    for k in range(len(lines)):
-        pixel, axis = coordinates[k] // 2, coordinates[k] % 2
-        other = cells[pixel, 1 - axis]
-        cells[pixel, axis] = lines[k] if signs[k] > 0 else lines[k] - 1
-        others[k] = other
-        if bounded and not -1 <= other < sides[1 - axis]:
-            places[k] = -1
-            continue
-        row, column = (lines[k], other) if axis == 0 else (other, lines[k])
-        places[k] = (row - corner[0]) * width + column - corner[1]
-    return others, places
+    now = cells.copy()
+    for leg in range(n_legs):
+        for pixel in range(n_pixels):
+            row, column = now[pixel]
+            first_cells[leg, pixel, 0], first_cells[leg, pixel, 1] = row, column
+            first_places[leg, pixel] = (row - corner[0]) * width + column - corner[1]
+            if bounded and not (-1 <= row < sides[0] and -1 <= column < sides[1]):
+                first_places[leg, pixel] = -1
+        for k in range(begins[leg], begins[leg + 1]):
+            pixel, axis = coordinates[k] // 2, coordinates[k] % 2
+            other = now[pixel, 1 - axis]
+            now[pixel, axis] = lines[k] if signs[k] > 0 else lines[k] - 1
+            row, column = (lines[k], other) if axis == 0 else (other, lines[k])
+            others[k] = other
+            places[k] = (row - corner[0]) * width + column - corner[1]
+            if bounded and not -1 <= other < sides[1 - axis]:
+                places[k] = -1
+    return first_cells, first_places, others, places
 
 
 @njit(cache=True, nogil=True)
 def _follow(
     X, V, assign, width, channels, background,
-    rows, columns, sources, first_cells, first_places,
-    times, waves, pixels, axes, signs, cells, places,
-    low, high, turning, gained, values, positions,
+    rows, columns, edges, sources, first_cells, first_places,
+    begins, times, waves, pixels, axes, signs, cells, places,
+    turning, gained, values, positions,
 ):  # fmt: skip
-    frame = len(rows) * len(columns)
+    n_legs, frame = len(edges) - 1, len(rows) * len(columns)
     image, bends = np.zeros((channels, frame)), np.zeros((2, channels, frame))
-    asides = (1, len(columns))
-    c, stack = np.empty(6), np.empty((80, 2))
+    c, stack = np.empty(8), np.empty((80, 2))
     for i in range(X.shape[0]):
         v = V[assign[i]]
         size = _set_frame(X[i], width, channels, background, rows, columns, image, bends)
         near = _NOTHING * size * np.sum(np.abs(v))
-        _set_start(v, channels, image, len(columns), sources, first_cells, first_places, c)
-        before = low
-        height = _height(c, low, turning, gained)
-        best, place = height, low
-        for k in range(len(times)):
-            pixel, axis = pixels[k], axes[k]
-            bend, change = 0.0, 0.0
-            for channel in range(channels):
-                worth = v[pixel * channels + channel]
-                here = bends[axis, channel, places[k]]
-                bend += worth * here
-                change += worth * (bends[axis, channel, places[k] + asides[axis]] - here)
-            if bend == 0.0 and change == 0.0:
-                continue
-            if times[k] > before:
-                now = _height_at(c, waves[k, 0], waves[k, 1], gained)
-                room = 0.125 * (times[k] - before) ** 2 * _curvature(c, before, times[k], turning, gained)
-                if max(height, now) + room > best + near:
-                    best, place = _peak(
-                        c, before, times[k], turning, gained, best, place, near, stack
-                    )
+        values[i], positions[i] = -np.inf, edges[0]
+        for leg in range(n_legs):
+            middle = 0.5 * (edges[leg] + edges[leg + 1])
+            half = edges[leg + 1] - middle
+            # The intensities' factor is c[6] + c[7] t.
+            c[6], c[7] = (middle, 1.0) if gained else (1.0, 0.0)
+            _set_start(
+                v, channels, image, len(columns), sources[leg], first_cells[leg],
+                first_places[leg], c,
+            )  # fmt: skip
+            part = slice(begins[leg], begins[leg + 1])
+            best, place = _follow_leg(
+                v, channels, len(columns), bends, sources[leg], times[part], waves[part],
+                pixels[part], axes[part], signs[part], cells[part], places[part],
+                turning, half, values[i], near, c, stack,
+            )  # fmt: skip
+            if best > values[i]:
+                values[i], positions[i] = best, min(max(middle + place, edges[leg]), edges[leg + 1])
+
+
+@njit(cache=True, nogil=True)
+def _follow_leg(
+    v, channels, n_columns, bends, sources, times, waves, pixels, axes, signs, cells, places,
+    turning, half, best, near, c, stack,
+):  # fmt: skip
+    """The best height on a leg, and where, if it is more than the best before."""
+    before, place = -half, 0.0
+    height = _derivatives(c, before, turning)[0]
+    if height > best:
+        best, place = height, before
+    for k in range(len(times)):
+        pixel, axis = pixels[k], axes[k]
+        here, aside = places[k], places[k] + (1 if axis == 0 else n_columns)
+        bend, change = 0.0, 0.0
+        for channel in range(channels):
+            worth = v[pixel * channels + channel]
+            bend += worth * bends[axis, channel, here]
+            change += worth * bends[axis, channel, aside]
+        if bend == 0.0 and change == 0.0:
+            continue
+        change -= bend
+        if times[k] > before:
+            now = _height(c, times[k], waves[k, 0], waves[k, 1])
+            room = 0.125 * (times[k] - before) ** 2 * _curvature(c, half, turning)
+            if max(height, now) + room > best + near:
+                best, place = _peak(c, before, times[k], turning, best, place, near, stack)
                 if now > best:
                     best, place = now, times[k]
-                height, before = now, times[k]
-            # The new piece differs by (coordinate - line) times the bend, linear along the line.
-            down, right = signs[k] * sources[pixel, axis, 1], signs[k] * sources[pixel, axis, 2]
-            offset = -down * waves[k, 0] - right * waves[k, 1]
-            other = sources[pixel, 1 - axis]
-            _add_product(
-                c, offset, down, right,
-                bend + change * (other[0] - cells[k]), change * other[1], change * other[2],
-            )  # fmt: skip
-        best, place = _peak(c, before, high, turning, gained, best, place, near, stack)
-        values[i], positions[i] = best, place
+            height, before = now, times[k]
+        # The new piece differs by (coordinate - line) times the bend, linear along the line.
+        down, right = signs[k] * sources[pixel, axis, 1], signs[k] * sources[pixel, axis, 2]
+        offset = -down * waves[k, 0] - right * waves[k, 1]
+        other = sources[pixel, 1 - axis]
+        bend += change * (other[0] - cells[k])
+        _add_product(c, offset, down, right, bend, change * other[1], change * other[2])
+    return _peak(c, before, half, turning, best, place, near, stack)
 
 
 @njit(cache=True, nogil=True)
@@ -368,7 +426,7 @@ def _set_frame(x, width, channels, background, rows, columns, image, bends):
 @njit(cache=True, nogil=True)
 def _set_start(v, channels, image, n_columns, sources, cells, places, c):
     """Coefficients of the first piece by (1, g1, g2, g1^2, g1 g2, g2^2)."""
-    c[:] = 0.0
+    c[:6] = 0.0
     for pixel in range(len(places)):
         p = places[pixel]
         if p < 0:
@@ -400,48 +458,42 @@ def _add_product(c, a, a1, a2, b, b1, b2):
 
 
 @njit(cache=True, nogil=True)
-def _height_at(c, g1, g2, gained):
-    height = c[0] + g1 * (c[1] + c[3] * g1 + c[4] * g2) + g2 * (c[2] + c[5] * g2)
-    return g1 * height if gained else height
+def _height(c, t, g1, g2):
+    return (c[6] + c[7] * t) * (
+        c[0] + g1 * (c[1] + c[3] * g1 + c[4] * g2) + g2 * (c[2] + c[5] * g2)
+    )
 
 
 @njit(cache=True, nogil=True)
-def _height(c, s, turning, gained):
+def _curvature(c, half, turning):
+    """A bound on the second derivative of a leg."""
     if turning:
-        return _height_at(c, np.cos(s), np.sin(s), gained)
-    return _height_at(c, s, 0.0, gained)
+        first, second = abs(c[1] - 2.0 * c[3]), abs(c[2] - c[4])
+        return first + second + 2.0 * (abs(c[3] - c[5]) + abs(c[4]))
+    return 2.0 * (abs(c[3] * c[6]) + abs(c[7]) * (abs(c[1]) + 3.0 * abs(c[3]) * half))
 
 
 @njit(cache=True, nogil=True)
-def _curvature(c, low, high, turning, gained):
-    """A bound on the second derivative between two ends."""
+def _derivatives(c, t, turning):
+    """The height at t, its first and second derivative, and a bound on the third anywhere."""
     if turning:
-        return abs(c[1]) + abs(c[2]) + 2.0 * (abs(c[3] - c[5]) + abs(c[4]))
-    if gained:
-        return 2.0 * abs(c[1]) + 6.0 * abs(c[3]) * max(abs(low), abs(high))
-    return 2.0 * abs(c[3])
+        wave, y = -2.0 * np.sin(0.5 * t) ** 2, np.sin(t)
+        x = 1.0 + wave
+        # The same by (1, cos, sin, cos^2, cos sin, sin^2).
+        first, second, swing = c[1] - 2.0 * c[3], c[2] - c[4], c[3] - c[5]
+        double, twice = x * x - y * y, 2.0 * x * y
+        slope = second * x - first * y - swing * twice + c[4] * double
+        bend = -first * x - second * y - 2.0 * (swing * double + c[4] * twice)
+        third = np.hypot(first, second) + 4.0 * np.hypot(swing, c[4])
+        return _height(c, t, wave, y), slope, bend, third
+    gain, rate = c[6] + c[7] * t, c[7]
+    slope, bend = c[1] + 2.0 * c[3] * t, 2.0 * c[3]
+    plain = c[0] + t * (c[1] + c[3] * t)
+    return gain * plain, gain * slope + rate * plain, gain * bend + 2.0 * rate * slope, abs(3 * rate * bend)
 
 
 @njit(cache=True, nogil=True)
-def _derivatives(c, s, turning, gained):
-    """The height at s, its first and second derivative, and a bound on the third anywhere."""
-    if turning:
-        x, y = np.cos(s), np.sin(s)
-        height = _height_at(c, x, y, False)
-        swing, twice = c[3] - c[5], 2.0 * x * y
-        double = x * x - y * y
-        first = c[2] * x - c[1] * y - swing * twice + c[4] * double
-        second = -c[1] * x - c[2] * y - 2.0 * (swing * double + c[4] * twice)
-        return height, first, second, np.hypot(c[1], c[2]) + 4.0 * np.hypot(swing, c[4])
-    if gained:
-        first = c[0] + s * (2.0 * c[1] + 3.0 * c[3] * s)
-        second = 2.0 * c[1] + 6.0 * c[3] * s
-        return _height_at(c, s, 0.0, True), first, second, 6.0 * abs(c[3])
-    return _height_at(c, s, 0.0, False), c[1] + 2.0 * c[3] * s, 2.0 * c[3], 0.0
-
-
-@njit(cache=True, nogil=True)
-def _peak(c, low, high, turning, gained, best, place, near, stack):
+def _peak(c, low, high, turning, best, place, near, stack):
     """The best height so far and its place, after a look at all of a piece, up to `near`.
 
     Parts that Taylor's quadratic and its remainder keep below the best are left out, others halved.
@@ -452,15 +504,15 @@ def _peak(c, low, high, turning, gained, best, place, near, stack):
         filled -= 1
         left, right = stack[filled]
         middle, half = 0.5 * (left + right), 0.5 * (right - left)
-        height, first, second, third = _derivatives(c, middle, turning, gained)
-        step = half if first > 0 else -half
-        if second < 0.0 and abs(first) < -second * half:
-            step = -first / second
-        top = height + step * (first + 0.5 * second * step)
+        height, slope, bend, third = _derivatives(c, middle, turning)
+        step = half if slope > 0 else -half
+        if bend < 0.0 and abs(slope) < -bend * half:
+            step = -slope / bend
+        top = height + step * (slope + 0.5 * bend * step)
         rest = third * half**3 / 6.0
         if not top + rest > best + near:
             continue
-        reached = _height(c, middle + step, turning, gained)
+        reached = _derivatives(c, middle + step, turning)[0]
         if reached > best:
             best, place = reached, middle + step
         if rest > near and left < middle < right and filled + 2 <= len(stack):
