@@ -101,11 +101,11 @@ def furthest(
         _follow(
             X[part], V, assign[part], shape.width, shape.channels, background,
             walk.rows, walk.columns, walk.edges, walk.sources, walk.first_cells, walk.first_places,
-            walk.begins, walk.times, walk.waves, walk.pixels, walk.axes, walk.signs, walk.cells,
-            walk.places, path.turning, path.gained, values[part], positions[part],
+            walk.begins, walk.crossings, walk.waves, path.turning, path.gained,
+            values[part], positions[part],
         )  # fmt: skip
 
-    in_threads(follow, len(X), 40 * len(X) * (len(walk.times) + shape.size))
+    in_threads(follow, len(X), 40 * len(X) * (len(walk.waves) + shape.size))
     return values, positions
 
 
@@ -122,10 +122,10 @@ class _Walk:
     starts in the cell ``first_cells[b, p, a]``, whose corner is ``first_places[b, p]``, -1 if
     nothing is there.
 
-    Crossings ``begins[b]`` to ``begins[b + 1]`` belong to leg b. Crossing k, at t = `times` and g =
-    `waves`, is that of the coordinate `axes` of a pixel, upwards (`signs` 1) or downwards (-1),
-    while its other coordinate is in the cell `cells`; `places` is where the line meets the lower
-    edge of that cell.
+    Crossings ``begins[b]`` to ``begins[b + 1]`` belong to leg b. Each has five numbers: the pixel,
+    the axis of the coordinate that crosses a line, 1 for upwards or -1 for downwards, the cell of the
+    other coordinate, and the place where the line meets the lower edge of that cell. `waves` are t,
+    g1 and g2 there.
     """
 
     rows: np.ndarray
@@ -135,13 +135,8 @@ class _Walk:
     first_cells: np.ndarray
     first_places: np.ndarray
     begins: np.ndarray
-    times: np.ndarray
+    crossings: np.ndarray
     waves: np.ndarray
-    pixels: np.ndarray
-    axes: np.ndarray
-    signs: np.ndarray
-    cells: np.ndarray
-    places: np.ndarray
 
 
 @lru_cache(maxsize=16)
@@ -166,16 +161,13 @@ def _walk_of(
     found = _crossings(flat, ends, heights, turning, sides if fill == 0 else None)
     if found is None:
         return None
-    times, coordinates, lines, signs = found
+    times, crossings = found
     leg = np.searchsorted(legs[1:-1], times, side="right")
     begins = np.searchsorted(leg, np.arange(len(legs)))
     cells = _first_cells(heights).reshape(shape.pixels, 2)
-    first_cells, first_places, others, places = _places(
-        begins, coordinates, lines, signs, cells, sides, corner, width, fill == 0
-    )
-    kept = places >= 0
+    first_cells, first_places = _set_places(begins, crossings, cells, sides, corner, width, fill == 0)
+    kept = crossings[:, 4] >= 0
     middles = (legs[1:] + legs[:-1]) / 2
-    local = (times - middles[leg])[kept]
     walk = _Walk(
         rows=places_beyond(corner[0], far[0], shape.height, fill),
         columns=places_beyond(corner[1], far[1], shape.width, fill),
@@ -184,13 +176,8 @@ def _walk_of(
         first_cells=first_cells,
         first_places=first_places,
         begins=np.searchsorted(leg[kept], np.arange(len(legs))),
-        times=local,
-        waves=_waves(local, turning),
-        pixels=(coordinates[kept] // 2).astype(np.int32),
-        axes=(coordinates[kept] % 2).astype(np.int8),
-        signs=signs[kept],
-        cells=others[kept],
-        places=places[kept],
+        crossings=crossings[kept],
+        waves=_waves((times - middles[leg])[kept], turning),
     )
     for part in vars(walk).values():
         part.setflags(write=False)
@@ -203,8 +190,9 @@ def _basis(s: np.ndarray, turning: bool) -> np.ndarray:
 
 
 def _waves(t: np.ndarray, turning: bool) -> np.ndarray:
-    """g1 and g2 near the middle of a leg, (m, 2), without cancellation."""
-    return np.stack([-2.0 * np.sin(t / 2) ** 2, np.sin(t)], axis=1) if turning else _basis(t, False)
+    """t, g1 and g2 on a leg, (m, 3), with no cancellation."""
+    first, second = (-2.0 * np.sin(t / 2) ** 2, np.sin(t)) if turning else (t, np.zeros_like(t))
+    return np.stack([t, first, second], axis=1)
 
 
 def _local_sources(parts: np.ndarray, middles: np.ndarray, turning: bool) -> np.ndarray:
@@ -223,9 +211,7 @@ def _legs(heights: np.ndarray, low: float, high: float) -> np.ndarray:
     return np.linspace(low, high, int(np.ceil(way / LONGEST_LEG)) + 1 if way > 0 else 2)
 
 
-def _frame(
-    heights: np.ndarray, sides: np.ndarray, bounded: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _frame(heights: np.ndarray, sides: np.ndarray, bounded: bool) -> tuple[np.ndarray, np.ndarray]:
     """First and last place of the frame along both axes."""
     lowest = np.floor(heights.min(axis=(0, 2))).astype(np.int64) - 2
     highest = np.ceil(heights.max(axis=(0, 2))).astype(np.int64) + 2
@@ -235,9 +221,7 @@ def _frame(
     return lowest, highest
 
 
-def _slopes(
-    parts: np.ndarray, low: float, high: float, turning: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def _slopes(parts: np.ndarray, low: float, high: float, turning: bool) -> tuple[np.ndarray, np.ndarray]:
     """Ends of the stretches on which each coordinate rises or falls, (q, m), and its values there."""
     size = parts.shape[1]
     if not turning:
@@ -265,10 +249,11 @@ def _crossings(
     heights: np.ndarray,
     turning: bool,
     sides: np.ndarray | None,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
-    """Times, coordinates (twice the pixel plus the axis), lines and signs of all crossings, in order.
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """When a coordinate crosses a line, in order, and the crossings with the lines as their places.
 
-    With `sides` only those of lines at which the image of zeros beyond its border bends.
+    With `sides` only those of lines at which the image of zeros beyond its border bends. None if
+    there are too many.
     """
     ends = heights[:, :-1], heights[:, 1:]
     first = np.floor(np.minimum(*ends)) + 1
@@ -295,18 +280,21 @@ def _crossings(
         times = (line - offset) / slope
     times = np.clip(times, begin, end)
     order = np.argsort(times, kind="stable")
-    signs = np.where(rises, 1, -1).astype(np.int8)
-    return times[order], coordinate[order], line[order].astype(np.int64), signs[order]
+    crossings = np.zeros((len(order), 5), dtype=np.int32)
+    crossings[:, 0], crossings[:, 1] = coordinate[order] // 2, coordinate[order] % 2
+    crossings[:, 2], crossings[:, 4] = np.where(rises, 1, -1)[order], line[order]
+    return times[order], crossings
 
 
 @njit(cache=True, nogil=True)
-def _places(begins, coordinates, lines, signs, cells, sides, corner, width, bounded):
-    """Cells and places of all pixels at the start of each leg, and of the others at each crossing."""
+def _set_places(begins, crossings, cells, sides, corner, width, bounded):
+    """Put cells and places for lines; returns the cells and places of all pixels on each leg.
+
+    The place is -1 where there are zeros only.
+    """
     n_legs, n_pixels = len(begins) - 1, len(cells)
     first_cells = np.empty((n_legs, n_pixels, 2), dtype=np.int32)
     first_places = np.empty((n_legs, n_pixels), dtype=np.int32)
-    others = np.empty(len(lines), dtype=np.int32)
-    places = np.empty(len(lines), dtype=np.int32)
     now = cells.copy()
     for leg in range(n_legs):
         for pixel in range(n_pixels):
@@ -316,23 +304,22 @@ def _places(begins, coordinates, lines, signs, cells, sides, corner, width, boun
             if bounded and not (-1 <= row < sides[0] and -1 <= column < sides[1]):
                 first_places[leg, pixel] = -1
         for k in range(begins[leg], begins[leg + 1]):
-            pixel, axis = coordinates[k] // 2, coordinates[k] % 2
+            pixel, axis, sign, _, line = crossings[k]
             other = now[pixel, 1 - axis]
-            now[pixel, axis] = lines[k] if signs[k] > 0 else lines[k] - 1
-            row, column = (lines[k], other) if axis == 0 else (other, lines[k])
-            others[k] = other
-            places[k] = (row - corner[0]) * width + column - corner[1]
+            now[pixel, axis] = line if sign > 0 else line - 1
+            row, column = (line, other) if axis == 0 else (other, line)
+            crossings[k, 3] = other
+            crossings[k, 4] = (row - corner[0]) * width + column - corner[1]
             if bounded and not -1 <= other < sides[1 - axis]:
-                places[k] = -1
-    return first_cells, first_places, others, places
+                crossings[k, 4] = -1
+    return first_cells, first_places
 
 
 @njit(cache=True, nogil=True)
 def _follow(
     X, V, assign, width, channels, background,
     rows, columns, edges, sources, first_cells, first_places,
-    begins, times, waves, pixels, axes, signs, cells, places,
-    turning, gained, values, positions,
+    begins, crossings, waves, turning, gained, values, positions,
 ):  # fmt: skip
     n_legs, frame = len(edges) - 1, len(rows) * len(columns)
     image, bends = np.zeros((channels, frame)), np.zeros((2, channels, frame))
@@ -351,11 +338,9 @@ def _follow(
                 v, channels, image, len(columns), sources[leg], first_cells[leg],
                 first_places[leg], c,
             )  # fmt: skip
-            part = slice(begins[leg], begins[leg + 1])
             best, place = _follow_leg(
-                v, channels, len(columns), bends, sources[leg], times[part], waves[part],
-                pixels[part], axes[part], signs[part], cells[part], places[part],
-                turning, half, values[i], near, c, stack,
+                v, channels, len(columns), bends, sources[leg], begins[leg], begins[leg + 1],
+                crossings, waves, turning, half, values[i], near, c, stack,
             )  # fmt: skip
             if best > values[i]:
                 values[i], positions[i] = best, min(max(middle + place, edges[leg]), edges[leg + 1])
@@ -363,7 +348,7 @@ def _follow(
 
 @njit(cache=True, nogil=True)
 def _follow_leg(
-    v, channels, n_columns, bends, sources, times, waves, pixels, axes, signs, cells, places,
+    v, channels, n_columns, bends, sources, begin, end, crossings, waves,
     turning, half, best, near, c, stack,
 ):  # fmt: skip
     """The best height on a leg, and where, if it is more than the best before."""
@@ -371,9 +356,9 @@ def _follow_leg(
     height = _derivatives(c, before, turning)[0]
     if height > best:
         best, place = height, before
-    for k in range(len(times)):
-        pixel, axis = pixels[k], axes[k]
-        here, aside = places[k], places[k] + (1 if axis == 0 else n_columns)
+    for k in range(begin, end):
+        pixel, axis, here = crossings[k, 0], crossings[k, 1], crossings[k, 4]
+        aside = here + (1 if axis == 0 else n_columns)
         bend, change = 0.0, 0.0
         for channel in range(channels):
             worth = v[pixel * channels + channel]
@@ -382,19 +367,21 @@ def _follow_leg(
         if bend == 0.0 and change == 0.0:
             continue
         change -= bend
-        if times[k] > before:
-            now = _height(c, times[k], waves[k, 0], waves[k, 1])
-            room = 0.125 * (times[k] - before) ** 2 * _curvature(c, half, turning)
+        t, first, second = waves[k, 0], waves[k, 1], waves[k, 2]
+        if t > before:
+            now = _height(c, t, first, second)
+            room = 0.125 * (t - before) ** 2 * _curvature(c, half, turning)
             if max(height, now) + room > best + near:
-                best, place = _peak(c, before, times[k], turning, best, place, near, stack)
+                best, place = _peak(c, before, t, turning, best, place, near, stack)
                 if now > best:
-                    best, place = now, times[k]
-            height, before = now, times[k]
+                    best, place = now, t
+            height, before = now, t
         # The new piece differs by (coordinate - line) times the bend, linear along the line.
-        down, right = signs[k] * sources[pixel, axis, 1], signs[k] * sources[pixel, axis, 2]
-        offset = -down * waves[k, 0] - right * waves[k, 1]
+        sign = crossings[k, 2]
+        down, right = sign * sources[pixel, axis, 1], sign * sources[pixel, axis, 2]
+        offset = -down * first - right * second
         other = sources[pixel, 1 - axis]
-        bend += change * (other[0] - cells[k])
+        bend += change * (other[0] - crossings[k, 3])
         _add_product(c, offset, down, right, bend, change * other[1], change * other[2])
     return _peak(c, before, half, turning, best, place, near, stack)
 
@@ -459,9 +446,7 @@ def _add_product(c, a, a1, a2, b, b1, b2):
 
 @njit(cache=True, nogil=True)
 def _height(c, t, g1, g2):
-    return (c[6] + c[7] * t) * (
-        c[0] + g1 * (c[1] + c[3] * g1 + c[4] * g2) + g2 * (c[2] + c[5] * g2)
-    )
+    return (c[6] + c[7] * t) * (c[0] + g1 * (c[1] + c[3] * g1 + c[4] * g2) + g2 * (c[2] + c[5] * g2))
 
 
 @njit(cache=True, nogil=True)
@@ -489,7 +474,12 @@ def _derivatives(c, t, turning):
     gain, rate = c[6] + c[7] * t, c[7]
     slope, bend = c[1] + 2.0 * c[3] * t, 2.0 * c[3]
     plain = c[0] + t * (c[1] + c[3] * t)
-    return gain * plain, gain * slope + rate * plain, gain * bend + 2.0 * rate * slope, abs(3 * rate * bend)
+    return (
+        gain * plain,
+        gain * slope + rate * plain,
+        gain * bend + 2.0 * rate * slope,
+        abs(3 * rate * bend),
+    )
 
 
 @njit(cache=True, nogil=True)

@@ -127,9 +127,9 @@ class Rotations(ImageOracle):
 
     def path(self, family: Any, low: float, high: float) -> Path:
         """See `ImageOracle.path`: a circle."""
-        still = [[0.0] * 6, [1.0, 0.0, 0.0, 1.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0, 0.0, 0.0]]
-        ends = np.radians([low, high])
-        return Path(np.array(still), *ends, turning=True, value_at=np.degrees)
+        warps = [[0.0] * 6, [1.0, 0.0, 0.0, 1.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0, 0.0, 0.0]]
+        first, last = np.radians([low, high])
+        return Path(np.array(warps), first, last, turning=True, value_at=np.degrees)
 
     def describe(self, family: Any, value: float) -> str:
         """See `ImageOracle.describe`."""
