@@ -218,6 +218,8 @@ def test_a_path_that_leads_elsewhere_is_not_walked():
         Rotations(between=(-10, 10), order=3),
         # From further away than numbers, or memory, allow.
         Shifts(between=(0, 1e5), fill="wrap"),
+        Shifts(between=(0, 1e12)),
+        Shifts(between=(0, 500), directions=8, fill="wrap"),
         Scalings(between=(1e-6, 1.0)),
     ],
     ids=repr,

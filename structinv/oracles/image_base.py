@@ -61,7 +61,7 @@ class ImageOracle(InvarianceOracle):
     A new one is a few lines: its constructor stores the parameters below, `parameter` names the one
     that lists the values of a finite set, `neutral` is the value of no change, `geometry` gives the
     map of a value, and `describe` its name. One that changes along several axes or directions names
-    them in `families`.
+    them in `families`; one whose maps move on lines or circles tells so in `path`.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class ImageOracle(InvarianceOracle):
         return np.zeros(len(low))
 
     def path(self, family: Any, low: float, high: float) -> Path | None:
-        """The members of a family between two values as a path, which makes bilinear `support` exact.
+        """The members of a family between two values as a path; with order 1 `support` is then exact.
 
         None, the default, where the warps move neither on a line nor on a circle.
         """
@@ -313,8 +313,8 @@ class ImageOracle(InvarianceOracle):
             return None
         code, background = fill_code(self.fill)
         best = row_dots(rows, V, assign) - background * V.sum(axis=1)[assign]
-        # The image itself is a member to the last digit, so that it wins ties.
-        best += 1e-13 * row_dots(np.abs(rows), np.abs(V), assign)
+        # The image itself is a member to the last digit, so that it should win ties.
+        best += 4e-15 * row_dots(np.abs(rows), np.abs(V), assign)
         points = rows.copy()
         winner, warps = np.full(len(rows), -1), np.zeros((len(rows), 6))
         for number, path in enumerate(paths):

@@ -17,9 +17,10 @@ from numba import njit
 from ..matrices import in_threads
 from .image_maps import ImageShape, places_beyond, sources_of
 
-# Beyond these a walk would take too much memory, or lose digits to pixels that come from far away.
+# Beyond these a walk takes too much memory; places are those of the frame for each pixel.
 MOST_CROSSINGS = 3_000_000
 MOST_PLACES = 64
+# In pixels from the corner of the image: what comes from further away has lost its digits.
 FURTHEST_SOURCE = 1000.0
 # Pixels; the digits that a walk loses grow with the square of it.
 LONGEST_LEG = 8.0
@@ -139,7 +140,7 @@ class _Walk:
     waves: np.ndarray
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def _walk_of(
     shape: ImageShape, key: bytes, low: float, high: float, turning: bool, fill: int
 ) -> _Walk | None:
@@ -149,17 +150,15 @@ def _walk_of(
     sides = np.array([shape.height, shape.width])
     flat = parts.reshape(3, -1)
     ends, heights = _slopes(flat, low, high, turning)
+    if not np.max(np.abs(heights)) <= FURTHEST_SOURCE:
+        return None
     legs = _legs(heights, low, high)
     corner, far = _frame(heights.reshape(shape.pixels, 2, -1), sides, fill == 0)
     width = int(far[1] - corner[1]) + 1
-    if (
-        np.max(np.abs(heights)) > FURTHEST_SOURCE
-        or np.prod(far - corner + 1) > MOST_PLACES * (shape.pixels + MOST_PLACES)
-        or len(legs) * shape.pixels > MOST_CROSSINGS // 3
-    ):
-        return None
+    too_wide = np.prod(far - corner + 1) > MOST_PLACES * (shape.pixels + MOST_PLACES)
+    too_long = len(legs) * shape.pixels > MOST_CROSSINGS // 3
     found = _crossings(flat, ends, heights, turning, sides if fill == 0 else None)
-    if found is None:
+    if too_wide or too_long or found is None:
         return None
     times, crossings = found
     leg = np.searchsorted(legs[1:-1], times, side="right")
@@ -185,7 +184,7 @@ def _walk_of(
 
 
 def _basis(s: np.ndarray, turning: bool) -> np.ndarray:
-    """(m, 2)."""
+    """g1 and g2 on the whole path, (m, 2)."""
     return np.stack([np.cos(s), np.sin(s)] if turning else [s, np.zeros_like(s)], axis=1)
 
 
@@ -332,7 +331,7 @@ def _follow(
         for leg in range(n_legs):
             middle = 0.5 * (edges[leg] + edges[leg + 1])
             half = edges[leg + 1] - middle
-            # The intensities' factor is c[6] + c[7] t.
+            # Six coefficients; the factor of the intensities is c[6] + c[7] t.
             c[6], c[7] = (middle, 1.0) if gained else (1.0, 0.0)
             _set_start(
                 v, channels, image, len(columns), sources[leg], first_cells[leg],
