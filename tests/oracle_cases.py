@@ -298,6 +298,25 @@ CASES = [
         ("shears",),
         image((np.array([[1, -0.4], [0, 1]]), 0.0), (np.array([[1, 0], [-0.4, 1]]), 0.0)),
     ),
+    # On a line of pixels scores have kinks only where a source meets a pixel: best are these.
+    Case(
+        "shifts-between",
+        Shifts(between=(0.5, 1.7), shape=(1, D), fill="nearest"),
+        ("shifts",),
+        image(*((np.eye(2), np.array([0, t])) for t in (-1.7, -1, -0.5, 0.5, 1, 1.7)), mode="nearest"),
+    ),
+    Case(
+        "scalings-between",
+        Scalings(between=(0.5, 1.6), shape=(1, D)),
+        ("scalings",),
+        image(*((t * np.eye(2), 0.0) for t in (1 / 1.6, 1.5, 2.0))),
+    ),
+    Case(
+        "shears-between",
+        Shears(between=(-0.8, 0.4), axes=0, shape=(1, D)),
+        ("shears",),
+        image(*((np.array([[1, -t], [0, 1]]), 0.0) for t in (-0.8, -0.5, 0.4))),
+    ),
     Case("flip", Flip(shape=(1, D)), ("flip",), image((np.diag([1.0, -1.0]), 0.0))),
     Case("union", FScale(2, 0.5, 3.0) | FDrop(2), ("union",), union(_fscale, _fdrop), sparse=True),
     Case("union-dense", Box(RADII) | Ellipsoid(FACTOR, 0.5), ("union",), union(_box, _ball)),

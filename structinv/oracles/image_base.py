@@ -24,6 +24,7 @@ from .image_maps import (
     image_maps,
     image_shape,
     sources_of,
+    warp_gains,
     warp_images,
     warps_of,
 )
@@ -37,6 +38,7 @@ from .image_parameters import (
     listed,
     log_density,
 )
+from .image_paths import Path, furthest
 
 _HALVINGS = 8
 _FIT_HALVINGS = 45
@@ -60,7 +62,7 @@ class ImageOracle(InvarianceOracle):
     A new one is a few lines: its constructor stores the parameters below, `parameter` names the one
     that lists the values of a finite set, `neutral` is the value of no change, `geometry` gives the
     map of a value, and `describe` its name. One that changes along several axes or directions names
-    them in `families`.
+    them in `families`; one whose maps move on lines or circles tells so in `path`.
 
     Attributes
     ----------
@@ -135,6 +137,13 @@ class ImageOracle(InvarianceOracle):
         same value. A family for which neither holds overrides `cover`.
         """
         return np.zeros(len(low))
+
+    def path(self, family: Any, low: float, high: float) -> Path | None:
+        """The members of a family between two values as a path; with order 1 `support` is then exact.
+
+        None, the default, where the warps move neither on a line nor on a circle.
+        """
+        return None
 
     def check_values(self, name: str, values: Sequence[float]) -> None:
         """Raise ValueError if a value of the parameter is out of its range."""
@@ -286,15 +295,61 @@ class ImageOracle(InvarianceOracle):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`; with `between` refined from the best of a grid."""
+        """See `InvarianceOracle.support`.
+
+        With `between` it is exact where `order` is 1 and all families have a `path`. Otherwise, or
+        where there are millions of crossings on a path, the best of a grid is refined, and `upper`
+        is infinite.
+        """
         rows, shape = self._rows(X)
         check_directions(rows, V, assign, reward)
+        points = None if self.finite else self._furthest(rows, shape, V, assign)
+        if points is not None:
+            return Support(points)
         maps = self._maps(shape, self._table().warps)
         best = np.argmax(maps.facing_scores(rows, V, assign), axis=1)
         if self.finite:
             return Support(maps.apply(rows, best[:, None])[:, 0])
         points = self.refine(rows, best, lambda z: row_dots(z, V, assign))
         return Support(points, np.full(len(rows), np.inf))
+
+    def _furthest(
+        self, rows: np.ndarray, shape: ImageShape, V: np.ndarray, assign: np.ndarray
+    ) -> np.ndarray | None:
+        """The best members of a continuous set, (n, d), by walks; None if a path does not allow it."""
+        paths = [self._path(number) for number in range(len(self.families()))]
+        if self.order != 1 or any(path is None for path in paths):
+            return None
+        code, background = fill_code(self.fill)
+        best = row_dots(rows, V, assign) - background * V.sum(axis=1)[assign]
+        # The image itself is a member to the last digit, so that it should win ties.
+        best += 4e-15 * row_dots(np.abs(rows), np.abs(V), assign)
+        points = rows.copy()
+        winner, warps = np.full(len(rows), -1), np.zeros((len(rows), 6))
+        for number, path in enumerate(paths):
+            assert path is not None
+            found = furthest(rows, V, assign, shape, path, code, background)
+            if found is None:
+                return None
+            mine = np.flatnonzero(found[0] > best)
+            best[mine], winner[mine] = found[0][mine], number
+            values = np.clip(path.value_at(found[1][mine]), *self._ends())
+            warps[mine] = self._warps(winner[mine], values)
+        moved = np.flatnonzero(winner >= 0)
+        points[moved] = self._changed(rows[moved], shape, warps[moved, None])[:, 0]
+        return points
+
+    def _path(self, number: int) -> Path | None:
+        """The path of a family, if that is where `geometry` leads, too."""
+        low, high = self._ends()
+        path = self.path(self.families()[number], low, high)
+        if path is None:
+            return None
+        places = np.linspace(path.low, path.high, 5)
+        warps, gains = path.at(places)
+        wanted = self._warps(np.full(5, number), path.value_at(places))
+        same = np.allclose(warps, wanted, rtol=1e-9, atol=1e-9)
+        return path if same and np.allclose(gains, warp_gains(wanted, bool(self.unitary))) else None
 
     def graded_support(
         self,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from .image_base import ImageOracle
-from .image_maps import ImageShape
+from .image_maps import ImageShape, warps_of
+from .image_paths import Path
 from .union import Union
 
 Shape = ImageShape | tuple[int, ...] | None
@@ -24,9 +25,10 @@ class Rotations(ImageOracle):
 
     for pixels p = (row, column), the centre c and t in degrees: a positive angle is
     counter-clockwise as the image is displayed, with row 0 on top. The set is finite with `degrees`
-    (exact, fixed sparse linear maps; Teo et al. 2007) and continuous with `between` (the best of a
-    grid, refined; `upper` is infinite): ``degrees=(-10, 10)`` are two angles, ``between=(-10, 10)``
-    those and all between them.
+    (exact, fixed sparse linear maps; Teo et al. 2007) and continuous with `between`:
+    ``degrees=(-10, 10)`` are two angles, ``between=(-10, 10)`` those and all between them. The best
+    angle between for a linear function is found exactly with order 1, and with other orders refined
+    from the best of a grid (`upper` is infinite).
     Turns of square images by 90 degrees are exact permutations.
 
     Parameters
@@ -52,7 +54,8 @@ class Rotations(ImageOracle):
         Whether intensities are multiplied by |J|^-1/2, J being the Jacobian determinant of the
         geometric map, which makes it unitary on images without pixels. Matters for scalings only.
     grid : int, default=9
-        Values on the grid of a continuous set, for each axis or direction; at least 2.
+        Values on the grid of a continuous set, for each axis or direction; at least 2. Kernel
+        machines and other orders than 1 start from it.
     distribution : {"uniform", "normal", "vonmises"}, default="uniform"
         The density of the angle in `sample`, largest at no change and cut off at the ends of
         `between`; a finite set is drawn in proportion to it. "vonmises" has concentration
@@ -123,6 +126,12 @@ class Rotations(ImageOracle):
     def turned(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """See `ImageOracle.turned`."""
         return np.radians(high - low)
+
+    def path(self, family: Any, low: float, high: float) -> Path:
+        """See `ImageOracle.path`: a circle."""
+        warps = [[0.0] * 6, [1.0, 0.0, 0.0, 1.0, 0.0, 0.0], [0.0, 1.0, -1.0, 0.0, 0.0, 0.0]]
+        first, last = np.radians([low, high])
+        return Path(np.array(warps), first, last, turning=True, value_at=np.degrees)
 
     def describe(self, family: Any, value: float) -> str:
         """See `ImageOracle.describe`."""
@@ -221,6 +230,10 @@ class Shifts(ImageOracle):
         """See `ImageOracle.geometry`."""
         return np.tile(np.eye(2), (len(values), 1, 1)), np.outer(values, family)
 
+    def path(self, family: Any, low: float, high: float) -> Path:
+        """See `ImageOracle.path`: a line."""
+        return _line(*self.geometry(family, np.array([0.0, 1.0])), low, high)
+
     def describe(self, family: Any, value: float) -> str:
         """See `ImageOracle.describe`."""
         return f"shift ({family[0] * value + 0.0:g}, {family[1] * value + 0.0:g})"
@@ -293,6 +306,12 @@ class Scalings(ImageOracle):
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `ImageOracle.geometry`."""
         return values[:, None, None] * np.eye(2), np.zeros((len(values), 2))
+
+    def path(self, family: Any, low: float, high: float) -> Path:
+        """See `ImageOracle.path`: a line, as the factor's inverse grows."""
+        warps = np.zeros((3, 6))
+        warps[1, [0, 3]] = 1.0
+        return Path(warps, 1.0 / high, 1.0 / low, gained=bool(self.unitary), value_at=np.reciprocal)
 
     def describe(self, family: Any, value: float) -> str:
         """See `ImageOracle.describe`."""
@@ -380,6 +399,10 @@ class Shears(ImageOracle):
         matrices[:, family, 1 - family] = values
         return matrices, np.zeros((len(values), 2))
 
+    def path(self, family: Any, low: float, high: float) -> Path:
+        """See `ImageOracle.path`: a line."""
+        return _line(*self.geometry(family, np.array([0.0, 1.0])), low, high)
+
     def describe(self, family: Any, value: float) -> str:
         """See `ImageOracle.describe`."""
         return f"shear {'yx'[family]} {value:g}"
@@ -440,6 +463,12 @@ class Flip(ImageOracle):
     def tangents(self, X: Any) -> np.ndarray:
         """There are none."""
         raise self._absent("tangents")
+
+
+def _line(matrices: np.ndarray, translations: np.ndarray, low: float, high: float) -> Path:
+    """The path of warps that are affine in the value, given the maps at the values 0 and 1."""
+    start, end = warps_of(matrices, translations)
+    return Path(np.stack([start, end - start, np.zeros(6)]), low, high)
 
 
 def teo2007_transforms(shape: Shape = None, **options: Any) -> Union:

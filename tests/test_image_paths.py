@@ -1,0 +1,257 @@
+"""The best members of continuous families of images, against many values and SciPy."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
+from sklearn.datasets import load_digits
+
+from structinv import InvariantLinearSVC
+from structinv.oracles import (
+    ImageShape,
+    Rotations,
+    Scalings,
+    Shears,
+    Shifts,
+    check_oracle,
+    image_paths,
+)
+from structinv.oracles.image_base import ImageOracle
+from structinv.oracles.image_maps import fill_code, image_shape
+from structinv.oracles.image_paths import Path, furthest
+
+FILLS = ["zero", "nearest", "reflect", "wrap", 200.0]
+
+
+def some_images(shape, n=3, seed=0):
+    """Images with zeros, and a whole row of them."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 255, (n, int(np.prod(shape)))) * (rng.random((n, 1)) < rng.random((n, 1)) + 0.5)
+    return X * (rng.random(X.shape) < 0.8)
+
+
+def members_at(oracle, X, values):
+    """Members of all families at many values, (n, s, d), with no matrix made of each."""
+    numbers = np.repeat(np.arange(len(oracle.families())), len(values))
+    warps = oracle._warps(numbers, np.tile(values, len(oracle.families())))
+    shape = image_shape(oracle.shape, X.shape[1])
+    return oracle._changed(X, shape, np.broadcast_to(warps, (len(X), *warps.shape)))
+
+
+@st.composite
+def families(draw):
+    shape = draw(st.tuples(st.integers(1, 6), st.integers(1, 6), st.integers(1, 2)))
+    options = {"shape": shape, "fill": draw(st.sampled_from(FILLS)), "unitary": draw(st.booleans())}
+    kind = draw(st.sampled_from([Rotations, Shifts, Scalings, Shears]))
+    # Intervals that are no shorter than the distance at which sources are put on a line.
+    low, width = draw(st.integers(0, 50)) / 50, draw(st.integers(0, 50)) / 50
+    if kind is Rotations:
+        # Around angles at which all sources meet lines at once.
+        low = draw(st.sampled_from([0, 90, 180, -45, 270])) - 60 * low * draw(st.booleans())
+        return Rotations(between=(low, low + draw(st.sampled_from([10, 120, 400])) * width), **options)
+    if kind is Shifts:
+        between = (draw(st.sampled_from([0, 3])) * low, 3 + 4 * width)
+        return Shifts(between=between, directions=draw(st.sampled_from([4, 8])), **options)
+    if kind is Scalings:
+        return Scalings(between=(0.3 + low, 1.3 + 2 * width), **options)
+    return Shears(between=(-2 * low, 2 * width), axes=draw(st.sampled_from([0, 1, (0, 1)])), **options)
+
+
+@settings(max_examples=60)
+@given(oracle=families(), seed=st.integers(0, 99))
+@example(Rotations(between=(-90, 90), shape=(4, 4), fill="wrap"), 0)
+@example(Rotations(between=(45, 45), shape=(3, 5)), 0)
+@example(Shifts(between=(0, 0), shape=(3, 5)), 0)
+@example(Scalings(between=(0.02, 30), shape=(5, 4), unitary=True), 0)
+def test_no_member_is_better_than_the_answer(oracle, seed):
+    X = some_images(oracle.shape, seed=seed)
+    V = np.random.default_rng(seed).standard_normal((2, X.shape[1]))
+    V[1, ::2] = 0.0
+    assign = np.array([0, 1, 0])
+    answer = oracle.support(X, V, assign)
+    assert answer.upper is None
+    reached = np.einsum("nd,nd->n", answer.points, V[assign])
+    members = members_at(oracle, X, np.linspace(*oracle.between, 401))
+    best = np.einsum("nsd,nd->ns", members, V[assign]).max(axis=1)
+    assert np.all(reached >= best - 1e-13 * 255 * np.abs(V[assign]).sum(axis=1))
+
+
+@settings(max_examples=30)
+@given(oracle=families(), seed=st.integers(0, 99))
+def test_the_walk_knows_the_height_of_its_best_member(oracle, seed):
+    X = some_images(oracle.shape, seed=seed)
+    V = np.random.default_rng(seed).standard_normal((1, X.shape[1]))
+    code, background = fill_code(oracle.fill)
+    for number in range(len(oracle.families())):
+        path = oracle._path(number)
+        values, positions = furthest(
+            X, V, np.zeros(3, dtype=int), ImageShape(*oracle.shape), path, code, background
+        )
+        for i in range(3):
+            value = np.clip(path.value_at(positions[i]), *oracle.between)
+            warp = oracle._warps(np.array([number]), np.array([value]))
+            z = oracle._changed(X[i : i + 1], ImageShape(*oracle.shape), warp[None])[0, 0]
+            # Sources within 1e-9 of a line are put on it.
+            allowed = 1e-9 * 255 * np.abs(V[0]).sum()
+            assert abs((z - background) @ V[0] - values[i]) <= allowed
+
+
+def test_the_best_turn_is_that_of_scipy():
+    X = load_digits().data[:30]
+    V = np.random.default_rng(0).standard_normal((1, 64))
+    points = Rotations(between=(-25, 40)).support(X, V, np.zeros(30, dtype=int)).points
+    angles = np.linspace(-25, 40, 2001)
+    best = X @ V[0]
+    for degrees in angles:
+        c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
+        matrix = np.array([[c, s], [-s, c]])
+        offset = np.array([3.5, 3.5]) - matrix @ np.array([3.5, 3.5])
+        turned = [
+            ndimage.affine_transform(x.reshape(8, 8), matrix, offset, order=1, mode="grid-constant")
+            for x in X
+        ]
+        best = np.maximum(best, np.reshape(turned, (30, 64)) @ V[0])
+    reached = points @ V[0]
+    assert np.all(reached >= best - 1e-9)
+    # A step of the angles changes no score by more.
+    assert np.all(reached <= best + 0.01 * np.abs(V[0]) @ np.abs(X).T)
+    assert np.any(reached > best + 1e-7)
+
+
+def test_straight_shifts_end_at_whole_pixels_or_at_the_ends():
+    X = some_images((5, 6), n=20)
+    V = np.random.default_rng(1).standard_normal((1, 30))
+    assign = np.zeros(20, dtype=int)
+    some = Shifts(between=(0.3, 2.6), shape=(5, 6)).support(X, V, assign).points
+    listed = Shifts((0.3, 1, 2, 2.6), shape=(5, 6)).support(X, V, assign).points
+    np.testing.assert_allclose(some @ V[0], listed @ V[0], rtol=1e-12)
+
+
+def test_the_image_itself_wins_ties_and_lies_outside_of_the_interval():
+    X = some_images((4, 4), n=5)
+    flat = np.full((1, 16), 7.0)
+    oracle = Rotations(between=(10, 20), fill="nearest")
+    V = np.random.default_rng(0).standard_normal((1, 16))
+    np.testing.assert_array_equal(oracle.support(flat, V, np.zeros(1, dtype=int)).points, flat)
+    np.testing.assert_array_equal(oracle.support(X, X, np.arange(5)).points, X)
+    np.testing.assert_array_equal(oracle.support(X, 0 * V, np.zeros(5, dtype=int)).points, X)
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        Rotations(between=(-10, 10), shape=(4, 3, 3)),
+        Rotations(between=(-180, 180), shape=(4, 3, 3), fill="wrap"),
+        Shifts(between=(0, 2), directions=8, shape=(4, 3, 3), fill=3.0),
+        Scalings(between=(0.5, 2), shape=(4, 3, 3), unitary=True, fill="reflect"),
+        Shears(between=(-0.5, 1), shape=(4, 3, 3), fill="nearest"),
+        Rotations(between=(-10, 10), shape=(4, 3, 3)) | Shifts(between=(0, 1), shape=(4, 3, 3)),
+        Rotations(between=(-10, 10), shape=(4, 3, 3)).only_for([0]),
+        Shifts(1, shape=(4, 3, 3)) @ Rotations(between=(-10, 10), shape=(4, 3, 3)),
+    ],
+    ids=repr,
+)
+def test_keeps_the_contract_and_is_exact(oracle):
+    X = some_images((4, 3, 3), n=4)
+    y = np.arange(4) % 2
+    check_oracle(oracle, X, y, n_directions=3)
+    V = np.random.default_rng(0).standard_normal((1, 36))
+    assert oracle.bind(X, y).support(slice(None), V, np.zeros(4, dtype=int)).upper is None
+
+
+class Squeezes(ImageOracle):
+    """Images made narrower by 1/t, a line once it has a path."""
+
+    parameter, neutral = "factors", 1.0
+
+    def __init__(self, factors=None, between=None, shape=None, order=1):
+        self.factors, self.between, self.shape, self.order = factors, between, shape, order
+
+    def geometry(self, family, values):
+        matrices = np.tile(np.eye(2), (len(values), 1, 1))
+        matrices[:, 1, 1] = 1.0 / values
+        return matrices, np.zeros((len(values), 2))
+
+    def describe(self, family, value):
+        return f"squeeze {value:g}"
+
+
+class SqueezesOnALine(Squeezes):
+    def path(self, family, low, high):
+        warps = np.zeros((3, 6))
+        warps[0, 0] = warps[1, 3] = 1.0
+        return Path(warps, low, high)
+
+
+class WrongWay(Rotations):
+    """Turns the other way, but has the path of its parent."""
+
+    def geometry(self, family, values):
+        return super().geometry(family, -values)
+
+
+def test_a_family_is_exact_once_it_has_a_path():
+    X = some_images((4, 6))
+    V, assign = np.random.default_rng(0).standard_normal((1, 24)), np.zeros(3, dtype=int)
+    searched = Squeezes(between=(0.5, 1.5), shape=(4, 6)).support(X, V, assign)
+    exact = SqueezesOnALine(between=(0.5, 1.5), shape=(4, 6)).support(X, V, assign)
+    assert np.all(searched.upper == np.inf)
+    assert exact.upper is None
+    assert np.all(exact.points @ V[0] >= searched.points @ V[0] - 1e-9)
+    best = members_at(SqueezesOnALine(between=(0.5, 1.5), shape=(4, 6)), X, np.linspace(0.5, 1.5, 999))
+    assert np.all(exact.points @ V[0] >= (best @ V[0]).max(axis=1) - 1e-9)
+
+
+def test_a_path_that_leads_elsewhere_is_not_walked():
+    X = some_images((5, 5))
+    V, assign = np.random.default_rng(0).standard_normal((1, 25)), np.zeros(3, dtype=int)
+    answer = WrongWay(between=(5, 30)).support(X, V, assign)
+    assert np.all(answer.upper == np.inf)
+    assert Rotations(between=(5, 30)).support(X, V, assign).upper is None
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        Rotations(between=(-10, 10), order=0),
+        Rotations(between=(-10, 10), order=3),
+        # From further away than numbers, or memory, allow.
+        Shifts(between=(0, 1e5), fill="wrap"),
+        Shifts(between=(0, 1e12)),
+        Shifts(between=(0, 500), directions=8, fill="wrap"),
+        Scalings(between=(1e-6, 1.0)),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_walked_is_searched(oracle):
+    X = some_images((4, 4))
+    V, assign = np.random.default_rng(0).standard_normal((1, 16)), np.zeros(3, dtype=int)
+    answer = oracle.support(X, V, assign)
+    assert np.all(answer.upper == np.inf)
+    assert np.all(answer.points @ V[0] >= X @ V[0] - 1e-9)
+
+
+def test_too_many_crossings_are_searched(monkeypatch):
+    X = some_images((4, 5))
+    V, assign = np.random.default_rng(0).standard_normal((1, 20)), np.zeros(3, dtype=int)
+    oracle = Rotations(between=(-31, 10), shape=(4, 5))
+    monkeypatch.setattr(image_paths, "MOST_CROSSINGS", 10)
+    image_paths._walk_of.cache_clear()
+    assert np.all(oracle.support(X, V, assign).upper == np.inf)
+    image_paths._walk_of.cache_clear()
+
+
+def test_a_linear_model_is_certified_exactly():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:120] / 16, y[:120] % 2
+    oracle = Rotations(between=(-10, 10)) | Shifts(between=(0, 0.5))
+    model = InvariantLinearSVC(oracle, tol=1e-2, random_state=0).fit(X[:80], y[:80])
+    assert model.solution_.relative_gap <= 1e-2
+    certificate = model.certify(X[80:], y[80:])
+    assert np.all(certificate.exact)
+    assert 0 < certificate.accuracy == certificate.attacked_accuracy
+    signs = np.where(y[80:] == model.classes_[1], 1.0, -1.0)
+    turned = members_at(oracle.left, X[80:], np.linspace(-10, 10, 301))
+    margins = signs[:, None] * (turned @ model.coef_[0] + model.intercept_[0])
+    assert np.all(certificate.margins <= margins.min(axis=1))
