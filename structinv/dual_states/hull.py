@@ -11,13 +11,15 @@ from ..matrices import scale_rows
 from ..oracles.base import Hull
 from ..planes import PlaneSet
 from ..spaces import Element, ExplicitSpace
-from .base import DualState
+from .base import DualState, Hurried, never
 
 if TYPE_CHECKING:
-    from ..objective import Term
+    from ..objective import WorstCase
 
 ROWS_IN_A_RUN = 4
 FOCUSED_PASSES = 10
+# Between two looks at the clock so many entries of rows are visited, but at least so many rows.
+ENTRIES_AT_ONCE, LEAST_ROWS = 10_000_000, 64
 
 
 class HullState(DualState):
@@ -26,7 +28,7 @@ class HullState(DualState):
     Parameters
     ----------
     hull : Hull
-    term : Term
+    term : WorstCase
         The term of which the hull is the dual.
     space : ExplicitSpace
     signs : (n_rows,) array of -1 and 1
@@ -38,7 +40,7 @@ class HullState(DualState):
     def __init__(
         self,
         hull: Hull,
-        term: Term,
+        term: WorstCase,
         space: ExplicitSpace,
         signs: np.ndarray,
         factor: np.ndarray,
@@ -52,17 +54,29 @@ class HullState(DualState):
         self.rng = rng
         self.rows = np.flatnonzero(term.weights * factor > 0)
         self.gaps = np.zeros(len(factor))
+        X = term.bound.X
+        entries = X.nnz if sp.issparse(X) else X.size
+        self.rows_at_once = max(LEAST_ROWS, ENTRIES_AT_ONCE * X.shape[0] // max(1, entries))
 
     @property
     def offset(self) -> float:
         """See `DualState.offset`."""
         return self.hull.offset
 
-    def sweep(self, f: Element) -> tuple[float, int]:
+    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`: first the rows that were far off, again and again, then all."""
-        visits = self._focus(f)
-        self.hull.sweep(f, self._order(), self.gaps)
-        return float(self.gaps.sum()), visits + len(self.rows)
+        visits = self._focus(f, hurried)
+        visited = self._visit(f, self._order(), hurried)
+        gap = float(self.gaps.sum()) if visited == len(self.rows) else np.inf
+        return gap, visits + visited
+
+    def _visit(self, f: Element, order: np.ndarray, hurried: Hurried) -> int:
+        """Sweep over rows in portions until all are done or time is up; how many were done."""
+        for first in range(0, len(order), self.rows_at_once):
+            if hurried():
+                return first
+            self.hull.sweep(f, order[first : first + self.rows_at_once], self.gaps)
+        return len(order)
 
     def _order(self) -> np.ndarray:
         """A random order of short runs of rows: neighbours in memory are cheaper to visit."""
@@ -70,16 +84,15 @@ class HullState(DualState):
         places = (starts[:, None] + np.arange(ROWS_IN_A_RUN)).ravel()
         return self.rows[places[places < len(self.rows)]]
 
-    def _focus(self, f: Element) -> int:
+    def _focus(self, f: Element, hurried: Hurried) -> int:
         """Sweep over the rows that hold most of the gap until it is a tenth; how many visits."""
         visits, total = 0, self.gaps.sum()
         for _ in range(FOCUSED_PASSES):
             active = np.flatnonzero(self.gaps > 0.1 * total / len(self.gaps))
             if len(active) == 0:
                 break
-            self.hull.sweep(f, active, self.gaps)
-            visits += len(active)
-            if self.gaps[active].sum() <= 0.1 * total:
+            visits += self._visit(f, active, hurried)
+            if hurried() or self.gaps[active].sum() <= 0.1 * total:
                 break
         return visits
 

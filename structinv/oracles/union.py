@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..matrices import ALL_ROWS, Matrix, Rows, floating, pick
 from .arguments import check_directions
@@ -143,6 +144,9 @@ class _BoundUnion(BoundOracle):
         return names[0] + [name for part in names[1:] for name in part[1:]]
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        if sp.issparse(self.X):
+            # Members of several leaves are put side by side as dense rows.
+            return None
         in_one_product = super().member_scores(rows, V)
         if in_one_product is not None:
             return in_one_product
