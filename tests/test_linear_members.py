@@ -1,16 +1,19 @@
 """Masses on members without the members: linear functions under frank_wolfe."""
 
 import pickle
+import tracemalloc
 
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC
 from structinv.dual_states import LinearMemberState, MemberState, PlaneCache, linear_members
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FScale, Identity
-from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
+from structinv.outputs import Multiclass
+from structinv.solvers import FrankWolfe, Gap, Iterations, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.tensor_rows import TensorRows
 
@@ -65,10 +68,11 @@ def test_sets_that_are_no_lists_keep_planes():
     assert isinstance(state_of(listed_elsewhere), PlaneCache)
 
 
+WITHOUT_HULL = pytest.mark.parametrize("setting", [COSTLY, *SETTINGS[2:]], ids=str)
 SPARSE = [Identity(), Identity().only_for(1), Identity().discounted(0.4)]
 
 
-@every_setting
+@WITHOUT_HULL
 @pytest.mark.parametrize("oracle", SPARSE, ids=repr)
 def test_sparse_rows_take_the_steps_of_dense_ones(oracle, setting):
     found = []
@@ -87,7 +91,7 @@ def test_sparse_rows_take_the_steps_of_dense_ones(oracle, setting):
         np.testing.assert_allclose(of_sparse, dense, rtol=1e-9, atol=1e-12)
 
 
-@every_setting
+@WITHOUT_HULL
 def test_planes_of_sparse_rows_start_other_solvers(setting):
     problem = objective(Identity(), setting, sparse=True)
     first = solve(problem, FrankWolfe(), Gap(1e-6))

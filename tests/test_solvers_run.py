@@ -8,7 +8,7 @@ import pytest
 from structinv.functionals import LinearFunctionals
 from structinv.losses import Absolute, Squared
 from structinv.objective import Objective, Penalty, WorstCase
-from structinv.oracles import Box, Ellipsoid, FDrop
+from structinv.oracles import Box, Ellipsoid, FDrop, FScale
 from structinv.outputs import Binary
 from structinv.solvers import (
     BMRM,
@@ -331,3 +331,12 @@ def test_a_curve_has_a_record_for_every_step():
     usual = solve(objective(FDrop(2)), FrankWolfe(), Gap(1e-6), random_state=0)
     assert len(usual.history) < len(found.history)
     assert usual.iterations == pytest.approx(found.iterations, abs=10)
+
+
+@pytest.mark.parametrize("name", BY_BLOCK + ["bmrm"])
+def test_a_run_that_stalls_without_any_bound_blames_the_oracle(name):
+    problem = objective(FDrop(1) @ FScale(2, 0.5, 3.0))
+    solution = solve(problem, REGISTRY[name](), Gap(0) | Stall(patience=8), random_state=0)
+    assert solution.primal == np.inf
+    assert solution.status is Status.ORACLE_TOO_COARSE
+    assert "exact oracle" in solution.status.advice

@@ -155,9 +155,10 @@ class _Run:
         self.primal, self.attained = value.upper, min(self.attained, value.attained)
         gap, attained_gap = self._relative(self.primal), self._relative(self.attained)
         # What the solver can do with the changes that it is told of is done; bounds are another thing.
+        unbounded = not np.isfinite(self.primal)
         done = {
-            Status.STALLED: attained_gap <= self.stop.tolerance,
-            Status.WITHIN_EPSILON: not np.isfinite(self.primal),
+            Status.STALLED: unbounded or attained_gap <= self.stop.tolerance,
+            Status.WITHIN_EPSILON: unbounded,
         }
         if status is Status.CONVERGED and gap > self.stop.tolerance:
             status = Status.STALLED
