@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import scale_rows
+from ..matrices import Matrix, scale_rows
 from ..oracles.base import Hull
 from ..planes import PlaneSet
 from ..spaces import Element, ExplicitSpace
-from .base import DualState, Hurried, never
+from .base import DualState, Hurried, join_planes, never
 
 if TYPE_CHECKING:
     from ..objective import WorstCase
@@ -110,21 +110,30 @@ class HullState(DualState):
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`; only rows whose plane is not the null plane."""
-        normals, levels = self.hull.planes()
+        parts = self.hull.planes_by_part()
+        if len(parts) == 1:
+            return self._of_part(*parts[0])
+        # Masses tell what each part has of a row's level.
+        split = [self._of_part(normals, levels, masses=levels) for normals, levels in parts]
+        return join_planes(self.space, split)
+
+    def _of_part(
+        self, normals: Matrix, levels: np.ndarray, masses: np.ndarray | None = None
+    ) -> PlaneSet:
+        """Planes with a level; of mass 1 unless told."""
         active = np.flatnonzero(levels > 0)
-        levels, factor = levels[active], self.factor[active]
+        mass = np.ones(len(active)) if masses is None else masses[active]
+        levels, factor = levels[active] / mass, self.factor[active] / mass
         if len(active) < len(self.factor):
             normals = normals[active]
         scaled = normals if np.all(factor == 1) else scale_rows(normals, factor)
-        whole = self.space.with_constants(scaled, factor * self.signs[active] * levels)
-        return PlaneSet(whole, factor * levels, active, np.ones(len(active)))
+        offsets = self.factor[active] * levels
+        whole = self.space.with_constants(scaled, self.signs[active] * offsets)
+        return PlaneSet(whole, offsets, active, mass)
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`."""
-        n_rows = len(self.gaps)
         share = planes.masses / self.factor[planes.blocks]
-        gather = sp.csr_matrix(
-            (share, (planes.blocks, np.arange(len(planes)))), shape=(n_rows, len(planes))
-        )
-        normals = gather @ planes.normals
-        self.hull.restore(normals[:, : self.space.n_features], gather @ planes.offsets)
+        normals = scale_rows(planes.normals[:, : self.space.n_features], share)
+        levels = share * planes.offsets
+        self.hull.restore_several(normals, levels, planes.blocks, len(self.gaps))

@@ -275,6 +275,7 @@ class _SplitHull(Hull):
         self.rows = rows
         self.hulls = hulls
         self.place = np.argsort(np.concatenate(rows))
+        self.shares = all(hull.shares for hull in hulls)
 
     @property
     def offset(self) -> float:
@@ -303,6 +304,46 @@ class _SplitHull(Hull):
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
         for rows, hull in zip(self.rows, self.hulls, strict=True):
             hull.restore(normals[rows], levels[rows])
+
+    @property
+    def levels(self) -> np.ndarray:
+        return np.concatenate([hull.levels for hull in self.hulls])[self.place]
+
+    def _shared_out(self, asked: np.ndarray) -> list[tuple[Hull, np.ndarray, np.ndarray]]:
+        """Each hull, the places of its rows among those asked about, and their numbers there."""
+        found = []
+        for rows, hull in zip(self.rows, self.hulls, strict=True):
+            places = np.flatnonzero(np.isin(asked, rows))
+            found.append((hull, places, np.searchsorted(rows, asked[places])))
+        return found
+
+    def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
+        for hull, places, mine in self._shared_out(rows):
+            hull.rescale(mine, factors[places])
+
+    def averages(self, rows: np.ndarray) -> Matrix:
+        parts = [(places, hull.averages(mine)) for hull, places, mine in self._shared_out(rows)]
+        return self._put_together(parts)
+
+    def _put_together(self, parts: list[tuple[np.ndarray, Matrix]]) -> Matrix:
+        order = np.argsort(np.concatenate([places for places, _ in parts]))
+        return stack([points for _, points in parts])[order]
+
+    def corners(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Any]:
+        parts, known = [], []
+        for hull, places, mine in self._shared_out(rows):
+            points, own = hull.corners(f, mine)
+            parts.append((places, points))
+            known.append(own)
+        return self._put_together(parts), known
+
+    def absorb(
+        self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
+    ) -> None:
+        for (hull, places, mine), own in zip(self._shared_out(rows), corners, strict=True):
+            theirs = np.isin(chosen, places)
+            local = np.searchsorted(places, chosen[theirs])
+            hull.absorb(mine, local, keep[theirs], steps[theirs], own)
 
 
 class Discounted(Combination):

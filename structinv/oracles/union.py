@@ -10,8 +10,9 @@ import scipy.sparse as sp
 
 from ..matrices import ALL_ROWS, Matrix, Rows, floating, pick
 from .arguments import check_directions
-from .base import BoundOracle, Cover, InvarianceOracle, Support, pulled_back
+from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, pulled_back
 from .combinators import Pair, best_of
+from .union_hull import UnionHull
 
 
 class Union(Pair):
@@ -95,6 +96,16 @@ class _BoundUnion(BoundOracle):
     ) -> Support:
         answers = [part.graded_support(rows, V, assign, reward, rho) for part in self.parts]
         return best_of(answers, V, assign, reward)
+
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+        """Those of the leaves, which share the level of each row; None if one has none to share."""
+        hulls = []
+        for part in self.parts:
+            hull = part.hull(signs, weights.copy(), intercept)
+            if hull is None or not hull.shares:
+                return None
+            hulls.append(hull)
+        return UnionHull(hulls, signs, weights, intercept)
 
     def orbit(self, rows: Rows) -> np.ndarray:
         return _joined([part.orbit(rows) for part in self.parts])
