@@ -425,15 +425,11 @@ class BoxHull(_DenseHull):
     def _changes(self) -> Array:
         return self.points
 
-    def averages(self, rows: Array) -> Array:
-        """See `Hull.averages`."""
-        return self.points[rows]
-
-    def corners(self, f: Array, rows: Array) -> tuple[Array, Array]:
-        """See `Hull.corners`."""
+    def candidates(self, f: Array, rows: Array) -> tuple[Array, Array, Array]:
+        """See `Hull.candidates`."""
         slopes = self.signs[rows, None] * np.sign(f[: self.X.shape[1]])
         corners = self.X[rows] - slopes * self.radius
-        return corners, corners
+        return self.points[rows], corners, corners
 
     def restore(self, normals: Matrix, levels: Array) -> None:
         """See `Hull.restore`; changes beyond the radius are cut."""
@@ -481,14 +477,13 @@ class _DirectionHull(_DenseHull):
     def planes(self) -> tuple[Array, Array]:
         """See `Hull.planes`."""
         every = np.arange(len(self.X))
-        return self.signs[:, None] * self.averages(every), self.levels.copy()
+        return self.signs[:, None] * self._averages(every), self.levels.copy()
 
     @property
     def _changes(self) -> Array:
         return self.theta
 
-    def averages(self, rows: Array) -> Array:
-        """See `Hull.averages`."""
+    def _averages(self, rows: Array) -> Array:
         return self.levels[rows, None] * self.X[rows] + self._moves(self.theta[rows], rows)
 
     def _moves(self, theta: Array, rows: Array) -> Array:
@@ -497,8 +492,8 @@ class _DirectionHull(_DenseHull):
             return theta @ self.directions[0]
         return np.einsum("nt,ntd->nd", theta, self.directions[rows])
 
-    def corners(self, f: Array, rows: Array) -> tuple[Array, Array]:
-        """See `Hull.corners`."""
+    def candidates(self, f: Array, rows: Array) -> tuple[Array, Array, Array]:
+        """See `Hull.candidates`."""
         w = f[: self.X.shape[1]]
         own = self.directions[0] if len(self.directions) == 1 else self.directions[rows]
         slopes = self.signs[rows, None] * np.atleast_2d(own @ w)
@@ -508,7 +503,7 @@ class _DirectionHull(_DenseHull):
         else:
             unit = np.sign(slopes)
         theta = -self.bounds * unit
-        return self.X[rows] + self._moves(theta, rows), theta
+        return self._averages(rows), self.X[rows] + self._moves(theta, rows), theta
 
 
 class IdentityHull(_DirectionHull):

@@ -371,8 +371,8 @@ class Hull(ABC):
     Attributes
     ----------
     shares : bool
-        Whether the level of a row may be shared with other hulls: `levels`, `rescale`, `averages`,
-        `corners` and `absorb` are there. No, by default.
+        Whether the level of a row may be shared with other hulls: `levels`, `rescale`, `candidates`
+        and `absorb` are there. No, by default.
     """
 
     shares: bool = False
@@ -427,12 +427,11 @@ class Hull(ABC):
         """Multiply the weights of some rows, and divide their levels and points by the same."""
         raise NotImplementedError(f"{type(self).__name__} does not share levels")
 
-    def averages(self, rows: np.ndarray) -> Matrix:
-        """The points of some rows, which have their levels as factors."""
-        raise NotImplementedError(f"{type(self).__name__} does not share levels")
+    def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
+        """Of some rows the points, which have their levels as factors, and the worst members at `f`.
 
-    def corners(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Any]:
-        """The worst member of each S(x) at `f`, and what `absorb` wants to know of it."""
+        Also what `absorb` wants to know of these members.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not share levels")
 
     def absorb(

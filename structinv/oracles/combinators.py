@@ -321,21 +321,12 @@ class _SplitHull(Hull):
         for hull, places, mine in self._shared_out(rows):
             hull.rescale(mine, factors[places])
 
-    def averages(self, rows: np.ndarray) -> Matrix:
-        parts = [(places, hull.averages(mine)) for hull, places, mine in self._shared_out(rows)]
-        return self._put_together(parts)
-
-    def _put_together(self, parts: list[tuple[np.ndarray, Matrix]]) -> Matrix:
-        order = np.argsort(np.concatenate([places for places, _ in parts]))
-        return stack([points for _, points in parts])[order]
-
-    def corners(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Any]:
-        parts, known = [], []
-        for hull, places, mine in self._shared_out(rows):
-            points, own = hull.corners(f, mine)
-            parts.append((places, points))
-            known.append(own)
-        return self._put_together(parts), known
+    def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
+        split = self._shared_out(rows)
+        found = [hull.candidates(f, mine) for hull, _, mine in split]
+        order = np.argsort(np.concatenate([places for _, places, _ in split]))
+        averages, corners, known = zip(*found, strict=True)
+        return stack(averages)[order], stack(corners)[order], known
 
     def absorb(
         self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any

@@ -5,8 +5,9 @@ of planes of the parts, :math:`a = \sum_l a_l` with :math:`a_l` at level :math:`
 :math:`\tau_l` times the hull of :math:`S_l(x)`, and :math:`\sum_l \tau_l \le 1`.
 
 Each part raises the dual over its own plane, with the level that the others leave. Where nothing is
-left, a part cannot grow until another gives: then exact steps move level between the parts' averages
-and their worst members.
+left, a part cannot grow until another gives, and where two parts have some, their planes are nearly
+the same, so that taking turns would be slow. In such rows exact steps move level between the parts'
+averages and their worst members.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from ..matrices import Matrix, scale_rows, stack
+from ..matrices import Matrix, scale_rows
 from .base import Hull
 
 # Less than this of a level is no room to move in.
 LEAST_ROOM = 1e-6
+# A part that neither has a level in a row nor wants one is asked again after so many visits.
+IDLE_VISITS = 4
 # Part of a row's gap that an exchange may leave, and the most steps that it takes.
 _LEAVE, _MOST_STEPS = 0.02, 50
 
@@ -49,6 +52,7 @@ class UnionHull(Hull):
         # Of each part's levels, what it is that they are a share of; and their products.
         self.room = np.ones((len(parts), len(signs)))
         self.taken = np.zeros(self.room.shape)
+        self.idle = np.zeros(self.room.shape, dtype=np.int64)
         self.scratch = np.zeros(len(signs))
 
     @property
@@ -57,19 +61,25 @@ class UnionHull(Hull):
         return sum(part.offset for part in self.parts)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        """See `Hull.sweep`: part by part, then exchanges in rows that have no level left."""
+        """See `Hull.sweep`: part by part, then exchanges in rows that several parts care for."""
         gaps[order] = 0.0
         for number, part in enumerate(self.parts):
             left = 1.0 - (self.taken[:, order].sum(axis=0) - self.taken[number, order])
-            free = left > LEAST_ROOM
+            idle = self.idle[number, order]
+            free = (left > LEAST_ROOM) & (idle % IDLE_VISITS == 0)
+            self.idle[number, order] = idle + 1
             rows = order[free]
             self._make_room(number, rows, np.minimum(left[free], 1.0))
             part.sweep(f, rows, self.scratch)
             self.taken[number, rows] = self.room[number, rows] * part.levels[rows]
             gaps[rows] += self.scratch[rows]
-        full = order[(self.taken[:, order].sum(axis=0) > 1.0 - LEAST_ROOM) & (self.weights[order] > 0)]
-        if len(full):
-            gaps[full] = np.maximum(gaps[full], self._exchange(f, full))
+            busy = (self.taken[number, rows] > 0) | (self.scratch[rows] > 0)
+            self.idle[number, rows[busy]] = 0
+        taken = self.taken[:, order]
+        torn = (np.count_nonzero(taken, axis=0) > 1) | (taken.sum(axis=0) > 1.0 - LEAST_ROOM)
+        rows = order[torn & (self.weights[order] > 0)]
+        if len(rows):
+            gaps[rows] = np.maximum(gaps[rows], self._exchange(f, rows))
 
     def _make_room(self, number: int, rows: np.ndarray, room: np.ndarray) -> None:
         """Let the levels of a part be shares of `room`; its planes stay what they are."""
@@ -82,30 +92,25 @@ class UnionHull(Hull):
     def _exchange(self, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Exact steps in each row between averages and worst members of all parts; the rows' gaps."""
         planes: list[Matrix] = []
-        masses, worst = [], []
+        masses, worst, n_rows = [], [], len(rows)
         for number, part in enumerate(self.parts):
-            self._make_room(number, rows, np.ones(len(rows)))
-            levels = part.levels[rows]
-            share = np.divide(1.0, levels, out=np.zeros(len(rows)), where=levels > 0)
-            corners, change = part.corners(f, rows)
-            planes += [scale_rows(part.averages(rows), share), corners]
-            masses += [levels, np.zeros(len(rows))]
+            self._make_room(number, rows, np.ones(n_rows))
+            averages, corners, change = part.candidates(f, rows)
+            planes += [averages, corners]
+            masses += [part.levels[rows], np.zeros(n_rows)]
             worst.append(change)
-        n_planes, n_rows = len(planes), len(rows)
-        by_row = np.arange(n_planes * n_rows).reshape(n_planes, n_rows).T.ravel()
-        points = stack([sp.csr_matrix(each) for each in planes])[by_row]
         before = np.column_stack(masses)
         after, gaps = before.copy(), np.zeros(n_rows)
         _exchange_rows(
-            points.indptr, points.indices, points.data, self.signs[rows], self.weights[rows],
-            self.intercept, f, after, gaps,
-        )  # fmt: skip
+            *_entries(planes), self.signs[rows], self.weights[rows], self.intercept, f, after, gaps
+        )
         moved = np.flatnonzero(np.any(after != before, axis=1))
         for number, part in enumerate(self.parts):
             old, kept, steps = before[:, 2 * number], after[:, 2 * number], after[:, 2 * number + 1]
             keep = np.divide(kept, old, out=np.zeros(n_rows), where=old > 0)
             part.absorb(rows, moved, keep[moved], steps[moved], worst[number])
             self.taken[number, rows] = part.levels[rows]
+            self.idle[number, rows] = 0
         return gaps
 
     def losses(self, f: np.ndarray) -> np.ndarray | None:
@@ -156,6 +161,16 @@ class UnionHull(Hull):
             self.taken[number] = part.levels
 
 
+def _entries(planes: list[Matrix]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row pointers, indices and data of matrices one below the other."""
+    parts = [each if sp.issparse(each) else sp.csr_matrix(each) for each in planes]
+    first = np.cumsum([0, *(part.nnz for part in parts[:-1])])
+    starts = [part.indptr[:-1] + start for part, start in zip(parts, first, strict=True)]
+    indptr = np.concatenate([*starts, [first[-1] + parts[-1].nnz]])
+    indices = np.concatenate([part.indices for part in parts])
+    return indptr, indices, np.concatenate([part.data for part in parts])
+
+
 def _turns(rows: np.ndarray) -> np.ndarray:
     """How many earlier entries name the same row."""
     order = np.argsort(rows, kind="stable")
@@ -181,34 +196,38 @@ def _distance(part: Hull, normals: Matrix, levels: np.ndarray) -> np.ndarray:
 def _exchange_rows(indptr, indices, data, signs, weights, intercept, f, masses, gaps):
     """Pairwise steps between the planes of each row, the null plane included; f and masses change.
 
-    Every other plane, from the first, is an average, which is none if it has no mass.
+    Plane p of row r is row ``p n_rows + r`` of the matrix. Every other one, from the first, is an
+    average, which has its mass as a factor and is none without.
     """
     n_rows, q = masses.shape
-    heights, gram = np.empty(q), np.empty((q, q))
+    heights, scale, gram = np.zeros(q), np.zeros(q), np.zeros((q, q))
     spread = np.zeros(f.size)
     for r in range(n_rows):
-        c, y, base = weights[r], signs[r], r * q
+        c, y = weights[r], signs[r]
+        before = masses[r].copy()
         for p in range(q):
-            first, last = indptr[base + p], indptr[base + p + 1]
-            margin = f[f.size - 1] if intercept else 0.0
+            scale[p] = 1.0 if p % 2 == 1 else (1.0 / before[p] if before[p] > 0.0 else 0.0)
+            if scale[p] == 0.0:
+                continue
+            first, last = indptr[p * n_rows + r], indptr[p * n_rows + r + 1]
+            margin = 0.0
             for e in range(first, last):
                 margin += data[e] * f[indices[e]]
                 spread[indices[e]] = data[e]
-            heights[p] = 1.0 - y * margin
+            heights[p] = 1.0 - y * (margin * scale[p] + (f[f.size - 1] if intercept else 0.0))
             for o in range(p + 1):
-                total = 1.0 if intercept else 0.0
-                for e in range(indptr[base + o], indptr[base + o + 1]):
+                total = 0.0
+                for e in range(indptr[o * n_rows + r], indptr[o * n_rows + r + 1]):
                     total += spread[indices[e]] * data[e]
-                gram[p, o] = gram[o, p] = total
+                gram[p, o] = gram[o, p] = scale[p] * scale[o] * total + (1.0 if intercept else 0.0)
             for e in range(first, last):
                 spread[indices[e]] = 0.0
-        before = masses[r].copy()
         gaps[r] = _exchange_row(heights, gram, c, masses[r], before)
         for p in range(q):
             step = c * y * (masses[r, p] - before[p])
             if step != 0.0:
-                for e in range(indptr[base + p], indptr[base + p + 1]):
-                    f[indices[e]] += step * data[e]
+                for e in range(indptr[p * n_rows + r], indptr[p * n_rows + r + 1]):
+                    f[indices[e]] += step * scale[p] * data[e]
                 if intercept:
                     f[f.size - 1] += step
 

@@ -88,18 +88,17 @@ class IdentityHull(Hull):
         self.weights[rows] *= factors
         self.tau[rows] = np.minimum(self.tau[rows] / factors, 1.0)
 
-    def averages(self, rows):
-        """See `Hull.averages`."""
-        part, delta = self.X[rows], self._deviations()
-        factors = np.repeat(self.tau[rows], np.diff(part.indptr))
-        if delta.size:
-            factors += with_data(self.X, delta)[rows].data
-        return with_data(part, part.data * factors)
-
-    def corners(self, f, rows):
-        """See `Hull.corners`."""
+    def candidates(self, f, rows):
+        """See `Hull.candidates`."""
         part = self.X[rows]
-        return part, part
+        averages = with_data(part, np.empty(part.nnz))
+        X = self.X
+        _average_entries(X.indptr, X.data, self._deviations(), self.tau, rows, averages.data)
+        corners = self._corners(f, rows, part)
+        return averages, corners, corners
+
+    def _corners(self, f, rows, part):
+        return part
 
     def absorb(self, rows, chosen, keep, steps, corners):
         """See `Hull.absorb`."""
@@ -225,9 +224,7 @@ class WordHull(IdentityHull):
         super().rescale(rows, factors)
         _scale_entries(self.X.indptr, self.delta, rows, 1.0 / factors)
 
-    def corners(self, f, rows):
-        """See `Hull.corners`."""
-        part = self.X[rows]
+    def _corners(self, f, rows, part):
         w = f[: part.shape[1]]
         directions, assign = np.stack([-w, w]), (self.signs[rows] < 0).astype(np.int64)
         edited, values, sizes = part.data.copy(), np.empty(len(rows)), np.empty(len(rows))
@@ -235,8 +232,7 @@ class WordHull(IdentityHull):
             part.indptr, part.indices, part.data, directions, assign, self.max_changes,
             1.0 - self.drop, 1.0 + self.grow, edited, values, sizes,
         )  # fmt: skip
-        corners = with_data(part, edited)
-        return corners, corners
+        return with_data(part, edited)
 
     def absorb(self, rows, chosen, keep, steps, corners):
         """See `Hull.absorb`."""
@@ -259,6 +255,15 @@ def _scale_entries(indptr, entries, rows, factors):
     for r in range(len(rows)):
         for e in range(indptr[rows[r]], indptr[rows[r] + 1]):
             entries[e] *= factors[r]
+
+
+@njit(cache=True, nogil=True)
+def _average_entries(indptr, data, delta, tau, rows, averages):
+    at = 0
+    for i in rows:
+        for e in range(indptr[i], indptr[i + 1]):
+            averages[at] = data[e] * (tau[i] + (delta[e] if delta.size else 0.0))
+            at += 1
 
 
 @njit(cache=True, nogil=True)
