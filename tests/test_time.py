@@ -35,7 +35,7 @@ from . import kernel_problems
 from . import test_representer_solvers as representers
 from .oracle_cases import CASES
 from .orbit_cases import ORBIT_CASE
-from .problems import N, SETTING, assert_brackets, objective, optimum
+from .problems import SETTING, N, assert_brackets, objective, optimum
 
 CASE = {case.name: case for case in CASES}
 every_solver = pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -87,6 +87,7 @@ SMOOTH, KINKED = of_functionals("logistic", "squared"), of_functionals("hinge", 
 PROBLEMS = {
     "hull": (FrankWolfe(), HullState, explicit("fdrop", "binary")),
     "hull-dense": (FrankWolfe(), HullState, explicit("ellipsoid", "binary-slack")),
+    "hull-union": (FrankWolfe(), HullState, explicit("union", "binary")),
     "linear members": (FrankWolfe(), LinearMemberState, explicit("finite", "multiclass")),
     "members": (FrankWolfe(), MemberState, in_a_kernel),
     "plane cache": (FrankWolfe(), PlaneCache, explicit("fscale", "multiclass-slack")),

@@ -29,12 +29,16 @@ class CarryingMembers:
         self.start = start
         self.n_features = points.shape[1]
         self.columns: Any = slice(0, self.n_features)
-        self.points = points
+        self.entries: tuple[np.ndarray, ...] = (points,)
+        self.sweep: Any = _sweep_dense
         if sp.issparse(points):
             self.columns, places = np.unique(points.indices, return_inverse=True)
             self.entries = points.indptr, places.ravel(), points.data
+            self.sweep = _sweep_csr
 
-    def ascend(self, table: np.ndarray, order: np.ndarray, problem: tuple, masses: np.ndarray) -> np.ndarray:
+    def ascend(
+        self, table: np.ndarray, order: np.ndarray, problem: tuple, masses: np.ndarray
+    ) -> np.ndarray:
         """Exact steps in each row of `order` between its members; the gaps of these on arrival.
 
         Parameters
@@ -53,10 +57,7 @@ class CarryingMembers:
         weights = np.ascontiguousarray(table[:, self.columns].T)
         constants = table[:, self.n_features :].copy()
         rows = self.start, order, weights, constants
-        if sp.issparse(self.points):
-            _sweep_csr(*self.entries, *rows, *problem, masses, gaps)
-        else:
-            _sweep_dense(self.points, *rows, *problem, masses, gaps)
+        self.sweep(*self.entries, *rows, *problem, masses, gaps)
         table[:, self.columns] = weights.T
         table[:, self.n_features :] = constants
         return gaps

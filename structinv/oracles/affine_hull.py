@@ -382,7 +382,7 @@ class _DenseHull(Hull):
     def absorb(self, rows: Array, chosen: Array, keep: Array, steps: Array, corners: Array) -> None:
         """See `Hull.absorb`."""
         mine = rows[chosen]
-        self.levels[mine] = np.minimum(keep * self.levels[mine] + steps, 1.0)
+        self.levels[mine] = keep * self.levels[mine] + steps
         added = steps[:, None] * corners[chosen]
         self._changes[mine] = keep[:, None] * self._changes[mine] + added
 

@@ -14,6 +14,7 @@ from ..matrices import (
     interleave,
     rounding,
     row_dots,
+    scale_rows,
     select,
     stack,
     take,
@@ -304,6 +305,25 @@ class _SplitHull(Hull):
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
         for rows, hull in zip(self.rows, self.hulls, strict=True):
             hull.restore(normals[rows], levels[rows])
+
+    def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
+        split = [hull.planes_by_part() for hull in self.hulls]
+        found = []
+        for number in range(max(map(len, split))):
+            normals, levels = [], []
+            for parts in split:
+                known = number < len(parts)
+                points, level = parts[number if known else 0]
+                normals.append(points if known else scale_rows(points, np.zeros(len(level))))
+                levels.append(known * level)
+            found.append((stack(normals)[self.place], np.concatenate(levels)[self.place]))
+        return found
+
+    def restore_several(
+        self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
+    ) -> None:
+        for own, (hull, places, mine) in zip(self.rows, self._shared_out(rows), strict=True):
+            hull.restore_several(normals[places], levels[places], mine, len(own))
 
     @property
     def levels(self) -> np.ndarray:

@@ -49,7 +49,8 @@ class UnionHull(Hull):
         self.signs = np.ascontiguousarray(signs, dtype=np.float64)
         self.weights = np.array(weights, dtype=np.float64)
         self.intercept = bool(intercept)
-        # Of each part's levels, what it is that they are a share of; and their products.
+        # What the levels of each part are a share of, and their products, which sum to at most one.
+        # An exchange may leave a share above one until the next visit makes room.
         self.room = np.ones((len(parts), len(signs)))
         self.taken = np.zeros(self.room.shape)
         self.idle = np.zeros(self.room.shape, dtype=np.int64)
@@ -92,24 +93,27 @@ class UnionHull(Hull):
     def _exchange(self, f: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Exact steps in each row between averages and worst members of all parts; the rows' gaps."""
         planes: list[Matrix] = []
-        masses, worst, n_rows = [], [], len(rows)
+        n_rows, worst = len(rows), []
+        levels = np.ones((n_rows, 2 * len(self.parts)))
+        before = np.zeros(levels.shape)
         for number, part in enumerate(self.parts):
-            self._make_room(number, rows, np.ones(n_rows))
             averages, corners, change = part.candidates(f, rows)
             planes += [averages, corners]
-            masses += [part.levels[rows], np.zeros(n_rows)]
+            levels[:, 2 * number] = part.levels[rows]
+            before[:, 2 * number] = self.taken[number, rows]
             worst.append(change)
-        before = np.column_stack(masses)
         after, gaps = before.copy(), np.zeros(n_rows)
         _exchange_rows(
-            *_entries(planes), self.signs[rows], self.weights[rows], self.intercept, f, after, gaps
-        )
+            *_entries(planes), levels, self.signs[rows], self.weights[rows], self.intercept, f, after,
+            gaps,
+        )  # fmt: skip
         moved = np.flatnonzero(np.any(after != before, axis=1))
         for number, part in enumerate(self.parts):
             old, kept, steps = before[:, 2 * number], after[:, 2 * number], after[:, 2 * number + 1]
             keep = np.divide(kept, old, out=np.zeros(n_rows), where=old > 0)
-            part.absorb(rows, moved, keep[moved], steps[moved], worst[number])
-            self.taken[number, rows] = part.levels[rows]
+            room = self.room[number, rows]
+            part.absorb(rows, moved, keep[moved], (steps / room)[moved], worst[number])
+            self.taken[number, rows] = room * part.levels[rows]
             self.idle[number, rows] = 0
         return gaps
 
@@ -193,11 +197,11 @@ def _distance(part: Hull, normals: Matrix, levels: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def _exchange_rows(indptr, indices, data, signs, weights, intercept, f, masses, gaps):
+def _exchange_rows(indptr, indices, data, levels, signs, weights, intercept, f, masses, gaps):
     """Pairwise steps between the planes of each row, the null plane included; f and masses change.
 
     Plane p of row r is row ``p n_rows + r`` of the matrix. Every other one, from the first, is an
-    average, which has its mass as a factor and is none without.
+    average, which has its level as a factor and is none without mass.
     """
     n_rows, q = masses.shape
     heights, scale, gram = np.zeros(q), np.zeros(q), np.zeros((q, q))
@@ -206,7 +210,7 @@ def _exchange_rows(indptr, indices, data, signs, weights, intercept, f, masses, 
         c, y = weights[r], signs[r]
         before = masses[r].copy()
         for p in range(q):
-            scale[p] = 1.0 if p % 2 == 1 else (1.0 / before[p] if before[p] > 0.0 else 0.0)
+            scale[p] = 1.0 / levels[r, p] if p % 2 == 1 or before[p] > 0.0 else 0.0
             if scale[p] == 0.0:
                 continue
             first, last = indptr[p * n_rows + r], indptr[p * n_rows + r + 1]

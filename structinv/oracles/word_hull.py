@@ -103,7 +103,7 @@ class IdentityHull(Hull):
     def absorb(self, rows, chosen, keep, steps, corners):
         """See `Hull.absorb`."""
         mine = rows[chosen]
-        self.tau[mine] = np.minimum(keep * self.tau[mine] + steps, 1.0)
+        self.tau[mine] = keep * self.tau[mine] + steps
 
     def losses(self, f):
         """See `Hull.losses`."""
