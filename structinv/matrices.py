@@ -130,6 +130,23 @@ def row_sizes(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
     return row_dots(np.abs(points), V, assign)
 
 
+def products(points: Matrix, V: np.ndarray) -> np.ndarray:
+    """``<V[p], points[i]>`` for every row i and p, (n, p); of CSR rows without a copy of `V`."""
+    if sp.issparse(points):
+        found = np.zeros((points.shape[0], len(V)))
+        _products_csr(points.indptr, points.indices, points.data, V, found)
+        return found
+    return np.asarray(points @ V.T)
+
+
+def add_combinations(points: Matrix, weights: np.ndarray, into: np.ndarray) -> None:
+    """Add ``sum_i weights[i, k] points[i]`` to row k of `into`, of CSR rows without a copy of it."""
+    if sp.issparse(points):
+        _add_combinations_csr(points.indptr, points.indices, points.data, weights, into)
+    else:
+        into += (points.T @ weights).T
+
+
 def row_dots(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
     """``<V[assign[i]], points[i]>`` for every row i, in float64."""
     V = np.ascontiguousarray(V, dtype=np.float64)
@@ -138,6 +155,27 @@ def row_dots(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
     if len(V) == 1:
         return np.asarray(points @ V[0], dtype=np.float64)
     return _row_dots_dense(np.ascontiguousarray(points), V, assign)
+
+
+@njit(cache=True, nogil=True)
+def _products_csr(indptr, indices, data, V, found):
+    for i in range(found.shape[0]):
+        for p in range(found.shape[1]):
+            v, total = V[p], 0.0
+            for k in range(indptr[i], indptr[i + 1]):
+                total += v[indices[k]] * data[k]
+            found[i, p] = total
+
+
+@njit(cache=True, nogil=True)
+def _add_combinations_csr(indptr, indices, data, weights, into):
+    for i in range(weights.shape[0]):
+        for k in range(weights.shape[1]):
+            weight = weights[i, k]
+            if weight != 0.0:
+                row = into[k]
+                for e in range(indptr[i], indptr[i + 1]):
+                    row[indices[e]] += weight * data[e]
 
 
 @njit(cache=True, nogil=True)

@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from .dual_states import (
     DualState,
     HullState,
+    Hurried,
     LinearMemberState,
     MemberState,
     PenaltyState,
     PlaneCache,
+    never,
 )
 from .functionals import Functionals
 from .losses import ScalarLoss
@@ -199,7 +200,7 @@ class WorstCase(Term):
 
     def _listed(self, space: ExplicitSpace) -> int:
         """How many members each S(x) lists, 0 if it lists none that can be scored and made."""
-        if space.n_extra or sp.issparse(self.X):
+        if space.n_extra:
             return 0
         scores = self.bound.member_scores(slice(0, 1), np.zeros((space.n_outputs, space.n_features)))
         return 0 if scores is None else scores.shape[1]
@@ -425,6 +426,8 @@ class Objective:
     weights, floors : (n_blocks,) arrays
     rows_asked : int
         How many rows the oracles have been asked so far.
+    hurried : callable
+        Whether a step under way had better end; the loop sets it for a run, see `Solver.step`.
     """
 
     def __init__(self, space: Space, terms: Sequence[Term]) -> None:
@@ -438,6 +441,7 @@ class Objective:
         self.floors = np.concatenate([term.floors for term in terms])
         self.first = np.cumsum([0, *(term.n_blocks for term in terms)])
         self.rows_asked = 0
+        self.hurried: Hurried = never
 
     @property
     def n_blocks(self) -> int:

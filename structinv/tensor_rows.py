@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .matrices import Matrix, scale_rows, stack
+from .matrices import Matrix, add_combinations, products, scale_rows, stack
+
+# Inner products of points that are in memory at once, before those of a row are summed.
+ENTRIES_AT_ONCE = 4_000_000
 
 
 class TensorRows:
@@ -36,8 +39,11 @@ class TensorRows:
         self.extra = extra
 
     @classmethod
-    def of_dense(cls, rows: np.ndarray, n_outputs: int, n_extra: int) -> TensorRows:
-        """Flat dense rows in this form."""
+    def of_rows(cls, rows: Matrix, n_outputs: int, n_extra: int) -> TensorRows:
+        """Flat rows in this form; CSR ones only of a single output."""
+        if sp.issparse(rows):
+            n_rows = rows.shape[0]
+            return cls(rows, np.ones((n_rows, 1)), np.arange(n_rows + 1), np.zeros((n_rows, 0)))
         split = rows.shape[1] - n_extra
         points = rows[:, :split].reshape(len(rows) * n_outputs, split // n_outputs)
         coefficients = np.tile(np.eye(n_outputs), (len(rows), 1))
@@ -78,14 +84,17 @@ class TensorRows:
         """Inner product of each row with a flat element."""
         k, n_extra = self.coefficients.shape[1], self.extra.shape[1]
         table = f[: len(f) - n_extra].reshape(k, self.points.shape[1])
-        each = np.einsum("rk,rk->r", np.asarray(self.points @ table.T), self.coefficients)
+        each = np.einsum("rk,rk->r", products(self.points, table), self.coefficients)
         return self._by_group(each) + self.extra @ f[len(f) - n_extra :]
 
     def combination(self, weights: np.ndarray) -> np.ndarray:
         """The flat element ``sum_j weights_j a_j``."""
         spread = self.coefficients * np.repeat(weights, np.diff(self.start))[:, None]
-        table = np.asarray(self.points.T @ spread).T
-        return np.concatenate([table.ravel(), self.extra.T @ weights])
+        points, n_extra = self.points, self.extra.shape[1]
+        element = np.zeros(self.shape[1])
+        add_combinations(points, spread, element[: len(element) - n_extra].reshape(spread.shape[1], -1))
+        element[len(element) - n_extra :] = self.extra.T @ weights
+        return element
 
     def mix(self, weights: np.ndarray) -> TensorRows:
         """``sum_j weights_j a_j`` as one row, of at most one point an output."""
@@ -103,10 +112,21 @@ class TensorRows:
 
     def gram(self, other: TensorRows) -> np.ndarray:
         """Inner products with the rows of another set."""
-        inner = self.points @ other.points.T
-        dense = inner.toarray() if sp.issparse(inner) else inner
-        products = dense * (self.coefficients @ other.coefficients.T)
-        return self._by_group(other._by_group(products.T).T) + self.extra @ other.extra.T
+        points = self.points
+        found = np.empty((len(self), len(other)))
+        for first, last in other._portions(ENTRIES_AT_ONCE // max(1, points.shape[0])):
+            part = other[first:last]
+            inner = points @ part.points.T
+            dense = inner.toarray() if sp.issparse(inner) else inner
+            tables = dense * (self.coefficients @ part.coefficients.T)
+            found[:, first:last] = self._by_group(part._by_group(tables.T).T)
+        return found + self.extra @ other.extra.T
+
+    def _portions(self, most: int) -> list[tuple[int, int]]:
+        """First and last of runs of rows that have about so many points in all, at least one row."""
+        filled = np.diff(self.start[:-1] // max(1, most), prepend=-1) > 0
+        edges = np.r_[np.flatnonzero(filled), len(self)]
+        return list(zip(edges[:-1], edges[1:], strict=True))
 
     def toarray(self) -> np.ndarray:
         """The rows written out."""
@@ -134,7 +154,7 @@ class MadeRows(TensorRows):
     Parameters
     ----------
     make : callable
-        From rows of `which` to points (n, d).
+        From rows of `which` to points (n, d), an array or a CSR matrix.
     width : int
         Length of a point.
     which : (n, 2) array of int
@@ -144,7 +164,7 @@ class MadeRows(TensorRows):
 
     def __init__(
         self,
-        make: Callable[[np.ndarray], np.ndarray],
+        make: Callable[[np.ndarray], Matrix],
         width: int,
         which: np.ndarray,
         coefficients: np.ndarray,
@@ -157,7 +177,7 @@ class MadeRows(TensorRows):
         self.extra = np.zeros((len(which), 0))
 
     @property
-    def points(self) -> np.ndarray:
+    def points(self) -> Matrix:
         """The points, made anew."""
         return self.make(self.which)
 

@@ -1,16 +1,19 @@
 """Masses on members without the members: linear functions under frank_wolfe."""
 
 import pickle
+import tracemalloc
 
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC
 from structinv.dual_states import LinearMemberState, MemberState, PlaneCache, linear_members
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FScale, Identity
-from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
+from structinv.outputs import Multiclass
+from structinv.solvers import FrankWolfe, Gap, Iterations, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.tensor_rows import TensorRows
 
@@ -58,11 +61,64 @@ def test_the_optimum_is_that_over_the_members(case, setting):
     assert_brackets(found, optimum(case, setting))
 
 
-def test_sets_that_are_no_lists_and_sparse_rows_keep_planes():
+def test_sets_that_are_no_lists_keep_planes():
     assert isinstance(state_of(objective(Box(0.1), SETTING["multiclass"])), PlaneCache)
     assert isinstance(state_of(objective(FScale(2), SETTING["multiclass"])), PlaneCache)
-    sparse = objective(Identity(), SETTING["multiclass"], sparse=True)
-    assert isinstance(state_of(sparse), PlaneCache)
+    listed_elsewhere = objective(Identity() | FScale(2), SETTING["multiclass"], sparse=True)
+    assert isinstance(state_of(listed_elsewhere), PlaneCache)
+
+
+WITHOUT_HULL = pytest.mark.parametrize("setting", [COSTLY, *SETTINGS[2:]], ids=str)
+SPARSE = [Identity(), Identity().only_for(1), Identity().discounted(0.4)]
+
+
+@WITHOUT_HULL
+@pytest.mark.parametrize("oracle", SPARSE, ids=repr)
+def test_sparse_rows_take_the_steps_of_dense_ones(oracle, setting):
+    found = []
+    for sparse in (False, True):
+        problem = objective(oracle, setting, sparse=sparse)
+        state, f = state_of(problem), problem.space.zeros()
+        assert isinstance(state, LinearMemberState)
+        estimates = [state.sweep(f)[0] for _ in range(5)]
+        found.append((estimates, f, state.offset, state.combination(), state.value(f)))
+        planes = state.planes()
+        assert sp.issparse(planes.normals.points) == sparse
+        again = state_of(problem)
+        again.restore(planes)
+        np.testing.assert_array_equal(again.masses[:, : state.masses.shape[1]], state.masses)
+    for dense, of_sparse in zip(*found, strict=True):
+        np.testing.assert_allclose(of_sparse, dense, rtol=1e-9, atol=1e-12)
+
+
+@WITHOUT_HULL
+def test_planes_of_sparse_rows_start_other_solvers(setting):
+    problem = objective(Identity(), setting, sparse=True)
+    first = solve(problem, FrankWolfe(), Gap(1e-6))
+    second = solve(problem, SVMStruct(), Gap(1e-3), warm_start=first)
+    assert second.iterations == 0
+    third = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=second)
+    assert third.status is Status.CONVERGED
+    further = solve(problem, SVMStruct(), Gap(1e-7), warm_start=first)
+    assert further.status is Status.CONVERGED
+
+
+def test_sparse_rows_of_several_classes_take_memory_for_their_entries_only():
+    """Rows of n x d, dense, would take 80 MB; their planes, a class each, 8 times as much."""
+    rng = np.random.default_rng(0)
+    n, d, n_classes = 500, 20_000, 8
+    X = sp.random(n, d, 1e-3, format="csr", random_state=rng)
+    y = rng.integers(n_classes, size=n)
+    for solver in (FrankWolfe(), SVMStruct(), Pegasos()):
+        space = ExplicitSpace(d, n_classes, intercept=True)
+        problem = Objective(space, [WorstCase(X, y, Identity(), Multiclass(), 1.0)])
+        solve(problem, solver, Iterations(1), random_state=0)
+        tracemalloc.start()
+        solve(problem, solver, Iterations(3), random_state=0)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        element = 8 * space.size
+        assert peak < 15 * element + 100 * X.nnz * n_classes
 
 
 @every_setting

@@ -8,7 +8,7 @@ import pytest
 from structinv.functionals import LinearFunctionals
 from structinv.losses import Absolute, Squared
 from structinv.objective import Objective, Penalty, WorstCase
-from structinv.oracles import Box, Ellipsoid, FDrop
+from structinv.oracles import Box, Ellipsoid, FDrop, FScale
 from structinv.outputs import Binary
 from structinv.solvers import (
     BMRM,
@@ -331,3 +331,22 @@ def test_a_curve_has_a_record_for_every_step():
     usual = solve(objective(FDrop(2)), FrankWolfe(), Gap(1e-6), random_state=0)
     assert len(usual.history) < len(found.history)
     assert usual.iterations == pytest.approx(found.iterations, abs=10)
+
+
+class OneStep(FrankWolfe):
+    """Does nothing after its first step, so that the gap over what oracles find stays open."""
+
+    def step(self, objective, state):
+        first = state.parts[0].offset == 0
+        return super().step(objective, state) if first else None
+
+
+def test_a_run_that_stalls_without_any_bound_blames_the_oracle():
+    problem = objective(FDrop(1) @ FScale(2, 0.5, 3.0))
+    solution = solve(problem, OneStep(), Gap(1e-6) | Stall(patience=8), random_state=0)
+    assert solution.primal == np.inf
+    assert solution.history[-1].dual < problem.value(solution.f).attained
+    assert solution.status is Status.ORACLE_TOO_COARSE
+    assert "exact oracle" in solution.status.advice
+    bounded = solve(objective(FDrop(1)), OneStep(), Gap(1e-6) | Stall(patience=8), random_state=0)
+    assert bounded.status is Status.STALLED

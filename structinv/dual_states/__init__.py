@@ -1,6 +1,6 @@
 """Dual variables of a term, in the form in which block-coordinate solvers improve them."""
 
-from .base import DualState, join_planes, total
+from .base import DualState, Hurried, join_planes, never, total
 from .hull import HullState
 from .linear_members import LinearMemberState
 from .members import MemberState
@@ -10,11 +10,13 @@ from .plane_cache import PlaneCache
 __all__ = [
     "DualState",
     "HullState",
+    "Hurried",
     "LinearMemberState",
     "MemberState",
     "PenaltyState",
     "PlaneCache",
     "join_planes",
+    "never",
     "slopes_fit",
     "total",
 ]

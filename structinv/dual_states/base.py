@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import numpy as np
 
 from ..planes import PlaneSet, WorkingSet
 from ..spaces import Element, Space
+
+# Asked between portions of work: whether the rest had better be left.
+Hurried: TypeAlias = Callable[[], bool]
+
+
+def never() -> bool:
+    """No hurry: what is begun is finished."""
+    return False
 
 
 class DualState(ABC):
@@ -28,13 +37,21 @@ class DualState(ABC):
         """The linear part of the dual."""
 
     @abstractmethod
-    def sweep(self, f: Element) -> tuple[float, int]:
+    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
         """Improve every block once, updating `f` in place.
+
+        Parameters
+        ----------
+        f : element
+        hurried : callable
+            Asked between portions of blocks. Once it says True the rest is left as it is, and the state
+            and `f` belong together as ever.
 
         Returns
         -------
         gap : float
-            Sum of the blocks' gaps, each measured on arrival: an estimate of the duality gap.
+            Sum of the blocks' gaps, each measured on arrival: an estimate of the duality gap. Infinity
+            if blocks were left out.
         rows : int
             How many rows an oracle was asked.
         """

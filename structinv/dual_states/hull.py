@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import scale_rows
+from ..matrices import Matrix, scale_rows
 from ..oracles.base import Hull
 from ..planes import PlaneSet
 from ..spaces import Element, ExplicitSpace
-from .base import DualState
+from .base import DualState, Hurried, join_planes, never
 
 if TYPE_CHECKING:
-    from ..objective import Term
+    from ..objective import WorstCase
 
 ROWS_IN_A_RUN = 4
 FOCUSED_PASSES = 10
+# Between two looks at the clock so many entries of rows are visited, but at least so many rows.
+ENTRIES_AT_ONCE, LEAST_ROWS = 10_000_000, 64
 
 
 class HullState(DualState):
@@ -26,7 +28,7 @@ class HullState(DualState):
     Parameters
     ----------
     hull : Hull
-    term : Term
+    term : WorstCase
         The term of which the hull is the dual.
     space : ExplicitSpace
     signs : (n_rows,) array of -1 and 1
@@ -38,7 +40,7 @@ class HullState(DualState):
     def __init__(
         self,
         hull: Hull,
-        term: Term,
+        term: WorstCase,
         space: ExplicitSpace,
         signs: np.ndarray,
         factor: np.ndarray,
@@ -52,17 +54,29 @@ class HullState(DualState):
         self.rng = rng
         self.rows = np.flatnonzero(term.weights * factor > 0)
         self.gaps = np.zeros(len(factor))
+        X = term.bound.X
+        entries = X.nnz if sp.issparse(X) else X.size
+        self.rows_at_once = max(LEAST_ROWS, ENTRIES_AT_ONCE * X.shape[0] // max(1, entries))
 
     @property
     def offset(self) -> float:
         """See `DualState.offset`."""
         return self.hull.offset
 
-    def sweep(self, f: Element) -> tuple[float, int]:
+    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`: first the rows that were far off, again and again, then all."""
-        visits = self._focus(f)
-        self.hull.sweep(f, self._order(), self.gaps)
-        return float(self.gaps.sum()), visits + len(self.rows)
+        visits = self._focus(f, hurried)
+        visited = self._visit(f, self._order(), hurried)
+        gap = float(self.gaps.sum()) if visited == len(self.rows) else np.inf
+        return gap, visits + visited
+
+    def _visit(self, f: Element, order: np.ndarray, hurried: Hurried) -> int:
+        """Sweep over rows in portions until all are done or time is up; how many were done."""
+        for first in range(0, len(order), self.rows_at_once):
+            if hurried():
+                return first
+            self.hull.sweep(f, order[first : first + self.rows_at_once], self.gaps)
+        return len(order)
 
     def _order(self) -> np.ndarray:
         """A random order of short runs of rows: neighbours in memory are cheaper to visit."""
@@ -70,16 +84,15 @@ class HullState(DualState):
         places = (starts[:, None] + np.arange(ROWS_IN_A_RUN)).ravel()
         return self.rows[places[places < len(self.rows)]]
 
-    def _focus(self, f: Element) -> int:
+    def _focus(self, f: Element, hurried: Hurried) -> int:
         """Sweep over the rows that hold most of the gap until it is a tenth; how many visits."""
         visits, total = 0, self.gaps.sum()
         for _ in range(FOCUSED_PASSES):
             active = np.flatnonzero(self.gaps > 0.1 * total / len(self.gaps))
             if len(active) == 0:
                 break
-            self.hull.sweep(f, active, self.gaps)
-            visits += len(active)
-            if self.gaps[active].sum() <= 0.1 * total:
+            visits += self._visit(f, active, hurried)
+            if hurried() or self.gaps[active].sum() <= 0.1 * total:
                 break
         return visits
 
@@ -97,21 +110,30 @@ class HullState(DualState):
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`; only rows whose plane is not the null plane."""
-        normals, levels = self.hull.planes()
+        parts = self.hull.planes_by_part()
+        if len(parts) == 1:
+            return self._of_part(*parts[0])
+        # Masses tell what each part has of a row's level.
+        split = [self._of_part(normals, levels, masses=levels) for normals, levels in parts]
+        return join_planes(self.space, split)
+
+    def _of_part(
+        self, normals: Matrix, levels: np.ndarray, masses: np.ndarray | None = None
+    ) -> PlaneSet:
+        """Planes with a level; of mass 1 unless told."""
         active = np.flatnonzero(levels > 0)
-        levels, factor = levels[active], self.factor[active]
+        mass = np.ones(len(active)) if masses is None else masses[active]
+        levels, factor = levels[active] / mass, self.factor[active] / mass
         if len(active) < len(self.factor):
             normals = normals[active]
         scaled = normals if np.all(factor == 1) else scale_rows(normals, factor)
-        whole = self.space.with_constants(scaled, factor * self.signs[active] * levels)
-        return PlaneSet(whole, factor * levels, active, np.ones(len(active)))
+        offsets = self.factor[active] * levels
+        whole = self.space.with_constants(scaled, self.signs[active] * offsets)
+        return PlaneSet(whole, offsets, active, mass)
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`."""
-        n_rows = len(self.gaps)
         share = planes.masses / self.factor[planes.blocks]
-        gather = sp.csr_matrix(
-            (share, (planes.blocks, np.arange(len(planes)))), shape=(n_rows, len(planes))
-        )
-        normals = gather @ planes.normals
-        self.hull.restore(normals[:, : self.space.n_features], gather @ planes.offsets)
+        normals = scale_rows(planes.normals[:, : self.space.n_features], share)
+        levels = share * planes.offsets
+        self.hull.restore_several(normals, levels, planes.blocks, len(self.gaps))

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 from numba import njit
 
-from ..matrices import ALL_ROWS, floating
+from ..matrices import ALL_ROWS, Matrix, floating, scale_rows
 from ..planes import PlaneSet
 from ..spaces import ExplicitSpace
 from ..spaces.base import competing, terms_of
 from ..tensor_rows import MadeRows, TensorRows
-from .base import DualState, in_runs
-from .row_steps import ascend_row
+from .base import DualState, Hurried, in_runs, never
+from .member_steps import CarryingMembers
 
 if TYPE_CHECKING:
     from ..objective import WorstCase
@@ -47,7 +48,8 @@ class LinearMemberState(DualState):
 
     A batch of rows is priced at once, by moving the few weights instead of the many rows. The worst
     member of each row and those that have mass are then made, which are a few a row, and each row
-    takes exact pairwise steps between them. So memory does not grow with the size of the inputs.
+    takes exact pairwise steps between them. So memory does not grow with the size of the inputs, and
+    sparse rows stay sparse.
 
     Parameters
     ----------
@@ -111,17 +113,19 @@ class LinearMemberState(DualState):
         members, alternatives = np.divmod(self.pairs[rows[owners], slots], self.n_alternatives)
         return owners, members, alternatives, masses[owners, slots]
 
-    def sweep(self, f: np.ndarray) -> tuple[float, int]:
+    def sweep(self, f: np.ndarray, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then those with planes, again and again."""
-        self.n_added = 0
+        self.n_added, self.settled = 0, False
         order = self.rng.permutation(self.rows)
         step = min(ROWS_AT_ONCE, 1 + len(order) // BATCHES_OF_A_SWEEP)
         for first in range(0, len(order), step):
+            if hurried():
+                return np.inf, first
             self._visit(f, np.sort(order[first : first + step]))
         total, left = float(self.gaps.sum()), 0.0
         holding = np.flatnonzero(np.any(self.masses > 0, axis=1))
         for rows in self._portions(holding):
-            left += self._focus(f, rows)
+            left += np.inf if hurried() else self._focus(f, rows, hurried)
         self.settled = self.n_added == 0 and left <= SETTLED_SHARE * total
         return total, len(self.rows)
 
@@ -132,27 +136,33 @@ class LinearMemberState(DualState):
         self.n_added += int(np.count_nonzero(newcomers >= 0))
         held = self._held(rows, newcomers)
         if len(held.rows):
-            self._ascend(f, rows, held, self._points(held.rows, held.members), np.arange(len(rows)))
+            carrying = CarryingMembers(self._points(held.rows, held.members), held.start)
+            self._ascend(f, rows, held, carrying, np.arange(len(rows)))
             self._keep(rows, held)
 
     def _portions(self, rows: np.ndarray) -> list[np.ndarray]:
         """Rows in runs whose members fit in memory next to the rows themselves."""
-        X = self.term.bound.X
-        room = max(LEAST_MADE, X.nbytes // 2) // max(1, X.shape[1] * X.itemsize)
-        return in_runs(rows, np.count_nonzero(self.masses[rows], axis=1), room)
+        return in_runs(rows, np.count_nonzero(self.masses[rows], axis=1), self._room)
 
-    def _focus(self, f: np.ndarray, rows: np.ndarray) -> float:
+    @property
+    def _room(self) -> int:
+        """How many members fit in memory next to the rows themselves, if they are like these."""
+        X = self.term.bound.X
+        size = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
+        return int(max(LEAST_MADE, size // 2) // max(1, size // max(1, X.shape[0])))
+
+    def _focus(self, f: np.ndarray, rows: np.ndarray, hurried: Hurried) -> float:
         """Go over the planes of some rows until most of their gap is gone; what is left of it."""
         total = self.gaps[rows].sum()
         held = self._held(rows, np.full(len(rows), -1))
-        points = self._points(held.rows, held.members)
-        gaps = self._ascend(f, rows, held, points, self.rng.permutation(len(rows)))
+        carrying = CarryingMembers(self._points(held.rows, held.members), held.start)
+        gaps = self._ascend(f, rows, held, carrying, self.rng.permutation(len(rows)))
         target = (FOCUSED_SHARE if self.n_added else SETTLED_SHARE) * total
         for _ in range(FOCUSED_ROUNDS):
-            if gaps.sum() <= target:
+            if hurried() or gaps.sum() <= target:
                 break
             active = np.flatnonzero(gaps > FOCUSED_SHARE * gaps.mean())
-            gaps[active] = self._ascend(f, rows, held, points, self.rng.permutation(active))[active]
+            gaps[active] = self._ascend(f, rows, held, carrying, self.rng.permutation(active))[active]
         self._keep(rows, held)
         return float(gaps.sum())
 
@@ -197,25 +207,20 @@ class LinearMemberState(DualState):
         own, listed = np.divmod(entries, self.size)
         return Held(np.searchsorted(own, np.arange(len(rows) + 1)), rows[own], listed, dense)
 
-    def _points(self, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(floating(self.term.bound.members(rows, members)))
+    def _points(self, rows: np.ndarray, members: np.ndarray) -> Matrix:
+        made = floating(self.term.bound.members(rows, members))
+        return made if sp.issparse(made) else np.ascontiguousarray(made)
 
     def _ascend(
-        self, f: np.ndarray, rows: np.ndarray, held: Held, points: np.ndarray, order: np.ndarray
+        self, f: np.ndarray, rows: np.ndarray, held: Held, carrying: CarryingMembers, order: np.ndarray
     ) -> np.ndarray:
         """Steps between the planes of the rows ``rows[order]``; the gaps of these on arrival."""
-        output, table = self.term.output, f.reshape(self.space.n_outputs, -1)
-        # By feature, so that an input's zeros are passed over once for all outputs.
-        weights = np.ascontiguousarray(table.T)
-        gaps = np.zeros(len(rows))
-        _sweep(
-            points, held.start, order, weights, output.codes[rows], self.outputs, self.factors,
-            self.competes, output.rewards,
-            self._grades_of(held.rows, held.members),
-            self.term.weights[rows], held.masses, gaps,
+        output = self.term.output
+        problem = (
+            output.codes[rows], self.outputs, self.factors, self.competes, output.rewards,
+            self._grades_of(held.rows, held.members), self.term.weights[rows],
         )  # fmt: skip
-        table[:] = weights.T
-        return gaps
+        return carrying.ascend(f.reshape(self.space.n_outputs, -1), order, problem, held.masses)
 
     def _keep(self, rows: np.ndarray, held: Held) -> None:
         """Write masses back, with as many columns as the row with most planes needs."""
@@ -238,8 +243,9 @@ class LinearMemberState(DualState):
         """See `DualState.combination`; members are made in portions."""
         f = self.space.zeros()
         planes = self.planes()
-        for first in range(0, len(planes), 16 * ROWS_AT_ONCE):
-            part = slice(first, first + 16 * ROWS_AT_ONCE)
+        at_once = max(16 * ROWS_AT_ONCE, self._room)
+        for first in range(0, len(planes), at_once):
+            part = slice(first, first + at_once)
             sizes = self.term.weights[planes.blocks[part]] * planes.masses[part]
             f += self.space.combine(planes.normals[part], sizes)
         return f
@@ -249,9 +255,9 @@ class LinearMemberState(DualState):
         rows, members, alternatives, masses = self._active(np.arange(len(self.masses)))
         output = self.term.output
 
-        def points(which: np.ndarray) -> np.ndarray:
+        def points(which: np.ndarray) -> Matrix:
             made = self._points(*which.T)
-            return self.space.with_constants(made, np.ones(len(made), dtype=made.dtype))
+            return self.space.with_constants(made, np.ones(len(which), dtype=made.dtype))
 
         normals = MadeRows(
             points,
@@ -273,19 +279,21 @@ class LinearMemberState(DualState):
         for member in range(self.size - 1, -1, -1):
             made = self._points(blocks, np.full(len(blocks), member))
             # A factor may have been multiplied in and divided out.
-            rounding = 4 * np.finfo(made.dtype).eps * np.abs(made)
-            members[np.all(np.abs(made - points) <= rounding, axis=1)] = member
+            excess = abs(made - points) - 4 * np.finfo(made.dtype).eps * abs(made)
+            largest = excess.max(axis=1)
+            largest = largest.toarray().ravel() if sp.issparse(largest) else largest
+            members[largest <= 0] = member
         usable = np.flatnonzero((members >= 0) & np.any(fits, axis=1))
         rows, owners = np.unique(blocks[usable], return_inverse=True)
         alternatives = np.argmax(fits[usable], axis=1)
         masses = planes.masses[single[usable]]
         self._keep(rows, self._gathered(rows, owners, members[usable], alternatives, masses))
 
-    def _terms(self, planes: PlaneSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _terms(self, planes: PlaneSet) -> tuple[Matrix, np.ndarray, np.ndarray]:
         """Points and coefficients of the planes that have a single point, and which planes those are."""
         normals = planes.normals
         if not isinstance(normals, TensorRows):
-            normals = TensorRows.of_dense(normals, self.space.n_outputs, 0)
+            normals = TensorRows.of_rows(normals, self.space.n_outputs, 0)
         single = np.flatnonzero(np.diff(normals.start) == 1)
         chosen = normals[single]
         points, coefficients = chosen.points[:, : self.space.n_features], chosen.coefficients
@@ -293,7 +301,7 @@ class LinearMemberState(DualState):
             # The factor may stand with the point or in front of it.
             wanted = -self.term.output.directions[0, self.term.output.codes[planes.blocks[single]]]
             factor = np.divide(coefficients, wanted, out=np.zeros(wanted.shape), where=wanted != 0)
-            points, coefficients = points * factor, wanted
+            points, coefficients = scale_rows(points, factor[:, 0]), wanted
         return points, coefficients, single
 
 
@@ -327,49 +335,3 @@ def _worst_newcomers(
                     best, member = height, m
         arrival[r] = max(0.0, max(best, covered) - mean)
         newcomers[r] = member if best > covered + epsilon + 1e-12 * (1.0 + best) else -1
-
-
-@njit(cache=True, nogil=True)
-def _sweep(
-    points, start, order, weights, codes, outputs, factors, competes, rewards, grades, row_weights,
-    masses, gaps,
-):  # fmt: skip
-    """Exact steps in each row between its members; `weights` are (n_features [+ 1], n_outputs)."""
-    n_features, n_outputs = points.shape[1], weights.shape[1]
-    most = np.max(np.diff(start))
-    all_held = np.zeros(most, dtype=np.int64)
-    for r in order:
-        mine = slice(start[r], start[r + 1])
-        members = points[mine]
-        q = len(members)
-        if q == 0:
-            continue
-        local, moved = np.zeros((n_outputs, q)), np.zeros((n_outputs, q))
-        kernel = np.zeros((q, q))
-        for m in range(q):
-            for j in range(n_features):
-                x = members[m, j]
-                if x == 0.0:
-                    continue
-                for k in range(n_outputs):
-                    local[k, m] += x * weights[j, k]
-                for other in range(m + 1):
-                    kernel[m, other] += x * members[other, j]
-            if len(weights) > n_features:
-                local[:, m] += weights[n_features]
-                kernel[m, : m + 1] += 1.0
-            kernel[: m + 1, m] = kernel[m, : m + 1]
-        gaps[r] = ascend_row(
-            local, moved, kernel, all_held[:q], codes[r], outputs, factors, competes, rewards,
-            grades[mine], row_weights[r], masses[mine], True,
-        )  # fmt: skip
-        for m in range(q):
-            if not np.any(moved[:, m]):
-                continue
-            for j in range(n_features):
-                x = members[m, j]
-                if x != 0.0:
-                    for k in range(n_outputs):
-                        weights[j, k] += x * moved[k, m]
-            if len(weights) > n_features:
-                weights[n_features] += moved[:, m]

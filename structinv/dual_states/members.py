@@ -12,7 +12,7 @@ from ..planes import PlaneSet
 from ..spaces import AtomRows, Expansion, KernelSpace
 from ..spaces.atoms import Pool
 from ..spaces.base import competing, terms_of
-from .base import DualState, in_runs
+from .base import DualState, Hurried, in_runs, never
 from .row_steps import ascend_row
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ FOCUSED_PASSES = 5
 ROWS_AT_ONCE, FOCUSED_SHARE = 512, 0.6
 ROWS_AT_ONCE_SPARSE, FOCUSED_SHARE_SPARSE = 256, 0.3
 SETTLED_SHARE = 0.01
+# Between two looks at the clock so many products of numbers are taken for the kernel's values.
+PRODUCTS_AT_ONCE = 2e10
 PATIENCE = 0.3
 
 
@@ -80,7 +82,7 @@ class MemberState(DualState):
             np.einsum("i,isa,is,ai->", self.term.weights, self.masses, self.grades, worth, optimize=True)
         )
 
-    def sweep(self, f: Expansion) -> tuple[float, int]:
+    def sweep(self, f: Expansion, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then the rows that hold most of the gap."""
         order = self.rng.permutation(self.rows)
         self.n_added, self.settled = 0, False
@@ -89,27 +91,36 @@ class MemberState(DualState):
         if self.total > 0:
             ask = max(ask, PATIENCE * self.total / self.term.weights.sum())
         for first in range(0, len(order), self.rows_at_once):
+            if hurried():
+                return np.inf, first
             batch = order[first : first + self.rows_at_once]
-            self._grow(f, batch, ask)
+            self._grow(f, batch, ask, hurried)
             self._ascend(f, batch)
         self.total = float(self.gaps.sum())
         if self.n_added == 0 and ask == self.epsilon > 0:
             # What is left on the rows' own atoms, against what epsilon leaves out.
-            self._ascend(f, self.rows, known=True)
-            self.settled = bool(self.gaps.sum() <= SETTLED_SHARE * self.total)
-        self._focus(f)
+            self._again(f, self.rows, hurried)
+            self.settled = not hurried() and bool(self.gaps.sum() <= SETTLED_SHARE * self.total)
+        self._focus(f, hurried)
         return self.total, len(self.rows)
 
-    def _focus(self, f: Expansion) -> None:
+    def _focus(self, f: Expansion, hurried: Hurried) -> None:
         """Go over the rows that hold most of the gap, again and again, with the atoms there are."""
         for _ in range(FOCUSED_PASSES):
             left = self.gaps.sum()
-            if left <= self.focused_share * self.total and self.n_added:
+            if hurried() or (left <= self.focused_share * self.total and self.n_added):
                 break
             active = np.flatnonzero(self.gaps > self.focused_share * left / len(self.gaps))
-            self._ascend(f, active, known=True)
+            self._again(f, active, hurried)
 
-    def _grow(self, f: Expansion, rows: np.ndarray, ask: float) -> None:
+    def _again(self, f: Expansion, rows: np.ndarray, hurried: Hurried) -> None:
+        """Steps of some rows on their own atoms, as many rows as there is time for."""
+        for first in range(0, len(rows), self.rows_at_once):
+            if hurried():
+                break
+            self._ascend(f, rows[first : first + self.rows_at_once], known=True)
+
+    def _grow(self, f: Expansion, rows: np.ndarray, ask: float, hurried: Hurried) -> None:
         """Make atoms of the worst members that rise above the atoms of their rows by more than `ask`."""
         members = np.empty(len(rows), dtype=np.int64)
         output = self.term.output
@@ -118,9 +129,14 @@ class MemberState(DualState):
             self.outputs, self.factors, self.competes, output.rewards, self.grades, ask, members,
         )  # fmt: skip
         new = np.flatnonzero(members >= 0)
-        self.n_added += len(new)
-        if len(new):
-            self.space.atoms.slots(self.pool.keys(rows[new], members[new]))
+        work = self.space.n_features * max(1, len(self.space.atoms.known))
+        at_once = max(1, int(PRODUCTS_AT_ONCE // work))
+        for first in range(0, len(new), at_once):
+            if hurried():
+                break
+            some = new[first : first + at_once]
+            self.n_added += len(some)
+            self.space.atoms.slots(self.pool.keys(rows[some], members[some]))
 
     def _ascend(self, f: Expansion, rows: np.ndarray, known: bool = False) -> None:
         """Pairwise steps in each row; its gap on arrival, over all members or over its own atoms."""

@@ -8,7 +8,9 @@ from ..functionals import Functionals
 from ..losses import ScalarLoss
 from ..planes import PlaneSet
 from ..spaces import Element, Space
-from .base import DualState
+from .base import DualState, Hurried, never
+
+STEPS = 5
 
 
 class PenaltyState(DualState):
@@ -60,12 +62,14 @@ class PenaltyState(DualState):
         """See `DualState.offset`."""
         return -float(self.weights @ self.loss.conjugate(self.slopes))
 
-    def sweep(self, f: Element) -> tuple[float, int]:
+    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`."""
         u = self.functionals.apply(self.space, f)
         parts = self.loss.value(u) + self.loss.conjugate(self.slopes) - self.slopes * u
         gap = float(self.weights @ np.maximum(0.0, parts))
-        for _ in range(5):
+        for _ in range(STEPS):
+            if hurried():
+                break
             step = 1.0 / self.curvature
             new = self.loss.conjugate_prox(self.slopes + step * u, step)
             f -= self.functionals.combine(self.space, self.weights * (new - self.slopes))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..planes import PlaneSet, WorkingSet
 from ..spaces import Element, Space
-from .base import DualState, join_planes
+from .base import DualState, Hurried, join_planes, never
 
 if TYPE_CHECKING:
     from ..objective import Term
@@ -48,23 +48,37 @@ class PlaneCache(DualState):
         """See `DualState.offset`."""
         return sum(working.offset for working in self.sets)
 
-    def sweep(self, f: Element) -> tuple[float, int]:
+    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`."""
-        total, rows, self.n_added = 0.0, 0, 0
+        total, rows, self.n_added, self.settled = 0.0, 0, 0, False
         order = self.rng.permutation(len(self.batches))
         for number in order:
+            if hurried():
+                return np.inf, rows
             total += self._visit(f, self.batches[number], self.sets[number])
             rows += self.term.rows_of(self.batches[number])
-        # Oracles are dear and planes are there: go on until they are as good as used up.
-        for _ in range(CACHED_ROUNDS):
-            cached = sum(self.sets[number].ascend(f, 0.0, max_passes=1) for number in order)
-            if cached <= 0.2 * total:
-                break
+        cached = self._use_up(f, order, 0.2 * total, hurried)
         self.settled = self.n_added == 0 and cached <= SETTLED_SHARE * total
         for working in self.sets:
+            if hurried():
+                break
             working.prune(max_idle=2 * CACHED_ROUNDS)
             working.merge(self.space.planes_of_a_block)
         return total, rows
+
+    def _use_up(self, f: Element, order: np.ndarray, target: float, hurried: Hurried) -> float:
+        """Oracles are dear and planes are there: go on until their gap is small; what is left of it."""
+        cached = np.inf
+        for _ in range(CACHED_ROUNDS):
+            left = 0.0
+            for number in order:
+                if hurried():
+                    return np.inf
+                left += self.sets[number].ascend(f, 0.0, max_passes=1)
+            cached = left
+            if cached <= target:
+                break
+        return cached
 
     def _visit(self, f: Element, blocks: np.ndarray, working: WorkingSet) -> float:
         """Ask for planes of a batch, add those that rise above the known ones, ascend; the gap."""

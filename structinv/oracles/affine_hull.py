@@ -347,10 +347,13 @@ def _floats(A: Array) -> Array:
 class _DenseHull(Hull):
     """What all sets share: rows, signs, weights and levels; for parameters see `IdentityHull`."""
 
+    shares = True
+    levels: Array = np.empty(0)
+
     def __init__(self, X: Array, signs: Array, weights: Array, intercept: bool) -> None:
         self.X = _floats(X)
         self.signs = np.ascontiguousarray(signs, dtype=np.float64)
-        self.weights = np.ascontiguousarray(weights, dtype=np.float64)
+        self.weights = np.array(weights, dtype=np.float64)
         self.intercept = bool(intercept)
         self.levels = np.zeros(len(self.X))
 
@@ -364,6 +367,24 @@ class _DenseHull(Hull):
         f = self.weights @ self.planes()[0]
         bias = self.weights @ (self.signs * self.levels)
         return np.append(f, bias) if self.intercept else f
+
+    @property
+    def _changes(self) -> Array:
+        """What stands for the points, and has the levels as factors; a row each."""
+        raise NotImplementedError
+
+    def rescale(self, rows: Array, factors: Array) -> None:
+        """See `Hull.rescale`."""
+        self.weights[rows] *= factors
+        self.levels[rows] = np.minimum(self.levels[rows] / factors, 1.0)
+        self._changes[rows] /= factors[:, None]
+
+    def absorb(self, rows: Array, chosen: Array, keep: Array, steps: Array, corners: Array) -> None:
+        """See `Hull.absorb`."""
+        mine = rows[chosen]
+        self.levels[mine] = keep * self.levels[mine] + steps
+        added = steps[:, None] * corners[chosen]
+        self._changes[mine] = keep[:, None] * self._changes[mine] + added
 
     def _split(self, normals: Matrix, levels: Array) -> Array:
         """Take the levels over; return the changes ``F_i theta_i`` of the planes."""
@@ -399,6 +420,16 @@ class BoxHull(_DenseHull):
     def planes(self) -> tuple[Array, Array]:
         """See `Hull.planes`."""
         return self.signs[:, None] * self.points, self.levels.copy()
+
+    @property
+    def _changes(self) -> Array:
+        return self.points
+
+    def candidates(self, f: Array, rows: Array) -> tuple[Array, Array, Array]:
+        """See `Hull.candidates`."""
+        slopes = self.signs[rows, None] * np.sign(f[: self.X.shape[1]])
+        corners = self.X[rows] - slopes * self.radius
+        return self.points[rows], corners, corners
 
     def restore(self, normals: Matrix, levels: Array) -> None:
         """See `Hull.restore`; changes beyond the radius are cut."""
@@ -445,12 +476,34 @@ class _DirectionHull(_DenseHull):
 
     def planes(self) -> tuple[Array, Array]:
         """See `Hull.planes`."""
+        every = np.arange(len(self.X))
+        return self.signs[:, None] * self._averages(every), self.levels.copy()
+
+    @property
+    def _changes(self) -> Array:
+        return self.theta
+
+    def _averages(self, rows: Array) -> Array:
+        return self.levels[rows, None] * self.X[rows] + self._moves(self.theta[rows], rows)
+
+    def _moves(self, theta: Array, rows: Array) -> Array:
+        """The changes that the theta of some rows make."""
         if len(self.directions) == 1:
-            changes = self.theta @ self.directions[0]
+            return theta @ self.directions[0]
+        return np.einsum("nt,ntd->nd", theta, self.directions[rows])
+
+    def candidates(self, f: Array, rows: Array) -> tuple[Array, Array, Array]:
+        """See `Hull.candidates`."""
+        w = f[: self.X.shape[1]]
+        own = self.directions[0] if len(self.directions) == 1 else self.directions[rows]
+        slopes = self.signs[rows, None] * np.atleast_2d(own @ w)
+        if self.ball:
+            length = np.linalg.norm(slopes, axis=1, keepdims=True)
+            unit = np.divide(slopes, length, out=np.zeros_like(slopes), where=length > 0)
         else:
-            changes = np.einsum("nt,ntd->nd", self.theta, self.directions)
-        points = self.levels[:, None] * self.X + changes
-        return self.signs[:, None] * points, self.levels.copy()
+            unit = np.sign(slopes)
+        theta = -self.bounds * unit
+        return self._averages(rows), self.X[rows] + self._moves(theta, rows), theta
 
 
 class IdentityHull(_DirectionHull):

@@ -392,7 +392,15 @@ class Hull(ABC):
     One averaged plane a row instead of a list: level tau in [0, 1] and a point of tau times the
     hull of S(x). The plane has normal ``y * point`` and offset ``tau``; ``f`` is the sum of the
     normals times the rows' weights.
+
+    Attributes
+    ----------
+    shares : bool
+        Whether the level of a row may be shared with other hulls: `levels`, `rescale`, `candidates`
+        and `absorb` are there. No, by default.
     """
+
+    shares: bool = False
 
     @property
     @abstractmethod
@@ -421,6 +429,41 @@ class Hull(ABC):
     @abstractmethod
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
         """Start from planes that `planes` gave, for the same rows and this or a smaller set."""
+
+    def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
+        """Planes whose sum is that of `planes`, from which a state can be made again."""
+        return [self.planes()]
+
+    def restore_several(
+        self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
+    ) -> None:
+        """Start from any number of planes a row, plane j being one of row ``rows[j]``."""
+        gather = sp.csr_matrix(
+            (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(n_rows, len(rows))
+        )
+        self.restore(gather @ normals, gather @ levels)
+
+    @property
+    def levels(self) -> np.ndarray:
+        """The level of each row, (n,)."""
+        raise NotImplementedError(f"{type(self).__name__} does not share levels")
+
+    def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
+        """Multiply the weights of some rows, and divide their levels and points by the same."""
+        raise NotImplementedError(f"{type(self).__name__} does not share levels")
+
+    def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
+        """Of some rows the points, which have their levels as factors, and the worst members at `f`.
+
+        Also what `absorb` wants to know of these members.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not share levels")
+
+    def absorb(
+        self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
+    ) -> None:
+        """Of the rows ``rows[chosen]`` keep a share of point and level, and add some of the corner's."""
+        raise NotImplementedError(f"{type(self).__name__} does not share levels")
 
 
 class FiniteOracle(InvarianceOracle):

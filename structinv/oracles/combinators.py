@@ -14,6 +14,7 @@ from ..matrices import (
     interleave,
     rounding,
     row_dots,
+    scale_rows,
     select,
     stack,
     take,
@@ -300,6 +301,7 @@ class _SplitHull(Hull):
         self.rows = rows
         self.hulls = hulls
         self.place = np.argsort(np.concatenate(rows))
+        self.shares = all(hull.shares for hull in hulls)
 
     @property
     def offset(self) -> float:
@@ -328,6 +330,56 @@ class _SplitHull(Hull):
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
         for rows, hull in zip(self.rows, self.hulls, strict=True):
             hull.restore(normals[rows], levels[rows])
+
+    def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
+        split = [hull.planes_by_part() for hull in self.hulls]
+        found = []
+        for number in range(max(map(len, split))):
+            normals, levels = [], []
+            for parts in split:
+                known = number < len(parts)
+                points, level = parts[number if known else 0]
+                normals.append(points if known else scale_rows(points, np.zeros(len(level))))
+                levels.append(known * level)
+            found.append((stack(normals)[self.place], np.concatenate(levels)[self.place]))
+        return found
+
+    def restore_several(
+        self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
+    ) -> None:
+        for own, (hull, places, mine) in zip(self.rows, self._shared_out(rows), strict=True):
+            hull.restore_several(normals[places], levels[places], mine, len(own))
+
+    @property
+    def levels(self) -> np.ndarray:
+        return np.concatenate([hull.levels for hull in self.hulls])[self.place]
+
+    def _shared_out(self, asked: np.ndarray) -> list[tuple[Hull, np.ndarray, np.ndarray]]:
+        """Each hull, the places of its rows among those asked about, and their numbers there."""
+        found = []
+        for rows, hull in zip(self.rows, self.hulls, strict=True):
+            places = np.flatnonzero(np.isin(asked, rows))
+            found.append((hull, places, np.searchsorted(rows, asked[places])))
+        return found
+
+    def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
+        for hull, places, mine in self._shared_out(rows):
+            hull.rescale(mine, factors[places])
+
+    def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
+        split = self._shared_out(rows)
+        found = [hull.candidates(f, mine) for hull, _, mine in split]
+        order = np.argsort(np.concatenate([places for _, places, _ in split]))
+        averages, corners, known = zip(*found, strict=True)
+        return stack(averages)[order], stack(corners)[order], known
+
+    def absorb(
+        self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
+    ) -> None:
+        for (hull, places, mine), own in zip(self._shared_out(rows), corners, strict=True):
+            theirs = np.isin(chosen, places)
+            local = np.searchsorted(places, chosen[theirs])
+            hull.absorb(mine, local, keep[theirs], steps[theirs], own)
 
 
 class Discounted(Combination):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, floating
+from ..matrices import Matrix, Rows, floating, products, take
 from . import affine_hull, word_hull
 from .arguments import check_directions, grade_profile
 from .base import (
@@ -90,6 +90,16 @@ class Identity(FiniteOracle):
 
 
 class _BoundIdentity(BoundOracle):
+    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        """See `BoundOracle.member_scores`; of sparse rows too, since `members` leaves them sparse."""
+        if sp.issparse(self.X):
+            return products(floating(take(self.X, rows)), V)[:, None, :]
+        return super().member_scores(rows, V)
+
+    def members(self, rows: Rows, index: np.ndarray) -> Matrix:
+        """See `BoundOracle.members`; sparse if the rows are."""
+        return take(self.X, rows) if sp.issparse(self.X) else super().members(rows, index)
+
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
         """Dual coordinate ascent, as in liblinear: the hull of a point has only its level."""
         X = floating(self.X)

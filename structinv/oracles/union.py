@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..matrices import ALL_ROWS, Matrix, Rows, floating, pick
 from .arguments import check_directions
-from .base import BoundOracle, Cover, InvarianceOracle, Support, pulled_back
+from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, pulled_back
 from .checked import bind
 from .combinators import Pair, best_of
+from .union_hull import UnionHull
 
 
 class Union(Pair):
@@ -96,6 +98,16 @@ class _BoundUnion(BoundOracle):
         answers = [part.graded_support(rows, V, assign, reward, rho) for part in self.parts]
         return best_of(answers, V, assign, reward)
 
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+        """Those of the leaves, which share the level of each row; None if one has none to share."""
+        hulls = []
+        for part in self.parts:
+            hull = part.hull(signs, weights.copy(), intercept)
+            if hull is None or not hull.shares:
+                return None
+            hulls.append(hull)
+        return UnionHull(hulls, signs, weights, intercept)
+
     def orbit(self, rows: Rows) -> np.ndarray:
         return _joined([part.orbit(rows) for part in self.parts])
 
@@ -144,6 +156,9 @@ class _BoundUnion(BoundOracle):
         return names[0] + [name for part in names[1:] for name in part[1:]]
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        if sp.issparse(self.X):
+            # Members of several leaves are put side by side as dense rows.
+            return None
         in_one_product = super().member_scores(rows, V)
         if in_one_product is not None:
             return in_one_product

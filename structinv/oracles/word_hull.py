@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 
-from ..matrices import Matrix
+from ..matrices import Matrix, with_data
 from .base import Hull
-from .word_kernels import combine, deviate, robust_losses, squares, sweep_identity, sweep_words
+from .word_kernels import (
+    combine,
+    deviate,
+    robust_losses,
+    squares,
+    sweep_identity,
+    sweep_words,
+    worst_edit,
+)
 
 
 class IdentityHull(Hull):
@@ -26,6 +35,8 @@ class IdentityHull(Hull):
     intercept : bool
         Whether a constant feature 1 follows the d features.
     """
+
+    shares = True
 
     def __init__(self, X, signs, weights, *, intercept=False):
         self.X = X
@@ -66,6 +77,33 @@ class IdentityHull(Hull):
             order,
             gaps,
         )
+
+    @property
+    def levels(self):
+        """See `Hull.levels`."""
+        return self.tau
+
+    def rescale(self, rows, factors):
+        """See `Hull.rescale`."""
+        self.weights[rows] *= factors
+        self.tau[rows] = np.minimum(self.tau[rows] / factors, 1.0)
+
+    def candidates(self, f, rows):
+        """See `Hull.candidates`."""
+        part = self.X[rows]
+        averages = with_data(part, np.empty(part.nnz))
+        X = self.X
+        _average_entries(X.indptr, X.data, self._deviations(), self.tau, rows, averages.data)
+        corners = self._corners(f, rows, part)
+        return averages, corners, corners
+
+    def _corners(self, f, rows, part):
+        return part
+
+    def absorb(self, rows, chosen, keep, steps, corners):
+        """See `Hull.absorb`."""
+        mine = rows[chosen]
+        self.tau[mine] = keep * self.tau[mine] + steps
 
     def losses(self, f):
         """See `Hull.losses`."""
@@ -181,9 +219,60 @@ class WordHull(IdentityHull):
             self.delta,
         )
 
+    def rescale(self, rows, factors):
+        """See `Hull.rescale`."""
+        super().rescale(rows, factors)
+        _scale_entries(self.X.indptr, self.delta, rows, 1.0 / factors)
+
+    def _corners(self, f, rows, part):
+        w = f[: part.shape[1]]
+        directions, assign = np.stack([-w, w]), (self.signs[rows] < 0).astype(np.int64)
+        edited, values, sizes = part.data.copy(), np.empty(len(rows)), np.empty(len(rows))
+        worst_edit(
+            part.indptr, part.indices, part.data, directions, assign, self.max_changes,
+            1.0 - self.drop, 1.0 + self.grow, edited, values, sizes,
+        )  # fmt: skip
+        return with_data(part, edited)
+
+    def absorb(self, rows, chosen, keep, steps, corners):
+        """See `Hull.absorb`."""
+        super().absorb(rows, chosen, keep, steps, corners)
+        X = self.X
+        _absorb_entries(
+            X.indptr, X.data, self.delta, rows, chosen, keep, steps, corners.indptr, corners.data
+        )
+
     def losses(self, f):
         """See `Hull.losses`."""
         return self._losses(f, self.mu, self.max_changes, self.drop, self.grow)
 
     def _deviations(self):
         return self.delta
+
+
+@njit(cache=True, nogil=True)
+def _scale_entries(indptr, entries, rows, factors):
+    for r in range(len(rows)):
+        for e in range(indptr[rows[r]], indptr[rows[r] + 1]):
+            entries[e] *= factors[r]
+
+
+@njit(cache=True, nogil=True)
+def _average_entries(indptr, data, delta, tau, rows, averages):
+    at = 0
+    for i in rows:
+        for e in range(indptr[i], indptr[i + 1]):
+            averages[at] = data[e] * (tau[i] + (delta[e] if delta.size else 0.0))
+            at += 1
+
+
+@njit(cache=True, nogil=True)
+def _absorb_entries(indptr, data, delta, rows, chosen, keep, steps, corner_indptr, corners):
+    """Deviations of a share of each plane and a step of its corner, whose factors differ from one."""
+    for r in range(len(chosen)):
+        start, other = indptr[rows[chosen[r]]], corner_indptr[chosen[r]]
+        for e in range(corner_indptr[chosen[r] + 1] - other):
+            delta[start + e] *= keep[r]
+            x = data[start + e]
+            if x != 0.0 and steps[r] != 0.0:
+                delta[start + e] += steps[r] * (corners[other + e] - x) / x

@@ -165,6 +165,12 @@ class Solver(BaseEstimator, ABC):
 
         Where None is returned the run is checked after every step, otherwise when the estimate is
         promising, and now and then.
+
+        A solver keeps no clock, but asks ``objective.hurried()`` between portions of its work, none of
+        which takes longer than a pass of the oracles. Once the answer is True it leaves the rest: the
+        state must then be one that `bounds` and `planes` can be asked about, as after any other step,
+        and an estimate is infinite, since blocks that were not visited have a gap that nobody measured.
+        A cut may come anywhere, in the first step too.
         """
 
     def finished(self, objective: Objective, state: Any) -> bool:

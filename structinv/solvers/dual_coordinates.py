@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dual_states import DualState, join_planes, slopes_fit
+from ..dual_states import DualState, Hurried, join_planes, never, slopes_fit
 from ..objective import Coordinates, Objective
 from ..planes import PlaneSet
 from ..spaces import RepresenterExpansion, RepresenterSpace
@@ -21,6 +21,8 @@ SELECTIONS = ("random", "steepest")
 SWEEPS = 20
 # Functionals that join the working set in a sweep where not all can be held.
 NEWCOMERS = 500
+# Between two looks at the clock so many entries of the Gram matrix are read.
+ENTRIES_AT_ONCE = 3e8
 # How hard the augmented dual holds on to the equations of the free part, in units of the Gram matrix.
 GRIP = 10.0
 
@@ -91,7 +93,7 @@ class CoordinateState(DualState):
         problem = self.problem
         return -float(problem.weights @ problem.loss.conjugate(problem.feasible(self.slopes)))
 
-    def sweep(self, f: RepresenterExpansion) -> tuple[float, int]:
+    def sweep(self, f: RepresenterExpansion, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`."""
         problem = self.problem
         u = f.functionals().ravel()[problem.places]
@@ -101,7 +103,7 @@ class CoordinateState(DualState):
             if not self.space.system.fits:
                 self._grow(held, np.where(problem.places % len(self.held) == output, gaps, 0.0))
             border = self._border(held)
-            moved = self._swept(held, border, u, gaps)
+            moved = self._swept(held, border, u, gaps, hurried)
             change[held.chosen] = moved - self.coefficients[held.chosen]
         self.coefficients = self.coefficients + change
         if len(self.free):
@@ -122,7 +124,9 @@ class CoordinateState(DualState):
             return np.zeros(0)
         return np.sqrt(self._grip) * self.problem.basis[held.chosen, 0]
 
-    def _swept(self, held: _Held, border: np.ndarray, u: np.ndarray, gaps: np.ndarray) -> np.ndarray:
+    def _swept(
+        self, held: _Held, border: np.ndarray, u: np.ndarray, gaps: np.ndarray, hurried: Hurried
+    ) -> np.ndarray:
         """The coefficients of the functionals held after some sweeps."""
         problem, chosen = self.problem, held.chosen
         moved, inner = self.coefficients[chosen], u[chosen]
@@ -130,10 +134,18 @@ class CoordinateState(DualState):
             inner = inner + np.sqrt(self._grip) * border * (problem.basis[:, 0] @ self.coefficients)
         breaks, intercepts, slopes = (np.ascontiguousarray(table[chosen]) for table in self.tables)
         weights = problem.weights[chosen]
-        coordinate_sweeps(
-            held.gram, border, inner, moved, weights, breaks, intercepts, slopes,
-            self._order(gaps[chosen], weights), SWEEPS,
-        )  # fmt: skip
+        order = self._order(gaps[chosen], weights)
+        at_once = max(1, int(ENTRIES_AT_ONCE // max(1, len(chosen))))
+        parts = [order[first : first + at_once] for first in range(0, len(order), at_once)]
+        # One portion is swept again and again without a look at the clock.
+        together = SWEEPS if len(parts) == 1 and SWEEPS * len(order) <= at_once else 1
+        for _ in range(0, SWEEPS, together):
+            for part in parts:
+                if hurried():
+                    return moved
+                coordinate_sweeps(
+                    held.gram, border, inner, moved, weights, breaks, intercepts, slopes, part, together
+                )
         return moved
 
     def _gaps(self, u: np.ndarray) -> np.ndarray:

@@ -80,7 +80,7 @@ class FrankWolfe(Solver):
         """See `Solver.step`."""
         estimate = 0.0
         for part in state.parts:
-            gap, rows = part.sweep(state.f)
+            gap, rows = part.sweep(state.f, objective.hurried)
             objective.rows_asked += rows
             estimate += gap
         return estimate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..dual_states import Hurried
 from ..objective import Objective
 from .base import check_positive_integer
 from .smooth import SmoothDescent, SmoothState
@@ -41,7 +42,7 @@ class LBFGS(SmoothDescent):
             state.memory = [*state.memory, (s, of_s, y, of_y, bend)][-self.memory :]
         return estimate
 
-    def _direction(self, state: SmoothState) -> tuple[np.ndarray, np.ndarray]:
+    def _direction(self, state: SmoothState, hurried: Hurried) -> tuple[np.ndarray, np.ndarray]:
         """The two loops of Nocedal (1980), on functions."""
         q, of_q = -state.at.gradient, -state.at.of_gradient
         shares = []

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dual_states import never
 from ..objective import Objective
 from .base import Record, Solution, Solver, Status
 from .stopping import Gap, Progress, Stall, StopRule
@@ -71,6 +72,7 @@ def solve(
         _check_warm_start(objective, warm_start)
     rng = np.random.default_rng(random_state)
     run = _Run(objective, solver, (stop or Gap(1e-3)) | Stall(), warm_start, check_always)
+    objective.hurried = run.hurried
     try:
         state = solver.init(objective, rng, warm_start.planes if warm_start else None)
         status = run.iterate(state, callbacks)
@@ -78,6 +80,8 @@ def solve(
         if run.state is None:
             raise
         status = Status.INTERRUPTED
+    finally:
+        objective.hurried = never
     return run.finish(status)
 
 
@@ -122,6 +126,11 @@ class _Run:
             value = objective.value(warm_start.f)
             self._offer(warm_start.f, value.upper, value.attained)
 
+    def hurried(self) -> bool:
+        """Whether time is up, so that a step under way had better end."""
+        deadline = self.stop.deadline
+        return bool(np.isfinite(deadline)) and self._seconds() >= deadline
+
     def iterate(self, state: Any, callbacks: Sequence[Callback]) -> Status:
         """Step and check until a rule, a callback or a number that is none ends it."""
         self.state = state
@@ -146,9 +155,10 @@ class _Run:
         self.primal, self.attained = value.upper, min(self.attained, value.attained)
         gap, attained_gap = self._relative(self.primal), self._relative(self.attained)
         # What the solver can do with the changes that it is told of is done; bounds are another thing.
+        unbounded = not np.isfinite(self.primal)
         done = {
-            Status.STALLED: attained_gap <= self.stop.tolerance,
-            Status.WITHIN_EPSILON: not np.isfinite(self.primal),
+            Status.STALLED: unbounded or attained_gap <= self.stop.tolerance,
+            Status.WITHIN_EPSILON: unbounded,
         }
         if status is Status.CONVERGED and gap > self.stop.tolerance:
             status = Status.STALLED

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from ..dual_states import Hurried
 from ..matrices import one_blas_thread
 from ..objective import Objective
 from .base import check_positive_integer
@@ -61,7 +62,7 @@ class NewtonCG(SmoothDescent):
             return False
         return system.size**3 / 3.0 <= max(PRODUCTS_FOR_FACTORS * system.product_cost, CHEAP)
 
-    def _direction(self, state: SmoothState) -> tuple[np.ndarray, np.ndarray]:
+    def _direction(self, state: SmoothState, hurried: Hurried) -> tuple[np.ndarray, np.ndarray]:
         problem, at = state.problem, state.at
         bend = problem.weights * state.loss.curvature(at.functionals + problem.basis @ at.free)
         if self._factors_pay(problem):
@@ -85,7 +86,8 @@ class NewtonCG(SmoothDescent):
             r = r - length * (p + bent)
             of_r = problem.product(r)
             before, left = left, max(float(r @ of_r), 0.0)
-            if left <= tolerance:
+            # Every iterate of conjugate gradients is a direction of descent.
+            if left <= tolerance or hurried():
                 break
             p, of_p = r + left / before * p, of_r + left / before * of_p
         return x, of_x

@@ -90,6 +90,9 @@ class Pegasos(Solver):
             state.anchor = (state.f.copy(), state.offset, state.passes)
         projected = False
         for first in range(0, n_blocks, self.batch_size):
+            if objective.hurried():
+                self._leave(state, seen, n_blocks)
+                return
             batch = order[first : first + self.batch_size]
             seen += len(batch)
             projected |= self._descend(objective, state, batch, len(batch) / seen, n_blocks / seen)
@@ -102,6 +105,18 @@ class Pegasos(Solver):
             (1.0 - share) * mean_f + share * state.f,
             (1.0 - share) * mean_offset + share * state.offset,
         )
+
+    def _leave(self, state: PegasosState, seen: int, n_blocks: int) -> None:
+        """Make the sum feasible in the midst of a pass: no block may count more than once.
+
+        So far each block was seen once a pass, some of them once more, all with weight
+        ``n_blocks / seen``. What a block lacks lies on its null plane.
+        """
+        begun = seen > state.passes * n_blocks
+        share = seen / ((state.passes + begun) * n_blocks) if begun else 1.0
+        state.f *= share
+        state.offset *= share
+        state.anchor = (state.f.copy(), state.offset, state.passes)
 
     def _descend(
         self, objective: Objective, state: PegasosState, batch: np.ndarray, fade: float, size: float

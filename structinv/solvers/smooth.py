@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from ..dual_states import Hurried
 from ..losses import Affine, Joined, ScalarLoss
 from ..objective import Objective
 from ..planes import PlaneSet
@@ -142,14 +143,14 @@ class SmoothDescent(Solver):
             state.memory.clear()
             state.bounds = None
             self._arrive(state)
-        direction, of_direction = self._direction(state)
+        direction, of_direction = self._direction(state, objective.hurried)
         self._search(state, direction, of_direction)
         state.bounds = None
         return self._gaps(state)[0]
 
     @abstractmethod
-    def _direction(self, state: SmoothState) -> tuple[np.ndarray, np.ndarray]:
-        """A direction of descent for f and its functionals."""
+    def _direction(self, state: SmoothState, hurried: Hurried) -> tuple[np.ndarray, np.ndarray]:
+        """A direction of descent for f and its functionals; any that is found so far if in a hurry."""
 
     def _arrive(self, state: SmoothState) -> None:
         """Compute the slopes and the gradient where the state is: one product."""

@@ -50,6 +50,11 @@ class StopRule(ABC):
         """The relative gap that this rule waits for; 0 if it waits for none."""
         return 0.0
 
+    @property
+    def deadline(self) -> float:
+        """After how many seconds this rule ends a run whatever else; infinity if time is none of its."""
+        return np.inf
+
     def __or__(self, other: StopRule) -> AnyOf:
         return AnyOf((self, other))
 
@@ -69,6 +74,11 @@ class AnyOf(StopRule):
     def tolerance(self) -> float:
         """See `StopRule.tolerance`."""
         return max(rule.tolerance for rule in self.rules)
+
+    @property
+    def deadline(self) -> float:
+        """See `StopRule.deadline`."""
+        return min(rule.deadline for rule in self.rules)
 
 
 @dataclass(frozen=True)
@@ -105,7 +115,7 @@ class Gap(StopRule):
 
 @dataclass(frozen=True)
 class Seconds(StopRule):
-    """Ends after `limit` seconds; the step under way is finished first."""
+    """Ends after `limit` seconds; a step under way is cut short, see `Solver.step`."""
 
     limit: float
 
@@ -115,6 +125,11 @@ class Seconds(StopRule):
     def reason(self, progress: Progress) -> Status | None:
         """See `StopRule.reason`."""
         return Status.TIME_LIMIT if progress.seconds >= self.limit else None
+
+    @property
+    def deadline(self) -> float:
+        """See `StopRule.deadline`."""
+        return float(self.limit)
 
 
 @dataclass(frozen=True)

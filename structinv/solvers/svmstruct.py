@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dual_states import join_planes, total
+from ..dual_states import Hurried, join_planes, total
 from ..objective import Objective
 from ..planes import PlaneSet, WorkingSet
 from ..spaces import Element
@@ -84,6 +84,10 @@ class SVMStruct(Solver):
         planes = objective.planes(state.f)
         violation, state.n_added, state.left = 0.0, 0, 0.0
         for batch, working in zip(state.batches, state.sets, strict=True):
+            if objective.hurried():
+                # Whether nothing new will come is not known.
+                state.left = np.inf
+                return
             highest, mean = working.heights(state.f)
             state.left += float(working.weights @ (highest - mean))
             above = planes.heights[batch] - highest
@@ -94,21 +98,26 @@ class SVMStruct(Solver):
             working.prune(self.max_idle)
             working.add(planes.normals[batch[new]], planes.offsets[batch[new]], new)
         # Below epsilon nothing new will come, so that the master problem need not be solved further.
-        self._solve_master(state, 0.1 * max(violation, 0.01 * self.epsilon * objective.weights.sum()))
+        enough = 0.1 * max(violation, 0.01 * self.epsilon * objective.weights.sum())
+        self._solve_master(state, enough, objective.hurried)
 
     def finished(self, objective: Objective, state: SVMStructState) -> bool:
         """See `Solver.finished`: no plane violates by more than epsilon, and those found are used up."""
         share = 0.1 * self.epsilon * objective.weights.sum()
         return self.epsilon > 0 and state.n_added == 0 and state.left <= share
 
-    def _solve_master(self, state: SVMStructState, tolerance: float) -> None:
+    def _solve_master(self, state: SVMStructState, tolerance: float, hurried: Hurried) -> None:
         """Block-coordinate ascent over the working sets, as exact as the violation deserves.
 
         What is left when the rounds run out is taken up by the next iteration.
         """
         share = tolerance / len(state.sets)
         for _ in range(MASTER_ROUNDS):
-            gap = sum(working.ascend(state.f, 0.5 * share, 10) for working in state.sets)
+            gap = 0.0
+            for working in state.sets:
+                if hurried():
+                    return
+                gap += working.ascend(state.f, 0.5 * share, 10)
             if gap <= tolerance:
                 break
 

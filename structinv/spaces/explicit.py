@@ -102,7 +102,7 @@ class ExplicitSpace(Space):
     def _tensor(self, normals: Normals) -> TensorRows:
         if isinstance(normals, TensorRows):
             return normals
-        return TensorRows.of_dense(normals, self.n_outputs, self.n_extra)
+        return TensorRows.of_rows(normals, self.n_outputs, self.n_extra)
 
     def element(self, f: np.ndarray) -> Matrix:
         """See `Space.element`."""
@@ -213,7 +213,10 @@ class ExplicitSpace(Space):
         if not self.intercept:
             return rows
         if sp.issparse(rows):
-            return sp.csr_matrix(sp.hstack([rows, constants[:, None]], format="csr"))
+            last, width = rows.indptr[1:], rows.shape[1]
+            entries = np.insert(rows.data, last, constants), np.insert(rows.indices, last, width)
+            starts = rows.indptr + np.arange(len(rows.indptr), dtype=rows.indptr.dtype)
+            return sp.csr_matrix((*entries, starts), shape=(rows.shape[0], width + 1))
         return np.column_stack([rows, constants])
 
 

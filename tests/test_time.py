@@ -1,0 +1,245 @@
+"""Time that is up: steps are cut short between portions of work and leave a dual-feasible state."""
+
+import numpy as np
+import pytest
+
+from structinv.dual_states import (
+    HullState,
+    LinearMemberState,
+    MemberState,
+    PenaltyState,
+    PlaneCache,
+    hull,
+    members,
+)
+from structinv.objective import WorstCase
+from structinv.oracles import FDrop
+from structinv.solvers import (
+    BMRM,
+    REGISTRY,
+    FrankWolfe,
+    Gap,
+    Iterations,
+    Pegasos,
+    Representer,
+    Seconds,
+    Status,
+    SVMStruct,
+    loop,
+    solve,
+)
+from structinv.solvers.dual_coordinates import CoordinateState
+from structinv.spaces import KernelSpace
+
+from . import kernel_problems
+from . import test_representer_solvers as representers
+from .oracle_cases import CASES
+from .orbit_cases import ORBIT_CASE
+from .problems import SETTING, N, assert_brackets, objective, optimum
+
+CASE = {case.name: case for case in CASES}
+every_solver = pytest.mark.parametrize("name", sorted(REGISTRY))
+
+
+class Countdown:
+    """Time is up after so many questions."""
+
+    def __init__(self, left):
+        self.left = left
+        self.asked_late = 0
+
+    def __call__(self):
+        self.left -= 1
+        self.asked_late += self.left < -1
+        return self.left < 0
+
+
+@pytest.fixture
+def small_portions(monkeypatch):
+    """A look at the clock after every row, or every other one."""
+    monkeypatch.setattr(hull, "ENTRIES_AT_ONCE", 1)
+    monkeypatch.setattr(hull, "LEAST_ROWS", 2)
+    monkeypatch.setattr(members, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(members, "PRODUCTS_AT_ONCE", 1)
+    monkeypatch.setattr("structinv.spaces.KernelSpace.blocks_in_a_set", 2)
+    monkeypatch.setattr("structinv.spaces.ExplicitSpace.blocks_in_a_set", 2)
+    monkeypatch.setattr("structinv.solvers.dual_coordinates.ENTRIES_AT_ONCE", 1.0)
+
+
+def explicit(name, setting):
+    return lambda: (objective(CASE[name].oracle, SETTING[setting]), optimum(name, setting))
+
+
+def in_a_kernel():
+    setting, kernel = SETTING["multiclass"], kernel_problems.KERNELS["gaussian"]
+    problem = kernel_problems.problem(ORBIT_CASE["halves"].oracle, setting, kernel)
+    return problem, kernel_problems.optimum("halves", "multiclass", "gaussian")[0]
+
+
+def of_functionals(loss, penalty):
+    def make():
+        return representers.problem(loss, penalty), representers.optimum(loss, penalty)
+
+    return make
+
+
+SMOOTH, KINKED = of_functionals("logistic", "squared"), of_functionals("hinge", "absolute")
+PROBLEMS = {
+    "hull": (FrankWolfe(), HullState, explicit("fdrop", "binary")),
+    "hull-dense": (FrankWolfe(), HullState, explicit("ellipsoid", "binary-slack")),
+    "hull-union": (FrankWolfe(), HullState, explicit("union", "binary")),
+    "linear members": (FrankWolfe(), LinearMemberState, explicit("finite", "multiclass")),
+    "members": (FrankWolfe(), MemberState, in_a_kernel),
+    "plane cache": (FrankWolfe(), PlaneCache, explicit("fscale", "multiclass-slack")),
+    "penalties": (FrankWolfe(), PenaltyState, KINKED),
+    "coordinates": (Representer(method="dual-cd"), CoordinateState, KINKED),
+    "newton": (Representer(method="newton-cg"), None, SMOOTH),
+    "newton-kinks": (Representer(method="newton-cg"), None, KINKED),
+    "lbfgs": (Representer(method="lbfgs"), None, SMOOTH),
+    "svmstruct": (SVMStruct(), None, explicit("fdrop", "multiclass")),
+    "svmstruct-epsilon": (SVMStruct(epsilon=0.1), None, explicit("fdrop", "multiclass")),
+    "bmrm": (BMRM(), None, explicit("fdrop", "binary")),
+    "pegasos": (Pegasos(batch_size=2), None, explicit("fdrop", "multiclass")),
+    "pegasos-free": (Pegasos(2, projection=False, average=False), None, explicit("fdrop", "binary")),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_cut_leaves_bounds_on_both_sides_of_the_optimum(name, small_portions):
+    solver, state_type, make = PROBLEMS[name]
+    problem, best = make()
+    slack = 1e-5 * (1.0 + abs(best))
+    for before in (0, 2):
+        for questions in (0, 1, 2, 3, 5, 8, 13, 30):
+            state = solver.init(problem, np.random.default_rng(0))
+            if state_type is not None:
+                assert isinstance(state.parts[0], state_type)
+            for _ in range(before):
+                solver.step(problem, state)
+            for _ in range(2):
+                problem.hurried = Countdown(questions)
+                estimate = solver.step(problem, state)
+                ended = problem.hurried.left < 0
+                problem.hurried = lambda: False
+                bounds = solver.bounds(problem, state)
+                value = problem.value(bounds.f)
+                assert bounds.dual <= best + slack
+                assert value.upper >= best - slack
+                if ended and estimate is not None:
+                    # Nobody may conclude from a gap that was not measured.
+                    assert estimate >= value.upper - best - slack
+            planes = solver.planes(problem, state)
+            f, offset = planes.total(problem.space, problem.weights, problem.floors)
+            assert offset - 0.5 * problem.space.dot(f, f) <= best + slack
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_cut_step_goes_on_later(name, small_portions):
+    solver, _, make = PROBLEMS[name]
+    problem, best = make()
+    state = solver.init(problem, np.random.default_rng(0))
+    for questions in (3, 0, 2):
+        problem.hurried = Countdown(questions)
+        solver.step(problem, state)
+        solver.bounds(problem, state)
+    problem.hurried = lambda: False
+    for _ in range(400):
+        solver.step(problem, state)
+        bounds = solver.bounds(problem, state)
+    tolerance = 0.1 if "pegasos" in name or "epsilon" in name else 1e-3
+    assert bounds.dual == pytest.approx(best, rel=tolerance)
+
+
+@pytest.mark.parametrize("name", [name for name in PROBLEMS if PROBLEMS[name][1] is not None])
+def test_a_sweep_ends_soon_after_time_is_up(name, small_portions):
+    solver, _, make = PROBLEMS[name]
+    problem, _ = make()
+    state = solver.init(problem, np.random.default_rng(0))
+    for questions in range(12):
+        clock = problem.hurried = Countdown(questions)
+        solver.step(problem, state)
+        # Loops within loops ask once each on their way out.
+        assert clock.asked_late <= 25
+
+
+@pytest.mark.parametrize("name", ["hull", "linear members", "members", "plane cache"])
+def test_no_row_is_asked_once_time_is_up(name, small_portions):
+    solver, _, make = PROBLEMS[name]
+    problem, _ = make()
+    asked = []
+    for questions in (0, 2):
+        state = solver.init(problem, np.random.default_rng(0))
+        problem.hurried = Countdown(questions)
+        before = problem.rows_asked
+        assert solver.step(problem, state) == np.inf
+        asked.append(problem.rows_asked - before)
+    assert asked[0] == 0
+    assert 0 < asked[1] <= 4 < N
+
+
+# --- the loop
+
+
+class Clock:
+    """Every look takes a second."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        self.now += 1.0
+        return self.now
+
+
+@every_solver
+@pytest.mark.parametrize("limit", [0.0, 1.0, 4.0, 9.0])
+def test_the_rule_says_when_time_is_up(name, limit, monkeypatch, small_portions):
+    monkeypatch.setattr(loop, "time", Clock())
+    problem = objective(FDrop(2))
+    solution = solve(problem, REGISTRY[name](), Gap(0) | Seconds(limit), random_state=0)
+    assert solution.status is Status.TIME_LIMIT
+    assert_brackets(solution, optimum("fdrop", "binary"))
+    assert not problem.hurried()
+
+
+def test_without_a_limit_nobody_looks_at_the_clock_in_a_step(monkeypatch):
+    problem = objective(FDrop(2))
+    solver, looks = FrankWolfe(), []
+    clock = Clock()
+    monkeypatch.setattr(loop, "time", clock)
+
+    class Watching(FrankWolfe):
+        def step(self, objective, state):
+            before = clock.now
+            found = solver.step(objective, state)
+            looks.append(clock.now - before)
+            return found
+
+    solve(problem, Watching(), Iterations(3))
+    assert looks == [0.0, 0.0, 0.0]
+
+
+def test_the_deadline_is_that_of_the_first_rule():
+    assert Gap(1e-3).deadline == np.inf
+    assert (Gap(1e-3) | Seconds(5) | Iterations(3) | Seconds(2)).deadline == 2.0
+
+
+def test_an_interrupted_run_is_in_no_hurry_afterwards():
+    problem = objective(FDrop(2))
+
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    solution = solve(problem, FrankWolfe(), Gap(0) | Seconds(1e-9), callbacks=[interrupt])
+    assert solution.status is Status.INTERRUPTED
+    assert not problem.hurried()
+
+
+def test_members_of_a_kernel_are_taken_up_as_long_as_there_is_time(small_portions):
+    problem, _ = in_a_kernel()
+    assert isinstance(problem.space, KernelSpace)
+    assert isinstance(problem.terms[0], WorstCase)
+    state = problem.terms[0].dual_state(problem.space, np.random.default_rng(0))
+    f = problem.space.zeros()
+    assert state.sweep(f, Countdown(2))[0] == np.inf
+    assert len(problem.space.atoms) == 1

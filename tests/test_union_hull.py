@@ -1,0 +1,144 @@
+"""In-hull steps of unions: each part's plane, and level that moves between the parts."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from structinv.dual_states import HullState
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity, TangentDerivative
+from structinv.oracles.union_hull import LEAST_ROOM, UnionHull
+from structinv.outputs import Binary
+from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
+from structinv.spaces import ExplicitSpace
+
+from .oracle_cases import (
+    FACTOR,
+    RADII,
+    TANGENTS,
+    Case,
+    box,
+    ellipsoid,
+    only_for,
+    row_tangents,
+    tangent,
+    union,
+    words,
+)
+from .problems import SETTING, Variables, assert_brackets, minimum, objective, worst_losses
+
+_drop, _scale = words(2, 0.0, 1.0), words(3, 0.5, 3.0)
+_box, _ball, _turn = box(RADII), ellipsoid(FACTOR, 0.5), tangent(row_tangents, [0.1, 0.3])
+TURN = TangentDerivative(row_tangents, [0.1, 0.3])
+
+WORDS = [
+    Case("words", FDrop(2) | FScale(3, 0.5, 3.0), (), union(_drop, _scale)),
+    Case("only for one", FDrop(2).only_for(1) | FScale(3, 0.5, 3.0), (),
+         union(only_for(_drop, [1]), _scale)),
+    Case("for one each", FDrop(2).only_for(1) | FScale(3, 0.5, 3.0).only_for(0), (),
+         union(only_for(_drop, [1]), only_for(_scale, [0]))),
+    Case("only for, around", (FDrop(2) | FScale(3, 0.5, 3.0)).only_for(1), (),
+         only_for(union(_drop, _scale), [1])),
+    Case("and nothing", FDrop(2) | Identity(), (), _drop),
+    Case("twice the same", FDrop(2) | FDrop(2), (), _drop),
+]  # fmt: skip
+DENSE = [
+    Case("box and words", Box(RADII) | FDrop(2), (), union(_box, _drop)),
+    Case("box and ball", Box(RADII) | Ellipsoid(FACTOR, 0.5), (), union(_box, _ball)),
+    Case("three", TURN | Box(RADII) | FDrop(2), (), union(union(_turn, _box), _drop)),
+    Case("shared directions", TangentDerivative(TANGENTS, 0.4).only_for(1) | FDrop(2), (),
+         union(only_for(tangent(TANGENTS, 0.4), [1]), _drop)),
+]  # fmt: skip
+SETTINGS = ["binary", "binary-slack"]
+PROBLEMS = [(case, sparse) for case in WORDS for sparse in (True, False)]
+PROBLEMS += [(case, False) for case in DENSE]
+every_problem = pytest.mark.parametrize(
+    ("case", "sparse"),
+    PROBLEMS,
+    ids=[f"{case}-{'csr' if sparse else 'dense'}" for case, sparse in PROBLEMS],
+)
+
+
+def optimum(case, setting, factor):
+    variables = Variables.of(setting)
+    return minimum(variables.norm + worst_losses(case, setting, variables, factor))
+
+
+def state_of(problem):
+    return problem.terms[0].dual_state(problem.space, np.random.default_rng(0))
+
+
+@every_problem
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("factor", [0.1, 10.0])
+def test_the_optimum_is_reached(case, sparse, name, factor):
+    setting = SETTING[name]
+    problem = objective(case.oracle, setting, sparse=sparse, factor=factor)
+    assert isinstance(state_of(problem), HullState)
+    found = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
+    assert found.status is Status.CONVERGED
+    assert_brackets(found, optimum(case, setting, factor))
+
+
+@every_problem
+def test_f_is_that_of_the_parts_and_levels_add_up_to_at_most_one(case, sparse):
+    problem = objective(case.oracle, SETTING["binary"], sparse=sparse, factor=3.0)
+    state, f = state_of(problem), problem.space.zeros()
+    before = 0.0
+    for _ in range(6):
+        state.sweep(f)
+        np.testing.assert_allclose(state.combination(), f, rtol=1e-9, atol=1e-12)
+        dual = state.offset - 0.5 * f @ f
+        assert dual >= before - 1e-12
+        before = dual
+        planes = state.planes()
+        assert np.all(planes.masses > 0)
+        assert np.all(np.bincount(planes.blocks, planes.masses) <= 1 + 1e-12)
+        normal, offset = planes.total(problem.space, problem.weights, problem.floors)
+        np.testing.assert_allclose(normal, f, rtol=1e-9, atol=1e-12)
+        assert offset == pytest.approx(state.offset, rel=1e-9)
+
+
+@every_problem
+def test_a_run_goes_on_from_its_own_planes_and_from_others(case, sparse):
+    problem = objective(case.oracle, SETTING["binary"], sparse=sparse)
+    first = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
+    again = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=first, random_state=0)
+    assert again.iterations == 0
+    other = solve(problem, SVMStruct(), Gap(1e-6), warm_start=first)
+    assert other.iterations == 0
+    lists = solve(problem, SVMStruct(), Gap(1e-6))
+    from_lists = state_of(problem)
+    from_lists.restore(lists.planes)
+    f = from_lists.combination()
+    dual = from_lists.offset - 0.5 * f @ f
+    assert dual == pytest.approx(lists.dual, rel=1e-3)
+
+
+def test_level_moves_between_parts_that_have_all_of_it():
+    """Each part at its best given what the other leaves is not the best of both."""
+    X, y = sp.csr_matrix([[1.0, 2.0], [-1.0, 0.5]]), np.array([1, 0])
+    oracle = FDrop(1) | FScale(1, 0.5, 2.0)
+    problem = Objective(ExplicitSpace(2), [WorstCase(X, y, oracle, Binary(), 0.05)])
+    state = state_of(problem)
+    assert isinstance(state.hull, UnionHull)
+    # All level where it does not belong: dropping what tells least.
+    drop, scale = state.hull.parts
+    drop.restore(sp.csr_matrix([[0.0, 2.0], [0.0, -0.5]]), np.ones(2))
+    state.hull.taken[0] = drop.levels
+    f = state.combination()
+    for _ in range(20):
+        state.sweep(f)
+    assert np.all(state.hull.taken.sum(axis=0) <= 1 + LEAST_ROOM)
+    assert state.value(f)[0] + 0.5 * f @ f == pytest.approx(state.offset - 0.5 * f @ f, rel=1e-6)
+
+
+def test_a_part_without_steps_of_its_own_leaves_planes():
+    class Own(FDrop):
+        """Answers for itself."""
+
+        def support(self, X, V, assign, reward=None):
+            return super().support(X, V, assign)
+
+    problem = objective(Own(1) | FScale(2), SETTING["binary"])
+    assert not isinstance(state_of(problem), HullState)
