@@ -21,6 +21,7 @@ LAYERS = [
     "tensor_rows",
     "losses",
     "kernels",
+    "barrier",
     "planes",
     "spaces",
     "outputs",
