@@ -48,9 +48,7 @@ def oracles(n_features: int) -> dict[str, Any]:
 def measure(name: str, oracle: Any, intercept: bool, max_seconds: float) -> dict[str, Any]:
     """One fit."""
     X, y = load(name)
-    model = InvariantLinearSVC(
-        oracle, max_seconds=max_seconds, fit_intercept=intercept, random_state=0
-    )
+    model = InvariantLinearSVC(oracle, max_seconds=max_seconds, fit_intercept=intercept, random_state=0)
     peer = LinearSVC(
         loss="hinge",
         multi_class="ovr" if len(np.unique(y)) == 2 else "crammer_singer",

@@ -15,7 +15,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from .matrices import one_blas_thread
 
-MAX_STEPS = 80
+MAX_STEPS = 50
 CENTRING_STEPS = 60
 TO_BOUNDARY = 0.995
 # Shorter steps than this get nowhere: rounding has taken over.

@@ -39,6 +39,8 @@ class InteriorPointState:
         The objective at `best`, from above and as reached.
     dual : float
         The largest lower bound so far.
+    proof : PlaneSet, optional
+        The planes that give it.
     """
 
     found: PlaneSet
@@ -48,6 +50,7 @@ class InteriorPointState:
     upper: float = np.inf
     attained: float = np.inf
     dual: float = -np.inf
+    proof: PlaneSet | None = None
 
 
 class InteriorPoint(Solver):
@@ -155,7 +158,9 @@ class InteriorPoint(Solver):
         masses, _ = master.solve(start, level, MASTER_SHARE * gap)
         state.found = PlaneSet(found.normals, found.offsets, found.blocks, masses)
         state.f = _combination(objective, state.found)
-        state.dual = max(state.dual, _dual(objective, state.found, state.f))
+        dual = _dual(objective, state.found, state.f)
+        if dual > state.dual:
+            state.dual, state.proof = dual, state.found
 
     def bounds(self, objective: Objective, state: InteriorPointState) -> Bounds:
         """See `Solver.bounds`."""
@@ -167,7 +172,7 @@ class InteriorPoint(Solver):
 
     def planes(self, objective: Objective, state: InteriorPointState) -> PlaneSet:
         """See `Solver.planes`."""
-        return state.found
+        return state.found if state.proof is None else state.proof
 
 
 def _combination(objective: Objective, found: PlaneSet) -> Element:
@@ -193,9 +198,7 @@ def _above(objective: Objective, state: InteriorPointState, f: Element, planes: 
 
 
 def _pick(found: PlaneSet, kept: np.ndarray) -> PlaneSet:
-    return PlaneSet(
-        found.normals[kept], found.offsets[kept], found.blocks[kept], found.masses[kept]
-    )
+    return PlaneSet(found.normals[kept], found.offsets[kept], found.blocks[kept], found.masses[kept])
 
 
 def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterRows, np.ndarray]:
