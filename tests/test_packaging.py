@@ -22,6 +22,7 @@ LAYERS = [
     "tensor_rows",
     "losses",
     "kernels",
+    "barrier",
     "planes",
     "spaces",
     "outputs",

@@ -31,7 +31,7 @@ from structinv.spaces import ExplicitSpace
 from .oracle_cases import D
 from .problems import SETTING, assert_brackets, objective, optimum
 
-BY_BLOCK = ["frank_wolfe", "representer", "svmstruct"]
+BY_BLOCK = ["frank_wolfe", "interior_point", "representer", "svmstruct"]
 every_solver = pytest.mark.parametrize("name", sorted(REGISTRY))
 
 

@@ -52,6 +52,10 @@ except ImportError:  # scikit-learn before 1.9 has no callbacks; `verbose` print
         return method
 
 
+# A fit that ended early and gained less than this share of the objective at zero has learnt nothing.
+NOTHING_GAINED = 1e-3
+
+
 class _NoContext:
     """A callback context that calls nobody."""
 
@@ -92,14 +96,14 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
         if not known and not isinstance(self.solver, Solver):
             raise ValueError(f"solver must be one of {sorted(names)} or a Solver, got {self.solver!r}")
 
-    def _make_solver(self, space: Space) -> Solver:
-        """A solver of this estimator's own, for functions of a space."""
+    def _make_solver(self, objective: Objective) -> Solver:
+        """A solver of this estimator's own, for an objective."""
         if isinstance(self.solver, Solver):
             return clone(self.solver)
-        return self._best_solver(space) if self.solver == "auto" else REGISTRY[self.solver]()
+        return self._best_solver(objective) if self.solver == "auto" else REGISTRY[self.solver]()
 
     @abstractmethod
-    def _best_solver(self, space: Space) -> Solver:
+    def _best_solver(self, objective: Objective) -> Solver:
         """What "auto" stands for."""
 
     def _minimise(self, objective: Objective, solver: Solver, context: Any) -> Solution:
@@ -116,7 +120,8 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
             warnings.warn(
                 f"{type(self).__name__} ended with status '{solution.status.value}' after "
                 f"{solution.iterations} iterations at a relative gap of "
-                f"{solution.relative_gap:.2g} (tol={self.tol:g}): {solution.status.advice}",
+                f"{solution.relative_gap:.2g} (tol={self.tol:g}): {solution.status.advice}"
+                f"{_nothing_learnt(objective, solution)}",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -173,7 +178,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             term = WorstCase(self._inputs(X), y, oracle, output, weights)
             space = self._new_space(X, term)
             objective = Objective(space, [term, *self._penalties(space)])
-            solution = self._minimise(objective, self._make_solver(space), context)
+            solution = self._minimise(objective, self._make_solver(objective), context)
             self.classes_ = classes
             self.n_iter_ = solution.iterations
             self._keep(X, term, space, solution)
@@ -327,6 +332,20 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
 
 def _learnt(estimator: BaseEstimator) -> dict[str, Any]:
     return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+
+
+def _nothing_learnt(objective: Objective, solution: Solution) -> str:
+    """A sentence if a run ended with a function that is no better than zero; nothing otherwise."""
+    at_zero = objective.value(objective.space.zeros()).upper
+    # Where an oracle is too coarse, the objective is a bound, and says little about the function.
+    bound_only = solution.status is Status.ORACLE_TOO_COARSE
+    no_better = not bound_only and solution.primal > (1.0 - NOTHING_GAINED) * at_zero
+    if not no_better and objective.space.dot(solution.f, solution.f) > 0:
+        return ""
+    return (
+        f" So far the model is no better than the zero function (objective {solution.primal:.6g}, "
+        f"{at_zero:.6g} at zero): it has learnt nothing, and its predictions mean nothing."
+    )
 
 
 class _Relay:

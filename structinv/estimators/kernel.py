@@ -13,7 +13,7 @@ from ..certificates import WorstChange, kernel_worst_change
 from ..functionals import BoundFunctional, Functional, Representers
 from ..kernels import Kernel, PrecomputedKernel, as_kernel, precision
 from ..matrices import Matrix
-from ..objective import Penalty, WorstCase
+from ..objective import Objective, Penalty, WorstCase
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
@@ -213,11 +213,11 @@ class InvariantSVC(InvariantClassifier):
         """The families of functionals, checked."""
         return Invariances(self.invariances, self.nu, self.invariance_loss, self.invariance_loss_params)
 
-    def _best_solver(self, space: Any) -> Solver:
-        return Representer() if isinstance(space, RepresenterSpace) else FrankWolfe()
+    def _best_solver(self, objective: Objective) -> Solver:
+        return Representer() if isinstance(objective.space, RepresenterSpace) else FrankWolfe()
 
-    def _make_solver(self, space: Any) -> Solver:
-        solver = super()._make_solver(space)
+    def _make_solver(self, objective: Objective) -> Solver:
+        solver = super()._make_solver(objective)
         return solver.set_params(epsilon=self.epsilon) if self.epsilon > 0 else solver
 
     def _inputs(self, X: Matrix) -> Matrix:

@@ -15,11 +15,15 @@ from ..objective import WorstCase
 from ..oracles import InvarianceOracle
 from ..outputs import Binary, EncodedOutput, Multiclass, Output
 from ..outputs.base import check_cost, check_rescaling
-from ..solvers import BMRM, FrankWolfe, Solution, Solver
+from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
 from .base import InvariantClassifier, canonical
 
 FEW_WEIGHTS = 16
+# Dense rows are long where the weight of an example, times its squared length, is above this on average:
+# first-order steps then crawl. Up to these sizes Newton's method costs less.
+LONG = 1000.0
+MOST_WEIGHTS, MOST_ROWS = 1000, 10_000
 
 
 class InvariantLinearSVC(InvariantClassifier):
@@ -36,9 +40,11 @@ class InvariantLinearSVC(InvariantClassifier):
         What may change in an input; nothing by default.
     C : float, default=1.0
         Weight of the losses, above 0.
-    solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe"} or Solver, default="auto"
-        "auto" is "bmrm" for a model of at most 16 weights, else "frank_wolfe", the fastest on all
-        data with many features that were measured.
+    solver : str or Solver, default="auto"
+        "svmstruct", "bmrm", "pegasos", "frank_wolfe" or "interior_point". "auto" is "interior_point"
+        for dense rows that are long, as of features that are not scaled (the mean of ``C |x|^2`` is
+        above 1000), up to 1000 weights and 10000 rows; else "bmrm" for a model of at most 16 weights,
+        and "frank_wolfe", the fastest on all data with many features that were measured.
     tol : float, default=1e-3
         Relative gap between objective and lower bound at which the fit ends.
     max_seconds : float, optional
@@ -144,9 +150,16 @@ class InvariantLinearSVC(InvariantClassifier):
     def _new_space(self, X: Matrix, term: WorstCase) -> ExplicitSpace:
         return ExplicitSpace(X.shape[1], term.output.n_outputs, intercept=bool(self.fit_intercept))
 
-    def _best_solver(self, space: Any) -> Solver:
+    def _best_solver(self, objective: Any) -> Solver:
+        X, n_weights = objective.terms[0].X, objective.space.size
+        if (
+            n_weights <= MOST_WEIGHTS
+            and len(objective.weights) <= MOST_ROWS
+            and _long_rows(X, objective)
+        ):
+            return InteriorPoint()
         # With few weights a bundle of planes knows the whole objective, however badly it is scaled.
-        return BMRM() if space.size <= FEW_WEIGHTS else FrankWolfe()
+        return BMRM() if n_weights <= FEW_WEIGHTS else FrankWolfe()
 
     def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
         self.coef_ = space.weights(solution.f).astype(X.dtype)
@@ -177,3 +190,11 @@ class InvariantLinearSVC(InvariantClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _long_rows(X: Matrix, objective: Any) -> bool:
+    """Whether rows are dense and long for their weights, whatever the unit of the features is."""
+    if sp.issparse(X) or len(X) != len(objective.weights):
+        return False
+    squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    return float(np.mean(objective.weights * squares)) > LONG

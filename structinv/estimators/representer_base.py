@@ -74,12 +74,12 @@ class RepresenterEstimator(ConvexEstimator):
         if not known and not isinstance(self.solver, Solver):
             raise ValueError(f"solver must be one of {sorted(names)} or a Solver, got {self.solver!r}")
 
-    def _make_solver(self, space: Any) -> Solver:
+    def _make_solver(self, objective: Objective) -> Solver:
         if isinstance(self.solver, str) and self.solver in METHODS[1:]:
             return Representer(self.solver)
-        return super()._make_solver(space)
+        return super()._make_solver(objective)
 
-    def _best_solver(self, space: Any) -> Solver:
+    def _best_solver(self, objective: Objective) -> Solver:
         return Representer()
 
     def _train(
@@ -105,7 +105,7 @@ class RepresenterEstimator(ConvexEstimator):
         )
         terms = [loss_of(representers), *invariances.penalties(representers, 1, n_outputs)]
         objective = Objective(space, terms)
-        solution = self._minimise(objective, self._make_solver(space), context)
+        solution = self._minimise(objective, self._make_solver(objective), context)
         representers.forget()
         if len(space.atoms):
             # Nor are the tables of the worst changes kept.

@@ -4,6 +4,7 @@ from .base import Bounds, Record, Solution, Solver, Status
 from .bmrm import BMRM
 from .checks import SolverCheckError, check_solver
 from .frank_wolfe import FrankWolfe
+from .interior_point import InteriorPoint
 from .loop import solve
 from .pegasos import Pegasos
 from .reference import Reference
@@ -16,6 +17,7 @@ REGISTRY: dict[str, type[Solver]] = {
     "bmrm": BMRM,
     "pegasos": Pegasos,
     "frank_wolfe": FrankWolfe,
+    "interior_point": InteriorPoint,
     "representer": Representer,
 }
 
@@ -25,6 +27,7 @@ __all__ = [
     "Bounds",
     "FrankWolfe",
     "Gap",
+    "InteriorPoint",
     "Iterations",
     "OracleCalls",
     "Pegasos",

@@ -1,0 +1,222 @@
+"""The n-slack cutting-plane method with a master problem that is solved by Newton's method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..barrier import Master, OuterRows
+from ..dual_states import join_planes
+from ..objective import Objective
+from ..planes import Planes, PlaneSet
+from ..spaces import Element, ExplicitSpace, Space
+from ..tensor_rows import TensorRows
+from .base import Bounds, Solver, check_planes, check_positive_integer
+
+# Beyond so many weights rows are not written out: the planes' inner products take their place.
+MOST_WEIGHTS = 2000
+# The master is solved to this share of the gap, starting from so many times the gap.
+MASTER_SHARE = 0.1
+START_FACTOR = 100.0
+# A plane counts as idle below this share of the largest mass.
+IDLE_MASS = 1e-4
+SEARCH_STEPS, SEARCH_SHRINK = 5, 0.3
+
+
+@dataclass
+class InteriorPointState:
+    """All planes found with their masses, where they lead, and the best point so far.
+
+    Attributes
+    ----------
+    f : element
+        What the masses stand for: the master's optimum.
+    best : element
+    upper, attained : float
+        The objective at `best`, from above and as reached.
+    dual : float
+        The largest lower bound so far.
+    proof : PlaneSet, optional
+        The planes that give it.
+    """
+
+    found: PlaneSet
+    idle: np.ndarray
+    f: Element
+    best: Element
+    upper: float = np.inf
+    attained: float = np.inf
+    dual: float = -np.inf
+    proof: PlaneSet | None = None
+
+
+class InteriorPoint(Solver):
+    """Cutting planes of every block, the program over which is solved by a barrier method.
+
+    As `SVMStruct`, it keeps all planes that matter (Teo et al. 2007, alg. 1). Newton's method on the
+    program over them does not see how features are scaled, and some ten iterations do where
+    first-order steps need thousands. Where the program's optimum is no better than the best point so
+    far, planes are asked for between the two as well (Franc and Sonnenburg 2009).
+
+    Parameters
+    ----------
+    max_idle : int, default=3
+        Planes with next to no mass are forgotten after this many iterations.
+
+    Examples
+    --------
+    >>> InteriorPoint()
+    InteriorPoint()
+    """
+
+    def __init__(self, max_idle: int = 3) -> None:
+        self.max_idle = max_idle
+
+    def validate(self, objective: Objective) -> None:
+        """See `Solver.validate`."""
+        check_positive_integer("max_idle", self.max_idle)
+        check_planes("InteriorPoint", objective)
+
+    def init(
+        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+    ) -> InteriorPointState:
+        """See `Solver.init`."""
+        space = objective.space
+        found = join_planes(space, []) if planes is None else planes.by_block()
+        f = _combination(objective, found)
+        return InteriorPointState(found, np.zeros(len(found), dtype=np.int64), f, f.copy())
+
+    def step(self, objective: Objective, state: InteriorPointState) -> None:
+        """See `Solver.step`: planes where the last program led, then the next program."""
+        answers = [self._ask(objective, state, state.f)]
+        if state.attained < answers[0][1]:
+            answers += self._search(objective, state)
+        new = [_above(objective, state, point, planes) for point, _, planes in answers]
+        self._forget(objective, state)
+        parts = [state.found, *new]
+        state.idle = np.concatenate([state.idle, *(np.zeros(len(each), dtype=int) for each in new)])
+        state.found = join_planes(objective.space, [part for part in parts if len(part)])
+        if len(state.found):
+            self._solve_master(objective, state)
+
+    def _ask(
+        self, objective: Objective, state: InteriorPointState, f: Element
+    ) -> tuple[Element, float, Planes]:
+        """Planes at a point, and the value that they reach there; the point is kept if it is best."""
+        planes = objective.planes(f)
+        half = 0.5 * objective.space.dot(f, f)
+        counted = objective.weights > 0
+        reached = np.maximum(planes.heights, objective.floors)
+        attained = half + float(objective.weights @ reached)
+        upper = half + float(objective.weights[counted] @ planes.upper[counted])
+        if (attained, upper) < (state.attained, state.upper):
+            state.best, state.attained, state.upper = f.copy(), attained, upper
+        return f, attained, planes
+
+    def _search(
+        self, objective: Objective, state: InteriorPointState
+    ) -> list[tuple[Element, float, Planes]]:
+        """Look for a better point between the best one and the program's; the last answer."""
+        start, way = state.best.copy(), state.f.copy()
+        way -= start
+        before, share, lowest = state.attained, 1.0, np.inf
+        answers = []
+        for _ in range(SEARCH_STEPS):
+            share *= SEARCH_SHRINK
+            f = way * share
+            f += start
+            answers = [self._ask(objective, state, f)]
+            attained = answers[0][1]
+            if attained < before or attained > lowest:
+                break
+            lowest = attained
+        return answers
+
+    def _forget(self, objective: Objective, state: InteriorPointState) -> None:
+        """Forget planes that have had next to no mass for too long."""
+        mass = objective.weights[state.found.blocks] * state.found.masses
+        idle = mass <= IDLE_MASS * mass.max(initial=0.0)
+        state.idle = np.where(idle, state.idle + 1, 0)
+        kept = np.flatnonzero(state.idle <= self.max_idle)
+        if len(kept) < len(state.idle):
+            state.found = _pick(state.found, kept)
+            state.idle = state.idle[kept]
+
+    def _solve_master(self, objective: Objective, state: InteriorPointState) -> None:
+        """Masses of the planes at hand, from a point that is as far from the optimum as the best one."""
+        found, space = state.found, objective.space
+        gap = state.attained - max(state.dual, float(objective.weights @ objective.floors))
+        gap = max(gap, 1e-14 * abs(state.attained), np.finfo(float).tiny)
+        owners, blocks = np.unique(found.blocks, return_inverse=True)
+        rows, start = _rows(space, found, state.best)
+        offsets = found.offsets - objective.floors[found.blocks]
+        master = Master(rows, offsets, blocks, objective.weights[owners])
+        level = START_FACTOR * gap / master.n_constraints
+        masses, _ = master.solve(start, level, MASTER_SHARE * gap)
+        state.found = PlaneSet(found.normals, found.offsets, found.blocks, masses)
+        state.f = _combination(objective, state.found)
+        dual = _dual(objective, state.found, state.f)
+        if dual > state.dual:
+            state.dual, state.proof = dual, state.found
+
+    def bounds(self, objective: Objective, state: InteriorPointState) -> Bounds:
+        """See `Solver.bounds`."""
+        f = _combination(objective, state.found)
+        dual = _dual(objective, state.found, f)
+        if not np.isfinite(state.attained):
+            return Bounds(f, dual)
+        return Bounds(state.best, dual, state.upper, state.attained)
+
+    def planes(self, objective: Objective, state: InteriorPointState) -> PlaneSet:
+        """See `Solver.planes`."""
+        return state.found if state.proof is None else state.proof
+
+
+def _combination(objective: Objective, found: PlaneSet) -> Element:
+    """The element that the masses stand for."""
+    return objective.space.combine(found.normals, objective.weights[found.blocks] * found.masses)
+
+
+def _dual(objective: Objective, found: PlaneSet, f: Element) -> float:
+    mass = objective.weights[found.blocks] * found.masses
+    gained = mass @ (found.offsets - objective.floors[found.blocks])
+    return float(objective.weights @ objective.floors + gained - 0.5 * objective.space.dot(f, f))
+
+
+def _above(objective: Objective, state: InteriorPointState, f: Element, planes: Planes) -> PlaneSet:
+    """Those of some planes at `f` that lie above all that are known there."""
+    known, found = objective.floors.copy(), state.found
+    if len(found):
+        heights = found.offsets - objective.space.scores(f, found.normals)
+        np.maximum.at(known, found.blocks, heights)
+    margin = 1e-12 * (1.0 + np.abs(planes.heights))
+    new = np.flatnonzero((planes.heights > known + margin) & (objective.weights > 0))
+    return PlaneSet(planes.normals[new], planes.offsets[new], new, np.zeros(len(new)))
+
+
+def _pick(found: PlaneSet, kept: np.ndarray) -> PlaneSet:
+    return PlaneSet(found.normals[kept], found.offsets[kept], found.blocks[kept], found.masses[kept])
+
+
+def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterRows, np.ndarray]:
+    """The normals, and `f`, in coordinates: the weights, or those of what the normals span."""
+    normals: Any = found.normals
+    if not isinstance(space, ExplicitSpace) or space.size > MOST_WEIGHTS:
+        joined = space.stack([normals, space.element(f)])
+        values, vectors = np.linalg.eigh(space.gram(joined, joined))
+        kept = values > 1e-15 * values.max()
+        written = vectors[:, kept] * np.sqrt(values[kept])
+        return OuterRows(written[:-1], np.ones((len(found), 1))), written[-1]
+    if isinstance(normals, TensorRows):
+        single = len(normals.coefficients) == len(normals)
+        if single and not space.n_extra:
+            return OuterRows(_dense(normals.points), normals.coefficients), f
+        normals = normals.toarray()
+    return OuterRows(_dense(normals), np.ones((len(found), 1))), f
+
+
+def _dense(rows: Any) -> np.ndarray:
+    return rows.toarray() if sp.issparse(rows) else rows

@@ -1,0 +1,107 @@
+"""The quadratic program over planes by the barrier method."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structinv.barrier import Master, OuterRows
+
+
+def random_master(seed, n_blocks=4, extra=10, scales=1.0):
+    """Random planes, at least one a block."""
+    rng = np.random.default_rng(seed)
+    blocks = np.concatenate([np.arange(n_blocks), rng.integers(n_blocks, size=extra)])
+    points = rng.standard_normal((len(blocks), 6)) * scales
+    offsets = rng.uniform(-0.5, 2.0, len(blocks))
+    weights = rng.uniform(0.1, 2.0, n_blocks)
+    return Master(OuterRows(points, np.ones((len(blocks), 1))), offsets, blocks, weights), points
+
+
+def dual_and_primal(master, points, masses):
+    """The program's two values at the masses, from their definitions."""
+    mass = masses * master.weights[master.blocks]
+    w = points.T @ mass
+    heights = master.offsets - points @ w
+    highest = [max(0.0, *heights[master.blocks == block]) for block in range(len(master.weights))]
+    half = 0.5 * w @ w
+    return mass @ master.offsets - half, half + master.weights @ highest
+
+
+def assert_feasible(master, masses):
+    assert np.all(masses >= 0)
+    per_block = np.bincount(master.blocks, masses, minlength=len(master.weights))
+    assert np.all(per_block <= 1 + 1e-12)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_solves_the_program_of_cvxpy(seed):
+    master, points = random_master(seed, n_blocks=1 + seed % 5)
+    masses, gap = master.solve(np.zeros(6), 1.0, 1e-9)
+    assert_feasible(master, masses)
+    assert gap <= 1e-9
+    free = cp.Variable(len(masses), nonneg=True)
+    weight = master.weights[master.blocks]
+    member = (master.blocks[None, :] == np.arange(len(master.weights))[:, None]).astype(float)
+    square = cp.sum_squares((points * weight[:, None]).T @ free)
+    problem = cp.Problem(
+        cp.Maximize((weight * master.offsets) @ free - 0.5 * square), [member @ free <= 1]
+    )
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    assert dual_and_primal(master, points, masses)[0] == pytest.approx(problem.value, abs=2e-8)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    powers=st.lists(st.integers(-5, 5), min_size=6, max_size=6),
+    share=st.sampled_from([1e-2, 1e-4]),
+)
+@settings(max_examples=40, deadline=None)
+def test_badly_scaled_normals_cost_nothing_in_accuracy(seed, powers, share):
+    master, points = random_master(seed, scales=10.0 ** np.array(powers))
+    total = master.weights @ np.maximum(0.0, [max(master.offsets[master.blocks == b]) for b in range(4)])
+    masses, gap = master.solve(np.zeros(6), total / master.n_constraints, share * total)
+    assert_feasible(master, masses)
+    assert gap <= share * total
+    dual, primal = dual_and_primal(master, points, masses)
+    assert primal - dual == pytest.approx(gap, rel=1e-3, abs=1e-2 * share * total)
+
+
+@pytest.mark.parametrize("weight", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("points", [[[0.0, 0.0]], [[1.0, 2.0]] * 3, [[1e6, 1e-6], [-1e6, 1e-6]]])
+def test_degenerate_planes(points, weight):
+    points = np.array(points)
+    m = len(points)
+    master = Master(
+        OuterRows(points, np.ones((m, 1))), np.ones(m), np.zeros(m, dtype=int), np.array([weight])
+    )
+    masses, gap = master.solve(np.zeros(2), 10.0 * weight, 1e-6 * weight)
+    assert_feasible(master, masses)
+    assert gap <= 1e-6 * weight
+    dual, primal = dual_and_primal(master, points, masses)
+    assert dual <= primal + 1e-9 * weight
+
+
+def test_a_plane_below_the_null_plane_gets_next_to_no_mass():
+    master = Master(OuterRows(np.eye(2)[:1], np.ones((1, 1))), -np.ones(1), np.zeros(1, int), np.ones(1))
+    masses, gap = master.solve(np.zeros(2), 1.0, 1e-9)
+    assert gap <= 1e-9
+    assert masses[0] <= 1e-8
+
+
+@pytest.mark.parametrize("n_kinds", [1, 3, 200])
+def test_outer_rows_are_the_rows_written_out(n_kinds):
+    rng = np.random.default_rng(n_kinds)
+    points = rng.standard_normal((200, 3))
+    kinds = rng.integers(-1, 2, (n_kinds, 4)) * rng.random((n_kinds, 1))
+    coefficients = kinds[rng.permutation(200) % n_kinds]
+    dense = (coefficients[:, :, None] * points[:, None, :]).reshape(200, 12)
+    rows = OuterRows(points, coefficients)
+    factors, w = rng.random(200), rng.standard_normal(12)
+    groups = rng.integers(-1, 5, 200)
+    np.testing.assert_allclose(rows.products(w), dense @ w, atol=1e-12)
+    np.testing.assert_allclose(rows.combine(factors), dense.T @ factors, atol=1e-11)
+    np.testing.assert_allclose(rows.second_moment(factors), (dense.T * factors) @ dense, atol=1e-11)
+    expected = [(factors * (groups == g)) @ dense for g in range(5)]
+    np.testing.assert_allclose(rows.sums(factors, groups, 5), expected, atol=1e-11)
