@@ -12,6 +12,7 @@ from .estimators import (
     VirtualSupportVectorSVC,
     VirtualSVC,
 )
+from .exceptions import UninformativeFitWarning
 
 __all__ = [
     "Certificate",
@@ -20,6 +21,7 @@ __all__ = [
     "LapSVC",
     "RepresenterClassifier",
     "RepresenterRegressor",
+    "UninformativeFitWarning",
     "VirtualSVC",
     "VirtualSupportVectorSVC",
     "__version__",
