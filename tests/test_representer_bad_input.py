@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from structinv import LapSVC, RepresenterClassifier, RepresenterRegressor
@@ -405,10 +406,11 @@ def test_labels_that_are_all_missing():
         for mark in (alone, np.where(Y == 0, 2, -1), np.where(Y == 0, "a", alone.astype(object))):
             label = repr(mark[Y == 0].tolist()[0])
             message = f"two classes, got one, {label}, beside -1 for no label; .* unlabeled=None"
-            check_refused(estimator, ValueError, message, X, mark)
-        check_refused(estimator, ValueError, nothing, X, np.full(12, -1))
+            check_refused(clone(estimator), ValueError, message, X, mark)
+        check_refused(clone(estimator), ValueError, nothing, X, np.full(12, -1))
         written = np.where(Y == 0, "a", np.where(np.arange(12) % 2, "-1", "b"))
-        check_refused(estimator, ValueError, "strings that holds '-1': .* dtype=object", X, written)
+        message = "strings that holds '-1': .* dtype=object"
+        check_refused(clone(estimator), ValueError, message, X, written)
     message = "y must hold a target, got none"
     check_refused(RepresenterRegressor(unlabeled=2.0), ValueError, message, X, np.full(12, 2.0))
 
