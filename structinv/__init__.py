@@ -13,6 +13,7 @@ from .estimators import (
     VirtualSVC,
 )
 from .exceptions import UninformativeFitWarning
+from .foreign import certify
 
 __all__ = [
     "Certificate",
@@ -25,4 +26,5 @@ __all__ = [
     "VirtualSVC",
     "VirtualSupportVectorSVC",
     "__version__",
+    "certify",
 ]

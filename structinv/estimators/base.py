@@ -215,9 +215,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         """Learn from the solution what predictions need."""
 
-    def _look_at_fit(
-        self, X: Matrix, term: WorstCase, objective: Objective, solution: Solution
-    ) -> None:
+    def _look_at_fit(self, X: Matrix, term: WorstCase, objective: Objective, solution: Solution) -> None:
         """Warn where the oracle's changes leave next to nothing to learn."""
 
         def plain(unchanged: WorstCase) -> tuple[Objective, Solver]:

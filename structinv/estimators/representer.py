@@ -235,9 +235,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
             context = self._init_callback_context(max_subtasks=None)
             check_flat(X)
             # A copy, since the functionals keep their rows.
-            X, y = validate_data(
-                self, X, as_labels(y), dtype=[np.float64, np.float32], copy=True
-            )
+            X, y = validate_data(self, X, as_labels(y), dtype=[np.float64, np.float32], copy=True)
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
             labelled = np.flatnonzero(~without_label(y, self.unlabeled))
             if len(labelled) == 0:
