@@ -14,6 +14,7 @@ from .estimators import (
 )
 from .exceptions import UninformativeFitWarning
 from .foreign import certify
+from .model_selection import select_changes
 
 __all__ = [
     "Certificate",
@@ -27,4 +28,5 @@ __all__ = [
     "VirtualSupportVectorSVC",
     "__version__",
     "certify",
+    "select_changes",
 ]

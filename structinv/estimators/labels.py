@@ -49,11 +49,11 @@ def without_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
     if unlabeled is None:
         return np.zeros(len(y), dtype=bool)
     if not (isinstance(unlabeled, str) and unlabeled == "auto"):
-        return _equal(y, unlabeled)
+        return labels_equal(y, unlabeled)
     if y.dtype.kind in "US":
         _refuse_a_written_mark(y)
         return np.zeros(len(y), dtype=bool)
-    missing = _equal(y, MISSING)
+    missing = labels_equal(y, MISSING)
     others = set(y[~missing].tolist())
     if not missing.any() or others == {1}:
         return np.zeros(len(y), dtype=bool)
@@ -65,7 +65,8 @@ def without_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
     return missing
 
 
-def _equal(y: np.ndarray, label: Any) -> np.ndarray:
+def labels_equal(y: np.ndarray, label: Any) -> np.ndarray:
+    """Which labels equal one, of whatever type, (n,) of bool."""
     return np.broadcast_to(np.asarray(y == label, dtype=bool), y.shape)
 
 
