@@ -20,7 +20,7 @@ from ..spaces import Element, Space
 # the usual gap, so that it can be told from nothing.
 LEAST_SHARE = 0.01
 # The fit without changes only has to show that there is something to learn.
-ROUGH_GAP = 0.1
+ROUGH_GAP = 0.01
 LEAST_SECONDS = 0.1
 
 
@@ -60,10 +60,11 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
 
     F being the objective, a fit is suspect if it predicts one class for all labelled rows, or if no
     function can win 1 % of F(0), ``F(0) - dual < 0.01 F(0)``. Only then the problem is solved without
-    changes, roughly and in no more time than the fit took. The warning is given if that solution
-    predicts more than one class, or wins more than a hundred times what any function wins with
-    changes. So nothing is said of a small C or of rare classes, with which a model without changes
-    does the same, and a fit that is not suspect costs no more than one prediction of its rows.
+    changes, roughly and in no more time than the fit took. The warning is given if that solution wins
+    1 % of F(0), and predicts more than one class where the fit predicts one, or wins more than a
+    hundred times what any function wins with changes. So nothing is said of a small C or of rare
+    classes, with which a model without changes does the same, and a fit that is not suspect costs no
+    more than one prediction of its rows.
     """
     term, solution = fit.term, fit.solution
     if isinstance(term.oracle, Identity):
@@ -82,6 +83,9 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
     objective, solver = fit.plain(unchanged)
     stop = Gap(ROUGH_GAP) | Seconds(_seconds(solution, fit.max_seconds))
     plain = solve(objective, solver, stop, random_state=0)
+    possible = at_zero - plain.primal
+    if possible < LEAST_SHARE * at_zero:
+        return
     without = fit.output.predict(_scores(objective.space, plain.f, unchanged))
     if constant and not np.all(without == without[0]):
         right, better = np.mean(predicted == codes), np.mean(without == codes)
@@ -89,7 +93,7 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
             f"all {len(codes)} training rows are predicted {classes[predicted[0]]!s} "
             f"({right:.0%} right; about {better:.0%} without changes)"
         )
-    elif won < LEAST_SHARE * (at_zero - plain.primal):
+    elif won < LEAST_SHARE * possible:
         what = f"the function wins less than {LEAST_SHARE:.0%} of what one without changes wins"
     else:
         return

@@ -232,6 +232,8 @@ def _reference(certified: np.ndarray, own: np.ndarray, warned: np.ndarray) -> in
     """Which oracle all settings are certified against; see `select_changes`."""
     places = np.unique(own[~warned.any(axis=1)])
     places = places if len(places) else np.unique(own)
+    # Of equal ones the last, as grids go up.
+    places = places[::-1]
     return int(places[np.argmin(certified.mean(axis=(0, 1))[places])])
 
 
