@@ -60,7 +60,7 @@ CLASSIFIERS = [
     LinearSVC(),
     LinearSVC(fit_intercept=False),
     LogisticRegression(),
-    LogisticRegressionCV(cv=3, use_legacy_attributes=False, l1_ratios=(0.0,), scoring="accuracy"),
+    LogisticRegressionCV(cv=3),
     RidgeClassifier(),
     RidgeClassifierCV(),
     SGDClassifier(random_state=0),
@@ -105,6 +105,7 @@ def check_by_force(model, certificate, points, y):
     assert np.array_equal(certificate.correct, certificate.margins > 0)
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning:sklearn")
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("classifier", CLASSIFIERS, ids=lambda model: str(model)[:40])
 def test_margins_are_those_of_the_worst_corner(classifier, n_classes):
@@ -345,6 +346,16 @@ def test_models_that_are_not_linear(name):
     codes = (y == "b").astype(int)
     with pytest.raises(error, match=message):
         certify(model.fit(X, codes), Box(0.1), X, codes)
+
+
+def test_a_kernel_machine_is_not_linear_around_the_input():
+    X, y = rows()
+    own = InvariantSVC(Flip(shape=(1, D))).fit(X, y)
+    assert certify(own, None, X, y, at="input").margins.shape == (N,)
+    with pytest.raises(
+        TypeError, match="linear classifier, or with at='features' .* InvariantSVC has no"
+    ):
+        certify(make_pipeline(StandardScaler().fit(X), own), None, X, y, at="input")
 
 
 def test_pairs_of_classes_are_not_linear():

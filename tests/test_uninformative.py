@@ -1,6 +1,7 @@
 """Fits with changes that leave next to nothing to learn say so, and no others do."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from structinv import (
 )
 from structinv.estimators import uninformative
 from structinv.oracles import Box, FDrop, FScale, Identity, Shifts
+from structinv.solvers import Status
 
 
 def short_mails(n=80, d=20, n_classes=2, seed=0):
@@ -129,6 +131,18 @@ def test_a_fit_that_is_not_suspect_is_not_repeated(monkeypatch):
     X, y = short_mails()
     InvariantLinearSVC(FDrop(1), random_state=0).fit(X, y)
     with pytest.raises(AssertionError, match="solved twice"):
+        InvariantLinearSVC(FDrop(10), random_state=0).fit(X, y)
+
+
+def test_an_interrupt_is_not_lost(monkeypatch):
+    solve = uninformative.solve
+
+    def interrupted(*args, **kwargs):
+        return replace(solve(*args, **kwargs), status=Status.INTERRUPTED)
+
+    monkeypatch.setattr(uninformative, "solve", interrupted)
+    X, y = short_mails()
+    with pytest.raises(KeyboardInterrupt):
         InvariantLinearSVC(FDrop(10), random_state=0).fit(X, y)
 
 

@@ -83,6 +83,8 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
     objective, solver = fit.plain(unchanged)
     stop = Gap(ROUGH_GAP) | Seconds(_seconds(solution, fit.max_seconds))
     plain = solve(objective, solver, stop, random_state=0)
+    if plain.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
     possible = at_zero - plain.primal
     if possible < LEAST_SHARE * at_zero:
         return

@@ -53,9 +53,9 @@ def linear_classifier(model: Any) -> LinearClassifier:
         missing = [each for each in EXPOSED if getattr(model, each, None) is None]
         if missing:
             raise TypeError(
-                "estimator must be a fitted linear classifier of scikit-learn or an estimator of "
-                "structinv with certify, a Pipeline that ends in one, or a refitted search for one; "
-                f"{name} has no {missing[0]}. If there is a linear classifier inside, pass that"
+                "estimator must be a fitted linear classifier, or with at='features' an estimator of "
+                "structinv that certifies; or a Pipeline that ends in one, or a refitted search for "
+                f"one; {name} has no {missing[0]}. If there is a linear classifier inside, pass that"
             )
         coef, intercept = _dense(model.coef_), _dense(model.intercept_)
     classes = model.classes_
