@@ -45,7 +45,7 @@ def main():
     train, y = write_mails(600, rng)
     test, y_test = write_mails(600, rng)
 
-    pipeline = make_pipeline(CountVectorizer(), InvariantLinearSVC(FDrop(), random_state=0))
+    pipeline = make_pipeline(CountVectorizer(), InvariantLinearSVC(FDrop(1), random_state=0))
     grid = {
         "invariantlinearsvc__C": [0.01, 0.1],
         "invariantlinearsvc__oracle__max_changes": [0, 1, 2, 3],

@@ -105,17 +105,24 @@ def certify(
             f"oracle must say what may change: {type(last).__name__} was trained without one, got None"
         )
     oracle = check_oracle_type(last.oracle if oracle is None else oracle)
+    return _certificate(*_checked(whole, steps, last, rows, y, oracle), oracle)
+
+
+def _checked(
+    whole: Any, steps: list[Any], last: Any, X: Any, y: Any, oracle: InvarianceOracle
+) -> tuple[LinearClassifier, Matrix, np.ndarray]:
+    """What a model is on the rows that its steps take, those rows, and the labels to certify."""
     found = linear_classifier(last)
     model = LinearClassifier(before_steps(found.scores, steps), found.classes)
-    scored, rows = rows, _rows(rows, model, oracle)
-    labels = whole.predict(scored)
+    rows = _rows(X, model, oracle)
+    labels = whole.predict(X)
     name = type(last).__name__ if not steps else f"The Pipeline that ends in {type(last).__name__}"
-    check_scores(name, model, rows, whole.decision_function(scored), labels)
+    check_scores(name, model, rows, whole.decision_function(X), labels)
     if y is not None:
         labels = np.asarray(y)
         if labels.shape != (rows.shape[0],):
             raise ValueError(f"y must have shape ({rows.shape[0]},), one a row, got {labels.shape}")
-    return _certificate(model, oracle, rows, labels)
+    return model, rows, labels
 
 
 def _taken_apart(estimator: Any) -> tuple[list[Any], Any]:
@@ -154,7 +161,7 @@ def _rows(X: Any, model: LinearClassifier, oracle: InvarianceOracle) -> Matrix:
 
 
 def _certificate(
-    model: LinearClassifier, oracle: InvarianceOracle, X: Matrix, y: np.ndarray
+    model: LinearClassifier, X: Matrix, y: np.ndarray, oracle: InvarianceOracle
 ) -> Certificate:
     """The certificate of rows that are known to be scored as the model does."""
     # All labels are looked at before any work.

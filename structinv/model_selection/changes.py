@@ -184,16 +184,7 @@ def select_changes(
     X, y = indexable(X, column_or_1d(y))
     check_classification_targets(y)
     folds = _folds(cv, X, y)
-    jobs = [
-        delayed(_fit_and_certify)(clone(model).set_params(**_copied(setting)), X, y, *fold, oracles)
-        for setting in settings
-        for fold in folds
-    ]
-    results = Parallel(n_jobs=n_jobs)(jobs)
-    shape = (len(settings), len(folds))
-    clean = np.array([each[0] for each in results]).reshape(shape)
-    certified = np.array([each[1] for each in results]).reshape(*shape, len(oracles))
-    warned = np.array([each[2] for each in results]).reshape(shape)
+    clean, certified, warned = _results(model, X, y, settings, folds, oracles, n_jobs)
     reference = _reference(certified, own, warned)
     table = _table(settings, clean, certified[:, :, reference], warned.sum(axis=1))
     return ChangesSelection(table, _best(table, clean_loss), oracles[reference])
@@ -259,6 +250,30 @@ def _folds(cv: Any, X: Any, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]
                 f"cv must leave each class of a test fold in its training fold, got none of {absent}"
             )
     return folds
+
+
+def _results(
+    model: BaseEstimator,
+    X: Any,
+    y: np.ndarray,
+    settings: list[dict[str, Any]],
+    folds: list[tuple[np.ndarray, np.ndarray]],
+    oracles: Sequence[InvarianceOracle],
+    n_jobs: int | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Clean accuracies (n_settings, n_folds), certified ones (..., n_oracles), and what warned."""
+    jobs = [
+        delayed(_fit_and_certify)(clone(model).set_params(**_copied(setting)), X, y, *fold, oracles)
+        for setting in settings
+        for fold in folds
+    ]
+    clean, certified, warned = zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True)
+    shape = (len(settings), len(folds))
+    return (
+        np.reshape(clean, shape),
+        np.reshape(certified, (*shape, len(oracles))),
+        np.reshape(warned, shape),
+    )
 
 
 def _fit_and_certify(
