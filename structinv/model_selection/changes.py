@@ -139,7 +139,7 @@ def select_changes(
         they are nested, as numbers of changes are.
     clean_loss : float, optional
         How much clean accuracy may be given up for the certificate, in [0, 1]; by default the
-        standard error of the best.
+        standard error of the best, so that what is given up can hardly be measured.
     n_jobs : int, optional
         Processes, as in GridSearchCV.
 
