@@ -537,9 +537,9 @@ def test_which_rows_have_no_label(name):
 def test_a_list_that_mixes_strings_and_the_mark():
     X, _ = data(24)
     y = (["ham", -1, "spam"] * 8)[:24]
-    model = LapSVC(n_neighbors=3).fit(X, y)
+    model = LapSVC(n_neighbors=3, random_state=0).fit(X, y)
     assert model.classes_.tolist() == ["ham", "spam"]
-    same = LapSVC(n_neighbors=3).fit(X, np.array(y, dtype=object))
+    same = LapSVC(n_neighbors=3, random_state=0).fit(X, np.array(y, dtype=object))
     assert np.array_equal(model.decision_function(X), same.decision_function(X))
 
 
