@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from structinv import (
     InvariantLinearSVC,
@@ -164,3 +165,10 @@ def test_the_same_model_as_without_the_look(monkeypatch):
     monkeypatch.setattr("structinv.estimators.representer.warn_if_uninformative", lambda *_, **__: None)
     assert not warned(model, X, y)
     np.testing.assert_array_equal(model.decision_function(X), scores)
+
+
+@pytest.mark.parametrize("oracle", [FDrop, FScale])
+def test_how_many_words_may_change_has_no_default(oracle):
+    with pytest.raises(TypeError, match="max_changes"):
+        oracle()
+    assert clone(oracle(3)).max_changes == 3
