@@ -1,5 +1,6 @@
 """Fits with changes that leave next to nothing to learn say so, and no others do."""
 
+import re
 import warnings
 from dataclasses import replace
 
@@ -93,6 +94,12 @@ def rare(share):
     return 0.3 * rng.standard_normal((200, 3)) + 0.1 * y[:, None], y
 
 
+def noise():
+    """Rows that say nothing of their labels."""
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((2000, 2)), np.arange(2000) % 2
+
+
 QUIET = {
     "mild changes": (InvariantLinearSVC(FDrop(1)), short_mails()),
     "nothing may change": (InvariantLinearSVC(C=1e-9), short_mails()),
@@ -102,6 +109,7 @@ QUIET = {
     "a rare class": (InvariantLinearSVC(Box(0.1), C=0.01), rare(0.02)),
     "a rare class with kernels": (InvariantSVC(Shifts(1, shape=(1, 3)), C=0.01), rare(0.02)),
     "a kernel": (InvariantSVC(Shifts(1, shape=(2, 8)), gamma=1.0, C=1e-6), dots()),
+    "nothing to learn at all": (InvariantLinearSVC(Box(1.0), fit_intercept=False), noise()),
     "no oracle": (RepresenterClassifier(gamma=1.0, C=1e-9), strokes()),
 }
 
@@ -122,6 +130,17 @@ def test_the_rare_class_is_not_excused_where_changes_hide_it():
     assert not warned(InvariantLinearSVC(Box(0.1), random_state=0), X, y)
     (found,) = warned(InvariantLinearSVC(Box(1.0), random_state=0), X, y)
     assert "all 200 training rows are predicted 0 (90% right; about" in str(found.message)
+
+
+def test_errors_count_by_their_weight():
+    X, y = rare(0.1)
+    X[y == 1] += 1.0
+    model = InvariantLinearSVC(Box(1.0), class_weight="balanced", random_state=0)
+    (found,) = warned(model, X, y)
+    right, without = (float(share) for share in re.findall(r"(\d+)% ", str(found.message))[:2])
+    assert right == 50
+    assert without > 80
+    assert "without changes, by weight" in str(found.message)
 
 
 def test_a_fit_that_is_not_suspect_is_not_repeated(monkeypatch):

@@ -19,6 +19,8 @@ from ..spaces import Element, Space
 # What a fit may win over no function at all, as a share of what it wins without changes. Ten times
 # the usual gap, so that it can be told from nothing.
 LEAST_SHARE = 0.01
+# Which share of a constant's errors a fit without changes may leave, to have learnt something.
+ERRORS_LEFT = 0.9
 # The fit without changes only has to show that there is something to learn.
 ROUGH_GAP = 0.01
 LEAST_SECONDS = 0.1
@@ -61,8 +63,8 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
     F being the objective, a fit is suspect if it predicts one class for all labelled rows, or if no
     function can win 1 % of F(0), ``F(0) - dual < 0.01 F(0)``. Only then the problem is solved without
     changes, roughly and in no more time than the fit took. The warning is given if that solution wins
-    1 % of F(0), and predicts more than one class where the fit predicts one, or wins more than a
-    hundred times what any function wins with changes. So nothing is said of a small C or of rare
+    1 % of F(0), and puts a tenth of the errors right where the fit predicts one class, or wins more
+    than a hundred times what any function wins with changes. So nothing is said of a small C or of rare
     classes, with which a model without changes does the same, and a fit that is not suspect costs no
     more than one prediction of its rows.
     """
@@ -89,13 +91,14 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
     if possible < LEAST_SHARE * at_zero:
         return
     without = fit.output.predict(_scores(objective.space, plain.f, unchanged))
-    if constant and not np.all(without == without[0]):
-        right, better = np.mean(predicted == codes), np.mean(without == codes)
+    wrong, still_wrong = (_errors(term, each) for each in (predicted, without))
+    if constant and not np.all(without == without[0]) and still_wrong <= ERRORS_LEFT * wrong:
         what = (
             f"all {len(codes)} training rows are predicted {classes[predicted[0]]!s} "
-            f"({right:.0%} right; about {better:.0%} without changes)"
+            f"({1 - wrong:.0%} right; about {1 - still_wrong:.0%} without changes"
+            f"{', by weight' if np.ptp(term.weights) > 0 else ''})"
         )
-    elif won < LEAST_SHARE * possible:
+    elif not constant and won < LEAST_SHARE * possible:
         what = f"the function wins less than {LEAST_SHARE:.0%} of what one without changes wins"
     else:
         return
@@ -106,6 +109,11 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
         UninformativeFitWarning,
         stacklevel=stacklevel + 1,
     )
+
+
+def _errors(term: WorstCase, predicted: np.ndarray) -> float:
+    """The share of the rows' weight that is predicted wrongly."""
+    return float(term.weights @ (predicted != term.output.codes) / term.weights.sum())
 
 
 def _seconds(solution: Solution, most: float | None) -> float:
