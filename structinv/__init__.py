@@ -12,6 +12,9 @@ from .estimators import (
     VirtualSupportVectorSVC,
     VirtualSVC,
 )
+from .exceptions import UninformativeFitWarning
+from .foreign import certify
+from .model_selection import select_changes
 
 __all__ = [
     "Certificate",
@@ -20,7 +23,10 @@ __all__ = [
     "LapSVC",
     "RepresenterClassifier",
     "RepresenterRegressor",
+    "UninformativeFitWarning",
     "VirtualSVC",
     "VirtualSupportVectorSVC",
     "__version__",
+    "certify",
+    "select_changes",
 ]

@@ -116,6 +116,7 @@ class TestFit:
 
     def test_a_fit_without_the_gap_asked_for_warns_in_one_line(self, folder, tmp_path):
         options = ("--C", 1000, "--max-seconds", 0.001, "--solver", "bmrm", "--tol", 1e-9)
+        options = (*options, "--max-changes", 10)
         result = run("fit", folder / "train.svm", *options, "-o", tmp_path / "m")
         assert result.exit_code == 0
         assert len([n for n in result.stderr.splitlines() if n.startswith("structinv: warning")]) == 1
@@ -125,6 +126,7 @@ class TestFit:
     @pytest.mark.parametrize("unit_length", [False, True])
     def test_vectorizers(self, folder, tmp_path, scaling, unit_length):
         options = ("--vectorizer", scaling, *(["--unit-length"] if unit_length else []))
+        options = (*options, "--max-changes", 1)
         succeed("fit", folder / "train.jsonl", *options, "--C", 0.1, "--tol", 0.1, "-o", tmp_path / "m")
         features = load_model(tmp_path / "m").features
         X, _ = features.read(folder / "test.jsonl.xz")
@@ -140,16 +142,21 @@ class TestFit:
                 ["--oracle", "magic"],
                 "--oracle must be one of identity, fscale, fdrop; got 'magic'",
             ),
-            (["--oracle", "fdrop", "--low", 0.5], "--low is not an option of --oracle fdrop"),
+            (
+                ["--oracle", "fdrop", "--max-changes", 1, "--low", 0.5],
+                "--low is not an option of --oracle fdrop",
+            ),
             (["--oracle", "ellipsoid"], "--oracle ellipsoid needs factor: train"),
             (["--oracle", "box"], "--oracle box needs --radius"),
+            (["--oracle", "fdrop"], "--oracle fdrop needs --max-changes"),
+            ([], "--oracle fscale needs --max-changes"),
             (["--oracle", "box", "--radius", 1], "--oracle box takes dense rows only"),
             (["--max-changes", -1], "max_changes"),
-            (["--low", 2], "low"),
-            (["--high", 0.5], "high"),
-            (["--C", 0], "C"),
-            (["--tol", -1], "tol"),
-            (["--solver", "magic"], "solver.*magic"),
+            (["--max-changes", 1, "--low", 2], "low"),
+            (["--max-changes", 1, "--high", 0.5], "high"),
+            (["--max-changes", 1, "--C", 0], "C"),
+            (["--max-changes", 1, "--tol", -1], "tol"),
+            (["--max-changes", 1, "--solver", "magic"], "solver.*magic"),
         ],
     )
     def test_bad_options(self, folder, tmp_path, options, message):
@@ -164,7 +171,7 @@ class TestFit:
     def test_broken_data(self, tmp_path):
         def message(name, content):
             (tmp_path / name).write_bytes(content)
-            return fail("fit", tmp_path / name, "-o", tmp_path / "m")
+            return fail("fit", tmp_path / name, "--oracle", "identity", "-o", tmp_path / "m")
 
         assert "rows.svm, line 2" in message("rows.svm", b"1 1:2\n0 x:1\n")
         assert "mails.jsonl, line 1" in message("mails.jsonl", b"{}\n")
@@ -175,7 +182,9 @@ class TestFit:
         assert "class" in message("rows.svm", b"1 1:1\n1 1:2\n")
 
     def test_absent_data(self, tmp_path):
-        assert "nowhere: No such file" in fail("fit", tmp_path / "nowhere", "-o", tmp_path / "m")
+        assert "nowhere: No such file" in fail(
+            "fit", tmp_path / "nowhere", "--oracle", "identity", "-o", tmp_path / "m"
+        )
 
 
 class TestEvaluate:
@@ -245,7 +254,7 @@ class TestPredict:
         assert X.nonzero()[1].tolist() == [3]
 
         (tmp_path / "train.svm").write_text("1 1:1\n-1 2:1\n" * 5)
-        succeed("fit", tmp_path / "train.svm", "-o", tmp_path / "m")
+        succeed("fit", tmp_path / "train.svm", "--oracle", "identity", "-o", tmp_path / "m")
         (tmp_path / "rows.svm").write_text("1 1:1\n1 0:1\n")
         assert "line 2" in fail("predict", tmp_path / "m", tmp_path / "rows.svm")
 

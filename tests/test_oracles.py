@@ -150,7 +150,7 @@ def test_copies_answer_alike_and_parameters_nest(case):
 
 
 def test_nested_parameters_can_be_searched():
-    oracle = ((FScale() | Box(0.1)) @ Identity()).only_for(1)
+    oracle = ((FScale(10) | Box(0.1)) @ Identity()).only_for(1)
     for params in ParameterGrid({"oracle__left__left__max_changes": [1, 2], "labels": [0, [1]]}):
         oracle.set_params(**params)
         assert oracle.oracle.left.left.max_changes == params["oracle__left__left__max_changes"]
@@ -227,7 +227,7 @@ class TestCompose:
         for oracle in (
             graded @ Box(1.0),
             Box(1.0) @ (graded | Identity()),
-            graded.only_for(0) @ FDrop(),
+            graded.only_for(0) @ FDrop(10),
         ):
             with pytest.raises(NotImplementedError, match="Compose refuses graded parts"):
                 oracle.bind(X, np.zeros(len(X)))

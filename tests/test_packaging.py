@@ -16,6 +16,7 @@ PACKAGE = ROOT / "structinv"
 
 # From bottom to top: a module imports from its own layer and from those above it in this list.
 LAYERS = [
+    "exceptions",
     "files",
     "matrices",
     "answers",
@@ -33,7 +34,9 @@ LAYERS = [
     "solvers",
     "certificates",
     "estimators",
+    "foreign",
     "inspection",
+    "model_selection",
     "datasets",
     "cli",
     "__main__",

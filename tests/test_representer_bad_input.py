@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from structinv import LapSVC, RepresenterClassifier, RepresenterRegressor
@@ -369,7 +370,7 @@ DATA = {
     "real": ((X, TARGETS), {}, ValueError, "Unknown label type"),
     "y-nan": ((X, weights(np.nan)), {}, ValueError, "y contains NaN"),
     "one-class": ((X, np.ones(12)), {}, ValueError, "y must hold at least two classes, got one class"),
-    "only-minus-one": ((X, -np.ones(12)), {}, ValueError, "y must hold at least two classes, got one"),
+    "only-minus-one": ((X, -np.ones(12)), {}, ValueError, "y must hold a labelled row, got none"),
     "weight-nan": ((X, Y), {"sample_weight": weights(np.nan)}, ValueError, "sample_weight.*NaN"),
     "weight-negative": ((X, Y), {"sample_weight": weights(-1)}, ValueError, "Negative .*sample_weight"),
     "weight-short": ((X, Y), {"sample_weight": np.ones(11)}, ValueError, "sample_weight.shape"),
@@ -401,6 +402,15 @@ def test_labels_that_are_all_missing():
     one = "y must hold at least two classes, got one class: .*0"
     check_refused(RepresenterClassifier(unlabeled=-1), ValueError, one, X, alone)
     check_refused(LapSVC(n_neighbors=2, unlabeled=-1), ValueError, one, X, alone)
+    for estimator in (RepresenterClassifier(), LapSVC(n_neighbors=2)):
+        for mark in (alone, np.where(Y == 0, 2, -1), np.where(Y == 0, "a", alone.astype(object))):
+            label = repr(mark[Y == 0].tolist()[0])
+            message = f"two classes, got one, {label}, beside -1 for no label; .* unlabeled=None"
+            check_refused(clone(estimator), ValueError, message, X, mark)
+        check_refused(clone(estimator), ValueError, nothing, X, np.full(12, -1))
+        written = np.where(Y == 0, "a", np.where(np.arange(12) % 2, "-1", "b"))
+        message = "strings that holds '-1': .* dtype=object"
+        check_refused(clone(estimator), ValueError, message, X, written)
     message = "y must hold a target, got none"
     check_refused(RepresenterRegressor(unlabeled=2.0), ValueError, message, X, np.full(12, 2.0))
 

@@ -500,13 +500,16 @@ LABELS = {
     "three others": ([0, 1, 2, -1], {}, [0, 1, 2]),
     "real numbers": ([0.0, 1.0, -1.0], {}, [0.0, 1.0]),
     "minus one and one": ([-1, 1], {}, [-1, 1]),
-    "minus one and zero": ([-1, 0], {}, [-1, 0]),
+    "minus one and zero": ([-1, 0], {"unlabeled": None}, [-1, 0]),
+    "signs as strings": (["-1", "+1"], {}, ["+1", "-1"]),
+    "strings beside a number": (["ham", -1, "spam"], {}, ["ham", "spam"]),
     "no convention": ([-1, 0, 1], {"unlabeled": None}, [-1, 0, 1]),
     "another number": ([-1, 0, 5], {"unlabeled": 5}, [-1, 0]),
     "strings": (["a", "b", "?"], {"unlabeled": "?"}, ["a", "b"]),
     "strings as objects": (["a", "b", "?"], {"unlabeled": "?"}, ["a", "b"]),
     "empty strings": (["", "no", "yes"], {"unlabeled": ""}, ["no", "yes"]),
-    "strings without convention": (["-1", "a", "b"], {}, ["-1", "a", "b"]),
+    "strings without convention": (["-1", "a", "b"], {"unlabeled": None}, ["-1", "a", "b"]),
+    "a mark as a string": (["-1", "a", "b"], {"unlabeled": "-1"}, ["a", "b"]),
     "no row of it": (["a", "b", "c"], {"unlabeled": "?"}, ["a", "b", "c"]),
     "a label of that name": (["auto", "b"], {"unlabeled": None}, ["auto", "b"]),
     "truth": ([False, True], {}, [False, True]),
@@ -517,9 +520,9 @@ LABELS = {
 def test_which_rows_have_no_label(name):
     labels, params, classes = LABELS[name]
     X, _ = data(24)
-    y = np.array(labels)[np.arange(24) % len(labels)]
     # As data frames have strings.
-    y = y.astype(object) if name == "strings as objects" else y
+    objects = name in ("strings as objects", "strings beside a number")
+    y = np.array(labels, dtype=object if objects else None)[np.arange(24) % len(labels)]
     model = RepresenterClassifier(KERNEL, invariances=[Gradient()], nu=0.2, **params).fit(X, y)
     assert model.classes_.tolist() == classes
     labelled = np.isin(y, classes)
@@ -529,6 +532,15 @@ def test_which_rows_have_no_label(name):
     known = RepresenterClassifier(KERNEL, invariances=[Gradient().bind(X)], nu=0.2, unlabeled=None)
     known.fit(X[labelled], y[labelled])
     np.testing.assert_allclose(model.decision_function(X), known.decision_function(X), atol=1e-10)
+
+
+def test_a_list_that_mixes_strings_and_the_mark():
+    X, _ = data(24)
+    y = (["ham", -1, "spam"] * 8)[:24]
+    model = LapSVC(n_neighbors=3, random_state=0).fit(X, y)
+    assert model.classes_.tolist() == ["ham", "spam"]
+    same = LapSVC(n_neighbors=3, random_state=0).fit(X, np.array(y, dtype=object))
+    assert np.array_equal(model.decision_function(X), same.decision_function(X))
 
 
 def test_targets_may_be_missing():

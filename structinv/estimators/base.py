@@ -36,6 +36,7 @@ from ..solvers import (
     solve,
 )
 from ..spaces import Space
+from .uninformative import Trained, warn_if_uninformative
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -182,6 +183,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             self.classes_ = classes
             self.n_iter_ = solution.iterations
             self._keep(X, term, space, solution)
+            self._look_at_fit(X, term, objective, solution)
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
@@ -218,6 +220,19 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
     @abstractmethod
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         """Learn from the solution what predictions need."""
+
+    def _look_at_fit(self, X: Matrix, term: WorstCase, objective: Objective, solution: Solution) -> None:
+        """Warn where the oracle's changes leave next to nothing to learn."""
+
+        def plain(unchanged: WorstCase) -> tuple[Objective, Solver]:
+            space = self._new_space(X, unchanged)
+            return Objective(space, [unchanged, *self._penalties(space)]), self._best_solver(space)
+
+        name, output = type(self).__name__, self._output(len(self.classes_))
+        trained = Trained(
+            name, term, output, objective, solution, lambda: self._scores(X), plain, self.max_seconds
+        )
+        warn_if_uninformative(trained, stacklevel=4)
 
     @abstractmethod
     def _scores(self, X: Matrix) -> np.ndarray:

@@ -117,6 +117,9 @@ class InvariantSVC(InvariantClassifier):
     ConvergenceWarning
         If the fit ended before the gap was reached; the status says why and what to try. Ctrl-C ends
         a fit that way, too, with the best model so far.
+    UninformativeFitWarning
+        If the oracle's changes leave next to nothing to learn: all training rows are predicted to be
+        of one class, or the function wins less than 1 % of what it wins without changes.
 
     Notes
     -----

@@ -15,14 +15,17 @@ from sklearn.utils.validation import validate_data
 from ..functionals import FamilyFunctionals, Functional, Representers
 from ..kernels import Kernel
 from ..losses import Affine
-from ..objective import Penalty, Term, WorstCase
+from ..objective import Objective, Penalty, Term, WorstCase
 from ..oracles import InvarianceOracle
 from ..outputs import Binary, Multiclass
 from ..solvers import Solver
+from ..spaces import RepresenterSpace
 from .base import all_or_nothing, check_flat, class_factors, with_callbacks
 from .invariances import Invariances
 from .kernel import check_cover
+from .labels import as_labels, without_label
 from .representer_base import RepresenterEstimator
+from .uninformative import Trained, warn_if_uninformative
 
 MARGIN_LOSSES = ("logistic", "hinge", "squared_hinge")
 CLASSIFIER_LOSSES = (*MARGIN_LOSSES, "squared", "epsilon_insensitive")
@@ -74,8 +77,10 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         Factors of C; "per_class" is one over the number of labelled rows of the class (Zhang, Lee and
         Teh 2013, section 6.3).
     unlabeled : label or "auto" or None, default="auto"
-        The label of rows without one. "auto" is -1 if two or more other values occur, so that
-        {-1, +1} are two ordinary classes; None for no such label.
+        The label of rows without one. "auto" is the number -1, also among strings, as in scikit-learn:
+        ``["ham", -1, "spam"]`` as a list or with ``dtype=object``. But {-1, +1} alone are two ordinary
+        classes, and -1 beside any other single value is an error: ``unlabeled=-1`` always stands for
+        no label, and None for no such label at all.
     cache_mb : float, default=1000
         Memory for values of the kernel, in units of 10^6 bytes.
     max_seconds : float, optional
@@ -97,6 +102,20 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     n_iter_ : int
     n_features_in_ : int
 
+    Warns
+    -----
+    ConvergenceWarning
+        If the fit ended before the gap was reached.
+    UninformativeFitWarning
+        If the oracle's changes leave next to nothing to learn.
+
+    Notes
+    -----
+    Like any estimator, `score` compares with the labels it is given, and so counts rows without a
+    label as wrong; so does a search that cuts them into test folds.
+    `structinv.model_selection.LabelledSplit` keeps them in the training folds, and `labelled_scorer`
+    leaves them out of a score.
+
     Examples
     --------
     >>> from sklearn.datasets import make_moons
@@ -111,6 +130,15 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     >>> model = RepresenterClassifier(Gaussian(0.25), invariances=[Gradient()], nu=0.1)
     >>> float(model.fit(X, known).score(X, y)) > 0.9
     True
+
+    A search over rows of which some have no label:
+
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from structinv.model_selection import LabelledSplit
+    >>> known[2:20] = y[2:20]
+    >>> search = GridSearchCV(model, {"nu": [0.0, 0.1]}, cv=LabelledSplit(3), error_score="raise")
+    >>> sorted(search.fit(X, known).best_params_)
+    ['nu']
     """
 
     _losses = CLASSIFIER_LOSSES
@@ -207,13 +235,13 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
             context = self._init_callback_context(max_subtasks=None)
             check_flat(X)
             # A copy, since the functionals keep their rows.
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], copy=True)
+            X, y = validate_data(self, X, as_labels(y), dtype=[np.float64, np.float32], copy=True)
             context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            check_classification_targets(y)
-            labelled = np.flatnonzero(~self._without_label(y))
+            labelled = np.flatnonzero(~without_label(y, self.unlabeled))
             if len(labelled) == 0:
                 raise ValueError("y must hold a labelled row, got none")
             known = y[labelled]
+            check_classification_targets(known)
             classes, codes = np.unique(known, return_inverse=True)
             if len(classes) < 2:
                 raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!s}")
@@ -228,21 +256,34 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
                     return self._plain(representers, codes, n_outputs, weights)
                 return self._worst(X[labelled], known, n_outputs, weights)
 
-            self._train(X, labelled, invariances, n_outputs, loss_of, context)
+            objective = self._train(X, labelled, invariances, n_outputs, loss_of, context)
             self.classes_ = classes
+            if self.oracle is not None:
+                self._look_at_fit(objective)
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
-    def _without_label(self, y: np.ndarray) -> np.ndarray:
-        """Which rows have no label."""
-        if self.unlabeled is None:
-            return np.zeros(len(y), dtype=bool)
-        if isinstance(self.unlabeled, str) and self.unlabeled == "auto":
-            if y.dtype.kind not in "iuf":
-                return np.zeros(len(y), dtype=bool)
-            missing = y == -1
-            return missing if len(np.unique(y[~missing])) > 1 else np.zeros(len(y), dtype=bool)
-        return np.asarray(y == self.unlabeled).reshape(len(y))
+    def _look_at_fit(self, objective: Objective) -> None:
+        """Warn where the oracle's changes leave next to nothing to learn."""
+        term: Any = objective.terms[0]
+        space: Any = objective.space
+
+        def plain(unchanged: WorstCase) -> tuple[Objective, Solver]:
+            fresh = RepresenterSpace(
+                space.system, space.n_features, space.n_outputs,
+                free_degree=0 if self.bias else None, cache_mb=float(self.cache_mb),
+            )  # fmt: skip
+            return Objective(fresh, [unchanged, *objective.terms[1:]]), self._best_solver(fresh)
+
+        output = Binary() if space.n_outputs == 1 else Multiclass()
+        trained = Trained(
+            type(self).__name__, term, output, objective, self.solution_,
+            lambda: self._values(term.X), plain, self.max_seconds,
+        )  # fmt: skip
+        try:
+            warn_if_uninformative(trained, stacklevel=4)
+        finally:
+            space.system.forget()
 
     def _class_factors(
         self, y: np.ndarray, classes: np.ndarray, codes: np.ndarray, own: np.ndarray

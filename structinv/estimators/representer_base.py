@@ -90,7 +90,7 @@ class RepresenterEstimator(ConvexEstimator):
         n_outputs: int,
         loss_of: Callable[[Representers], Term],
         context: Any,
-    ) -> None:
+    ) -> Objective:
         """Minimise the objective of the labelled rows' term and all invariances, and keep the result."""
         kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
         families = [Evaluation(labelled).bind(X), *invariances.bound(X)]
@@ -120,12 +120,16 @@ class RepresenterEstimator(ConvexEstimator):
         used = f.support()
         self.support_vectors_ = f.atoms.points(used)
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T)
+        return objective
 
     def _scores(self, X: Any) -> np.ndarray:
         """``f(x, k)``, (n, n_outputs)."""
         check_is_fitted(self)
         check_flat(X)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self._values(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+
+    def _values(self, X: np.ndarray) -> np.ndarray:
+        """`_scores` of checked rows."""
         scores = self._representers_.values(self.alpha_.T, X) + self.intercept_
         if len(self.support_vectors_):
             scores = scores + kernel_matrix(self.kernel_, X, self.support_vectors_) @ self.dual_coef_.T

@@ -129,8 +129,9 @@ class FScale(WordOracle):
 
     Parameters
     ----------
-    max_changes : int, default=10
-        At least 0.
+    max_changes : int
+        At least 0. There is no default: ten changes are nothing to a long mail, and all of a short
+        one.
     low : float, default=0.5
         Smallest factor, in [0, 1].
     high : float, default=2.0
@@ -144,7 +145,7 @@ class FScale(WordOracle):
     array([[2., 2., 0.]])
     """
 
-    def __init__(self, max_changes: int = 10, low: float = 0.5, high: float = 2.0) -> None:
+    def __init__(self, max_changes: int, low: float = 0.5, high: float = 2.0) -> None:
         self.max_changes = max_changes
         self.low = low
         self.high = high
@@ -172,8 +173,9 @@ class FDrop(WordOracle):
 
     Parameters
     ----------
-    max_changes : int, default=10
-        At least 0.
+    max_changes : int
+        At least 0. There is no default: ten changes are nothing to a long mail, and all of a short
+        one.
 
     Examples
     --------
@@ -185,7 +187,7 @@ class FDrop(WordOracle):
 
     factors = (0.0, 1.0)
 
-    def __init__(self, max_changes: int = 10) -> None:
+    def __init__(self, max_changes: int) -> None:
         self.max_changes = max_changes
 
 

@@ -1,0 +1,81 @@
+"""Labels of which some are missing: which rows have one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+MISSING = -1
+
+
+def as_labels(y: Any) -> Any:
+    """`y` itself, or an array of objects for a list that mixes strings with other labels.
+
+    NumPy would make strings of all of them, and "-1" of the -1 that stands for no label.
+    """
+    if isinstance(y, (list, tuple)):
+        strings = sum(isinstance(label, str) for label in y)
+        if 0 < strings < len(y):
+            mixed = np.empty(len(y), dtype=object)
+            mixed[:] = y
+            return mixed
+    return y
+
+
+def without_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
+    """Which rows have no label, (n,) of bool.
+
+    Parameters
+    ----------
+    y : (n,) array
+    unlabeled : label, "auto" or None
+        "auto" is the number -1 unless y holds -1 and +1 only, which are two ordinary classes.
+
+    Raises
+    ------
+    ValueError
+        With "auto", if -1 stands beside a single other value than +1, so that it could be either a
+        class or no label; or if strings hold "-1", which NumPy makes of the number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> without_label(np.array(["ham", -1, "spam"], dtype=object), "auto")
+    array([False,  True, False])
+    >>> without_label(np.array([-1, 1, 1]), "auto")
+    array([False, False, False])
+    """
+    if unlabeled is None:
+        return np.zeros(len(y), dtype=bool)
+    if not (isinstance(unlabeled, str) and unlabeled == "auto"):
+        return labels_equal(y, unlabeled)
+    if y.dtype.kind in "US":
+        _refuse_a_written_mark(y)
+        return np.zeros(len(y), dtype=bool)
+    missing = labels_equal(y, MISSING)
+    others = set(y[~missing].tolist())
+    if not missing.any() or others == {1}:
+        return np.zeros(len(y), dtype=bool)
+    if len(others) == 1:
+        raise ValueError(
+            f"y must hold at least two classes, got one, {others.pop()!r}, beside {MISSING} for no "
+            f"label; if {MISSING} is a class of its own, pass unlabeled=None"
+        )
+    return missing
+
+
+def labels_equal(y: np.ndarray, label: Any) -> np.ndarray:
+    """Which labels equal one, of whatever type, (n,) of bool."""
+    return np.broadcast_to(np.asarray(y == label, dtype=bool), y.shape)
+
+
+def _refuse_a_written_mark(y: np.ndarray) -> None:
+    """Raise ValueError if strings hold "-1" and other labels than those of two classes."""
+    labels = set(np.unique(y).astype(str).tolist())
+    if "-1" in labels and labels not in ({"-1", "1"}, {"-1", "+1"}):
+        raise ValueError(
+            "y is an array of strings that holds '-1': for rows without a label make it an array of "
+            "objects with the number -1 in it, dtype=object, or pass unlabeled='-1'; pass "
+            "unlabeled=None if '-1' is a class"
+        )

@@ -1,0 +1,131 @@
+"""A word where the changes allowed leave next to nothing to learn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..exceptions import UninformativeFitWarning
+from ..matrices import ALL_ROWS
+from ..objective import Objective, OracleQuestion, WorstCase
+from ..oracles import Identity
+from ..outputs import Output
+from ..solvers import Gap, Seconds, Solution, Solver, Status, solve
+from ..spaces import Element, Space
+
+# What a fit may win over no function at all, as a share of what it wins without changes. Ten times
+# the usual gap, so that it can be told from nothing.
+LEAST_SHARE = 0.01
+# Which share of a constant's errors a fit without changes may leave, to have learnt something.
+ERRORS_LEFT = 0.9
+# The fit without changes only has to show that there is something to learn.
+ROUGH_GAP = 0.01
+LEAST_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A fit that is to be looked at.
+
+    Parameters
+    ----------
+    name : str
+        Of the estimator.
+    term : WorstCase
+        The losses of the labelled rows.
+    output : Output
+    objective : Objective
+    solution : Solution
+    scores : callable
+        Gives the scores of the labelled rows, (n, n_outputs).
+    plain : callable
+        Makes the same objective with another term in the place of `term`, and a solver for it.
+    max_seconds : float, optional
+        That of the fit.
+    """
+
+    name: str
+    term: WorstCase
+    output: Output
+    objective: Objective
+    solution: Solution
+    scores: Callable[[], np.ndarray]
+    plain: Callable[[WorstCase], tuple[Objective, Solver]]
+    max_seconds: float | None = None
+
+
+def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
+    """Warn where changes leave next to nothing to learn.
+
+    F being the objective, a fit is suspect if it predicts one class for all labelled rows, or if no
+    function can win 1 % of F(0), ``F(0) - dual < 0.01 F(0)``. Only then the problem is solved without
+    changes, roughly and in no more time than the fit took. The warning is given if that solution wins
+    1 % of F(0), and puts a tenth of the errors right where the fit predicts one class, or wins more
+    than a hundred times what any function wins with changes. So nothing is said of a small C or of rare
+    classes, with which a model without changes does the same, and a fit that is not suspect costs no
+    more than one prediction of its rows.
+    """
+    term, solution = fit.term, fit.solution
+    if isinstance(term.oracle, Identity):
+        return
+    if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON):
+        # Such a fit has a warning of its own.
+        return
+    at_zero = fit.objective.value(fit.objective.space.zeros()).upper
+    won = max(0.0, at_zero - solution.dual)
+    predicted = fit.output.predict(fit.scores())
+    constant = bool(np.all(predicted == predicted[0]))
+    if not constant and won >= LEAST_SHARE * at_zero:
+        return
+    classes, codes = term.output.classes, term.output.codes
+    unchanged = WorstCase(term.X, classes[codes], Identity(), fit.output, term.weights)
+    objective, solver = fit.plain(unchanged)
+    stop = Gap(ROUGH_GAP) | Seconds(_seconds(solution, fit.max_seconds))
+    plain = solve(objective, solver, stop, random_state=0)
+    if plain.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    possible = at_zero - plain.primal
+    if possible < LEAST_SHARE * at_zero:
+        return
+    without = fit.output.predict(_scores(objective.space, plain.f, unchanged))
+    wrong, still_wrong = (_errors(term, each) for each in (predicted, without))
+    if constant and not np.all(without == without[0]) and still_wrong <= ERRORS_LEFT * wrong:
+        what = (
+            f"all {len(codes)} training rows are predicted {classes[predicted[0]]!s} "
+            f"({1 - wrong:.0%} right; about {1 - still_wrong:.0%} without changes"
+            f"{', by weight' if np.ptp(term.weights) > 0 else ''})"
+        )
+    elif not constant and won < LEAST_SHARE * possible:
+        what = f"the function wins less than {LEAST_SHARE:.0%} of what one without changes wins"
+    else:
+        return
+    warnings.warn(
+        f"{fit.name}: the changes of {term.oracle} leave next to nothing to learn: {what}. Try fewer "
+        "or smaller changes, a larger C, or class_weight='balanced' if one class is rare; "
+        "structinv.select_changes compares such settings on held-out rows",
+        UninformativeFitWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def _errors(term: WorstCase, predicted: np.ndarray) -> float:
+    """The share of the rows' weight that is predicted wrongly."""
+    return float(term.weights @ (predicted != term.output.codes) / term.weights.sum())
+
+
+def _seconds(solution: Solution, most: float | None) -> float:
+    """How long the fit without changes may take."""
+    left = np.inf if most is None else most - solution.seconds
+    return float(max(LEAST_SECONDS, min(solution.seconds, left)))
+
+
+def _scores(space: Space, f: Element, term: WorstCase) -> np.ndarray:
+    """The scores of the rows of a term without changes, (n, n_outputs)."""
+    n_outputs, n_classes = term.output.n_outputs, len(term.output.classes)
+    tables = np.repeat(np.eye(n_outputs)[:, None, :], n_classes, axis=1)
+    worth = np.zeros((n_outputs, n_classes))
+    question = OracleQuestion(term.bound, ALL_ROWS)
+    return space.furthest(f, question, tables, term.output.codes, worth, points=False).gains

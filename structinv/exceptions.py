@@ -1,0 +1,23 @@
+"""Warnings of the project's own."""
+
+
+class UninformativeFitWarning(UserWarning):
+    """The changes that an oracle allows leave next to nothing to learn.
+
+    A fit with an oracle gives it where the worst-case model does not tell the training rows apart, or
+    wins next to nothing over no model at all, while the same parameters without changes do. It is
+    found by looking at the training rows; a model that passes can still be of no use.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from structinv import InvariantLinearSVC, UninformativeFitWarning
+    >>> from structinv.oracles import FDrop
+    >>> X, y = np.eye(4), np.array(["ham", "ham", "spam", "spam"])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = InvariantLinearSVC(FDrop(3), random_state=0).fit(X, y)
+    >>> [each.category is UninformativeFitWarning for each in caught]
+    [True]
+    """

@@ -1,0 +1,136 @@
+"""Which models are linear classifiers, by what they expose and how they score rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.multiclass import OneVsRestClassifier
+
+from ..matrices import Matrix
+from ..outputs import Binary, Multiclass, Output
+from .steps import Affine
+
+EXPOSED = ("coef_", "intercept_", "classes_", "decision_function")
+# Scores that are computed in another order may differ by the rounding of both.
+ORDERS = 2.0
+
+
+@dataclass(frozen=True)
+class LinearClassifier:
+    """Scores of rows, and the labels that they stand for.
+
+    Parameters
+    ----------
+    scores : Affine
+        One function for two classes, positive for ``classes[1]``; else one for each class.
+    classes : (n_classes,) array
+    """
+
+    scores: Affine
+    classes: np.ndarray
+
+    @property
+    def output(self) -> Output:
+        """How scores become labels."""
+        return Binary() if len(self.scores.coef) == 1 else Multiclass()
+
+
+def linear_classifier(model: Any) -> LinearClassifier:
+    """The linear classifier that a fitted model says it is.
+
+    Raises
+    ------
+    TypeError
+        If the model does not expose what a linear classifier does.
+    """
+    name = type(model).__name__
+    if isinstance(model, OneVsRestClassifier):
+        coef, intercept = _stacked(model)
+    else:
+        missing = [each for each in EXPOSED if getattr(model, each, None) is None]
+        if missing:
+            raise TypeError(
+                "estimator must be a fitted linear classifier, or with at='features' an estimator of "
+                "structinv that certifies; or a Pipeline that ends in one, or a refitted search for "
+                f"one; {name} has no {missing[0]}. If there is a linear classifier inside, pass that"
+            )
+        coef, intercept = _dense(model.coef_), _dense(model.intercept_)
+    classes = model.classes_
+    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or len(classes) < 2:
+        raise TypeError(f"{name} must predict one of at least two classes, got classes_={classes!r}")
+    coef = np.atleast_2d(coef)
+    if len(coef) != len(classes) and (len(coef), len(classes)) != (1, 2):
+        raise TypeError(
+            f"{name} must have one function for two classes or one for each class, got {len(coef)} for "
+            f"{len(classes)} classes; one against one is not linear: train one against the rest"
+        )
+    intercept = np.array(np.broadcast_to(np.ravel(intercept), len(coef)), dtype=coef.dtype)
+    return LinearClassifier(Affine.of(coef, intercept), classes)
+
+
+def check_scores(name: str, model: LinearClassifier, rows: Matrix, scores: Any, labels: Any) -> None:
+    """Raise ValueError unless rows are scored and labelled as the linear classifier would.
+
+    Parameters
+    ----------
+    name : str
+        Of the estimator, for the message.
+    model : LinearClassifier
+    rows : (n, d) array or CSR matrix
+    scores, labels
+        What its `decision_function` and `predict` say of the rows.
+    """
+    own = np.asarray(rows @ model.scores.coef.T) + model.scores.intercept
+    scores, labels = np.asarray(scores), np.asarray(labels)
+    given = scores[:, None] if scores.ndim == 1 else scores
+    if given.shape != own.shape or labels.shape != (len(own),):
+        raise ValueError(
+            f"{name} is not a linear classifier: its scores have shape {scores.shape} and its labels "
+            f"{labels.shape}, where those of its coef_ have {own.shape} and {(len(own),)}"
+        )
+    allowed = ORDERS * roundings(model.scores, rows)
+    if not np.all(np.abs(given - own) <= allowed):
+        raise ValueError(
+            f"{name} is not a linear classifier: its decision_function differs from X coef' + intercept "
+            f"by up to {np.max(np.abs(given - own)):.2g} on the rows given"
+        )
+    turned = labels != model.classes[model.output.predict(own)]
+    ordered = np.sort(own, axis=1)
+    lead = np.abs(own[:, 0]) if own.shape[1] == 1 else ordered[:, -1] - ordered[:, -2]
+    if np.any(turned & (lead > 2 * allowed.max(axis=1))):
+        raise ValueError(
+            f"{name} does not predict the class with the highest score (of two classes, the second "
+            "where the score is above 0): no certificate can speak of its predictions"
+        )
+
+
+def roundings(scores: Affine, rows: Matrix) -> np.ndarray:
+    """How far computed scores of rows can be from those in exact arithmetic, (n, n_outputs)."""
+    sizes = np.asarray(abs(rows) @ scores.coef_size.T) + scores.intercept_size
+    eps = max(np.finfo(rows.dtype).eps, np.finfo(scores.coef.dtype).eps)
+    terms = max(rows.shape[1], scores.widest) + 8
+    if sp.issparse(rows) and scores.n_steps == 0:
+        terms = int(np.diff(rows.indptr).max(initial=0)) + 8
+    return float(eps * terms * (scores.n_steps + 1)) * sizes
+
+
+def _stacked(model: OneVsRestClassifier) -> tuple[np.ndarray, np.ndarray]:
+    """The functions of one classifier against the rest for each class."""
+    parts = []
+    for part in model.estimators_:
+        if model.multilabel_ or any(getattr(part, each, None) is None for each in EXPOSED[:2]):
+            raise TypeError(
+                "OneVsRestClassifier must hold linear classifiers, one label a row, got "
+                f"{'several labels a row' if model.multilabel_ else type(part).__name__}"
+            )
+        parts.append((np.atleast_2d(_dense(part.coef_)), np.ravel(part.intercept_)))
+    coefs, intercepts = zip(*parts, strict=True)
+    return np.vstack(coefs), np.concatenate(intercepts)
+
+
+def _dense(values: Any) -> np.ndarray:
+    array = np.asarray(values.toarray() if sp.issparse(values) else values)
+    return array if array.dtype.kind == "f" else array.astype(np.float64)

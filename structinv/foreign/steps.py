@@ -1,0 +1,198 @@
+"""Steps of a Pipeline that are affine: scores of what they give as scores of what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Affine:
+    """Scores ``X coef' + intercept``, and how large the terms are that they are computed from.
+
+    Parameters
+    ----------
+    coef : (n_outputs, d) array
+    intercept : (n_outputs,) array
+    coef_size : (n_outputs, d) array
+        At least ``|coef|``: the sizes of all products on the way, of which rounding is a small share.
+    intercept_size : (n_outputs,) array
+        The same of what is added.
+    n_steps : int
+        How many maps were composed.
+    widest : int
+        The largest number of features on the way.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    coef_size: np.ndarray
+    intercept_size: np.ndarray
+    n_steps: int = 0
+    widest: int = 0
+
+    @staticmethod
+    def of(coef: np.ndarray, intercept: np.ndarray) -> Affine:
+        """The scores of one linear model."""
+        return Affine(coef, intercept, np.abs(coef), np.abs(intercept))
+
+    def scaled(self, factors: np.ndarray, before: np.ndarray, after: np.ndarray) -> Affine:
+        """Scores of x where these are scores of ``(x - before) * factors + after``."""
+        return Affine(
+            self.coef * factors,
+            self.intercept - (self.coef * factors) @ before + self.coef @ after,
+            self.coef_size * np.abs(factors),
+            self.intercept_size
+            + (self.coef_size * np.abs(factors)) @ np.abs(before)
+            + self.coef_size @ np.abs(after),
+            self.n_steps + 1,
+            max(self.widest, self.coef.shape[1]),
+        )
+
+    def projected(self, components: np.ndarray, centre: np.ndarray) -> Affine:
+        """Scores of x where these are scores of ``(x - centre) @ components.T``."""
+        coef, size = self.coef @ components, self.coef_size @ np.abs(components)
+        return Affine(
+            np.asarray(coef),
+            self.intercept - coef @ centre,
+            np.asarray(size),
+            self.intercept_size + size @ np.abs(centre),
+            self.n_steps + 1,
+            max(self.widest, self.coef.shape[1]),
+        )
+
+    def spread(self, kept: np.ndarray) -> Affine:
+        """Scores of x where these are scores of the features kept, a mask."""
+        coef = np.zeros((len(self.coef), len(kept)), dtype=self.coef.dtype)
+        size = np.zeros(coef.shape)
+        coef[:, kept], size[:, kept] = self.coef, self.coef_size
+        widest = max(self.widest, self.coef.shape[1])
+        return Affine(coef, self.intercept, size, self.intercept_size, self.n_steps + 1, widest)
+
+
+def before_steps(scores: Affine, steps: Sequence[Any]) -> Affine:
+    """Scores of the rows that fitted steps take, from scores of the rows that they give.
+
+    Parameters
+    ----------
+    scores : Affine
+    steps : sequence of transformers
+        In the order in which rows pass them.
+
+    Raises
+    ------
+    ValueError
+        Naming the first step that is not known to be affine, and what would be.
+    """
+    for step in reversed(steps):
+        if step is None or (isinstance(step, str) and step == "passthrough"):
+            continue
+        before = _known_steps().get(type(step))
+        if before is None:
+            raise ValueError(
+                f"{type(step).__name__} is not known to be affine; at='input' goes through "
+                f"{', '.join(sorted(kind.__name__ for kind in _known_steps()))} and 'passthrough'. "
+                "Pass at='features' to certify around the rows of the last step"
+            )
+        scores = before(scores, step)
+    return scores
+
+
+def _standard_scaler(scores: Affine, step: Any) -> Affine:
+    scale = _or(step.scale_, 1.0, step.n_features_in_)
+    mean = step.mean_ if step.with_mean else None
+    return scores.scaled(1.0 / scale, _or(mean, 0.0, len(scale)), np.zeros(len(scale)))
+
+
+def _robust_scaler(scores: Affine, step: Any) -> Affine:
+    scale = _or(step.scale_ if step.with_scaling else None, 1.0, step.n_features_in_)
+    centre = _or(step.center_ if step.with_centering else None, 0.0, len(scale))
+    return scores.scaled(1.0 / scale, centre, np.zeros(len(scale)))
+
+
+def _max_abs_scaler(scores: Affine, step: Any) -> Affine:
+    _refuse_clipping(step)
+    nothing = np.zeros(len(step.scale_))
+    return scores.scaled(1.0 / step.scale_, nothing, nothing)
+
+
+def _min_max_scaler(scores: Affine, step: Any) -> Affine:
+    _refuse_clipping(step)
+    return scores.scaled(step.scale_, np.zeros(len(step.scale_)), step.min_)
+
+
+def _refuse_clipping(step: Any) -> None:
+    if step.get_params(deep=False).get("clip", False):
+        raise ValueError(f"{type(step).__name__}(clip=True) is not affine; fit it with clip=False")
+
+
+def _principal_components(scores: Affine, step: Any) -> Affine:
+    components = step.components_
+    if step.whiten:
+        # What scikit-learn divides by, the smallest of which it keeps from zero.
+        scale = np.sqrt(step.explained_variance_)
+        components = components / np.maximum(scale, np.finfo(scale.dtype).eps)[:, None]
+    return scores.projected(components, _or(step.mean_, 0.0, components.shape[1]))
+
+
+def _projection(scores: Affine, step: Any) -> Affine:
+    return scores.projected(step.components_, np.zeros(step.components_.shape[1]))
+
+
+def _selection(scores: Affine, step: Any) -> Affine:
+    return scores.spread(step.get_support())
+
+
+def _tfidf(scores: Affine, step: Any) -> Affine:
+    if step.norm is not None or step.sublinear_tf:
+        raise ValueError(
+            f"TfidfTransformer(norm={step.norm!r}, sublinear_tf={step.sublinear_tf!r}) is not affine; "
+            "fit it with norm=None and sublinear_tf=False"
+        )
+    factors = step.idf_ if step.use_idf else np.ones(scores.coef.shape[1])
+    nothing = np.zeros(len(factors))
+    return scores.scaled(factors, nothing, nothing)
+
+
+def _pipeline(scores: Affine, step: Any) -> Affine:
+    return before_steps(scores, [each for _, each in step.steps])
+
+
+def _or(values: Any, otherwise: float, size: int) -> np.ndarray:
+    return np.full(size, otherwise) if values is None else np.asarray(values)
+
+
+@cache
+def _known_steps() -> dict[type, Callable[[Affine, Any], Affine]]:
+    """How to go through each kind of step; subclasses may do anything, and are not among them."""
+    # Whoever has such a step has imported its module already; who has none need not.
+    from sklearn import feature_selection as chosen
+    from sklearn import random_projection
+    from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfTransformer
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+
+    selectors = (
+        chosen.GenericUnivariateSelect, chosen.RFE, chosen.RFECV, chosen.SelectFdr, chosen.SelectFpr,
+        chosen.SelectFromModel, chosen.SelectFwe, chosen.SelectKBest, chosen.SelectPercentile,
+        chosen.SequentialFeatureSelector, chosen.VarianceThreshold,
+    )  # fmt: skip
+    return {
+        **dict.fromkeys(selectors, _selection),
+        StandardScaler: _standard_scaler,
+        RobustScaler: _robust_scaler,
+        MaxAbsScaler: _max_abs_scaler,
+        MinMaxScaler: _min_max_scaler,
+        PCA: _principal_components,
+        IncrementalPCA: _principal_components,
+        TruncatedSVD: _projection,
+        random_projection.GaussianRandomProjection: _projection,
+        random_projection.SparseRandomProjection: _projection,
+        TfidfTransformer: _tfidf,
+        Pipeline: _pipeline,
+    }

@@ -1,0 +1,63 @@
+"""The picture of accuracies along a grid; it needs the extra "plot"."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PANELS = {"clean": "clean accuracy", "certified": "certified accuracy"}
+
+
+def draw_settings(table: dict[str, Any], best: int) -> Figure:
+    """Two panels over the oracle's parameter, a line for each setting of the others.
+
+    Parameters
+    ----------
+    table : dict of arrays
+        As `ChangesSelection.table_`.
+    best : int
+        Which setting gets a star.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter
+
+    names = [name.removeprefix("param_") for name in table if name.startswith("param_")]
+    along = next((name for name in names if "oracle" in name.split("__")), names[0])
+    values = [_short(value) for value in table[f"param_{along}"]]
+    ticks = list(dict.fromkeys(values))
+    others = [name for name in names if name != along]
+    labels = np.array([
+        ", ".join(f"{name.split('__')[-1]}={_short(table['param_' + name][n])}" for name in others)
+        for n in range(len(values))
+    ])  # fmt: skip
+    lines = list(dict.fromkeys(labels.tolist()))
+    figure = Figure(figsize=(8.4, 3.6), layout="constrained")
+    for axes, (column, title) in zip(figure.subplots(1, 2, sharey=True), PANELS.items(), strict=True):
+        for number, line in enumerate(lines):
+            chosen = np.flatnonzero(labels == line)
+            # A little to the side of each other, or equal lines would hide their bars.
+            aside = 0.06 * (number - 0.5 * (len(lines) - 1)) / max(1, len(lines) / 6)
+            places = np.array([ticks.index(values[n]) for n in chosen]) + aside
+            shares, errors = table[column][chosen], table[f"{column}_error"][chosen]
+            style: dict[str, Any] = {"marker": "osD^vP"[number % 6], "markersize": 4, "capsize": 2}
+            axes.errorbar(places, shares, yerr=errors, label=line, color=f"C{number % 10}", **style)
+            if best in chosen:
+                here = int(np.flatnonzero(chosen == best)[0])
+                star = {"marker": "*", "markersize": 14, "markerfacecolor": "none", "color": "black"}
+                axes.plot(places[here], shares[here], linestyle="none", label="best", **star)
+        axes.set(title=title, xlabel=along, xticks=range(len(ticks)), xticklabels=ticks)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.grid(alpha=0.3)
+    handles = dict(zip(*figure.axes[0].get_legend_handles_labels()[::-1], strict=True))
+    handles.pop("", None)
+    figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(len(handles), 5))
+    return figure
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 24 else text[:21] + "..."

@@ -1,0 +1,415 @@
+"""Certificates for models that somebody else trained."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import BaggingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.feature_selection import (
+    RFE,
+    SelectFromModel,
+    SelectKBest,
+    SequentialFeatureSelector,
+    VarianceThreshold,
+)
+from sklearn.linear_model import (
+    LinearRegression,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Perceptron,
+    RidgeClassifier,
+    RidgeClassifierCV,
+    SGDClassifier,
+)
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
+from sklearn.svm import SVC, LinearSVC
+
+from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, certify
+from structinv.oracles import Box, Ellipsoid, FDrop, Flip, FScale
+
+N, D = 30, 5
+
+
+def rows(n_classes=2, seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % n_classes
+    X = rng.standard_normal((n, D)) + 2.0 * rng.standard_normal((n_classes, D))[codes]
+    return X, np.array(["a", "b", "c", "d"])[codes]
+
+
+CLASSIFIERS = [
+    LinearSVC(),
+    LinearSVC(fit_intercept=False),
+    LogisticRegression(),
+    LogisticRegressionCV(cv=3),
+    RidgeClassifier(),
+    RidgeClassifierCV(),
+    SGDClassifier(random_state=0),
+    SGDClassifier(loss="log_loss", average=True, random_state=0),
+    Perceptron(random_state=0),
+    LinearDiscriminantAnalysis(),
+    OneVsRestClassifier(LogisticRegression()),
+    GridSearchCV(LinearSVC(), {"C": [0.1, 1.0]}, cv=2),
+]
+
+
+def margins(model, points, y):
+    """The margin of the label of each row at its points, from the model's own scores, (n, s)."""
+    n, s, d = points.shape
+    scores = model.decision_function(points.reshape(n * s, d)).reshape(n, s, -1)
+    codes = np.searchsorted(model.classes_, y)
+    if scores.shape[2] == 1:
+        return np.where(codes == 1, 1.0, -1.0)[:, None] * scores[..., 0]
+    own = np.take_along_axis(scores, codes[:, None, None], axis=2)
+    scores[np.arange(n), :, codes] = -np.inf
+    return (own - scores.max(axis=2, keepdims=True))[..., 0]
+
+
+def corners(X, radius):
+    """All corners of a box around each row."""
+    signs = np.array(list(itertools.product([-1.0, 1.0], repeat=X.shape[1])))
+    return X[:, None, :] + radius * signs
+
+
+def drops(X, K):
+    """Each row with any set of at most K words dropped."""
+    masks = [m for m in itertools.product([0.0, 1.0], repeat=X.shape[1]) if m.count(0.0) <= K]
+    return X[:, None, :] * np.array(masks)
+
+
+def check_by_force(model, certificate, points, y):
+    worst = margins(model, points, y).min(axis=1)
+    np.testing.assert_allclose(certificate.margins, worst, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(certificate.attacked, worst, rtol=1e-9, atol=1e-9)
+    assert np.all(certificate.margins <= worst + 1e-13)
+    assert certificate.exact.all()
+    assert np.array_equal(certificate.correct, certificate.margins > 0)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning:sklearn")
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("classifier", CLASSIFIERS, ids=lambda model: str(model)[:40])
+def test_margins_are_those_of_the_worst_corner(classifier, n_classes):
+    X, y = rows(n_classes)
+    model = classifier.fit(X, y)
+    check_by_force(model, certify(model, Box(0.4), X, y), corners(X, 0.4), y)
+    check_by_force(model, certify(model, FDrop(2), X, y), drops(X, 2), y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("oracle", [Box(0.3), FScale(2), Flip(shape=(1, D))], ids=str)
+def test_agrees_with_our_own_machine_of_the_same_weights(n_classes, oracle):
+    X, y = rows(n_classes)
+    own = InvariantLinearSVC(random_state=0).fit(X, y)
+    other = LogisticRegression().fit(X, y)
+    other.coef_, other.intercept_ = own.coef_, own.intercept_
+    expected, found = own.certify(X, y, oracle=oracle), certify(other, oracle, X, y)
+    for name in ("margins", "attacked", "exact", "correct"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    unlabelled = certify(other, oracle, X)
+    np.testing.assert_array_equal(unlabelled.margins, own.certify(X, oracle=oracle).margins)
+
+
+def test_our_own_estimators_are_asked():
+    X, y = rows()
+    for own in (InvariantLinearSVC(Box(0.2), random_state=0), InvariantSVC(Flip(shape=(1, D)))):
+        own.fit(X, y)
+        certificate = certify(own, None, X, y)
+        np.testing.assert_array_equal(certificate.margins, own.certify(X, y).margins)
+        certificate = certify(make_pipeline(MaxAbsScaler().fit(X), own), Flip(shape=(1, D)), X, y)
+        scaled = MaxAbsScaler().fit_transform(X)
+        expected = own.certify(scaled, y, oracle=Flip(shape=(1, D)))
+        np.testing.assert_array_equal(certificate.margins, expected.margins)
+
+
+def test_the_second_class_is_the_positive_one():
+    X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    model = LogisticRegression(C=100.0).fit(X, [7, 7, 3, 3])
+    assert certify(model, Box(0.5), X, [7, 7, 3, 3]).accuracy == 1.0
+    assert certify(model, Box(0.5), X, [3, 3, 7, 7]).accuracy == 0.0
+    assert certify(model, Box(1.5), X, [7, 7, 3, 3]).correct.tolist() == [True, False, False, True]
+
+
+def test_a_certificate_without_labels_says_that_predictions_stay():
+    X, y = rows()
+    model = RidgeClassifier().fit(X, y)
+    same = certify(model, Box(0.2), X, model.predict(X))
+    np.testing.assert_array_equal(certify(model, Box(0.2), X).margins, same.margins)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_sparse_rows_and_other_numbers(dtype):
+    rng = np.random.default_rng(1)
+    X = rng.poisson(1.0, (40, D)).astype(dtype)
+    y = np.where(X[:, 0] > X[:, 1], "a", "b")
+    model = LinearSVC().fit(sp.csr_matrix(X), y)
+    dense = certify(model, FDrop(1), X, y)
+    for form in (sp.csr_matrix, sp.csc_matrix, sp.coo_array):
+        np.testing.assert_allclose(
+            certify(model, FDrop(1), form(X), y).margins, dense.margins, atol=1e-5
+        )
+    check = margins(model, drops(X.astype(float), 1), y).min(axis=1)
+    np.testing.assert_allclose(dense.margins, check, atol=1e-5)
+
+
+class TestPipelines:
+    STEPS = [
+        [StandardScaler()],
+        [StandardScaler(with_mean=False)],
+        [StandardScaler(with_std=False)],
+        [RobustScaler()],
+        [RobustScaler(with_centering=False, with_scaling=False)],
+        [MaxAbsScaler()],
+        [MinMaxScaler((-1, 3))],
+        [PCA(3)],
+        [PCA(3, whiten=True)],
+        [IncrementalPCA(2)],
+        [TruncatedSVD(3, random_state=0)],
+        [GaussianRandomProjection(4, random_state=0)],
+        [SparseRandomProjection(4, random_state=0, dense_output=True)],
+        [SelectKBest(k=3)],
+        [VarianceThreshold()],
+        [SelectFromModel(LinearSVC())],
+        [RFE(LinearSVC(), n_features_to_select=2)],
+        [SequentialFeatureSelector(RidgeClassifier(), n_features_to_select=2, cv=2)],
+        ["passthrough"],
+        [StandardScaler(), SelectKBest(k=4), PCA(2), "passthrough", MinMaxScaler()],
+        [make_pipeline(StandardScaler(), PCA(3))],
+    ]
+
+    @pytest.mark.parametrize("n_classes", [2, 3])
+    @pytest.mark.parametrize("steps", STEPS, ids=lambda steps: str(steps)[:40])
+    def test_affine_steps(self, steps, n_classes):
+        X, y = rows(n_classes)
+        model = make_pipeline(*steps, LogisticRegression()).fit(100.0 + X, y)
+        certificate = certify(model, Box(0.4), 100.0 + X, y, at="input")
+        check_by_force(model, certificate, corners(100.0 + X, 0.4), y)
+
+    def test_the_rounding_of_steps_is_taken_off(self):
+        X, y = rows()
+        X = 1e7 + X
+        model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+        certificate = certify(model, Box(0.0), X, y, at="input")
+        worst = margins(model, X[:, None, :], y)[:, 0]
+        assert np.all(certificate.margins < worst)
+        # In float64 a sum of terms of size 1e7 is wrong by 1e-9 at least.
+        assert np.all(worst - certificate.margins > 1e-9)
+        assert np.all(worst - certificate.margins < 1e-5)
+        single = X.astype(np.float32) - np.float32(1e7)
+        model.fit(single, y)
+        found = certify(model, Box(0.25), single, y, at="input")
+        worst = margins(model, corners(single, 0.25).astype(np.float32), y).min(axis=1)
+        assert np.all(found.margins <= worst)
+        np.testing.assert_allclose(found.margins, worst, atol=1e-3)
+
+    def test_features_are_the_rows_of_the_last_step(self):
+        X, y = rows(3)
+        model = make_pipeline(StandardScaler(), PCA(3), LogisticRegression()).fit(X, y)
+        scores = model[:-1].transform(X)
+        check_by_force(model[-1], certify(model, Box(0.2), X, y), corners(scores, 0.2), y)
+
+    def test_texts(self):
+        mails = ["win cash now", "cash offer", "meeting at noon", "noon report at work"] * 3
+        y = ["spam", "spam", "ham", "ham"] * 3
+        for vectorizer in (CountVectorizer(), TfidfVectorizer()):
+            model = make_pipeline(vectorizer, LogisticRegression(C=10.0)).fit(mails, y)
+            counts = vectorizer.transform(mails).toarray()
+            words = [mask for K in (0, 1) for mask in itertools.combinations(range(counts.shape[1]), K)]
+            points = np.stack([np.where(np.isin(np.arange(counts.shape[1]), mask), 0.0, counts)
+                               for mask in words], axis=1)  # fmt: skip
+            check_by_force(model[-1], certify(model, FDrop(1), mails, y), points, np.array(y))
+        with pytest.raises(
+            ValueError, match="TfidfVectorizer is not known to be affine; .*at='features'"
+        ):
+            certify(model, FDrop(1), mails, y, at="input")
+
+    @pytest.mark.parametrize("use_idf", [True, False])
+    def test_weights_of_words(self, use_idf):
+        X = np.random.default_rng(0).poisson(1.0, (30, D)).astype(float)
+        y = X[:, 0] > X[:, 1]
+        weights = TfidfTransformer(norm=None, use_idf=use_idf)
+        model = make_pipeline(weights, MaxAbsScaler(), LogisticRegression()).fit(sp.csr_matrix(X), y)
+        certificate = certify(model, FDrop(2), sp.csr_matrix(X), y, at="input")
+        check_by_force(model, certificate, drops(X, 2), y)
+
+    def test_searches_around_and_inside(self):
+        X, y = rows()
+        pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+        around = GridSearchCV(pipeline, {"logisticregression__C": [0.1, 1.0]}, cv=2).fit(X, y)
+        check_by_force(around, certify(around, Box(0.1), X, y, at="input"), corners(X, 0.1), y)
+        inside = make_pipeline(StandardScaler(), GridSearchCV(LinearSVC(), {"C": [0.1, 1.0]}, cv=2))
+        inside.fit(X, y)
+        check_by_force(inside, certify(inside, Box(0.1), X, y, at="input"), corners(X, 0.1), y)
+
+    def test_our_own_machine_behind_affine_steps(self):
+        X, y = rows(3)
+        model = make_pipeline(StandardScaler(), InvariantLinearSVC(Box(0.1), random_state=0)).fit(X, y)
+        check_by_force(model, certify(model, None, X, y, at="input"), corners(X, 0.1), y)
+
+    def test_frames(self):
+        X, y = rows()
+        frame = pd.DataFrame(X, columns=list("abcde"))
+        model = make_pipeline(StandardScaler(), LogisticRegression()).set_output(transform="pandas")
+        model.fit(frame, y)
+        for at in ("features", "input"):
+            found = certify(model, Box(0.1), frame, y, at=at)
+            expected = certify(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y),
+                               Box(0.1), X, y, at=at)  # fmt: skip
+            np.testing.assert_allclose(found.margins, expected.margins)
+
+    @pytest.mark.parametrize(
+        ("step", "message"),
+        [
+            (FunctionTransformer(), "FunctionTransformer is not known to be affine"),
+            (Normalizer(), "Normalizer is not known to be affine"),
+            (MinMaxScaler(clip=True), r"MinMaxScaler\(clip=True\) is not affine"),
+            (TfidfTransformer(), r"TfidfTransformer\(norm='l2', sublinear_tf=False\) is not affine"),
+            (TfidfTransformer(norm=None, sublinear_tf=True), "sublinear_tf=True"),
+        ],
+        ids=str,
+    )
+    def test_steps_that_are_not_affine(self, step, message):
+        X, y = rows()
+        X = np.abs(X)
+        model = make_pipeline(StandardScaler(with_mean=False), step, LogisticRegression()).fit(X, y)
+        with pytest.raises(ValueError, match=message):
+            certify(model, Box(0.1), X, y, at="input")
+        assert len(certify(model, FDrop(1), X, y).margins) == N
+
+    def test_a_step_that_only_looks_affine(self):
+        class Clipped(StandardScaler):
+            def transform(self, X, copy=None):
+                return np.clip(super().transform(X), -1, 1)
+
+        X, y = rows()
+        model = make_pipeline(Clipped(), LogisticRegression()).fit(X, y)
+        with pytest.raises(ValueError, match="Clipped is not known to be affine"):
+            certify(model, Box(0.1), X, y, at="input")
+        scaler = StandardScaler().fit(X)
+        scaler.transform = lambda X: np.tanh(X)
+        model = Pipeline([("scale", scaler), ("last", LogisticRegression().fit(X, y))])
+        with pytest.raises(ValueError, match="not a linear classifier: its decision_function differs"):
+            certify(model, Box(0.1), X, y, at="input")
+
+
+class Shifted(LogisticRegression):
+    """Its scores are not those of its weights."""
+
+    def decision_function(self, X):
+        return np.tanh(super().decision_function(X))
+
+
+class Threshold(LogisticRegression):
+    """It does not predict by the sign of its scores."""
+
+    def predict(self, X):
+        return self.classes_[(self.decision_function(X) > 4.0).astype(int)]
+
+
+REFUSED = {
+    "no classes": (LinearRegression(), TypeError, "LinearRegression has no classes_"),
+    "neighbours": (KNeighborsClassifier(), TypeError, "KNeighborsClassifier has no coef_"),
+    "kernel": (SVC(), TypeError, "SVC has no coef_"),
+    "kernel of ours": (RepresenterClassifier(), TypeError, "RepresenterClassifier has no coef_"),
+    "pairs": (OneVsOneClassifier(LinearSVC()), TypeError, "OneVsOneClassifier has no coef_"),
+    "rest": (OneVsRestClassifier(KNeighborsClassifier()), TypeError, "linear classifiers, .* KNeigh"),
+    "bag": (BaggingClassifier(LinearSVC()), TypeError, "BaggingClassifier has no coef_"),
+    "calibrated": (CalibratedClassifierCV(LinearSVC(), cv=2), TypeError, "linear classifier inside"),
+    "scores": (Shifted(), ValueError, "Shifted is not a linear classifier: its decision_function"),
+    "threshold": (Threshold(), ValueError, "Threshold does not predict the class with the highest"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_models_that_are_not_linear(name):
+    model, error, message = REFUSED[name]
+    X, y = rows()
+    codes = (y == "b").astype(int)
+    with pytest.raises(error, match=message):
+        certify(model.fit(X, codes), Box(0.1), X, codes)
+
+
+def test_a_kernel_machine_is_not_linear_around_the_input():
+    X, y = rows()
+    own = InvariantSVC(Flip(shape=(1, D))).fit(X, y)
+    assert certify(own, None, X, y, at="input").margins.shape == (N,)
+    with pytest.raises(
+        TypeError, match="linear classifier, or with at='features' .* InvariantSVC has no"
+    ):
+        certify(make_pipeline(StandardScaler().fit(X), own), None, X, y, at="input")
+
+
+def test_pairs_of_classes_are_not_linear():
+    X, y = rows(4)
+    with pytest.raises(TypeError, match="SVC must have one function .* got 6 for 4 classes"):
+        certify(SVC(kernel="linear").fit(X, y), Box(0.1), X, y)
+    X, y = rows(3)
+    with pytest.raises(ValueError, match="SVC is not a linear classifier"):
+        certify(SVC(kernel="linear").fit(X, y), Box(0.1), X, y)
+
+
+def test_several_labels_a_row():
+    X, _ = rows()
+    Y = (X[:, :3] > 0).astype(int)
+    with pytest.raises(TypeError, match="linear classifiers, one label a row, got several labels"):
+        certify(OneVsRestClassifier(LogisticRegression()).fit(X, Y), Box(0.1), X)
+    with pytest.raises(ValueError, match="RidgeClassifier is not a linear classifier"):
+        certify(RidgeClassifier().fit(X, Y), Box(0.1), X)
+
+
+def test_what_is_wrong_is_named():
+    X, y = rows()
+    model = LogisticRegression().fit(X, y)
+    with pytest.raises(ValueError, match="at must be one of"):
+        certify(model, Box(0.1), X, y, at="pixels")
+    with pytest.raises(TypeError, match="oracle must say what may change: LogisticRegression"):
+        certify(model, None, X, y)
+    with pytest.raises(TypeError, match="oracle must be an InvarianceOracle"):
+        certify(model, Box, X, y)
+    with pytest.raises(ValueError, match=r"not among the classes: \['z'\]"):
+        certify(model, Box(0.1), X, np.where(y == "a", "z", y))
+    with pytest.raises(ValueError, match="not among the classes"):
+        certify(model, Box(0.1), X, np.arange(N))
+    with pytest.raises(ValueError, match=r"y must have shape \(30,\)"):
+        certify(model, Box(0.1), X, y[:4])
+    with pytest.raises(ValueError, match="5 features"):
+        certify(model, Box(0.1), X[:, :3], y)
+    with pytest.raises(ValueError, match="NaN"):
+        certify(model, Box(0.1), np.full((N, D), np.nan), y)
+    with pytest.raises(TypeError, match="Ellipsoid does not take sparse rows"):
+        certify(model, Ellipsoid(np.eye(D)), sp.csr_matrix(X), y)
+    with pytest.raises(ValueError, match="radius must be at least 0"):
+        certify(model, Box(-1.0), X, y)
+    with pytest.raises(NotFittedError):
+        certify(LogisticRegression(), Box(0.1), X, y)
+    with pytest.raises(NotFittedError):
+        certify(make_pipeline(StandardScaler(), LogisticRegression()), Box(0.1), X, y)
+
+
+def test_many_rows_come_in_portions(monkeypatch):
+    X, y = rows(3)
+    model = LogisticRegression().fit(X, y)
+    oracle = FDrop(1).only_for("a") | Box(0.1).only_for("b")
+    whole = certify(model, oracle, X, y)
+    monkeypatch.setattr("structinv.foreign.certificate.ROWS_AT_ONCE", 7)
+    parts = certify(model, oracle, X, y)
+    np.testing.assert_array_equal(whole.margins, parts.margins)

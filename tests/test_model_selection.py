@@ -1,0 +1,322 @@
+"""Choosing changes, and folds and scores of rows of which some have no label."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, f1_score
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from structinv import (
+    InvariantLinearSVC,
+    LapSVC,
+    RepresenterClassifier,
+    UninformativeFitWarning,
+    select_changes,
+)
+from structinv.model_selection import LabelledSplit, certified_accuracy_scorer, labelled_scorer
+from structinv.oracles import Box, FDrop, FScale
+
+
+def mails(n=60, d=12, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.array(["ham", "spam"])[np.arange(n) % 2]
+    lean = np.where((np.arange(d) % 2 == 0) == (y == "ham")[:, None], 1.5, 0.4)
+    return rng.poisson(lean).astype(float), y
+
+
+def half_labelled(n=40, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % 2
+    X = rng.standard_normal((n, 2)) + 3.0 * codes[:, None]
+    return X, np.where(np.arange(n) % 4 < 2, codes, -1), codes
+
+
+LABELS = {
+    "numbers": lambda y: y,
+    "strings": lambda y: np.array([{0: "a", 1: "b", -1: -1}[k] for k in y], dtype=object),
+    "list": lambda y: [{0: "a", 1: "b", -1: -1}[k] for k in y.tolist()],
+}
+
+
+class TestLabels:
+    @pytest.mark.parametrize("shuffle", [False, True])
+    @pytest.mark.parametrize("name", LABELS)
+    def test_folds(self, name, shuffle):
+        X, codes, _ = half_labelled()
+        y = LABELS[name](codes)
+        split = LabelledSplit(4, shuffle=shuffle, random_state=0)
+        folds = list(split.split(X, y))
+        assert len(folds) == split.get_n_splits() == 4
+        labelled = np.flatnonzero(codes != -1)
+        assert np.array_equal(np.sort(np.concatenate([test for _, test in folds])), labelled)
+        for train, test in folds:
+            assert np.array_equal(np.sort(np.r_[train, test]), np.arange(40))
+            assert np.isin(np.flatnonzero(codes == -1), train).all()
+            assert np.bincount(codes[test]).tolist() in ([2, 2], [3, 2], [2, 3], [3, 3])
+
+    def test_without_missing_labels_it_is_stratified(self):
+        X, _, y = half_labelled()
+        for own, other in zip(LabelledSplit(4).split(X, y), StratifiedKFold(4).split(X, y), strict=True):
+            assert np.array_equal(own[1], other[1])
+            assert np.array_equal(own[0], other[0])
+        signs = np.where(y == 1, 1, -1)
+        assert len(np.concatenate([test for _, test in LabelledSplit(4).split(X, signs)])) == 40
+
+    @pytest.mark.parametrize("name", LABELS)
+    def test_a_search_counts_no_row_without_label_as_wrong(self, name):
+        X, codes, _ = half_labelled()
+        y = LABELS[name](codes)
+        model = LapSVC(n_neighbors=3, random_state=0)
+        grid = {"nu": [0.0, 1.0]}
+        search = GridSearchCV(model, grid, cv=LabelledSplit(4), error_score="raise").fit(X, y)
+        assert search.best_score_ > 0.9
+        left_out = GridSearchCV(model, grid, cv=KFold(4), scoring=labelled_scorer(), error_score="raise")
+        assert left_out.fit(X, y).best_score_ > 0.9
+        if name == "numbers":
+            # What a search does by itself.
+            plain = GridSearchCV(model, grid, cv=KFold(4), error_score="raise").fit(X, y)
+            assert plain.best_score_ < 0.6
+
+    @pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy", "neg_log_loss"])
+    def test_scores_are_those_of_the_labelled_rows(self, scoring):
+        X, codes, _ = half_labelled()
+        model = RepresenterClassifier(gamma=1.0, random_state=0).fit(X, codes)
+        labelled = codes != -1
+        expected = cross_val_score(model, X[labelled], codes[labelled], scoring=scoring, cv=2)
+        assert np.all(np.isfinite(expected))
+        scorer = pickle.loads(pickle.dumps(labelled_scorer(scoring)))
+        own = scorer(model, X, codes)
+        assert own == labelled_scorer(scoring)(model, X[labelled], codes[labelled])
+
+    def test_other_scorers_and_marks(self):
+        X, codes, _ = half_labelled()
+        model = RepresenterClassifier(gamma=1.0, random_state=0).fit(X, codes)
+
+        def f1(estimator, X, y):
+            return f1_score(y, estimator.predict(X))
+
+        labelled = codes != -1
+        expected = f1_score(codes[labelled], model.predict(X[labelled]))
+        assert labelled_scorer(f1)(model, X, codes) == expected
+        marked = np.where(labelled, codes, 99)
+        assert labelled_scorer(f1, unlabeled=99)(model, X, marked) == expected
+        # A class of its own is no mark.
+        signs = np.where(codes == 1, 1, -1)
+        model.fit(X, signs)
+        assert labelled_scorer()(model, X, signs) == accuracy_score(signs, model.predict(X))
+        # One fold may show one class beside the mark.
+        few = np.r_[np.flatnonzero(codes == 0)[:3], np.flatnonzero(codes == -1)[:3]]
+        model.fit(X, codes)
+        own = labelled_scorer()(model, X[few], codes[few])
+        assert own == accuracy_score(codes[few[:3]], model.predict(X[few[:3]]))
+
+    def test_what_is_wrong_is_named(self):
+        X, codes, _ = half_labelled()
+        model = RepresenterClassifier(gamma=1.0, random_state=0)
+        with pytest.raises(NotFittedError):
+            labelled_scorer()(model, X, codes)
+        with pytest.raises(ValueError, match="y must hold a labelled row"):
+            labelled_scorer()(model.fit(X, codes), X, np.full(40, -1))
+        with pytest.raises(ValueError, match="y must hold a labelled row"):
+            next(LabelledSplit(2).split(X, np.full(40, -1)))
+        with pytest.raises(ValueError, match="y must hold the labels"):
+            next(LabelledSplit(2).split(X))
+        with pytest.raises(ValueError, match="n_splits=30"):
+            next(LabelledSplit(30).split(X, codes))
+        with pytest.raises(ValueError, match="beside -1 for no label"):
+            next(LabelledSplit(2).split(X, np.where(codes == 0, 0, -1)))
+        with pytest.raises(ValueError, match="magic"):
+            labelled_scorer("magic")
+
+
+GRID = {"oracle__max_changes": [0, 1, 2], "C": [0.01, 0.1]}
+
+
+def linear(oracle=None, **parameters):
+    return InvariantLinearSVC(oracle or FDrop(0), random_state=0, **parameters)
+
+
+class TestSelectChanges:
+    def test_the_table_is_that_of_fits_and_certificates(self):
+        X, y = mails()
+        found = select_changes(linear(), X, y, GRID, cv=3, oracle=FDrop(2))
+        assert found.oracle_.max_changes == 2
+        table = found.table_
+        assert len(table["params"]) == 6
+        for number, params in enumerate(table["params"]):
+            model = clone(linear()).set_params(**params)
+            for fold, (train, test) in enumerate(StratifiedKFold(3).split(X, y)):
+                model.fit(X[train], y[train])
+                certificate = model.certify(X[test], y[test], oracle=FDrop(2))
+                assert table["clean_folds"][number, fold] == model.score(X[test], y[test])
+                assert table["certified_folds"][number, fold] == certificate.accuracy
+            assert table["param_C"][number] == params["C"]
+        for name in ("clean", "certified"):
+            folds = table[f"{name}_folds"]
+            np.testing.assert_allclose(table[name], folds.mean(axis=1))
+            spread = np.sqrt(folds.var(axis=1, ddof=1) / 3)
+            np.testing.assert_allclose(table[f"{name}_error"], spread)
+        assert np.all(table["certified"] <= table["clean"])
+
+    @pytest.mark.parametrize("clean_loss", [None, 0.0, 1.0])
+    def test_the_best_follows_the_rule(self, clean_loss):
+        X, y = mails()
+        found = select_changes(linear(), X, y, GRID, cv=4, clean_loss=clean_loss)
+        table = found.table_
+        usable = np.flatnonzero(table["uninformative"] == 0)
+        leader = usable[np.argmax(table["clean"][usable])]
+        loss = table["clean_error"][leader] if clean_loss is None else clean_loss
+        near = [n for n in usable if table["clean"][n] >= table["clean"][leader] - loss - 1e-9]
+        most = max(table["certified"][n] for n in near)
+        assert found.best_index_ in near
+        assert table["certified"][found.best_index_] == pytest.approx(most)
+        assert found.best_params_ == table["params"][found.best_index_]
+        linear().set_params(**found.best_params_).fit(X, y)
+
+    def test_all_are_certified_against_the_largest_that_leaves_something(self):
+        X, y = mails()
+        grid = {"oracle__max_changes": [12, 2, 0, 1]}
+        found = select_changes(linear(C=0.1), X, y, grid, cv=3)
+        assert found.table_["uninformative"].tolist() == [3, 0, 0, 0]
+        assert found.oracle_.max_changes == 2
+        # A constant has a certificate of its own, but is never the best.
+        assert found.best_params_["oracle__max_changes"] in (1, 2)
+        assert "!  " in str(found)
+
+    def test_a_grid_of_oracles(self):
+        X, y = mails()
+        grid = [{"oracle": [None, FDrop(1), Box(0.05)]}, {"C": [0.1], "oracle": [FScale(1)]}]
+        found = select_changes(linear(), X, y, grid, cv=2)
+        assert len(found.table_["params"]) == 4
+        assert found.table_["param_C"].tolist() == [None, None, None, 0.1]
+        assert str(found.oracle_) in (
+            "FDrop(max_changes=1)",
+            "Box(radius=0.05)",
+            "FScale(max_changes=1)",
+        )
+        assert "Identity" not in str(found.oracle_)
+
+    def test_the_same_as_a_grid_search(self):
+        X, y = mails()
+        found = select_changes(linear(), X, y, GRID, cv=3, oracle=FDrop(1))
+        scoring = {"clean": "accuracy", "certified": certified_accuracy_scorer(FDrop(1))}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UninformativeFitWarning)
+            search = GridSearchCV(
+                linear(), GRID, scoring=scoring, refit="certified", cv=3, error_score="raise"
+            ).fit(X, y)
+        assert search.cv_results_["params"] == found.table_["params"]
+        for name in scoring:
+            own = search.cv_results_[f"mean_test_{name}"]
+            np.testing.assert_allclose(own, found.table_[name])
+
+    def test_pipelines_of_texts(self):
+        spam = ["cheap pills now", "win cash now now", "cheap cash offer", "pills offer win"]
+        ham = ["meeting at noon", "see the report", "the meeting report is late", "lunch at noon"]
+        texts, y = (spam + ham) * 4, (["spam"] * 4 + ["ham"] * 4) * 4
+        pipeline = make_pipeline(CountVectorizer(), linear(C=10.0))
+        grid = {"invariantlinearsvc__oracle__max_changes": [0, 1]}
+        found = select_changes(pipeline, texts, y, grid, cv=2)
+        assert found.oracle_.max_changes == 1
+        assert found.table_["clean"].tolist() == [1.0, 1.0]
+        scorer = certified_accuracy_scorer(FDrop(1))
+        search = GridSearchCV(pipeline, grid, scoring=scorer, cv=2, error_score="raise")
+        search.fit(texts, y)
+        own = search.cv_results_["mean_test_score"]
+        np.testing.assert_allclose(own, found.table_["certified"])
+
+    def test_models_of_others(self):
+        X, y = mails()
+        model = make_pipeline(StandardScaler(), LogisticRegression())
+        grid = {"logisticregression__C": [0.01, 1.0]}
+        found = select_changes(model, X, y, grid, cv=2, oracle=Box(0.2), n_jobs=1)
+        assert np.all(found.table_["certified"] < found.table_["clean"])
+        with pytest.raises(ValueError, match="oracle must be given: neither model nor grid says"):
+            select_changes(model, X, y, grid, cv=2)
+
+    def test_each_model_against_its_own_changes(self):
+        X, y = mails()
+        model = linear(FDrop(2), C=0.1).fit(X, y)
+        own = model.certify(X, y).accuracy
+        assert certified_accuracy_scorer()(model, X, y) == own
+        assert pickle.loads(pickle.dumps(certified_accuracy_scorer(FDrop(2))))(model, X, y) == own
+        with pytest.raises(TypeError, match="oracle must be an InvarianceOracle"):
+            certified_accuracy_scorer("fdrop")
+
+    def test_nothing_to_learn_anywhere(self):
+        X, y = mails()
+        with pytest.warns(UninformativeFitWarning, match="no setting of the grid") as caught:
+            found = select_changes(linear(), X, y, {"oracle__max_changes": [12]}, cv=2)
+        assert len(caught) == 1
+        assert found.table_["uninformative"].tolist() == [2]
+
+    def test_other_warnings_are_passed_on(self):
+        X, y = mails()
+        with pytest.warns(match="ended with status"):
+            select_changes(linear(solver="pegasos", tol=1e-12, max_seconds=0.01), X, y,
+                           {"C": [0.1]}, cv=2)  # fmt: skip
+
+    def test_model_and_grid_stay_as_they_are(self):
+        X, y = mails()
+        model, oracle = linear(), FDrop(1)
+        before = repr(model)
+        grid = {"oracle": [oracle], "oracle__max_changes": [0, 2]}
+        select_changes(model, X, y, grid, cv=2)
+        assert repr(model) == before
+        assert oracle.max_changes == 1
+        assert not hasattr(model, "coef_")
+
+    @pytest.mark.parametrize(
+        ("change", "error", "message"),
+        [
+            ({"model": "svc"}, TypeError, "model must be an unfitted estimator"),
+            ({"grid": {"oracle__words": [1]}}, ValueError, "grid has a parameter .*words"),
+            ({"grid": {"oracle": [3]}}, TypeError, "oracle must be an InvarianceOracle"),
+            ({"grid": {"oracle__max_changes": [-1]}}, ValueError, "max_changes must be at least 0"),
+            ({"oracle": "fdrop"}, TypeError, "oracle must be an InvarianceOracle"),
+            ({"clean_loss": -1.0}, ValueError, "clean_loss must be a number of at least 0"),
+            ({"clean_loss": "1se"}, TypeError, "clean_loss must be a number of at least 0"),
+            ({"cv": [(np.arange(30), np.arange(30, 60))]}, ValueError, "at least two folds, got 1"),
+            ({"cv": 31}, ValueError, "n_splits=31"),
+            ({"y": np.r_[["rare"], mails()[1][1:]]}, ValueError, "none of {'rare'}"),
+            ({"y": mails()[1][:7]}, ValueError, "inconsistent numbers of samples"),
+            ({"y": np.linspace(0, 1, 60)}, ValueError, "continuous"),
+        ],
+        ids=lambda value: str(value)[:40] if isinstance(value, dict) else None,
+    )
+    @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
+    def test_what_is_wrong_is_named_before_any_fit(self, monkeypatch, change, error, message):
+        def never(*_args, **_kwargs):
+            raise AssertionError("work began")
+
+        monkeypatch.setattr(InvariantLinearSVC, "fit", never)
+        X, y = mails()
+        call = {"model": linear(), "X": X, "y": y, "grid": GRID} | change
+        with pytest.raises(error, match=message):
+            select_changes(**call)
+
+    def test_shown(self, tmp_path):
+        X, y = mails()
+        found = select_changes(linear(), X, y, GRID, cv=2, oracle=FDrop(2))
+        text = str(found)
+        assert text.count("\n") == 8
+        (star,) = [line for line in text.splitlines() if line.startswith("*  ") and "%" in line]
+        assert ", ".join(f"{name}={value}" for name, value in found.best_params_.items()) in star
+        frame = found.to_frame()
+        assert frame["certified"].tolist() == found.table_["certified"].tolist()
+        figure = found.draw(tmp_path / "table.png")
+        assert (tmp_path / "table.png").stat().st_size > 0
+        left, right = figure.axes
+        assert left.get_xlabel() == right.get_xlabel() == "oracle__max_changes"
+        drawn = [line for line in right.containers if hasattr(line, "lines")]
+        heights = np.concatenate([np.asarray(line.lines[0].get_ydata()) for line in drawn])
+        assert sorted(heights) == sorted(found.table_["certified"])
+        assert found.draw() is not figure

@@ -1,0 +1,193 @@
+"""Fits with changes that leave next to nothing to learn say so, and no others do."""
+
+import re
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from structinv import (
+    InvariantLinearSVC,
+    InvariantSVC,
+    RepresenterClassifier,
+    UninformativeFitWarning,
+)
+from structinv.estimators import uninformative
+from structinv.oracles import Box, FDrop, FScale, Identity, Shifts
+from structinv.solvers import Status
+
+
+def short_mails(n=80, d=20, n_classes=2, seed=0):
+    """A few words a mail, each of which leans to a class."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % n_classes
+    own = (np.arange(d) % n_classes) == codes[:, None]
+    return (rng.random((n, d)) < np.where(own, 0.3, 0.05)).astype(float), np.array(["a", "b", "c"])[
+        codes
+    ]
+
+
+def strokes():
+    """Images of one dot, left or right: a shift makes each of the other."""
+    X = np.zeros((8, 16))
+    X[np.arange(8), [0, 4, 8, 12, 2, 6, 10, 14]] = 1.0
+    return X, np.repeat(["left", "right"], 4)
+
+
+def dots():
+    """Images of one dot, so far apart that no shift by one makes each of the other."""
+    X = np.zeros((4, 16))
+    X[np.arange(4), [1, 9, 5, 13]] = 1.0
+    return X, np.repeat(["left", "right"], 2)
+
+
+def warned(model, X, y):
+    """The warnings of a fit that are looked at here."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    return [each for each in caught if issubclass(each.category, UninformativeFitWarning)]
+
+
+SHIFTS = Shifts(2, shape=(4, 4), fill="wrap")
+NOTHING_LEFT = {
+    "words": (InvariantLinearSVC(FDrop(10), random_state=0), short_mails()),
+    "three classes": (InvariantLinearSVC(FDrop(20), random_state=0), short_mails(n_classes=3)),
+    "factors": (InvariantLinearSVC(FScale(20, 0.0, 9.0), random_state=0), short_mails()),
+    "kernel": (InvariantSVC(SHIFTS, gamma=1.0, random_state=0), strokes()),
+    "representers": (
+        RepresenterClassifier(gamma=1.0, oracle=SHIFTS, loss="hinge", random_state=0),
+        strokes(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_LEFT)
+def test_a_constant_classifier_says_so(name):
+    model, (X, y) = NOTHING_LEFT[name]
+    (found,) = warned(model, X, y)
+    assert len(set(model.predict(X))) == 1
+    message = str(found.message)
+    assert message.startswith(f"{type(model).__name__}: the changes of ")
+    assert f"all {len(X)} training rows are predicted {model.predict(X)[0]}" in message
+    assert "select_changes" in message
+    assert found.filename == __file__
+
+
+def test_a_function_that_wins_next_to_nothing():
+    X = np.array([[1.0], [-1.0]] * 5)
+    y = np.array([1, 0] * 5)
+    model = InvariantLinearSVC(Box(0.95), C=0.1, fit_intercept=False, tol=1e-6)
+    (found,) = warned(model, X, y)
+    # It is right, and its slope is a twentieth of what it is without changes.
+    assert model.score(X, y) == 1.0
+    assert "wins less than 1% of what one without changes wins" in str(found.message)
+    assert not warned(model.set_params(oracle=Box(0.5)), X, y)
+
+
+def rare(share):
+    """A class so rare that a plain machine with little C predicts the other for all rows."""
+    rng = np.random.default_rng(0)
+    y = (np.arange(200) < 200 * share).astype(int)
+    return 0.3 * rng.standard_normal((200, 3)) + 0.1 * y[:, None], y
+
+
+def noise():
+    """Rows that say nothing of their labels."""
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((2000, 2)), np.arange(2000) % 2
+
+
+QUIET = {
+    "mild changes": (InvariantLinearSVC(FDrop(1)), short_mails()),
+    "nothing may change": (InvariantLinearSVC(C=1e-9), short_mails()),
+    "nothing may change, by name": (InvariantLinearSVC(Identity(), C=1e-9), short_mails()),
+    "no change of its own": (InvariantLinearSVC(FDrop(0), C=1e-6), short_mails()),
+    "a small C": (InvariantLinearSVC(FDrop(1), C=1e-6, fit_intercept=False), short_mails()),
+    "a rare class": (InvariantLinearSVC(Box(0.1), C=0.01), rare(0.02)),
+    "a rare class with kernels": (InvariantSVC(Shifts(1, shape=(1, 3)), C=0.01), rare(0.02)),
+    "a kernel": (InvariantSVC(Shifts(1, shape=(2, 8)), gamma=1.0, C=1e-6), dots()),
+    "nothing to learn at all": (InvariantLinearSVC(Box(1.0), fit_intercept=False), noise()),
+    "no oracle": (RepresenterClassifier(gamma=1.0, C=1e-9), strokes()),
+}
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_no_false_alarms(name):
+    model, (X, y) = QUIET[name]
+    model.set_params(random_state=0)
+    if name.startswith("a rare class"):
+        # The case that is meant: constant, with changes and without.
+        assert len(set(model.fit(X, y).predict(X))) == 1
+    assert not warned(model, X, y)
+
+
+def test_the_rare_class_is_not_excused_where_changes_hide_it():
+    X, y = rare(0.1)
+    X[y == 1] += 1.0
+    assert not warned(InvariantLinearSVC(Box(0.1), random_state=0), X, y)
+    (found,) = warned(InvariantLinearSVC(Box(1.0), random_state=0), X, y)
+    assert "all 200 training rows are predicted 0 (90% right; about" in str(found.message)
+
+
+def test_errors_count_by_their_weight():
+    X, y = rare(0.1)
+    X[y == 1] += 1.0
+    model = InvariantLinearSVC(Box(1.0), class_weight="balanced", random_state=0)
+    (found,) = warned(model, X, y)
+    right, without = (float(share) for share in re.findall(r"(\d+)% ", str(found.message))[:2])
+    assert right == 50
+    assert without > 80
+    assert "without changes, by weight" in str(found.message)
+
+
+def test_a_fit_that_is_not_suspect_is_not_repeated(monkeypatch):
+    def never(*_args, **_kwargs):
+        raise AssertionError("solved twice")
+
+    monkeypatch.setattr(uninformative, "solve", never)
+    X, y = short_mails()
+    InvariantLinearSVC(FDrop(1), random_state=0).fit(X, y)
+    with pytest.raises(AssertionError, match="solved twice"):
+        InvariantLinearSVC(FDrop(10), random_state=0).fit(X, y)
+
+
+def test_an_interrupt_is_not_lost(monkeypatch):
+    solve = uninformative.solve
+
+    def interrupted(*args, **kwargs):
+        return replace(solve(*args, **kwargs), status=Status.INTERRUPTED)
+
+    monkeypatch.setattr(uninformative, "solve", interrupted)
+    X, y = short_mails()
+    with pytest.raises(KeyboardInterrupt):
+        InvariantLinearSVC(FDrop(10), random_state=0).fit(X, y)
+
+
+def test_a_warning_made_an_error_leaves_no_half_of_a_model():
+    X, y = short_mails()
+    model = InvariantLinearSVC(FDrop(10), random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UninformativeFitWarning)
+        with pytest.raises(UninformativeFitWarning):
+            model.fit(X, y)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+def test_the_same_model_as_without_the_look(monkeypatch):
+    X, y = strokes()
+    model = RepresenterClassifier(gamma=1.0, oracle=SHIFTS, loss="hinge", bias=False, random_state=0)
+    assert warned(model, X, y)
+    scores = model.decision_function(X)
+    monkeypatch.setattr("structinv.estimators.representer.warn_if_uninformative", lambda *_, **__: None)
+    assert not warned(model, X, y)
+    np.testing.assert_array_equal(model.decision_function(X), scores)
+
+
+@pytest.mark.parametrize("oracle", [FDrop, FScale])
+def test_how_many_words_may_change_has_no_default(oracle):
+    with pytest.raises(TypeError, match="max_changes"):
+        oracle()
+    assert clone(oracle(3)).max_changes == 3
