@@ -226,7 +226,8 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
 
         def plain(unchanged: WorstCase) -> tuple[Objective, Solver]:
             space = self._new_space(X, unchanged)
-            return Objective(space, [unchanged, *self._penalties(space)]), self._best_solver(space)
+            same = Objective(space, [unchanged, *self._penalties(space)])
+            return same, self._best_solver(same)
 
         name, output = type(self).__name__, self._output(len(self.classes_))
         trained = Trained(

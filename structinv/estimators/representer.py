@@ -273,7 +273,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
                 space.system, space.n_features, space.n_outputs,
                 free_degree=0 if self.bias else None, cache_mb=float(self.cache_mb),
             )  # fmt: skip
-            return Objective(fresh, [unchanged, *objective.terms[1:]]), self._best_solver(fresh)
+            same = Objective(fresh, [unchanged, *objective.terms[1:]])
+            return same, self._best_solver(same)
 
         output = Binary() if space.n_outputs == 1 else Multiclass()
         trained = Trained(
