@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 
 from ..matrices import ALL_ROWS, floating
+from ..oracles.base import BoundOracle
 from ..planes import PlaneSet
 from ..spaces import ExplicitSpace
 from ..spaces.base import competing, terms_of
@@ -248,21 +249,15 @@ class LinearMemberState(DualState):
         """See `DualState.planes`; the normals make their points when they are asked for."""
         rows, members, alternatives, masses = self._active(np.arange(len(self.masses)))
         output = self.term.output
-
-        def points(which: np.ndarray) -> np.ndarray:
-            made = self._points(*which.T)
-            return self.space.with_constants(made, np.ones(len(made), dtype=made.dtype))
-
-        normals = MadeRows(
-            points,
-            self.space.stride,
-            np.column_stack([rows, members]),
-            -output.directions[alternatives, output.codes[rows]],
+        normals = self.made_rows(
+            np.column_stack([rows, members]), -output.directions[alternatives, output.codes[rows]]
         )
         return PlaneSet(normals, self._offsets(rows, members, alternatives), rows, masses)
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`; planes that are none of this set's are left to the null plane."""
+        if isinstance(planes.normals, MadeRows) and self._restored(planes, planes.normals):
+            return
         points, coefficients, single = self._terms(planes)
         blocks = planes.blocks[single]
         if len(blocks) == 0:
@@ -276,10 +271,36 @@ class LinearMemberState(DualState):
             rounding = 4 * np.finfo(made.dtype).eps * np.abs(made)
             members[np.all(np.abs(made - points) <= rounding, axis=1)] = member
         usable = np.flatnonzero((members >= 0) & np.any(fits, axis=1))
-        rows, owners = np.unique(blocks[usable], return_inverse=True)
         alternatives = np.argmax(fits[usable], axis=1)
-        masses = planes.masses[single[usable]]
-        self._keep(rows, self._gathered(rows, owners, members[usable], alternatives, masses))
+        self._set(blocks[usable], members[usable], alternatives, planes.masses[single[usable]])
+
+    def _set(
+        self, blocks: np.ndarray, members: np.ndarray, alternatives: np.ndarray, masses: np.ndarray
+    ) -> None:
+        """Give masses to members and alternatives of rows."""
+        rows, owners = np.unique(blocks, return_inverse=True)
+        self._keep(rows, self._gathered(rows, owners, members, alternatives, masses))
+
+    def _restored(self, planes: PlaneSet, normals: MadeRows) -> bool:
+        """Take over planes of members by their numbers, if those are the same members here."""
+        rows, members = normals.which.T
+        if not np.array_equal(rows, planes.blocks) or np.any(members >= self.size):
+            return False
+        wanted = -self.term.output.directions[:, self.term.output.codes[rows]].swapaxes(0, 1)
+        fits = np.all(wanted == normals.coefficients[:, None], axis=2)
+        if not np.all(np.any(fits, axis=1)):
+            return False
+        for first in range(0, len(rows), 16 * ROWS_AT_ONCE):
+            part = slice(first, first + 16 * ROWS_AT_ONCE)
+            own = self.made_rows(normals.which[part], normals.coefficients[part])
+            if not np.array_equal(own.points, normals[part].points):
+                return False
+        self._set(rows, members, np.argmax(fits, axis=1), planes.masses)
+        return True
+
+    def made_rows(self, which: np.ndarray, coefficients: np.ndarray) -> MadeRows:
+        """Normals of members, (n, 2) rows and numbers, which make their points when asked for."""
+        return made_rows(self.term.bound, self.space, which, coefficients)
 
     def _terms(self, planes: PlaneSet) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Points and coefficients of the planes that have a single point, and which planes those are."""
@@ -295,6 +316,18 @@ class LinearMemberState(DualState):
             factor = np.divide(coefficients, wanted, out=np.zeros(wanted.shape), where=wanted != 0)
             points, coefficients = points * factor, wanted
         return points, coefficients, single
+
+
+def made_rows(
+    bound: BoundOracle, space: ExplicitSpace, which: np.ndarray, coefficients: np.ndarray
+) -> MadeRows:
+    """Normals of members of a bound oracle, (n, 2) rows and numbers, made when they are asked for."""
+
+    def points(which: np.ndarray) -> np.ndarray:
+        made = np.ascontiguousarray(floating(bound.members(*which.T)))
+        return np.asarray(space.with_constants(made, np.ones(len(made), dtype=made.dtype)))
+
+    return MadeRows(points, space.stride, which, coefficients)
 
 
 @njit(cache=True, nogil=True)

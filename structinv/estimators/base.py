@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -36,6 +35,7 @@ from ..solvers import (
     solve,
 )
 from ..spaces import Space
+from .interruption import all_or_nothing, check_on_interrupt
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -83,6 +83,7 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
         except ValueError:
             allowed = "None, an integer from 0 to 2**32 - 1 or a RandomState"
             raise ValueError(f"random_state must be {allowed}, got {self.random_state!r}") from None
+        check_on_interrupt(self.on_interrupt)
         self._check_solver()
         return check_oracle_type(self.oracle)
 
@@ -107,12 +108,15 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
         stop: StopRule = Gap(self.tol)
         if self.max_seconds is not None:
             stop = stop | Seconds(self.max_seconds)
-        callbacks: list[Callable[[Progress], bool | None]] = [_Relay(self, context)]
+        relay = _Relay(self, context)
+        callbacks: list[Callable[[Progress], bool | None]] = [relay]
         if self.verbose:
             callbacks.append(_Printer(type(self).__name__))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         solution = solve(objective, solver, stop, callbacks=callbacks, random_state=seed)
-        if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON):
+        # After Ctrl-C, KeyboardInterrupt says it all.
+        told = solution.status is Status.INTERRUPTED and not relay.ended and self.on_interrupt == "raise"
+        if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON) and not told:
             warnings.warn(
                 f"{type(self).__name__} ended with status '{solution.status.value}' after "
                 f"{solution.iterations} iterations at a relative gap of "
@@ -155,8 +159,10 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         ------
         ValueError, TypeError
             For parameters or data that cannot be used, before any work.
+        KeyboardInterrupt
+            After Ctrl-C, with the best model so far; see `on_interrupt`.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self) as learning:
             oracle = self._check_parameters()
             context = self._init_callback_context(max_subtasks=None)
             check_flat(X)
@@ -176,6 +182,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             self.classes_ = classes
             self.n_iter_ = solution.iterations
             self._keep(X, term, space, solution)
+            learning.whole = True
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
@@ -308,23 +315,6 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         return self._scores(self._check(X))
 
 
-@contextmanager
-def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
-    """Take back what a failing fit has learnt: no model, or the one before, but no half of one."""
-    before = _learnt(estimator)
-    try:
-        yield
-    except BaseException:
-        for name in _learnt(estimator):
-            delattr(estimator, name)
-        vars(estimator).update(before)
-        raise
-
-
-def _learnt(estimator: BaseEstimator) -> dict[str, Any]:
-    return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
-
-
 class _Relay:
     """Passes each iteration on to scikit-learn's callbacks."""
 
@@ -332,6 +322,7 @@ class _Relay:
         self.estimator = estimator
         self.context = context
         self.heard = hasattr(estimator, "_skl_callbacks")
+        self.ended = False
 
     def __call__(self, progress: Progress) -> bool:
         if not self.heard:
@@ -339,7 +330,8 @@ class _Relay:
         task = self.context.subcontext(task_name="iteration")
         metadata = {"relative_gap": progress.relative_gap}
         task.call_on_fit_task_begin(estimator=self.estimator, metadata=metadata)
-        return bool(task.call_on_fit_task_end(estimator=self.estimator, metadata=metadata))
+        self.ended |= bool(task.call_on_fit_task_end(estimator=self.estimator, metadata=metadata))
+        return self.ended
 
 
 class _Printer:

@@ -81,6 +81,11 @@ class InvariantSVC(InvariantClassifier):
         Families of functionals that the functions pay for too, weights and losses of theirs, on all
         fitted rows and all outputs: a mixed objective, worst case over some changes and flat along
         others; see `RepresenterClassifier`. "auto" is then the `Representer` solver.
+    warm_start : bool, default=False
+        Whether a fit starts from what the fit before it has found; see Notes.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
+        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
 
     Attributes
     ----------
@@ -114,8 +119,7 @@ class InvariantSVC(InvariantClassifier):
     Warns
     -----
     ConvergenceWarning
-        If the fit ended before the gap was reached; the status says why and what to try. Ctrl-C ends
-        a fit that way, too, with the best model so far.
+        If the fit ended before the gap was reached; the status says why and what to try.
 
     Notes
     -----
@@ -160,6 +164,8 @@ class InvariantSVC(InvariantClassifier):
         nu: float | Sequence[float] = 1.0,
         invariance_loss: str | Sequence[str] = "squared",
         invariance_loss_params: dict | Sequence[dict] | None = None,
+        warm_start: bool = False,
+        on_interrupt: str = "raise",
     ) -> None:
         self.oracle = oracle
         self.kernel = kernel
@@ -179,6 +185,8 @@ class InvariantSVC(InvariantClassifier):
         self.nu = nu
         self.invariance_loss = invariance_loss
         self.invariance_loss_params = invariance_loss_params
+        self.warm_start = warm_start
+        self.on_interrupt = on_interrupt
 
     @property
     def _precomputed(self) -> bool:

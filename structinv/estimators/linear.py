@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,15 @@ class InvariantLinearSVC(InvariantClassifier):
         Order in which examples are visited.
     verbose : int, default=0
         Above 0, progress is printed to standard error.
+    warm_start : bool, default=False
+        Whether a fit starts from what the fit before it has found; see Notes.
+    checkpoint : str or path-like, optional
+        A file that holds what a fit needs to go on after it was killed; see Notes.
+    checkpoint_seconds : float, default=120
+        How often that file is written, above 0.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
+        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
 
     Attributes
     ----------
@@ -74,8 +84,7 @@ class InvariantLinearSVC(InvariantClassifier):
     Warns
     -----
     ConvergenceWarning
-        If the fit ended before the gap was reached; the status says why and what to try. Ctrl-C ends
-        a fit that way, too, with the best model so far.
+        If the fit ended before the gap was reached; the status says why and what to try.
 
     Examples
     --------
@@ -107,6 +116,10 @@ class InvariantLinearSVC(InvariantClassifier):
         class_weight: dict | str | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 120.0,
+        on_interrupt: str = "raise",
     ) -> None:
         self.oracle = oracle
         self.C = C
@@ -119,6 +132,10 @@ class InvariantLinearSVC(InvariantClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
+        self.on_interrupt = on_interrupt
 
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()

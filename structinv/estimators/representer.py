@@ -19,7 +19,8 @@ from ..objective import Penalty, Term, WorstCase
 from ..oracles import InvarianceOracle
 from ..outputs import Binary, Multiclass
 from ..solvers import Solver
-from .base import all_or_nothing, check_flat, class_factors, with_callbacks
+from .base import check_flat, class_factors, with_callbacks
+from .interruption import all_or_nothing
 from .invariances import Invariances
 from .kernel import check_cover
 from .representer_base import RepresenterEstimator
@@ -82,6 +83,11 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         The fit ends after this time, with a warning.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
+    warm_start : bool, default=False
+        Whether a fit starts from what the fit before it has found; see Notes.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
+        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
 
     Attributes
     ----------
@@ -139,6 +145,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         max_seconds: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        warm_start: bool = False,
+        on_interrupt: str = "raise",
     ) -> None:
         self.kernel = kernel
         self.invariances = invariances
@@ -161,6 +169,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         self.max_seconds = max_seconds
         self.random_state = random_state
         self.verbose = verbose
+        self.warm_start = warm_start
+        self.on_interrupt = on_interrupt
 
     def _check_parameters(self) -> Invariances:
         invariances = super()._check_parameters()
@@ -201,8 +211,10 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         ------
         ValueError, TypeError
             For parameters or data that cannot be used, before any work.
+        KeyboardInterrupt
+            After Ctrl-C, with the best model so far; see `on_interrupt`.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self) as learning:
             invariances = self._check_parameters()
             context = self._init_callback_context(max_subtasks=None)
             check_flat(X)
@@ -230,6 +242,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
 
             self._train(X, labelled, invariances, n_outputs, loss_of, context)
             self.classes_ = classes
+            learning.whole = True
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 
