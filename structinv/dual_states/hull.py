@@ -11,6 +11,7 @@ from ..matrices import scale_rows
 from ..oracles.base import Hull
 from ..planes import PlaneSet
 from ..spaces import Element, ExplicitSpace
+from ..tensor_rows import TensorRows
 from .base import DualState
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class HullState(DualState):
         What the hull's planes are multiplied with to become planes of the term (slack rescaling).
     rng : numpy.random.Generator
     """
+
+    verifies = True
 
     def __init__(
         self,
@@ -113,5 +116,6 @@ class HullState(DualState):
         gather = sp.csr_matrix(
             (share, (planes.blocks, np.arange(len(planes)))), shape=(n_rows, len(planes))
         )
-        normals = gather @ planes.normals
+        rows = planes.normals
+        normals = gather @ (rows.toarray() if isinstance(rows, TensorRows) else rows)
         self.hull.restore(normals[:, : self.space.n_features], gather @ planes.offsets)

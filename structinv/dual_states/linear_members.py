@@ -63,6 +63,8 @@ class LinearMemberState(DualState):
         How far a member must rise above those of its row that have mass to be taken up.
     """
 
+    verifies = True
+
     def __init__(
         self,
         term: WorstCase,

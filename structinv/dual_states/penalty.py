@@ -27,6 +27,8 @@ class PenaltyState(DualState):
     rng : numpy.random.Generator
     """
 
+    verifies = True
+
     def __init__(
         self,
         functionals: Functionals,

@@ -35,6 +35,7 @@ from ..solvers import (
     solve,
 )
 from ..spaces import Space
+from .continuing import Continuing
 from .interruption import all_or_nothing, check_on_interrupt
 
 try:
@@ -84,6 +85,8 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
             allowed = "None, an integer from 0 to 2**32 - 1 or a RandomState"
             raise ValueError(f"random_state must be {allowed}, got {self.random_state!r}") from None
         check_on_interrupt(self.on_interrupt)
+        if not isinstance(self.warm_start, (bool, np.bool_)):
+            raise TypeError(f"warm_start must be True or False, got {self.warm_start!r}")
         self._check_solver()
         return check_oracle_type(self.oracle)
 
@@ -103,17 +106,25 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
     def _best_solver(self, space: Space) -> Solver:
         """What "auto" stands for."""
 
-    def _minimise(self, objective: Objective, solver: Solver, context: Any) -> Solution:
+    def _minimise(
+        self, objective: Objective, solver: Solver, context: Any, going: Continuing
+    ) -> Solution:
         """Run the solver, reporting to scikit-learn's callbacks or to standard error."""
         stop: StopRule = Gap(self.tol)
         if self.max_seconds is not None:
-            stop = stop | Seconds(self.max_seconds)
+            stop = stop | Seconds(max(0.0, self.max_seconds - going.used))
         relay = _Relay(self, context)
         callbacks: list[Callable[[Progress], bool | None]] = [relay]
         if self.verbose:
             callbacks.append(_Printer(type(self).__name__))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        solution = solve(objective, solver, stop, callbacks=callbacks, random_state=seed)
+        start = going.start(objective, solver)
+        solution = solve(
+            objective, solver, stop, start, callbacks, random_state=seed, keeper=going.checkpoint
+        )
+        if start is not None and solution.status is Status.INCONSISTENT:
+            # An oracle that is no longer what it says: nothing of the earlier fit is certain.
+            solution = solve(objective, solver, stop, None, callbacks, random_state=seed)
         # After Ctrl-C, KeyboardInterrupt says it all.
         told = solution.status is Status.INTERRUPTED and not relay.ended and self.on_interrupt == "raise"
         if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON) and not told:
@@ -175,13 +186,15 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
                 raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!r}")
             output = self._new_output(len(classes))
             weights = self._weights(X, y, codes, classes, sample_weight)
+            going = self._continuing(X, y, sample_weight)
             term = WorstCase(self._inputs(X), y, oracle, output, weights)
             space = self._new_space(X, term)
             objective = Objective(space, [term, *self._penalties(space)])
-            solution = self._minimise(objective, self._make_solver(space), context)
+            solution = self._minimise(objective, self._make_solver(space), context, going)
             self.classes_ = classes
             self.n_iter_ = solution.iterations
             self._keep(X, term, space, solution)
+            going.keep(solution)
             learning.whole = True
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
@@ -191,6 +204,10 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         oracle = self._check_common()
         check_number("C", self.C, minimum=0.0, strict=True)
         return oracle
+
+    def _continuing(self, X: Matrix, y: np.ndarray, sample_weight: Any) -> Continuing:
+        """How the fit goes on from an earlier one."""
+        return Continuing(self, X, y, sample_weight)
 
     def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
         """Rows in the form that the oracle takes, or an error that says what is wrong."""

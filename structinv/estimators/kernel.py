@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from ..oracles.base import BoundOracle
 from ..outputs import EncodedOutput
 from ..planes import PlaneSet
 from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
+from ..solvers.warm_start import carried
 from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
 from .base import InvariantClassifier, check_flat, check_number
+from .continuing import Continuing
 from .invariances import Invariances
 
 # Functions that a solver holds at the same time, as `estimate_memory` counts them.
@@ -253,6 +256,11 @@ class InvariantSVC(InvariantClassifier):
         system: Any = space.system
         return self._invariances().penalties(system, 0, space.n_outputs)
 
+    def _continuing(self, X: Matrix, y: np.ndarray, sample_weight: Any) -> Continuing:
+        bring = partial(carried, by_number=self._precomputed)
+        # Planes of members are planes of these members whatever the kernel is.
+        return Continuing(self, X, y, sample_weight, bring, ("kernel", "gamma", "degree", "coef0"))
+
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         shrink = _with_small_table if self._precomputed else _small
         space, self.solution_ = compacted(space, solution, shrink)
@@ -403,7 +411,13 @@ def compacted(
     used = np.flatnonzero(planes.masses > 0)
     small, rows = shrink(space, space.stack([space.element(f), planes.normals[used]]))
     planes = PlaneSet(
-        rows[1:], planes.offsets[used], planes.blocks[used], planes.masses[used], planes.summed
+        rows[1:],
+        planes.offsets[used],
+        planes.blocks[used],
+        planes.masses[used],
+        planes.summed,
+        planes.slopes,
+        None if planes.passes is None else planes.passes[used],
     )
     f = small.combine(rows[:1], np.ones(1))
     return small, replace(solution, f=f, planes=planes)

@@ -18,7 +18,8 @@ from ..outputs import Binary, EncodedOutput, Multiclass, Output
 from ..outputs.base import check_cost, check_rescaling
 from ..solvers import BMRM, FrankWolfe, Solution, Solver
 from ..spaces import ExplicitSpace
-from .base import InvariantClassifier, canonical
+from .base import InvariantClassifier, canonical, check_number
+from .continuing import check_checkpoint
 
 FEW_WEIGHTS = 16
 
@@ -140,6 +141,7 @@ class InvariantLinearSVC(InvariantClassifier):
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()
         check_rescaling(self.rescaling)
+        check_checkpoint(self.checkpoint, self.checkpoint_seconds, check_number)
         return oracle
 
     def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:

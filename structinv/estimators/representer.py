@@ -19,7 +19,9 @@ from ..objective import Penalty, Term, WorstCase
 from ..oracles import InvarianceOracle
 from ..outputs import Binary, Multiclass
 from ..solvers import Solver
+from ..solvers.warm_start import carried
 from .base import check_flat, class_factors, with_callbacks
+from .continuing import Continuing
 from .interruption import all_or_nothing
 from .invariances import Invariances
 from .kernel import check_cover
@@ -235,12 +237,14 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
                 raise ValueError("class_weight must leave a labelled sample with a weight above 0")
             n_outputs = 1 if len(classes) == 2 else len(classes)
 
+            going = Continuing(self, X, y, sample_weight, carried)
+
             def loss_of(representers: Representers) -> Term:
                 if self.oracle is None:
                     return self._plain(representers, codes, n_outputs, weights)
                 return self._worst(X[labelled], known, n_outputs, weights)
 
-            self._train(X, labelled, invariances, n_outputs, loss_of, context)
+            self._train(X, labelled, invariances, n_outputs, loss_of, context, going)
             self.classes_ = classes
             learning.whole = True
             context.call_on_fit_task_end(estimator=self, X=X, y=y)

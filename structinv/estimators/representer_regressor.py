@@ -15,7 +15,9 @@ from ..kernels import Kernel
 from ..losses import Affine
 from ..objective import Penalty, Term
 from ..solvers import Solver
+from ..solvers.warm_start import carried
 from .base import check_flat, with_callbacks
+from .continuing import Continuing
 from .interruption import all_or_nothing
 from .representer_base import RepresenterEstimator
 
@@ -148,11 +150,13 @@ warm_start, on_interrupt
             targets = y[labelled].astype(np.float64)
             weights = self.C * self._sample_weights(sample_weight, X, labelled)
 
+            going = Continuing(self, X, y, sample_weight, carried)
+
             def loss_of(representers: Representers) -> Term:
                 loss = Affine(self._loss(), 1.0, targets)
                 return Penalty(FamilyFunctionals(representers, 0), loss, weights)
 
-            self._train(X, labelled, invariances, 1, loss_of, context)
+            self._train(X, labelled, invariances, 1, loss_of, context, going)
             learning.whole = True
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self

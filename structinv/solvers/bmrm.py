@@ -39,6 +39,8 @@ class BMRM(Solver):
     BMRM()
     """
 
+    takes_sums = True
+
     def __init__(self, max_idle: int = 50) -> None:
         self.max_idle = max_idle
 

@@ -51,6 +51,8 @@ class CoordinateState(DualState):
     selection : {"random", "steepest"}
     """
 
+    verifies = True
+
     def __init__(
         self,
         objective: Objective,

@@ -82,7 +82,8 @@ def solve(
     with interrupts() as ctrl_c:
         run = _Run(objective, solver, (stop or Gap(1e-3)) | Stall(), warm_start, check_always)
         try:
-            state = solver.init(objective, rng, warm_start.planes if warm_start else None)
+            known = warm_start.planes if warm_start is not None and len(warm_start.planes) else None
+            state = solver.init(objective, rng, known)
             status = run.iterate(state, callbacks, keeper)
             ctrl_c.welcome = False
         except KeyboardInterrupt:

@@ -57,6 +57,8 @@ class Pegasos(Solver):
     Pegasos(batch_size=1)
     """
 
+    takes_sums = True
+
     def __init__(self, batch_size: int = 16, projection: bool = True, average: bool = True) -> None:
         self.batch_size = batch_size
         self.projection = projection
@@ -75,17 +77,19 @@ class Pegasos(Solver):
         floor = float(objective.weights @ objective.floors)
         # At the optimum |f|^2 = sum of offsets - sum of losses <= F(0) - floors; Teo's is sqrt(2) wider.
         radius = np.sqrt(max(objective.value(space.zeros()).attained - floor, 0.0))
-        ends, passes = [(space.zeros(), 0.0)], np.zeros(1, dtype=int)
+        ends = [(space.zeros(), 0.0)]
+        passes: np.ndarray = np.zeros(1, dtype=np.int64)
         if planes is not None and len(planes):
             sums = planes.sums(space, objective.weights, objective.floors)
             ends = [
                 (space.combine(sums.normals[[j]], np.ones(1)), float(sums.offsets[j]) - floor)
                 for j in range(len(sums))
             ]
-            passes = sums.passes
-            if passes is None:
+            if sums.passes is None:
                 whole = sums.total(space, objective.weights, objective.floors)
-                ends, passes = [(whole[0], whole[1] - floor)], np.ones(1, dtype=int)
+                ends, passes = [(whole[0], whole[1] - floor)], np.ones(1, dtype=np.int64)
+            else:
+                passes = sums.passes
         # Where not all that `planes` gives is there, the first stands for the others.
         best, ended, mean, anchor = ends if len(ends) == 4 else 4 * ends[:1]
         number = int(passes[0])
