@@ -140,6 +140,8 @@ class WorstCase(Term):
     output : Output
     weights : float or (n_examples,) array, default=1.0
         Weight of each example, C included.
+    classes : (n_classes,) array, optional
+        All labels there are, where `y` may lack some.
     """
 
     def __init__(
@@ -149,8 +151,9 @@ class WorstCase(Term):
         oracle: InvarianceOracle,
         output: Output,
         weights: ArrayLike = 1.0,
+        classes: np.ndarray | None = None,
     ) -> None:
-        self.output = output.encode(y)
+        self.output = output.encode(y, classes)
         self.oracle = oracle
         self.X = X
         self.bound = oracle.bind(X, y)

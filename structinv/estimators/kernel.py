@@ -112,8 +112,7 @@ class InvariantSVC(InvariantClassifier):
         The kernel with its parameters resolved; of "precomputed" a table of the rows in use.
     solution_ : Solution
         ``primal``, ``dual``, ``gap`` (absolute), ``relative_gap``, ``status``, ``history``; ``f`` and
-        ``planes`` live in a space of their own that holds nothing but their points, so that they
-        start no other fit.
+        ``planes`` live in a space of their own that holds nothing but their points.
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array
@@ -130,6 +129,12 @@ class InvariantSVC(InvariantClassifier):
     are exact. Of a continuum they refine the worst member of the cover, and bound what lies between
     by ``|f| L mesh`` with the kernel's Lipschitz constant L: a fine grid makes that useful, and a
     kernel without one ("poly", "laplacian") certifies nothing.
+
+    With ``warm_start=True`` a fit starts from the members and masses of the fit before it, if that had
+    ``warm_start=True`` too, and the same rows, labels, `invariances` and losses, by their fingerprints;
+    else it starts afresh. C, weights, `nu`, the kernel and the oracle may change: members that are
+    none of the new S(x) are dropped, or the new oracle asked at the old function, so that the lower
+    bound is as certain as that of a fresh fit.
 
     Examples
     --------

@@ -105,6 +105,13 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     n_iter_ : int
     n_features_in_ : int
 
+    Notes
+    -----
+    With ``warm_start=True`` a fit starts from the slopes of all losses (and, with an oracle, from the
+    changed rows) of the fit before it, if that had ``warm_start=True`` too, and the same rows, labels,
+    families, losses and kernel, by their fingerprints; else it starts afresh. C, weights, `nu` and the
+    oracle may change. The method "cvxpy", which starts from nothing, refuses it.
+
     Examples
     --------
     >>> from sklearn.datasets import make_moons

@@ -120,6 +120,43 @@ class Pegasos(Solver):
             (1.0 - share) * mean_offset + share * state.offset,
         )
 
+    def stream(
+        self, objective: Objective, f: np.ndarray, offset: float, rng: np.random.Generator
+    ) -> tuple[np.ndarray, float]:
+        """One pass over rows that come on top of others, whose number nobody knows in advance.
+
+        Each mini-batch adds the sum of its planes to those of all rows before it, with the share in
+        [0, 1] that raises the dual most: the length of a step that does not need to know how many
+        rows there will be. So `f` stays a sum of planes in which each row counts once at most.
+
+        Parameters
+        ----------
+        objective : Objective
+            Of the new rows alone.
+        f : element
+        offset : float
+            Of the planes before, counted from the floors.
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        f : element
+        offset : float
+        """
+        space, f = objective.space, f.copy()
+        order = rng.permutation(objective.n_blocks)
+        for first in range(0, len(order), self.batch_size):
+            batch = order[first : first + self.batch_size]
+            planes = objective.planes(f, batch)
+            weights = objective.weights[batch]
+            step = space.combine(planes.normals, weights)
+            gained = float(weights @ (planes.offsets - objective.floors[batch]))
+            slope, square = gained - space.dot(step, f), space.dot(step, step)
+            share = min(max(slope, 0.0) / square, 1.0) if square > 0 else 1.0
+            f += share * step
+            offset += share * gained
+        return f, offset
+
     def _descend(
         self, objective: Objective, state: PegasosState, batch: np.ndarray, fade: float, size: float
     ) -> bool:
