@@ -14,7 +14,7 @@ from ..objective import Objective
 from ..solvers import Solution, Solver, Status
 from ..solvers.checkpoint import Checkpoint
 from ..solvers.warm_start import sound_start
-from .fingerprint import digest
+from .fingerprint import digest, tells_all
 
 # What a fit may be given anew without becoming another one.
 OF_THE_RUN = frozenset({"tol", "max_seconds", "verbose", "random_state", "cache_mb", "on_interrupt"})
@@ -97,9 +97,14 @@ class Continuing:
             objective,
             solver,
             earlier,
-            same_oracle=before.get("oracle") == self.parts.get("oracle"),
+            same_oracle=self._same_oracle(before),
             same_sum=self._same_but(before, OF_A_SUM),
         )
+
+    def _same_oracle(self, before: dict[str, str]) -> bool:
+        """Whether S(x) is certainly what it was: of a stranger's oracle nobody knows what it calls."""
+        same = before.get("oracle") == self.parts.get("oracle")
+        return same and tells_all(getattr(self.estimator, "oracle", None))
 
     def _wishes(self) -> list[tuple[str, bool]]:
         return [("warm_start", self.estimator.warm_start), ("checkpoint", self.checkpoint is not None)]

@@ -70,7 +70,7 @@ class Checkpoint:
                 self._arrays = {name: archive[name] for name in archive.files}
             self._header = json.loads(self._arrays.pop("header").tobytes())
             theirs = self._header["fingerprint"]
-        except (OSError, KeyError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, KeyError, ValueError, AttributeError, zipfile.BadZipFile) as error:
             raise ValueError(
                 f"checkpoint {str(self.path)!r} is a file of another kind: {error}"
             ) from error
@@ -99,15 +99,11 @@ class Checkpoint:
         """Write if it is time to; see `keeper` of `solve`."""
         if seconds < self.written + self.every:
             return
-        try:
-            self.write(seconds, *so_far())
-        except OSError as error:
-            # A full disk is no reason to lose the fit as well.
-            warnings.warn(f"checkpoint {str(self.path)!r} could not be written: {error}", stacklevel=2)
+        self.write(seconds, *so_far())
         self.written = seconds
 
     def write(self, seconds: float, f: np.ndarray, planes: PlaneSet) -> None:
-        """Replace the file; `seconds` are those of this run."""
+        """Replace the file, or warn that it cannot be; `seconds` are those of this run."""
         header = {
             "format": FORMAT,
             "fingerprint": self.fingerprint,
@@ -117,7 +113,11 @@ class Checkpoint:
         stream = io.BytesIO()
         arrays: dict[str, Any] = {"header": told, "f": f, **_packed(planes)}
         np.savez(stream, **arrays)
-        write_atomically(self.path, stream.getvalue())
+        try:
+            write_atomically(self.path, stream.getvalue())
+        except OSError as error:
+            # A full disk is no reason to lose the fit as well.
+            warnings.warn(f"checkpoint {str(self.path)!r} could not be written: {error}", stacklevel=2)
 
     def close(self, solution: Solution) -> None:
         """Write once more where more time would help, delete the file where all is done."""
