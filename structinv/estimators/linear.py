@@ -199,7 +199,8 @@ class InvariantLinearSVC(InvariantClassifier):
 
         Every row counts once more, with weight C: after n rows in all the objective is that of `fit`
         on these n rows, and grows with them. Rows that come twice count twice. One pass is made over
-        the batch, in mini-batches whose steps are as long as raises the dual most.
+        the batch, in mini-batches whose steps are as long as raises the dual most; the model is the
+        average over all steps, the later ones counting more (with ``Pegasos(average=False)`` the last).
 
         ``solution_.dual`` is a lower bound of that objective's minimum, certain as it always is.
         Without the earlier rows there is no upper one: from the second batch on ``solution_.primal``

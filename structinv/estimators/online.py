@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from ..objective import Objective, WorstCase
 from ..planes import PlaneSet
 from ..solvers import Pegasos, Solution, Status
+from ..solvers.pegasos import Streamed
 from .base import check_flat, class_factors
 
 
@@ -23,17 +24,13 @@ class Stream:
 
     Parameters
     ----------
-    f : (D,) array
-        Sum of the normals, times the rows' weights and shares in [0, 1].
-    offset : float
-        Sum of the offsets alike.
+    sums : Streamed
     weight : float
         Sum of the rows' weights.
     n_rows, n_batches : int
     """
 
-    f: np.ndarray
-    offset: float
+    sums: Streamed
     weight: float = 0.0
     n_rows: int = 0
     n_batches: int = 0
@@ -60,17 +57,18 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     term = WorstCase(X, y, oracle, output, weights, classes=classes)
     space = estimator._new_space(X, term)
     objective = Objective(space, [term])
-    before = Stream(space.zeros(), 0.0) if first else _stream(estimator, space)
+    before = Stream(Streamed(space.zeros(), 0.0, space.zeros())) if first else _stream(estimator, space)
     started = time.perf_counter()
     seed = check_random_state(estimator.random_state).randint(2**31 - 1)
-    f, offset = estimator._make_solver(space).stream(
-        objective, before.f, before.offset, np.random.default_rng(seed)
-    )
+    solver = estimator._make_solver(space)
+    sums = solver.stream(objective, before.sums, np.random.default_rng(seed))
+    # The sum of planes proves the bound, its average over the steps does better on rows.
+    f = sums.mean if solver.average else sums.f
     total, n_rows = before.weight + float(weights.sum()), before.n_rows + X.shape[0]
-    after = Stream(f, offset, total, n_rows, before.n_batches + 1)
+    after = Stream(sums, total, n_rows, before.n_batches + 1)
     # Without the rows of earlier batches nobody knows what they lose.
     primal = objective.value(f).upper if before.n_rows == 0 else np.inf
-    dual = offset - 0.5 * space.dot(f, f)
+    dual = sums.offset - 0.5 * space.dot(sums.f, sums.f)
     solution = Solution(
         f=f.copy(),
         primal=primal,
@@ -79,7 +77,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
         relative_gap=(primal - dual) / primal if 0 < primal < np.inf else np.inf,
         status=Status.ITERATION_LIMIT,
         history=[],
-        planes=PlaneSet.of_sum(space, f, offset, np.array([total])),
+        planes=PlaneSet.of_sum(space, sums.f, sums.offset, np.array([total])),
         iterations=after.n_batches,
         rows_asked=objective.rows_asked,
         seconds=time.perf_counter() - started,
@@ -130,4 +128,5 @@ def _stream(estimator: Any, space: Any) -> Stream:
             "fitted with another solver: take a new estimator"
         )
     f, offset = planes.total(space, planes.summed, np.zeros(len(planes.summed)))
-    return Stream(f, offset, float(planes.summed.sum()), len(planes.summed), 0)
+    sums = Streamed(f, offset, f)
+    return Stream(sums, float(planes.summed.sum()), len(planes.summed), 0)

@@ -33,6 +33,19 @@ class PegasosState:
     ended: tuple[np.ndarray, float]
 
 
+@dataclass(frozen=True)
+class Streamed:
+    """The sum of planes of a stream's rows: `f` of the normals, `offset` counted from the floors.
+
+    `mean` is the average of `f` over all steps, the later ones counting more.
+    """
+
+    f: np.ndarray
+    offset: float
+    mean: np.ndarray
+    n_steps: int = 0
+
+
 class Pegasos(Solver):
     """Subgradient steps of length 1/n on mini-batches, projected (Teo et al. 2007, alg. 2).
 
@@ -120,9 +133,7 @@ class Pegasos(Solver):
             (1.0 - share) * mean_offset + share * state.offset,
         )
 
-    def stream(
-        self, objective: Objective, f: np.ndarray, offset: float, rng: np.random.Generator
-    ) -> tuple[np.ndarray, float]:
+    def stream(self, objective: Objective, before: Streamed, rng: np.random.Generator) -> Streamed:
         """One pass over rows that come on top of others, whose number nobody knows in advance.
 
         Each mini-batch adds the sum of its planes to those of all rows before it, with the share in
@@ -133,17 +144,15 @@ class Pegasos(Solver):
         ----------
         objective : Objective
             Of the new rows alone.
-        f : element
-        offset : float
-            Of the planes before, counted from the floors.
+        before : Streamed
         rng : numpy.random.Generator
 
         Returns
         -------
-        f : element
-        offset : float
+        Streamed
         """
-        space, f = objective.space, f.copy()
+        space, f, mean = objective.space, before.f.copy(), before.mean.copy()
+        offset, n_steps = before.offset, before.n_steps
         order = rng.permutation(objective.n_blocks)
         for first in range(0, len(order), self.batch_size):
             batch = order[first : first + self.batch_size]
@@ -155,7 +164,9 @@ class Pegasos(Solver):
             share = min(max(slope, 0.0) / square, 1.0) if square > 0 else 1.0
             f += share * step
             offset += share * gained
-        return f, offset
+            n_steps += 1
+            mean += 2.0 / (n_steps + 1.0) * (f - mean)
+        return Streamed(f, offset, mean, n_steps)
 
     def _descend(
         self, objective: Objective, state: PegasosState, batch: np.ndarray, fade: float, size: float
