@@ -84,6 +84,13 @@ def with_data(X: sp.csr_matrix, data: np.ndarray) -> sp.csr_matrix:
     return other
 
 
+def same_entries(left: Matrix, right: Matrix) -> bool:
+    """Whether two matrices, both dense or both CSR, hold the same numbers."""
+    if sp.issparse(left) and sp.issparse(right):
+        return left.shape == right.shape and (left != right).nnz == 0
+    return not sp.issparse(left) and not sp.issparse(right) and np.array_equal(left, right)
+
+
 def scale_rows(X: Matrix, factors: np.ndarray) -> Matrix:
     """Row i times ``factors[i]``."""
     if sp.issparse(X):

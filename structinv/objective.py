@@ -143,6 +143,8 @@ class WorstCase(Term):
     output : Output
     weights : float or (n_examples,) array, default=1.0
         Weight of each example, C included.
+    classes : (n_classes,) array, optional
+        All labels there are, where `y` may lack some.
     """
 
     def __init__(
@@ -152,8 +154,9 @@ class WorstCase(Term):
         oracle: InvarianceOracle,
         output: Output,
         weights: ArrayLike = 1.0,
+        classes: np.ndarray | None = None,
     ) -> None:
-        self.output = encode(output, y)
+        self.output = encode(output, y, classes)
         self.oracle = oracle
         self.X = X
         self.bound = bind(oracle, X, y)

@@ -7,7 +7,7 @@ is again one, so with masses alpha the dual of ``1/2 |f|^2 + sum_b c_b phi_b(f)`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,6 +57,8 @@ class PlaneSet:
     slopes : dict of int to array
         For a block that is a family of penalties, the slopes that its plane was made of: no plane
         tells them, and a warm start needs them.
+    passes : (m,) array of int, optional
+        Of sums that were made in passes over all blocks, how many each has seen.
     """
 
     normals: Normals
@@ -65,6 +67,7 @@ class PlaneSet:
     masses: np.ndarray
     summed: np.ndarray | None = None
     slopes: dict[int, np.ndarray] = field(default_factory=dict)
+    passes: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -87,14 +90,38 @@ class PlaneSet:
             mass = weights[self.blocks] * self.masses
             gained = self.offsets - floors[self.blocks]
             return space.combine(self.normals, mass), float(weights @ floors + mass @ gained)
+        factor = self._factor(weights)
+        mass = factor * self.masses
+        null = float(weights @ floors) * (1.0 - self.masses.sum())
+        return space.combine(self.normals, mass), float(mass @ self.offsets) + null
+
+    def sums(self, space: Space, weights: np.ndarray, floors: np.ndarray) -> PlaneSet:
+        """Planes that bound the sum of all blocks with these weights; one, unless they do so already.
+
+        Raises
+        ------
+        ValueError
+            If the planes bound a sum whose weights are not proportional to those given.
+        """
+        if self.summed is None:
+            return self.of_sum(space, *self.total(space, weights, floors), weights)
+        factor = self._factor(weights)
+        rows = [
+            space.element(space.combine(self.normals[[j]], np.full(1, factor))) for j in range(len(self))
+        ]
+        normals = self.normals if factor == 1.0 else space.stack(rows)
+        return replace(self, normals=normals, offsets=factor * self.offsets, summed=weights.copy())
+
+    def _factor(self, weights: np.ndarray) -> float:
+        """How much larger weights are than those of the sum."""
+        assert self.summed is not None
         factor = weights.sum() / self.summed.sum() if self.summed.sum() > 0 else 0.0
         if weights.shape != self.summed.shape or not np.allclose(weights, factor * self.summed):
             raise ValueError(
                 "warm_start does not fit: its planes bound the sum of all losses, and the weights "
                 "are not proportional to those of that sum"
             )
-        mass = factor * self.masses
-        return space.combine(self.normals, mass), float(mass @ self.offsets)
+        return float(factor)
 
     def by_block(self) -> PlaneSet:
         """These planes; ValueError if they bound only the sum of all blocks."""

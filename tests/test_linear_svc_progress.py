@@ -158,7 +158,8 @@ def test_a_callback_ends_a_fit():
 def test_ctrl_c_in_a_callback_leaves_a_model():
     X, y = mails()
     recorder = Recorder(3, press_ctrl_c)
-    model = InvariantLinearSVC(Box(0.1), tol=1e-9, C=10.0, random_state=0).set_callbacks(recorder)
+    model = InvariantLinearSVC(Box(0.1), tol=1e-9, C=10.0, random_state=0, on_interrupt="return")
+    model.set_callbacks(recorder)
     with pytest.warns(ConvergenceWarning, match="'interrupted' after 3 iterations"):
         model.fit(X, y)
     assert model.solution_.status is Status.INTERRUPTED
@@ -178,7 +179,7 @@ def test_a_progress_bar_shows(capsys):
 @pytest.mark.parametrize("solver", sorted(REGISTRY))
 def test_ctrl_c_in_an_oracle_leaves_a_usable_flagged_model(solver, turn):
     X, y = mails()
-    shared = {"C": 10.0, "tol": 1e-9, "random_state": 0}
+    shared = {"C": 10.0, "tol": 1e-9, "random_state": 0, "on_interrupt": "return"}
     model = InvariantLinearSVC(Interrupting(0.1, turn), solver=solver, **shared)
     try:
         with pytest.warns(ConvergenceWarning, match="'interrupted'.*fit again"):
@@ -217,6 +218,7 @@ def test_ctrl_c_before_the_first_step_leaves_nothing():
 def test_a_fit_after_ctrl_c_starts_clean():
     X, y = mails()
     model = InvariantLinearSVC(Interrupting(0.1, 5), tol=1e-9, C=10.0, random_state=0)
+    model.set_params(on_interrupt="return")
     with pytest.warns(ConvergenceWarning, match="'interrupted'"):
         model.fit(X, y)
     first = model.coef_

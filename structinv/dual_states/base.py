@@ -27,9 +27,12 @@ class DualState(ABC):
     ----------
     settled : bool
         Whether the last sweep took up nothing new and left next to no gap on what there was.
+    verifies : bool
+        Whether `restore` drops, or mends, planes that do not bound the term.
     """
 
     settled: bool = False
+    verifies: bool = False
 
     @property
     @abstractmethod

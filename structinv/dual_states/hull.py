@@ -11,6 +11,7 @@ from ..matrices import Matrix, scale_rows
 from ..oracles.base import Hull
 from ..planes import PlaneSet
 from ..spaces import Element, ExplicitSpace
+from ..tensor_rows import TensorRows
 from .base import DualState, Hurried, join_planes, never
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class HullState(DualState):
         What the hull's planes are multiplied with to become planes of the term (slack rescaling).
     rng : numpy.random.Generator
     """
+
+    verifies = True
 
     def __init__(
         self,
@@ -134,6 +137,7 @@ class HullState(DualState):
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`."""
         share = planes.masses / self.factor[planes.blocks]
-        normals = scale_rows(planes.normals[:, : self.space.n_features], share)
+        rows = planes.normals.toarray() if isinstance(planes.normals, TensorRows) else planes.normals
+        normals = scale_rows(rows[:, : self.space.n_features], share)
         levels = share * planes.offsets
         self.hull.restore_several(normals, levels, planes.blocks, len(self.gaps))

@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from ..matrices import ALL_ROWS, Matrix, floating, scale_rows
+from ..matrices import ALL_ROWS, Matrix, floating, same_entries, scale_rows
+from ..oracles.base import BoundOracle
 from ..planes import PlaneSet
 from ..spaces import ExplicitSpace
 from ..spaces.base import competing, terms_of
@@ -63,6 +64,8 @@ class LinearMemberState(DualState):
     epsilon : float
         How far a member must rise above those of its row that have mass to be taken up.
     """
+
+    verifies = True
 
     def __init__(
         self,
@@ -208,8 +211,7 @@ class LinearMemberState(DualState):
         return Held(np.searchsorted(own, np.arange(len(rows) + 1)), rows[own], listed, dense)
 
     def _points(self, rows: np.ndarray, members: np.ndarray) -> Matrix:
-        made = floating(self.term.bound.members(rows, members))
-        return made if sp.issparse(made) else np.ascontiguousarray(made)
+        return member_points(self.term.bound, rows, members)
 
     def _ascend(
         self, f: np.ndarray, rows: np.ndarray, held: Held, carrying: CarryingMembers, order: np.ndarray
@@ -254,21 +256,15 @@ class LinearMemberState(DualState):
         """See `DualState.planes`; the normals make their points when they are asked for."""
         rows, members, alternatives, masses = self._active(np.arange(len(self.masses)))
         output = self.term.output
-
-        def points(which: np.ndarray) -> Matrix:
-            made = self._points(*which.T)
-            return self.space.with_constants(made, np.ones(len(which), dtype=made.dtype))
-
-        normals = MadeRows(
-            points,
-            self.space.stride,
-            np.column_stack([rows, members]),
-            -output.directions[alternatives, output.codes[rows]],
+        normals = self.made_rows(
+            np.column_stack([rows, members]), -output.directions[alternatives, output.codes[rows]]
         )
         return PlaneSet(normals, self._offsets(rows, members, alternatives), rows, masses)
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`; planes that are none of this set's are left to the null plane."""
+        if isinstance(planes.normals, MadeRows) and self._restored(planes, planes.normals):
+            return
         points, coefficients, single = self._terms(planes)
         blocks = planes.blocks[single]
         if len(blocks) == 0:
@@ -284,10 +280,36 @@ class LinearMemberState(DualState):
             largest = largest.toarray().ravel() if sp.issparse(largest) else largest
             members[largest <= 0] = member
         usable = np.flatnonzero((members >= 0) & np.any(fits, axis=1))
-        rows, owners = np.unique(blocks[usable], return_inverse=True)
         alternatives = np.argmax(fits[usable], axis=1)
-        masses = planes.masses[single[usable]]
-        self._keep(rows, self._gathered(rows, owners, members[usable], alternatives, masses))
+        self._set(blocks[usable], members[usable], alternatives, planes.masses[single[usable]])
+
+    def _set(
+        self, blocks: np.ndarray, members: np.ndarray, alternatives: np.ndarray, masses: np.ndarray
+    ) -> None:
+        """Give masses to members and alternatives of rows."""
+        rows, owners = np.unique(blocks, return_inverse=True)
+        self._keep(rows, self._gathered(rows, owners, members, alternatives, masses))
+
+    def _restored(self, planes: PlaneSet, normals: MadeRows) -> bool:
+        """Take over planes of members by their numbers, if those are the same members here."""
+        rows, members = normals.which.T
+        if not np.array_equal(rows, planes.blocks) or np.any(members >= self.size):
+            return False
+        wanted = -self.term.output.directions[:, self.term.output.codes[rows]].swapaxes(0, 1)
+        fits = np.all(wanted == normals.coefficients[:, None], axis=2)
+        if not np.all(np.any(fits, axis=1)):
+            return False
+        for first in range(0, len(rows), 16 * ROWS_AT_ONCE):
+            part = slice(first, first + 16 * ROWS_AT_ONCE)
+            own = self.made_rows(normals.which[part], normals.coefficients[part])
+            if not same_entries(own.points, normals[part].points):
+                return False
+        self._set(rows, members, np.argmax(fits, axis=1), planes.masses)
+        return True
+
+    def made_rows(self, which: np.ndarray, coefficients: np.ndarray) -> MadeRows:
+        """Normals of members, (n, 2) rows and numbers, which make their points when asked for."""
+        return made_rows(self.term.bound, self.space, which, coefficients)
 
     def _terms(self, planes: PlaneSet) -> tuple[Matrix, np.ndarray, np.ndarray]:
         """Points and coefficients of the planes that have a single point, and which planes those are."""
@@ -303,6 +325,24 @@ class LinearMemberState(DualState):
             factor = np.divide(coefficients, wanted, out=np.zeros(wanted.shape), where=wanted != 0)
             points, coefficients = scale_rows(points, factor[:, 0]), wanted
         return points, coefficients, single
+
+
+def member_points(bound: BoundOracle, rows: np.ndarray, members: np.ndarray) -> Matrix:
+    """Members of rows as compiled functions take them."""
+    made = floating(bound.members(rows, members))
+    return made if sp.issparse(made) else np.ascontiguousarray(made)
+
+
+def made_rows(
+    bound: BoundOracle, space: ExplicitSpace, which: np.ndarray, coefficients: np.ndarray
+) -> MadeRows:
+    """Normals of members of a bound oracle, (n, 2) rows and numbers, made when they are asked for."""
+
+    def points(which: np.ndarray) -> Matrix:
+        made = member_points(bound, *which.T)
+        return space.with_constants(made, np.ones(len(which), dtype=made.dtype))
+
+    return MadeRows(points, space.stride, which, coefficients)
 
 
 @njit(cache=True, nogil=True)

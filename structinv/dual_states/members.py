@@ -48,6 +48,8 @@ class MemberState(DualState):
     epsilon : float
     """
 
+    verifies = True
+
     def __init__(
         self,
         term: WorstCase,

@@ -29,6 +29,8 @@ class PenaltyState(DualState):
     rng : numpy.random.Generator
     """
 
+    verifies = True
+
     def __init__(
         self,
         functionals: Functionals,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -36,6 +35,8 @@ from ..solvers import (
     solve,
 )
 from ..spaces import Space
+from .continuing import Continuing
+from .interruption import all_or_nothing, check_on_interrupt
 from .uninformative import Trained, warn_if_uninformative
 
 try:
@@ -88,6 +89,9 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
         except ValueError:
             allowed = "None, an integer from 0 to 2**32 - 1 or a RandomState"
             raise ValueError(f"random_state must be {allowed}, got {self.random_state!r}") from None
+        check_on_interrupt(self.on_interrupt)
+        if not isinstance(self.warm_start, (bool, np.bool_)):
+            raise TypeError(f"warm_start must be True or False, got {self.warm_start!r}")
         self._check_solver()
         return check_oracle_type(self.oracle)
 
@@ -107,17 +111,28 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
     def _best_solver(self, objective: Objective) -> Solver:
         """What "auto" stands for."""
 
-    def _minimise(self, objective: Objective, solver: Solver, context: Any) -> Solution:
+    def _minimise(
+        self, objective: Objective, solver: Solver, context: Any, going: Continuing
+    ) -> Solution:
         """Run the solver, reporting to scikit-learn's callbacks or to standard error."""
         stop: StopRule = Gap(self.tol)
         if self.max_seconds is not None:
-            stop = stop | Seconds(self.max_seconds)
-        callbacks: list[Callable[[Progress], bool | None]] = [_Relay(self, context)]
+            stop = stop | Seconds(max(0.0, self.max_seconds - going.used))
+        relay = _Relay(self, context)
+        callbacks: list[Callable[[Progress], bool | None]] = [relay]
         if self.verbose:
             callbacks.append(_Printer(type(self).__name__))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        solution = solve(objective, solver, stop, callbacks=callbacks, random_state=seed)
-        if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON):
+        start = going.start(objective, solver)
+        solution = solve(
+            objective, solver, stop, start, callbacks, random_state=seed, keeper=going.checkpoint
+        )
+        if start is not None and solution.status is Status.INCONSISTENT:
+            # An oracle that is no longer what it says: nothing of the earlier fit is certain.
+            solution = solve(objective, solver, stop, None, callbacks, random_state=seed)
+        # After Ctrl-C, KeyboardInterrupt says it all.
+        told = solution.status is Status.INTERRUPTED and not relay.ended and self.on_interrupt == "raise"
+        if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON) and not told:
             warnings.warn(
                 f"{type(self).__name__} ended with status '{solution.status.value}' after "
                 f"{solution.iterations} iterations at a relative gap of "
@@ -161,8 +176,10 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         ------
         ValueError, TypeError
             For parameters or data that cannot be used, before any work.
+        KeyboardInterrupt
+            After Ctrl-C, with the best model so far; see `on_interrupt`.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self) as learning:
             oracle = self._check_parameters()
             context = self._init_callback_context(max_subtasks=None)
             check_flat(X)
@@ -176,13 +193,16 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             oracle.check_labels(classes)
             output = self._new_output(len(classes))
             weights = self._weights(X, y, codes, classes, sample_weight)
+            going = self._continuing(X, y, sample_weight)
             term = WorstCase(self._inputs(X), y, oracle, output, weights)
             space = self._new_space(X, term)
             objective = Objective(space, [term, *self._penalties(space)])
-            solution = self._minimise(objective, self._make_solver(objective), context)
+            solution = self._minimise(objective, self._make_solver(objective), context, going)
             self.classes_ = classes
             self.n_iter_ = solution.iterations
             self._keep(X, term, space, solution)
+            going.keep(solution)
+            learning.whole = True
             self._look_at_fit(X, term, objective, solution)
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
@@ -192,6 +212,10 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         oracle = self._check_common()
         check_number("C", self.C, minimum=0.0, strict=True)
         return oracle
+
+    def _continuing(self, X: Matrix, y: np.ndarray, sample_weight: Any) -> Continuing:
+        """How the fit goes on from an earlier one."""
+        return Continuing(self, X, y, sample_weight)
 
     def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
         """Rows in the form that the oracle takes, or an error that says what is wrong."""
@@ -333,23 +357,6 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         return self._scores(self._check(X))
 
 
-@contextmanager
-def all_or_nothing(estimator: BaseEstimator) -> Iterator[None]:
-    """Take back what a failing fit has learnt: no model, or the one before, but no half of one."""
-    before = _learnt(estimator)
-    try:
-        yield
-    except BaseException:
-        for name in _learnt(estimator):
-            delattr(estimator, name)
-        vars(estimator).update(before)
-        raise
-
-
-def _learnt(estimator: BaseEstimator) -> dict[str, Any]:
-    return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
-
-
 def _nothing_learnt(objective: Objective, solution: Solution) -> str:
     """A sentence if a run ended with a function that is no better than zero; nothing otherwise."""
     at_zero = objective.value(objective.space.zeros()).upper
@@ -371,6 +378,7 @@ class _Relay:
         self.estimator = estimator
         self.context = context
         self.heard = hasattr(estimator, "_skl_callbacks")
+        self.ended = False
 
     def __call__(self, progress: Progress) -> bool:
         if not self.heard:
@@ -378,7 +386,8 @@ class _Relay:
         task = self.context.subcontext(task_name="iteration")
         metadata = {"relative_gap": progress.relative_gap}
         task.call_on_fit_task_begin(estimator=self.estimator, metadata=metadata)
-        return bool(task.call_on_fit_task_end(estimator=self.estimator, metadata=metadata))
+        self.ended |= bool(task.call_on_fit_task_end(estimator=self.estimator, metadata=metadata))
+        return self.ended
 
 
 class _Printer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,12 @@ from ..oracles.checked import bind
 from ..outputs import EncodedOutput
 from ..planes import PlaneSet
 from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
+from ..solvers.warm_start import carried
 from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
 from .base import InvariantClassifier, check_flat, check_number
+from .continuing import Continuing
 from .invariances import Invariances
 
 # Functions that a solver holds at the same time, as `estimate_memory` counts them.
@@ -82,6 +85,11 @@ class InvariantSVC(InvariantClassifier):
         Families of functionals that the functions pay for too, weights and losses of theirs, on all
         fitted rows and all outputs: a mixed objective, worst case over some changes and flat along
         others; see `RepresenterClassifier`. "auto" is then the `Representer` solver.
+    warm_start : bool, default=False
+        Whether a fit starts from what the fit before it has found; see Notes.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
+        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
 
     Attributes
     ----------
@@ -105,8 +113,7 @@ class InvariantSVC(InvariantClassifier):
         The kernel with its parameters resolved; of "precomputed" a table of the rows in use.
     solution_ : Solution
         ``primal``, ``dual``, ``gap`` (absolute), ``relative_gap``, ``status``, ``history``; ``f`` and
-        ``planes`` live in a space of their own that holds nothing but their points, so that they
-        start no other fit.
+        ``planes`` live in a space of their own that holds nothing but their points.
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array
@@ -115,8 +122,7 @@ class InvariantSVC(InvariantClassifier):
     Warns
     -----
     ConvergenceWarning
-        If the fit ended before the gap was reached; the status says why and what to try. Ctrl-C ends
-        a fit that way, too, with the best model so far.
+        If the fit ended before the gap was reached; the status says why and what to try.
     UninformativeFitWarning
         If the oracle's changes leave next to nothing to learn: all training rows are predicted to be
         of one class, or the function wins less than 1 % of what it wins without changes.
@@ -127,6 +133,12 @@ class InvariantSVC(InvariantClassifier):
     are exact. Of a continuum they refine the worst member of the cover, and bound what lies between
     by ``|f| L mesh`` with the kernel's Lipschitz constant L: a fine grid makes that useful, and a
     kernel without one ("poly", "laplacian") certifies nothing.
+
+    With ``warm_start=True`` a fit starts from the members and masses of the fit before it, if that had
+    ``warm_start=True`` too, and the same rows, labels, `invariances` and losses, by their fingerprints;
+    else it starts afresh. C, weights, `nu`, the kernel and the oracle may change: members that are
+    none of the new S(x) are dropped, or the new oracle asked at the old function, so that the lower
+    bound is as certain as that of a fresh fit.
 
     Examples
     --------
@@ -164,6 +176,8 @@ class InvariantSVC(InvariantClassifier):
         nu: float | Sequence[float] = 1.0,
         invariance_loss: str | Sequence[str] = "squared",
         invariance_loss_params: dict | Sequence[dict] | None = None,
+        warm_start: bool = False,
+        on_interrupt: str = "raise",
     ) -> None:
         self.oracle = oracle
         self.kernel = kernel
@@ -183,6 +197,8 @@ class InvariantSVC(InvariantClassifier):
         self.nu = nu
         self.invariance_loss = invariance_loss
         self.invariance_loss_params = invariance_loss_params
+        self.warm_start = warm_start
+        self.on_interrupt = on_interrupt
 
     @property
     def _precomputed(self) -> bool:
@@ -248,6 +264,11 @@ class InvariantSVC(InvariantClassifier):
             return []
         system: Any = space.system
         return self._invariances().penalties(system, 0, space.n_outputs)
+
+    def _continuing(self, X: Matrix, y: np.ndarray, sample_weight: Any) -> Continuing:
+        bring = partial(carried, by_number=self._precomputed)
+        # Planes of members are planes of these members whatever the kernel is.
+        return Continuing(self, X, y, sample_weight, bring, ("kernel", "gamma", "degree", "coef0"))
 
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         shrink = _with_small_table if self._precomputed else _small
@@ -400,7 +421,13 @@ def compacted(
     used = np.flatnonzero(planes.masses > 0)
     small, rows = shrink(space, space.stack([space.element(f), planes.normals[used]]))
     planes = PlaneSet(
-        rows[1:], planes.offsets[used], planes.blocks[used], planes.masses[used], planes.summed
+        rows[1:],
+        planes.offsets[used],
+        planes.blocks[used],
+        planes.masses[used],
+        planes.summed,
+        planes.slopes,
+        None if planes.passes is None else planes.passes[used],
     )
     f = small.combine(rows[:1], np.ones(1))
     return small, replace(solution, f=f, planes=planes)

@@ -27,7 +27,7 @@ class LapSVC(RepresenterClassifier):
         See `GraphLaplacian`.
     loss : str, default="hinge"
     C, nu, bias, gamma, degree, coef0, solver, tol, class_weight, unlabeled, cache_mb, max_seconds, \
-random_state, verbose
+random_state, verbose, warm_start, on_interrupt
         See `RepresenterClassifier`.
 
     Examples
@@ -60,6 +60,8 @@ random_state, verbose
         max_seconds: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        warm_start: bool = False,
+        on_interrupt: str = "raise",
     ) -> None:
         self.kernel = kernel
         self.n_neighbors = n_neighbors
@@ -79,6 +81,8 @@ random_state, verbose
         self.max_seconds = max_seconds
         self.random_state = random_state
         self.verbose = verbose
+        self.warm_start = warm_start
+        self.on_interrupt = on_interrupt
 
     # What the graph's penalty leaves no choice in.
     oracle = None

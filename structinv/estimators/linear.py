@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from os import PathLike
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.utils import assert_all_finite
+from sklearn.utils.metaestimators import available_if
 
 from ..certificates import WorstChange, worst_change
 from ..matrices import Matrix
@@ -17,7 +19,10 @@ from ..outputs import Binary, EncodedOutput, Multiclass, Output
 from ..outputs.base import check_cost, check_rescaling
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
-from .base import InvariantClassifier, canonical
+from .base import InvariantClassifier, canonical, check_number
+from .continuing import check_checkpoint
+from .interruption import all_or_nothing
+from .online import Stream, learn_batch, streams
 
 FEW_WEIGHTS = 16
 # Dense rows are long where the weight of an example, times its squared length, is above this on average:
@@ -63,6 +68,15 @@ class InvariantLinearSVC(InvariantClassifier):
         Order in which examples are visited.
     verbose : int, default=0
         Above 0, progress is printed to standard error.
+    warm_start : bool, default=False
+        Whether a fit starts from what the fit before it has found; see Notes.
+    checkpoint : str or path-like, optional
+        A file that holds what a fit needs to go on after it was killed; see Notes.
+    checkpoint_seconds : float, default=120
+        How often that file is written, above 0.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
+        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
 
     Attributes
     ----------
@@ -80,11 +94,27 @@ class InvariantLinearSVC(InvariantClassifier):
     Warns
     -----
     ConvergenceWarning
-        If the fit ended before the gap was reached; the status says why and what to try. Ctrl-C ends
-        a fit that way, too, with the best model so far.
+        If the fit ended before the gap was reached; the status says why and what to try.
     UninformativeFitWarning
         If the oracle's changes leave next to nothing to learn: all training rows are predicted to be
         of one class, or the function wins less than 1 % of what it wins without changes.
+
+    Notes
+    -----
+    With ``warm_start=True`` a fit starts from the planes of the fit before it, if that had
+    ``warm_start=True`` too and the same rows, labels, `cost`, `rescaling` and `fit_intercept`, by
+    their fingerprints; else it starts afresh. Along C, class and sample weights the planes bound the
+    losses as they are. With another oracle, or one whose code is your own, they are used only where
+    the solver's state keeps them inside the new S(x); otherwise the new oracle gives planes at the
+    old function. So the lower bound is as certain as that of a fresh fit, whether S(x) grows or
+    shrinks. "bmrm" and "pegasos" keep planes of the sum of all rows, which go along with C only.
+
+    A fit with a `checkpoint` that is killed goes on from that file when the same fit is started
+    again: same rows, labels, weights, parameters and version, or a ValueError names what differs.
+    What concerns the run alone may change: `tol`, `max_seconds`, `random_state`, `verbose`,
+    `warm_start`, `on_interrupt`. `max_seconds` counts the seconds before the interruption. The file
+    is written at Ctrl-C and at the end of the time, too, and deleted when there is nothing to go on
+    with. It holds no pickle.
 
     Examples
     --------
@@ -116,6 +146,10 @@ class InvariantLinearSVC(InvariantClassifier):
         class_weight: dict | str | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 120.0,
+        on_interrupt: str = "raise",
     ) -> None:
         self.oracle = oracle
         self.C = C
@@ -128,10 +162,15 @@ class InvariantLinearSVC(InvariantClassifier):
         self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
+        self.on_interrupt = on_interrupt
 
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()
         check_rescaling(self.rescaling)
+        check_checkpoint(self.checkpoint, self.checkpoint_seconds, check_number)
         return oracle
 
     def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
@@ -168,6 +207,59 @@ class InvariantLinearSVC(InvariantClassifier):
         self.coef_ = space.weights(solution.f).astype(X.dtype)
         self.intercept_ = space.constants(solution.f).astype(X.dtype)
         self.solution_: Solution = solution
+        self._stream_: Stream | None = None
+
+    @available_if(streams)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one more batch of a stream; only with ``solver="pegasos"``.
+
+        Every row counts once more, with weight C: after n rows in all the objective is that of `fit`
+        on these n rows, and grows with them. Rows that come twice count twice. One pass is made over
+        the batch, in mini-batches whose steps are as long as raises the dual most; the model is the
+        average over all steps, the later ones counting more (with ``Pegasos(average=False)`` the last).
+
+        ``solution_.dual`` is a lower bound of that objective's minimum, certain as it always is.
+        Without the earlier rows there is no upper one: from the second batch on ``solution_.primal``
+        and the gap are infinite, and nothing tells how good the model is but fresh rows. `certify`
+        speaks of the model as it is, so that its certificates hold as ever.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like or sparse matrix
+        y : (n_samples,) array-like
+        classes : array-like, optional
+            All labels that the stream will have; by default those of the first batch.
+        sample_weight : (n_samples,) array-like, optional
+            Non-negative factors of C.
+
+        Returns
+        -------
+        InvariantLinearSVC
+            This estimator.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters or data that cannot be used, among them ``class_weight="balanced"``; the
+            model is then as it was before.
+        KeyboardInterrupt
+            After Ctrl-C, with the model as it was before the batch, whatever `on_interrupt`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from structinv import InvariantLinearSVC
+        >>> from structinv.oracles import Box
+        >>> model = InvariantLinearSVC(Box(0.5), solver="pegasos", random_state=0)
+        >>> for sign in (1, -1):
+        ...     rows = np.array([[2.0 * sign, 0.0], [3.0 * sign, 1.0]])
+        ...     model = model.partial_fit(rows, [sign, sign], classes=[-1, 1])
+        >>> model.predict([[2.0, 0.0], [-2.0, 0.0]]).tolist(), model.solution_.primal
+        ([1, -1], inf)
+        """
+        with all_or_nothing(self):
+            learn_batch(self, X, y, classes, sample_weight)
+        return self
 
     def _checked_scores(self, X: Any) -> np.ndarray:
         # A sparse product passes on every stored NaN and infinity: to look for them in the few scores

@@ -19,8 +19,11 @@ from ..objective import Objective, Penalty, Term, WorstCase
 from ..oracles import InvarianceOracle
 from ..outputs import Binary, Multiclass
 from ..solvers import Solver
+from ..solvers.warm_start import carried
 from ..spaces import RepresenterSpace
-from .base import all_or_nothing, check_flat, class_factors, with_callbacks
+from .base import check_flat, class_factors, with_callbacks
+from .continuing import Continuing
+from .interruption import all_or_nothing
 from .invariances import Invariances
 from .kernel import check_cover
 from .labels import as_labels, without_label
@@ -87,6 +90,11 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         The fit ends after this time, with a warning.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
+    warm_start : bool, default=False
+        Whether a fit starts from what the fit before it has found; see Notes.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
+        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
 
     Attributes
     ----------
@@ -115,6 +123,11 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     label as wrong; so does a search that cuts them into test folds.
     `structinv.model_selection.LabelledSplit` keeps them in the training folds, and `labelled_scorer`
     leaves them out of a score.
+
+    With ``warm_start=True`` a fit starts from the slopes of all losses (and, with an oracle, from the
+    changed rows) of the fit before it, if that had ``warm_start=True`` too, and the same rows, labels,
+    families, losses and kernel, by their fingerprints; else it starts afresh. C, weights, `nu` and the
+    oracle may change. The method "cvxpy", which starts from nothing, refuses it.
 
     Examples
     --------
@@ -167,6 +180,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         max_seconds: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        warm_start: bool = False,
+        on_interrupt: str = "raise",
     ) -> None:
         self.kernel = kernel
         self.invariances = invariances
@@ -189,6 +204,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         self.max_seconds = max_seconds
         self.random_state = random_state
         self.verbose = verbose
+        self.warm_start = warm_start
+        self.on_interrupt = on_interrupt
 
     def _check_parameters(self) -> Invariances:
         invariances = super()._check_parameters()
@@ -229,8 +246,10 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         ------
         ValueError, TypeError
             For parameters or data that cannot be used, before any work.
+        KeyboardInterrupt
+            After Ctrl-C, with the best model so far; see `on_interrupt`.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self) as learning:
             invariances = self._check_parameters()
             context = self._init_callback_context(max_subtasks=None)
             check_flat(X)
@@ -251,13 +270,16 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
                 raise ValueError("class_weight must leave a labelled sample with a weight above 0")
             n_outputs = 1 if len(classes) == 2 else len(classes)
 
+            going = Continuing(self, X, y, sample_weight, carried)
+
             def loss_of(representers: Representers) -> Term:
                 if self.oracle is None:
                     return self._plain(representers, codes, n_outputs, weights)
                 return self._worst(X[labelled], known, n_outputs, weights)
 
-            objective = self._train(X, labelled, invariances, n_outputs, loss_of, context)
+            objective = self._train(X, labelled, invariances, n_outputs, loss_of, context, going)
             self.classes_ = classes
+            learning.whole = True
             if self.oracle is not None:
                 self._look_at_fit(objective)
             context.call_on_fit_task_end(estimator=self, X=X, y=y)

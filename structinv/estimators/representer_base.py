@@ -18,6 +18,7 @@ from ..solvers import REGISTRY, Representer, Solver
 from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
 from .base import ConvexEstimator, check_flat, check_number
+from .continuing import Continuing
 from .invariances import Invariances
 from .kernel import compacted
 
@@ -90,6 +91,7 @@ class RepresenterEstimator(ConvexEstimator):
         n_outputs: int,
         loss_of: Callable[[Representers], Term],
         context: Any,
+        going: Continuing,
     ) -> Objective:
         """Minimise the objective of the labelled rows' term and all invariances, and keep the result."""
         kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
@@ -105,7 +107,7 @@ class RepresenterEstimator(ConvexEstimator):
         )
         terms = [loss_of(representers), *invariances.penalties(representers, 1, n_outputs)]
         objective = Objective(space, terms)
-        solution = self._minimise(objective, self._make_solver(objective), context)
+        solution = self._minimise(objective, self._make_solver(objective), context, going)
         representers.forget()
         if len(space.atoms):
             # Nor are the tables of the worst changes kept.
@@ -119,6 +121,7 @@ class RepresenterEstimator(ConvexEstimator):
         self._representers_ = representers
         used = f.support()
         self.support_vectors_ = f.atoms.points(used)
+        going.keep(solution)
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T)
         return objective
 

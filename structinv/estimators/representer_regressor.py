@@ -15,7 +15,10 @@ from ..kernels import Kernel
 from ..losses import Affine
 from ..objective import Penalty, Term
 from ..solvers import Solver
-from .base import all_or_nothing, check_flat, with_callbacks
+from ..solvers.warm_start import carried
+from .base import check_flat, with_callbacks
+from .continuing import Continuing
+from .interruption import all_or_nothing
 from .representer_base import RepresenterEstimator
 
 REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
@@ -30,7 +33,8 @@ class RepresenterRegressor(RegressorMixin, RepresenterEstimator):
     Parameters
     ----------
     kernel, invariances, invariance_loss, C, nu, bias, loss_params, invariance_loss_params, gamma, \
-degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose
+degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose, \
+warm_start, on_interrupt
         See `RepresenterClassifier`.
     loss : {"squared", "epsilon_insensitive", "absolute", "huber"}, default="squared"
     unlabeled : float, optional
@@ -80,6 +84,8 @@ degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose
         max_seconds: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        warm_start: bool = False,
+        on_interrupt: str = "raise",
     ) -> None:
         self.kernel = kernel
         self.invariances = invariances
@@ -100,6 +106,8 @@ degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose
         self.max_seconds = max_seconds
         self.random_state = random_state
         self.verbose = verbose
+        self.warm_start = warm_start
+        self.on_interrupt = on_interrupt
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RepresenterRegressor:
@@ -121,8 +129,10 @@ degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose
         ------
         ValueError, TypeError
             For parameters or data that cannot be used, before any work.
+        KeyboardInterrupt
+            After Ctrl-C, with the best model so far; see `on_interrupt`.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self) as learning:
             invariances = self._check_parameters()
             if self.unlabeled is not None and not isinstance(self.unlabeled, Real):
                 raise TypeError(f"unlabeled must be a number or None, got {self.unlabeled!r}")
@@ -140,11 +150,14 @@ degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose
             targets = y[labelled].astype(np.float64)
             weights = self.C * self._sample_weights(sample_weight, X, labelled)
 
+            going = Continuing(self, X, y, sample_weight, carried)
+
             def loss_of(representers: Representers) -> Term:
                 loss = Affine(self._loss(), 1.0, targets)
                 return Penalty(FamilyFunctionals(representers, 0), loss, weights)
 
-            self._train(X, labelled, invariances, 1, loss_of, context)
+            self._train(X, labelled, invariances, 1, loss_of, context, going)
+            learning.whole = True
             context.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
 

@@ -23,7 +23,8 @@ from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
-from .base import all_or_nothing, canonical, check_flat, check_number, check_oracle_type
+from .base import canonical, check_flat, check_number, check_oracle_type
+from .interruption import all_or_nothing, check_on_interrupt
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
 NATIVE = ("linear", "poly", "rbf")
@@ -48,6 +49,7 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
         cache_mb: float = 1000,
         class_weight: dict | str | None = None,
         random_state: int | np.random.RandomState | None = None,
+        on_interrupt: str = "raise",
     ) -> None:
         self.oracle = oracle
         self.kernel = kernel
@@ -60,6 +62,7 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.cache_mb = cache_mb
         self.class_weight = class_weight
         self.random_state = random_state
+        self.on_interrupt = on_interrupt
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train on virtual samples.
@@ -81,6 +84,8 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
         ------
         ValueError, TypeError
             For parameters or data that cannot be used, before any work.
+        KeyboardInterrupt
+            After Ctrl-C, with the model there was before: libsvm gives nothing away before its end.
         """
         with all_or_nothing(self):
             oracle = self._check_parameters()
@@ -120,6 +125,7 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_number("C", self.C, minimum=0.0, strict=True)
         check_number("tol", self.tol, minimum=0.0, strict=True)
         check_number("cache_mb", self.cache_mb, minimum=0.0, strict=True)
+        check_on_interrupt(self.on_interrupt)
         if not isinstance(self.n_draws, Integral) or isinstance(self.n_draws, bool) or self.n_draws < 1:
             raise ValueError(f"n_draws must be an integer of at least 1, got {self.n_draws!r}")
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
@@ -229,6 +235,9 @@ class VirtualSVC(_VirtualSampleClassifier):
         Factors of C for each class; "balanced" counts virtual samples.
     random_state : int, RandomState or None, default=None
         Which members are drawn.
+    on_interrupt : {"raise", "return"}, default="raise"
+        As other estimators have it; Ctrl-C raises KeyboardInterrupt either way, since libsvm has
+        nothing to keep.
 
     Attributes
     ----------
@@ -298,6 +307,9 @@ class VirtualSupportVectorSVC(_VirtualSampleClassifier):
         Factors of C for each class; "balanced" counts the samples of either machine.
     random_state : int, RandomState or None, default=None
         Which members are drawn.
+    on_interrupt : {"raise", "return"}, default="raise"
+        As other estimators have it; Ctrl-C raises KeyboardInterrupt either way, since libsvm has
+        nothing to keep.
 
     Attributes
     ----------

@@ -428,7 +428,10 @@ class Hull(ABC):
 
     @abstractmethod
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
-        """Start from planes that `planes` gave, for the same rows and this or a smaller set."""
+        """Start from planes that `planes` gave, for the same rows.
+
+        Those of this or a smaller set are taken as they are; what lies outside the set is moved into it.
+        """
 
     def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
         """Planes whose sum is that of `planes`, from which a state can be made again."""

@@ -148,7 +148,14 @@ class Solver(BaseEstimator, ABC):
     """A way to lower an objective. It sees planes and the space, and keeps no clock.
 
     The constructor stores parameters; all that changes in a run is in the state.
+
+    Attributes
+    ----------
+    takes_sums : bool
+        Whether a run can start from planes of the sum of all blocks; of single blocks, otherwise.
     """
+
+    takes_sums: bool = False
 
     def validate(self, objective: Objective) -> None:
         """Raise ValueError for a parameter out of range, or an objective that is not sound for it."""
@@ -158,6 +165,14 @@ class Solver(BaseEstimator, ABC):
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> Any:
         """A state to start from; `planes` of an earlier solution if there are any."""
+
+    def starts_from_planes(self, objective: Objective) -> bool:
+        """Whether `init` makes use of planes; it does, by default."""
+        return True
+
+    def verifies(self, objective: Objective) -> bool:
+        """Whether `init` drops, or mends, planes that do not bound the losses; no, by default."""
+        return False
 
     @abstractmethod
     def step(self, objective: Objective, state: Any) -> float | None:

@@ -39,6 +39,8 @@ class BMRM(Solver):
     BMRM()
     """
 
+    takes_sums = True
+
     def __init__(self, max_idle: int = 50) -> None:
         self.max_idle = max_idle
 
@@ -50,13 +52,13 @@ class BMRM(Solver):
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> BMRMState:
-        """See `Solver.init`; planes of an earlier run become one."""
+        """See `Solver.init`; planes of single blocks become one."""
         space = objective.space
         floor = float(objective.weights @ objective.floors)
         bundle = WorkingSet(space, np.ones(1), np.array([floor]))
         if planes is not None and len(planes):
-            f, offset = planes.total(space, objective.weights, objective.floors)
-            bundle.add(space.element(f), np.array([offset]), np.zeros(1, int), np.ones(1))
+            sums = planes.sums(space, objective.weights, objective.floors)
+            bundle.add(sums.normals, sums.offsets, np.zeros(len(sums), int), sums.masses.copy())
         f = bundle.combination()
         return BMRMState(bundle, f, f, np.inf, np.inf)
 
@@ -83,7 +85,11 @@ class BMRM(Solver):
         return Bounds(state.best, dual, state.upper, state.attained)
 
     def planes(self, objective: Objective, state: BMRMState) -> PlaneSet:
-        """See `Solver.planes`."""
-        bundle = state.bundle
-        offset = bundle.offset
-        return PlaneSet.of_sum(objective.space, bundle.combination(), offset, objective.weights)
+        """See `Solver.planes`: those of the bundle that have mass."""
+        bundle, weights = state.bundle, objective.weights
+        used = np.flatnonzero(bundle.masses > 0)
+        if bundle.normals is None or len(used) == 0:
+            return PlaneSet.of_sum(objective.space, bundle.combination(), bundle.offset, weights)
+        whole = np.full(len(used), -1)
+        masses = bundle.masses[used]
+        return PlaneSet(bundle.normals[used], bundle.offsets[used], whole, masses, weights.copy())

@@ -60,6 +60,10 @@ class ConvexProgram(Solver):
         for term in problem.terms:
             term.loss.expression(cp.Variable(len(term.weights)))
 
+    def starts_from_planes(self, objective: Objective) -> bool:
+        """See `Solver.starts_from_planes`."""
+        return False
+
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> ProgramState:

@@ -53,6 +53,8 @@ class CoordinateState(DualState):
     selection : {"random", "steepest"}
     """
 
+    verifies = True
+
     def __init__(
         self,
         objective: Objective,

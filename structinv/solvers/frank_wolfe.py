@@ -66,6 +66,10 @@ class FrankWolfe(Solver):
             parts, blocks, objective.space.zeros() if fresh else total(objective.space, parts)
         )
 
+    def verifies(self, objective: Objective) -> bool:
+        """See `Solver.verifies`."""
+        return all(part.verifies for part in self._states(objective, np.random.default_rng(0))[0])
+
     def _states(
         self, objective: Objective, rng: np.random.Generator, without: Sequence[int] = ()
     ) -> tuple[list[DualState], list[np.ndarray]]:

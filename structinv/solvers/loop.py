@@ -10,10 +10,14 @@ import numpy as np
 
 from ..dual_states import never
 from ..objective import Objective
+from ..planes import PlaneSet
+from ..spaces import Element
 from .base import Record, Solution, Solver, Status
+from .interruption import Interrupts, interrupts
 from .stopping import Gap, Progress, Stall, StopRule
 
 Callback = Callable[[Progress], bool | None]
+Keeper = Callable[[float, Callable[[], tuple[Element, PlaneSet]]], None]
 
 
 def solve(
@@ -24,6 +28,7 @@ def solve(
     callbacks: Sequence[Callback] = (),
     random_state: int | np.random.Generator | None = None,
     check_always: bool = False,
+    keeper: Keeper | None = None,
 ) -> Solution:
     """Lower an objective until a stop rule says so.
 
@@ -42,12 +47,16 @@ def solve(
     check_always : bool, default=False
         Compute the bounds after every step, for curves of the gap against time. By default a solver
         that estimates its gap is checked when the estimate is promising, and every ten steps.
+    keeper : callable, optional
+        Called after each iteration with the seconds since the start, and with a function that gives
+        the best element and the planes so far: what a later run can start from.
 
     Returns
     -------
     Solution
         Its bounds are recomputed after the last step, with nothing cached. Ctrl-C ends a run like a
-        stop rule, with the best function so far.
+        stop rule, with the best function so far; a second one ends that last computation, too, and
+        the bounds are those of the last check.
 
     Raises
     ------
@@ -71,18 +80,21 @@ def solve(
     if warm_start is not None:
         _check_warm_start(objective, warm_start)
     rng = np.random.default_rng(random_state)
-    run = _Run(objective, solver, (stop or Gap(1e-3)) | Stall(), warm_start, check_always)
-    objective.hurried = run.hurried
-    try:
-        state = solver.init(objective, rng, warm_start.planes if warm_start else None)
-        status = run.iterate(state, callbacks)
-    except KeyboardInterrupt:
-        if run.state is None:
-            raise
-        status = Status.INTERRUPTED
-    finally:
-        objective.hurried = never
-    return run.finish(status)
+    with interrupts() as ctrl_c:
+        run = _Run(objective, solver, (stop or Gap(1e-3)) | Stall(), warm_start, check_always)
+        objective.hurried = run.hurried
+        try:
+            known = warm_start.planes if warm_start is not None and len(warm_start.planes) else None
+            state = solver.init(objective, rng, known)
+            status = run.iterate(state, callbacks, keeper)
+            ctrl_c.welcome = False
+        except KeyboardInterrupt:
+            if run.state is None:
+                raise
+            ctrl_c.pressed, status = True, Status.INTERRUPTED
+        finally:
+            objective.hurried = never
+        return run.finish(status, ctrl_c)
 
 
 def _check_warm_start(objective: Objective, warm_start: Solution) -> None:
@@ -131,7 +143,7 @@ class _Run:
         deadline = self.stop.deadline
         return bool(np.isfinite(deadline)) and self._seconds() >= deadline
 
-    def iterate(self, state: Any, callbacks: Sequence[Callback]) -> Status:
+    def iterate(self, state: Any, callbacks: Sequence[Callback], keeper: Keeper | None = None) -> Status:
         """Step and check until a rule, a callback or a number that is none ends it."""
         self.state = state
         reason = self._reason(checked=True) if self.resumed else None
@@ -141,18 +153,34 @@ class _Run:
             reason = self._reason(self._due(estimate), callbacks)
             if reason is None and self.solver.finished(self.objective, state):
                 reason = Status.WITHIN_EPSILON
+            if keeper is not None:
+                keeper(self._seconds(), self._so_far)
         return reason
 
-    def finish(self, status: Status) -> Solution:
-        """The certificate, recomputed."""
+    def _so_far(self) -> tuple[Element, PlaneSet]:
+        return self.f, self.solver.planes(self.objective, self.state)
+
+    def _certify(self, status: Status) -> None:
+        """Compute the value anew where the run has ended."""
         if self.iteration and (not self.history or self.history[-1].iteration < self.iteration):
             self._check()
-        if status is Status.WITHIN_EPSILON:
-            # The function of the planes is what epsilon is about: another point may do better by
-            # chance, even zero, where epsilon leaves out more than the losses are worth.
-            self.f = self.last.copy()
-        value = self.objective.value(self.objective.space.fresh(self.f))
-        self.primal, self.attained = value.upper, min(self.attained, value.attained)
+        # The function of the planes is what epsilon is about: another point may do better by
+        # chance, even zero, where epsilon leaves out more than the losses are worth.
+        f = self.last.copy() if status is Status.WITHIN_EPSILON else self.f
+        value = self.objective.value(self.objective.space.fresh(f))
+        self.f, self.primal = f, value.upper
+        self.attained = min(self.attained, value.attained)
+
+    def finish(self, status: Status, ctrl_c: Interrupts) -> Solution:
+        """The solution and its certificate, recomputed; Ctrl-C makes do with that of the last check."""
+        try:
+            ctrl_c.welcome = True
+            self._certify(status)
+            ctrl_c.welcome = False
+        except KeyboardInterrupt:
+            ctrl_c.pressed = True
+        # Also one that came between, and was not raised.
+        status = Status.INTERRUPTED if ctrl_c.pressed else status
         gap, attained_gap = self._relative(self.primal), self._relative(self.attained)
         # What the solver can do with the changes that it is told of is done; bounds are another thing.
         unbounded = not np.isfinite(self.primal)

@@ -19,7 +19,7 @@ class PegasosState:
 
     Both are feasible at the ends of passes only; `mean` is the average of such ends, `anchor` an
     earlier end since which nothing was projected, with its number of passes, `best` the feasible
-    point with the highest dual value so far.
+    point with the highest dual value so far. `ended` is `f` with its offset as the last pass left it.
     """
 
     f: np.ndarray
@@ -30,6 +30,20 @@ class PegasosState:
     mean: tuple[np.ndarray, float]
     anchor: tuple[np.ndarray, float, int]
     best: tuple[np.ndarray, float]
+    ended: tuple[np.ndarray, float]
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """The sum of planes of a stream's rows: `f` of the normals, `offset` counted from the floors.
+
+    `mean` is the average of `f` over all steps, the later ones counting more.
+    """
+
+    f: np.ndarray
+    offset: float
+    mean: np.ndarray
+    n_steps: int = 0
 
 
 class Pegasos(Solver):
@@ -56,6 +70,8 @@ class Pegasos(Solver):
     Pegasos(batch_size=1)
     """
 
+    takes_sums = True
+
     def __init__(self, batch_size: int = 16, projection: bool = True, average: bool = True) -> None:
         self.batch_size = batch_size
         self.projection = projection
@@ -69,17 +85,30 @@ class Pegasos(Solver):
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> PegasosState:
-        """See `Solver.init`; planes of an earlier run count as the first pass."""
+        """See `Solver.init`; planes of another solver count as the first pass."""
         space = objective.space
         floor = float(objective.weights @ objective.floors)
         # At the optimum |f|^2 = sum of offsets - sum of losses <= F(0) - floors; Teo's is sqrt(2) wider.
         radius = np.sqrt(max(objective.value(space.zeros()).attained - floor, 0.0))
-        f, offset, passes = space.zeros(), 0.0, 0
+        ends = [(space.zeros(), 0.0)]
+        passes: np.ndarray = np.zeros(1, dtype=np.int64)
         if planes is not None and len(planes):
-            f, offset = planes.total(space, objective.weights, objective.floors)
-            offset, passes = offset - floor, 1
-        start = (f.copy(), offset)
-        return PegasosState(f, offset, passes, radius, rng, start, (*start, passes), start)
+            sums = planes.sums(space, objective.weights, objective.floors)
+            ends = [
+                (space.combine(sums.normals[[j]], np.ones(1)), float(sums.offsets[j]) - floor)
+                for j in range(len(sums))
+            ]
+            if sums.passes is None:
+                whole = sums.total(space, objective.weights, objective.floors)
+                ends, passes = [(whole[0], whole[1] - floor)], np.ones(1, dtype=np.int64)
+            else:
+                passes = sums.passes
+        # Where not all that `planes` gives is there, the first stands for the others.
+        best, ended, mean, anchor = ends if len(ends) == 4 else 4 * ends[:1]
+        number = int(passes[0])
+        f = ended[0].copy()
+        since = (*anchor, int(passes[-1]))
+        return PegasosState(f, ended[1], number, radius, rng, mean, since, best, ended)
 
     def step(self, objective: Objective, state: PegasosState) -> None:
         """See `Solver.step`: one pass."""
@@ -87,7 +116,7 @@ class Pegasos(Solver):
         order = state.rng.permutation(n_blocks)
         seen = state.passes * n_blocks
         if state.passes >= 2 * state.anchor[2]:
-            state.anchor = (state.f.copy(), state.offset, state.passes)
+            state.anchor = (*state.ended, state.passes)
         projected = False
         for first in range(0, n_blocks, self.batch_size):
             if objective.hurried():
@@ -97,8 +126,9 @@ class Pegasos(Solver):
             seen += len(batch)
             projected |= self._descend(objective, state, batch, len(batch) / seen, n_blocks / seen)
         state.passes += 1
+        state.ended = (state.f.copy(), state.offset)
         if projected:
-            state.anchor = (state.f.copy(), state.offset, state.passes)
+            state.anchor = (*state.ended, state.passes)
         share = 2.0 / (state.passes + 1.0)
         mean_f, mean_offset = state.mean
         state.mean = (
@@ -116,7 +146,43 @@ class Pegasos(Solver):
         share = seen / ((state.passes + begun) * n_blocks) if begun else 1.0
         state.f *= share
         state.offset *= share
-        state.anchor = (state.f.copy(), state.offset, state.passes)
+        # A run that goes on does so from where the last whole pass ended.
+        state.anchor = (*state.ended, state.passes)
+
+    def stream(self, objective: Objective, before: Streamed, rng: np.random.Generator) -> Streamed:
+        """One pass over rows that come on top of others, whose number nobody knows in advance.
+
+        Each mini-batch adds the sum of its planes to those of all rows before it, with the share in
+        [0, 1] that raises the dual most: the length of a step that does not need to know how many
+        rows there will be. So `f` stays a sum of planes in which each row counts once at most.
+
+        Parameters
+        ----------
+        objective : Objective
+            Of the new rows alone.
+        before : Streamed
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        Streamed
+        """
+        space, f, mean = objective.space, before.f.copy(), before.mean.copy()
+        offset, n_steps = before.offset, before.n_steps
+        order = rng.permutation(objective.n_blocks)
+        for first in range(0, len(order), self.batch_size):
+            batch = order[first : first + self.batch_size]
+            planes = objective.planes(f, batch)
+            weights = objective.weights[batch]
+            step = space.combine(planes.normals, weights)
+            gained = float(weights @ (planes.offsets - objective.floors[batch]))
+            slope, square = gained - space.dot(step, f), space.dot(step, step)
+            share = min(max(slope, 0.0) / square, 1.0) if square > 0 else 1.0
+            f += share * step
+            offset += share * gained
+            n_steps += 1
+            mean += 2.0 / (n_steps + 1.0) * (f - mean)
+        return Streamed(f, offset, mean, n_steps)
 
     def _descend(
         self, objective: Objective, state: PegasosState, batch: np.ndarray, fade: float, size: float
@@ -161,10 +227,18 @@ class Pegasos(Solver):
             state.best = (f.copy(), offset)
 
     def planes(self, objective: Objective, state: PegasosState) -> PlaneSet:
-        """See `Solver.planes`: one plane, which bounds the weighted sum of all blocks."""
-        f, offset = state.best
-        offset += float(objective.weights @ objective.floors)
-        return PlaneSet.of_sum(objective.space, f, offset, objective.weights)
+        """See `Solver.planes`: the best one has all the mass; with the others a run goes on."""
+        space, weights = objective.space, objective.weights
+        ends = [state.best, state.ended, state.mean, state.anchor[:2]]
+        floor = float(weights @ objective.floors)
+        return PlaneSet(
+            space.stack([space.element(f) for f, _ in ends]),
+            np.array([offset + floor for _, offset in ends]),
+            np.full(4, -1),
+            np.array([1.0, 0.0, 0.0, 0.0]),
+            weights.copy(),
+            passes=np.array([state.passes, state.passes, state.passes, state.anchor[2]]),
+        )
 
 
 def _dual(objective: Objective, f: np.ndarray, offset: float) -> float:

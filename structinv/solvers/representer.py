@@ -88,6 +88,14 @@ class Representer(Solver):
             raise ValueError(f"epsilon above 0 needs method 'dual-cd', got {method!r}")
         self._solver(objective).validate(objective)
 
+    def starts_from_planes(self, objective: Objective) -> bool:
+        """See `Solver.starts_from_planes`."""
+        return self._solver(objective).starts_from_planes(objective)
+
+    def verifies(self, objective: Objective) -> bool:
+        """See `Solver.verifies`."""
+        return self._solver(objective).verifies(objective)
+
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> Any:

@@ -106,6 +106,10 @@ class SmoothDescent(Solver):
                     f"got {loss!r}; Representer(method='cvxpy') may take it"
                 )
 
+    def verifies(self, objective: Objective) -> bool:
+        """See `Solver.verifies`: slopes outside a conjugate's domain are dropped."""
+        return True
+
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> SmoothState:

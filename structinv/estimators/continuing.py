@@ -1,0 +1,152 @@
+"""Where a fit starts: at nothing, at what the last fit found, or at what a killed one left in a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from ..objective import Objective
+from ..solvers import Solution, Solver, Status
+from ..solvers.checkpoint import Checkpoint
+from ..solvers.warm_start import sound_start
+from .fingerprint import digest, tells_all
+
+# What a fit may be given anew without becoming another one.
+OF_THE_RUN = frozenset({"tol", "max_seconds", "verbose", "random_state", "cache_mb", "on_interrupt"})
+OF_THE_RUN |= {"warm_start", "checkpoint", "checkpoint_seconds"}
+# What planes bound, they bound whatever these are; the oracle is looked at on its own.
+OF_THE_WEIGHTS = frozenset(["C", "class_weight", "sample_weight", "nu", "solver", "epsilon", "oracle"])
+# Planes of a sum of rows need the rows' weights to be what they were, but for a factor.
+OF_A_SUM = frozenset({"C", "nu", "solver", "epsilon", "oracle"})
+
+Bring = Callable[[Objective, Solution], Solution]
+
+
+class Continuing:
+    """How a fit goes on from an earlier one.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        With `warm_start`, and where it can be killed and resumed with `checkpoint` and
+        `checkpoint_seconds`.
+    X, y, sample_weight
+        As checked.
+    bring : callable, optional
+        Brings a solution into the space of an objective on the same rows; needed where each fit has a
+        space of its own.
+    free : iterable of str
+        Further parameters that the planes do not depend on.
+
+    Raises
+    ------
+    ValueError
+        If the checkpoint is of another fit.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        X: Any,
+        y: np.ndarray,
+        sample_weight: Any,
+        bring: Bring | None = None,
+        free: Iterable[str] = (),
+    ) -> None:
+        self.estimator = estimator
+        self.bring = bring
+        self.free = frozenset(free)
+        self.parts: dict[str, str] = {}
+        path = getattr(estimator, "checkpoint", None)
+        if estimator.warm_start or path is not None:
+            self.parts = _parts(estimator, X, y, sample_weight)
+        self.checkpoint = None if path is None else _opened(estimator, path, self.parts)
+
+    @property
+    def used(self) -> float:
+        """Seconds that the fit has taken before it was killed."""
+        return 0.0 if self.checkpoint is None else self.checkpoint.used
+
+    def start(self, objective: Objective, solver: Solver) -> Solution | None:
+        """A solution to start from; None to start afresh."""
+        wanted = [name for name, on in self._wishes() if on]
+        if wanted and not solver.starts_from_planes(objective):
+            raise ValueError(
+                f"{wanted[0]} needs a solver that starts from planes, got {solver!r}, which hands the "
+                "whole problem to a program"
+            )
+        left = None if self.checkpoint is None else self.checkpoint.start(objective)
+        if left is not None:
+            f, planes = left
+            return _start(f, planes)
+        before = getattr(self.estimator, "_belongs_", {})
+        if not self.estimator.warm_start or not self._same_but(before, OF_THE_WEIGHTS):
+            return None
+        solver.validate(objective)
+        earlier: Solution = self.estimator.solution_
+        if earlier.status in (Status.INCONSISTENT, Status.NOT_FINITE):
+            return None
+        if self.bring is not None:
+            earlier = self.bring(objective, earlier)
+        return sound_start(
+            objective,
+            solver,
+            earlier,
+            same_oracle=self._same_oracle(before),
+            same_sum=self._same_but(before, OF_A_SUM),
+        )
+
+    def _same_oracle(self, before: dict[str, str]) -> bool:
+        """Whether S(x) is certainly what it was: of a stranger's oracle nobody knows what it calls."""
+        same = before.get("oracle") == self.parts.get("oracle")
+        return same and tells_all(getattr(self.estimator, "oracle", None))
+
+    def _wishes(self) -> list[tuple[str, bool]]:
+        return [("warm_start", self.estimator.warm_start), ("checkpoint", self.checkpoint is not None)]
+
+    def _same_but(self, before: dict[str, str], free: frozenset[str]) -> bool:
+        """Whether the fit before this one was about the same, but for some parameters."""
+        free = free | self.free
+        kept = [
+            {name: told for name, told in each.items() if name not in free}
+            for each in (before, self.parts)
+        ]
+        return bool(before) and kept[0] == kept[1]
+
+    def keep(self, solution: Solution) -> None:
+        """Remember what the solution belongs to, and leave the file as it should be found."""
+        self.estimator._belongs_ = self.parts if self.estimator.warm_start else {}
+        if self.checkpoint is not None:
+            self.checkpoint.close(solution)
+
+
+def _opened(estimator: Any, path: Any, parts: dict[str, str]) -> Checkpoint:
+    return Checkpoint(path, float(estimator.checkpoint_seconds), parts)
+
+
+def _start(f: np.ndarray, planes: Any) -> Solution:
+    """What there is of a solution that was not finished."""
+    return Solution(f, np.inf, -np.inf, np.inf, np.inf, Status.INTERRUPTED, [], planes, 0, 0, 0.0)
+
+
+def _parts(estimator: BaseEstimator, X: Any, y: np.ndarray, sample_weight: Any) -> dict[str, str]:
+    """A fingerprint of each thing that a fit is about."""
+    version: Any = sys.modules[__name__.partition(".")[0]].__dict__["__version__"]
+    weights = None if sample_weight is None else np.asarray(sample_weight)
+    parts = {"structinv": str(version), "X": digest(X), "y": digest(y), "sample_weight": digest(weights)}
+    for name, value in estimator.get_params(deep=False).items():
+        if name not in OF_THE_RUN:
+            parts[name] = digest(value)
+    return parts
+
+
+def check_checkpoint(path: Any, seconds: Any, check_number: Callable[..., None]) -> None:
+    """Raise TypeError or ValueError unless these can be a checkpoint's place and the time between."""
+    if path is not None and not isinstance(path, (str, PathLike)):
+        raise TypeError(f"checkpoint must be a path or None, got {path!r}")
+    check_number("checkpoint_seconds", seconds, minimum=0.0, strict=True)

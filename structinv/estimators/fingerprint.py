@@ -1,0 +1,118 @@
+"""Short texts that tell whether two fits are about the same thing."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+# Values whose own text is short enough to be shown to the user.
+SHOWN = 40
+# Classes whose code belongs to a release, which a fingerprint names once and for all.
+RELEASED = ("structinv", "sklearn", "numpy", "scipy", "abc", "builtins")
+
+
+def digest(value: Any) -> str:
+    """A text that is the same for equal values, in other processes too; short values tell themselves.
+
+    Estimators, oracles among them, are their class and parameters. Of classes and functions that
+    belong to no library the code counts too, as it may have changed under the same name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> digest(1.0), digest(np.arange(3)) == digest(np.arange(3)), len(digest(np.arange(3)))
+    ('1.0', True, 32)
+    """
+    if value is None or isinstance(value, (bool, int, float, str, np.generic)):
+        text = repr(value.item() if isinstance(value, np.generic) else value)
+        return text if len(text) <= SHOWN else _hashed(text.encode())
+    if sp.issparse(value):
+        rows = sp.csr_matrix(value)
+        return _hashed(
+            *(digest(part).encode() for part in (rows.shape, rows.data, rows.indices, rows.indptr))
+        )
+    if isinstance(value, np.ndarray):
+        return _of_array(value)
+    if isinstance(value, dict):
+        pairs = sorted((digest(key), digest(each)) for key, each in value.items())
+        return _hashed(repr(pairs).encode())
+    if isinstance(value, (list, tuple)):
+        return _hashed(repr([digest(each) for each in value]).encode())
+    if isinstance(value, BaseEstimator):
+        return _hashed(_of_class(type(value)).encode(), digest(value.get_params(deep=False)).encode())
+    return _of_object(value)
+
+
+def tells_all(value: Any) -> bool:
+    """Whether a digest cannot miss a change: no code of a stranger's takes part, or what it calls.
+
+    Examples
+    --------
+    >>> from structinv.oracles import Box
+    >>> tells_all(Box(0.1)), tells_all(lambda X: X)
+    (True, False)
+    """
+    if value is None or isinstance(value, (bool, int, float, str, np.generic)) or sp.issparse(value):
+        return True
+    if isinstance(value, np.ndarray):
+        return not value.dtype.hasobject
+    if isinstance(value, dict):
+        return all(tells_all(each) for each in value.values())
+    if isinstance(value, (list, tuple)):
+        return all(tells_all(each) for each in value)
+    released = type(value).__module__.partition(".")[0] in RELEASED
+    return released and isinstance(value, BaseEstimator) and tells_all(value.get_params(deep=False))
+
+
+def _of_array(array: np.ndarray) -> str:
+    head = f"{array.dtype.str} {array.shape}".encode()
+    if array.dtype.hasobject:
+        return _hashed(head, *(f"{type(each).__name__} {each!r}".encode() for each in array.ravel()))
+    return _hashed(head, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def _of_class(kind: type) -> str:
+    """The name of a class, with its code where it belongs to no library."""
+    parts = []
+    for each in kind.__mro__:
+        parts.append(f"{each.__module__}.{each.__qualname__}")
+        if each.__module__.partition(".")[0] not in RELEASED:
+            members = sorted(vars(each).items())
+            parts += [
+                name + _of_code(member.__code__)
+                for name, member in members
+                if isinstance(member, FunctionType)
+            ]
+    return _hashed(*(part.encode() for part in parts))
+
+
+def _of_code(code: CodeType) -> str:
+    constants = [_of_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    return _hashed(code.co_code, repr((constants, code.co_names, code.co_varnames)).encode())
+
+
+def _of_object(value: Any) -> str:
+    """Of anything else; what cannot be told apart for certain is unlike everything but itself."""
+    if isinstance(value, type):
+        return _of_class(value)
+    if isinstance(value, FunctionType) and value.__closure__ is None:
+        return _hashed(value.__qualname__.encode(), _of_code(value.__code__).encode())
+    try:
+        return _hashed(_of_class(type(value)).encode(), pickle.dumps(value))
+    except Exception:  # whatever a stranger's class raises when it is pickled
+        return _hashed(repr((type(value).__qualname__, id(value))).encode())
+
+
+def _hashed(*parts: Any) -> str:
+    hashing = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        # So that parts cannot run into each other.
+        hashing.update(len(part).to_bytes(8, "little"))
+        hashing.update(part)
+    return hashing.hexdigest()

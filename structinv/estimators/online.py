@@ -1,0 +1,132 @@
+"""Learning from a stream, a batch at a time, with the lower bound that can be had without the rows."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from ..objective import Objective, WorstCase
+from ..planes import PlaneSet
+from ..solvers import Pegasos, Solution, Status
+from ..solvers.pegasos import Streamed
+from .base import check_flat, class_factors
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is kept of the rows of a stream: the sum of their planes, and how many they were.
+
+    Parameters
+    ----------
+    sums : Streamed
+    weight : float
+        Sum of the rows' weights.
+    n_rows, n_batches : int
+    """
+
+    sums: Streamed
+    weight: float = 0.0
+    n_rows: int = 0
+    n_batches: int = 0
+
+
+def streams(estimator: Any) -> bool:
+    """Whether the estimator's solver can learn from a stream; AttributeError says why not."""
+    if estimator.solver != "pegasos" and not isinstance(estimator.solver, Pegasos):
+        raise AttributeError(f"partial_fit needs solver='pegasos', got solver={estimator.solver!r}")
+    return True
+
+
+def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
+    """One pass over a batch; see `InvariantLinearSVC.partial_fit`."""
+    oracle = estimator._check_parameters()
+    check_flat(X)
+    first = not hasattr(estimator, "classes_")
+    X, y = validate_data(estimator, X, y, reset=first, **estimator._rows)
+    check_classification_targets(y)
+    X = estimator._prepare(X, oracle)
+    classes = _classes(estimator, y, classes, first)
+    weights = _weights(estimator, X, y, classes, sample_weight)
+    output = estimator._new_output(len(classes))
+    term = WorstCase(X, y, oracle, output, weights, classes=classes)
+    space = estimator._new_space(X, term)
+    objective = Objective(space, [term])
+    before = Stream(Streamed(space.zeros(), 0.0, space.zeros())) if first else _stream(estimator, space)
+    started = time.perf_counter()
+    seed = check_random_state(estimator.random_state).randint(2**31 - 1)
+    solver = estimator._make_solver(space)
+    sums = solver.stream(objective, before.sums, np.random.default_rng(seed))
+    # The sum of planes proves the bound, its average over the steps does better on rows.
+    f = sums.mean if solver.average else sums.f
+    total, n_rows = before.weight + float(weights.sum()), before.n_rows + X.shape[0]
+    after = Stream(sums, total, n_rows, before.n_batches + 1)
+    # Without the rows of earlier batches nobody knows what they lose.
+    primal = objective.value(f).upper if before.n_rows == 0 else np.inf
+    dual = sums.offset - 0.5 * space.dot(sums.f, sums.f)
+    solution = Solution(
+        f=f.copy(),
+        primal=primal,
+        dual=dual,
+        gap=primal - dual,
+        relative_gap=(primal - dual) / primal if 0 < primal < np.inf else np.inf,
+        status=Status.ITERATION_LIMIT,
+        history=[],
+        planes=PlaneSet.of_sum(space, sums.f, sums.offset, np.array([total])),
+        iterations=after.n_batches,
+        rows_asked=objective.rows_asked,
+        seconds=time.perf_counter() - started,
+    )
+    estimator.classes_ = classes
+    estimator.n_iter_ = after.n_batches
+    estimator._keep(X, term, space, solution)
+    estimator._stream_, estimator._belongs_ = after, {}
+
+
+def _classes(estimator: Any, y: np.ndarray, classes: Any, first: bool) -> np.ndarray:
+    """The classes of the stream, which the first batch settles."""
+    known = np.unique(y if classes is None else np.asarray(classes)) if first else estimator.classes_
+    if not first and classes is not None and not np.array_equal(np.unique(classes), known):
+        raise ValueError(f"classes must be those of the first batch, {known}, got {classes!r}")
+    unknown = np.setdiff1d(y, known)
+    if len(unknown):
+        raise ValueError(f"y must hold labels of the classes {known}, got {unknown[0]!r}")
+    if len(known) < 2:
+        raise ValueError(
+            "classes must name at least two classes, or the first y hold them, got one class: "
+            f"{known[0]!r}"
+        )
+    return known
+
+
+def _weights(
+    estimator: Any, X: Any, y: np.ndarray, classes: np.ndarray, sample_weight: Any
+) -> np.ndarray:
+    if isinstance(estimator.class_weight, str):
+        raise ValueError(
+            "class_weight must be a dict or None in partial_fit, which does not know the balance of "
+            f"all rows, got {estimator.class_weight!r}"
+        )
+    own = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    factors = class_factors(estimator.class_weight, classes, classes, np.ones(len(classes)))
+    return estimator.C * own * factors[np.searchsorted(classes, y)]
+
+
+def _stream(estimator: Any, space: Any) -> Stream:
+    """What the earlier batches left, or a fit of the same kind."""
+    if estimator._stream_ is not None:
+        return estimator._stream_
+    planes = estimator.solution_.planes
+    if planes.summed is None or not space.owns(planes.normals):
+        raise ValueError(
+            "partial_fit goes on from what a fit with solver='pegasos' has learnt, and this model was "
+            "fitted with another solver: take a new estimator"
+        )
+    f, offset = planes.total(space, planes.summed, np.zeros(len(planes.summed)))
+    sums = Streamed(f, offset, f)
+    return Stream(sums, float(planes.summed.sum()), len(planes.summed), 0)

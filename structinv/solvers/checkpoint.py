@@ -1,0 +1,176 @@
+"""A run's dual point in a file, from which a later run goes on."""
+
+from __future__ import annotations
+
+import io
+import json
+import warnings
+import zipfile
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..dual_states.linear_members import made_rows
+from ..files import write_atomically
+from ..objective import Objective
+from ..planes import PlaneSet
+from ..spaces import Normals
+from ..tensor_rows import MadeRows, TensorRows
+from .base import Solution, Status
+
+FORMAT = 1
+
+
+class Checkpoint:
+    """Writes what a run has now and then, and reads what an earlier one left.
+
+    The file is a NumPy archive without any pickle: the best weights, the planes with their masses
+    (of members of orbits only the numbers), and a header in JSON.
+
+    Parameters
+    ----------
+    path : str or path-like
+    every : float
+        Seconds between two writings.
+    fingerprint : dict of str to str
+        What the run is about, part by part.
+
+    Attributes
+    ----------
+    used : float
+        Seconds that earlier runs have spent.
+
+    Raises
+    ------
+    ValueError
+        If the path cannot hold the file, or the file that is there belongs to another run: the
+        message names what differs.
+    """
+
+    def __init__(self, path: str | PathLike[str], every: float, fingerprint: dict[str, str]) -> None:
+        self.path = Path(path)
+        self.every = every
+        self.fingerprint = fingerprint
+        self.used = 0.0
+        self.written = 0.0
+        self._arrays: dict[str, np.ndarray] = {}
+        self._header: dict[str, Any] = {}
+        if not self.path.parent.is_dir() or self.path.is_dir():
+            raise ValueError(f"checkpoint must be a file in a folder that exists, got {str(path)!r}")
+        if self.path.exists():
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            with np.load(self.path, allow_pickle=False) as archive:
+                self._arrays = {name: archive[name] for name in archive.files}
+            self._header = json.loads(self._arrays.pop("header").tobytes())
+            theirs = self._header["fingerprint"]
+        except (OSError, EOFError, KeyError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+            raise ValueError(
+                f"checkpoint {str(self.path)!r} is a file of another kind: {error}"
+            ) from error
+        if self._header["format"] != FORMAT:
+            raise ValueError(
+                f"checkpoint {str(self.path)!r} has format {self._header['format']}, not {FORMAT}"
+            )
+        names = sorted({*theirs, *self.fingerprint})
+        different = [name for name in names if theirs.get(name) != self.fingerprint.get(name)]
+        if different:
+            told = ", ".join(_difference(name, theirs, self.fingerprint) for name in different)
+            raise ValueError(
+                f"checkpoint {str(self.path)!r} is of another fit, with different {told}; "
+                "delete it to start afresh"
+            )
+        self.used = float(self._header["seconds"])
+
+    def start(self, objective: Objective) -> tuple[np.ndarray, PlaneSet] | None:
+        """The best weights and the planes that an earlier run left, None if there was none."""
+        if not self._header:
+            return None
+        arrays, self._arrays = self._arrays, {}
+        return arrays["f"], _unpacked(arrays, objective)
+
+    def __call__(self, seconds: float, so_far: Callable[[], tuple[np.ndarray, PlaneSet]]) -> None:
+        """Write if it is time to; see `keeper` of `solve`."""
+        if seconds < self.written + self.every:
+            return
+        self.write(seconds, *so_far())
+        self.written = seconds
+
+    def write(self, seconds: float, f: np.ndarray, planes: PlaneSet) -> None:
+        """Replace the file, or warn that it cannot be; `seconds` are those of this run."""
+        header = {
+            "format": FORMAT,
+            "fingerprint": self.fingerprint,
+            "seconds": self.used + seconds,
+        }
+        told = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        stream = io.BytesIO()
+        arrays: dict[str, Any] = {"header": told, "f": f, **_packed(planes)}
+        np.savez(stream, **arrays)
+        try:
+            write_atomically(self.path, stream.getvalue())
+        except OSError as error:
+            # A full disk is no reason to lose the fit as well.
+            warnings.warn(f"checkpoint {str(self.path)!r} could not be written: {error}", stacklevel=2)
+
+    def close(self, solution: Solution) -> None:
+        """Write once more where more time would help, delete the file where all is done."""
+        if solution.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
+            self.write(solution.seconds, solution.f, solution.planes)
+        else:
+            self.path.unlink(missing_ok=True)
+
+
+def _difference(name: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
+    """The name, with both values where they are short enough to be told."""
+    values = theirs.get(name, "absent"), ours.get(name, "absent")
+    hashed = any(len(value) == 32 for value in values)
+    return name if hashed else f"{name} (was {values[0]}, is {values[1]})"
+
+
+def _packed(planes: PlaneSet) -> dict[str, np.ndarray]:
+    """Planes as arrays; slopes of penalties are not among them, which linear models do not have."""
+    arrays = {"offsets": planes.offsets, "blocks": planes.blocks, "masses": planes.masses}
+    for name, extra in (("summed", planes.summed), ("passes", planes.passes)):
+        if extra is not None:
+            arrays[name] = extra
+    normals = planes.normals
+    if isinstance(normals, MadeRows):
+        # Numbers of members say it all.
+        return {**arrays, "which": normals.which, "coefficients": normals.coefficients}
+    if isinstance(normals, TensorRows):
+        arrays |= {"coefficients": normals.coefficients, "start": normals.start, "extra": normals.extra}
+        normals = normals.points
+    if sp.issparse(normals):
+        rows = sp.csr_matrix(normals)
+        parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
+        return {**arrays, **parts, "shape": np.array(rows.shape)}
+    return {**arrays, "points": normals}
+
+
+def _unpacked(arrays: dict[str, np.ndarray], objective: Objective) -> PlaneSet:
+    normals: Normals
+    if "which" in arrays:
+        bound, space = objective.terms[0].bound, objective.space  # type: ignore[attr-defined]
+        normals = made_rows(bound, space, arrays["which"], arrays["coefficients"])  # type: ignore[arg-type]
+    else:
+        normals = arrays.get("points")
+        if normals is None:
+            parts = arrays["data"], arrays["indices"], arrays["indptr"]
+            normals = sp.csr_matrix(parts, shape=tuple(arrays["shape"]))
+        if "start" in arrays:
+            normals = TensorRows(normals, arrays["coefficients"], arrays["start"], arrays["extra"])
+    return PlaneSet(
+        normals,
+        arrays["offsets"],
+        arrays["blocks"],
+        arrays["masses"],
+        arrays.get("summed"),
+        passes=arrays.get("passes"),
+    )

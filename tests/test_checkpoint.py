@@ -1,0 +1,287 @@
+"""Fits that are killed and go on from their file."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from structinv import InvariantLinearSVC, InvariantSVC
+from structinv.files import write_atomically
+from structinv.oracles import Box, Ellipsoid, FDrop, FiniteOracle, Shifts
+from structinv.solvers import Status, checkpoint
+
+SOLVERS = ["frank_wolfe", "svmstruct", "bmrm", "pegasos"]
+
+
+def counts(n_classes=2, n=60, d=12, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % n_classes
+    rates = rng.gamma(1.0, 1.0, (n_classes, d))
+    return rng.poisson(0.8 * rates[codes]).astype(float), np.array(["a", "b", "c"])[codes]
+
+
+def header(path):
+    with np.load(path, allow_pickle=False) as archive:
+        return json.loads(archive["header"].tobytes())
+
+
+class CutShortError(Exception):
+    """Ends a fit like a kill: nothing is tidied up."""
+
+
+@pytest.fixture
+def cut(monkeypatch):
+    """Make fits write after every iteration, and end after the n-th writing; tell the gap there."""
+
+    def at(n):
+        written = []
+        write = checkpoint.Checkpoint.write
+
+        def counted(self, seconds, f, planes):
+            write(self, seconds, f, planes)
+            written.append(f)
+            if len(written) == n:
+                raise CutShortError
+
+        monkeypatch.setattr(checkpoint.Checkpoint, "write", counted)
+        return lambda: monkeypatch.setattr(checkpoint.Checkpoint, "write", write)
+
+    return at
+
+
+ORACLES = [
+    None,
+    FDrop(1),
+    Box(0.1),
+    Ellipsoid(0.3 * np.eye(12)[:, :3]),
+    Shifts(1, shape=(3, 4)),
+    FDrop(1) | Box(0.1),
+]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("oracle", ORACLES, ids=str)
+def test_a_fit_goes_on_where_it_was(tmp_path, cut, solver, oracle, n_classes):
+    X, y = counts(n_classes)
+    path = tmp_path / "fit.npz"
+    parameters = {"C": 0.1, "solver": solver, "tol": 1e-2 if solver == "pegasos" else 1e-4}
+    model = InvariantLinearSVC(oracle, random_state=0, **parameters)
+    whole = model.fit(X, y).solution_
+    middle = whole.history[(len(whole.history) - 1) // 2]
+    model.set_params(checkpoint=path, checkpoint_seconds=1e-9)
+    undo = cut(middle.iteration)
+    with pytest.raises(CutShortError):
+        model.fit(X, y)
+    undo()
+    resumed = model.fit(X, y).solution_
+    assert resumed.status is Status.CONVERGED
+    assert resumed.relative_gap <= model.tol
+    assert resumed.dual <= whole.primal
+    assert whole.dual <= resumed.primal
+    assert not path.exists()
+    # What was known when it was cut short is known again.
+    first = resumed.history[0]
+    assert first.primal <= middle.primal * (1 + 1e-9)
+    assert first.dual >= middle.dual - 1e-6 * abs(middle.primal)
+    assert resumed.iterations <= whole.iterations
+
+
+def test_sparse_rows_and_labels_that_are_objects(tmp_path, cut):
+    X, y = counts()
+    path = tmp_path / "fit.npz"
+    model = InvariantLinearSVC(FDrop(1), tol=1e-6, random_state=0, checkpoint=path)
+    model.set_params(checkpoint_seconds=1e-9)
+    undo = cut(2)
+    rows, labels = sp.csr_matrix(X), y.astype(object)
+    with pytest.raises(CutShortError):
+        model.fit(rows, labels)
+    undo()
+    assert model.fit(rows, labels).solution_.status is Status.CONVERGED
+    assert not path.exists()
+
+
+def interrupted(path, oracle=None, **parameters):
+    """A fit that ran out of time at once, and left its file."""
+    X, y = counts()
+    model = InvariantLinearSVC(oracle or FDrop(1), tol=0.0, max_seconds=1e-9, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="time limit"):
+        model.set_params(checkpoint=path, **parameters).fit(X, y)
+    return model
+
+
+CHANGED = {
+    "X": lambda model, X, y: model.fit(X + 1, y),
+    "y": lambda model, X, y: model.fit(X, y[::-1]),
+    "sample_weight": lambda model, X, y: model.fit(X, y, np.full(len(y), 2.0)),
+    "C (was 1.0, is 2.0)": lambda model, X, y: model.set_params(C=2.0).fit(X, y),
+    "oracle": lambda model, X, y: model.set_params(oracle=FDrop(2)).fit(X, y),
+    "solver (was 'auto', is 'bmrm')": lambda model, X, y: model.set_params(solver="bmrm").fit(X, y),
+    "fit_intercept (was True, is False)": lambda model, X, y: model.set_params(fit_intercept=False).fit(
+        X, y
+    ),
+    "class_weight": lambda model, X, y: model.set_params(class_weight={"a": 2.0}).fit(X, y),
+    "C (was 1.0, is 3.0), oracle": lambda model, X, y: model.set_params(C=3.0, oracle=Box(1)).fit(X, y),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_another_fit_is_refused_and_told_what_differs(tmp_path, name):
+    path = tmp_path / "fit.npz"
+    model = interrupted(path)
+    before = path.read_bytes()
+    X, y = counts()
+    with pytest.raises(ValueError, match="is of another fit") as told:
+        CHANGED[name](model, X, y)
+    assert f"with different {name};" in str(told.value)
+    assert path.read_bytes() == before
+    assert model.solution_.status is Status.TIME_LIMIT
+
+
+def test_another_version_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "fit.npz"
+    model = interrupted(path)
+    monkeypatch.setattr("structinv.__version__", "9.9.9")
+    with pytest.raises(ValueError, match=r"different structinv \(was '?0\.1\.0'?, is '?9\.9\.9'?\)"):
+        model.fit(*counts())
+
+
+@pytest.mark.parametrize("content", [b"", b"notes of mine", b"PK\x03\x04 half of an archive"])
+def test_a_file_of_another_kind_is_left_alone(tmp_path, content):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is a file of another kind"):
+        InvariantLinearSVC(checkpoint=path).fit(*counts())
+    assert path.read_bytes() == content
+
+
+def test_places_and_times_are_checked_before_work(tmp_path):
+    X, y = counts()
+    for path in (tmp_path, tmp_path / "absent" / "fit.npz"):
+        with pytest.raises(ValueError, match="checkpoint must be a file in a folder that exists"):
+            InvariantLinearSVC(checkpoint=path).fit(X, y)
+    with pytest.raises(TypeError, match="checkpoint must be a path or None, got 3"):
+        InvariantLinearSVC(checkpoint=3).fit(X, y)
+    with pytest.raises(ValueError, match="checkpoint_seconds must be a number above 0, got 0"):
+        InvariantLinearSVC(checkpoint=tmp_path / "fit.npz", checkpoint_seconds=0).fit(X, y)
+    with pytest.raises(TypeError, match="checkpoint"):
+        InvariantSVC(checkpoint=tmp_path / "fit.npz")
+
+
+def test_time_counts_from_the_first_start(tmp_path):
+    path = tmp_path / "fit.npz"
+    model = interrupted(path)
+    used = header(path)["seconds"]
+    with pytest.warns(ConvergenceWarning, match="'time limit' after 0 iterations"):
+        model.set_params(max_seconds=used).fit(*counts())
+    assert header(path)["seconds"] >= used
+    model.set_params(max_seconds=1000.0, tol=1e-3).fit(*counts())
+    assert model.solution_.status is Status.CONVERGED
+    assert not path.exists()
+
+
+def test_ctrl_c_writes(tmp_path):
+    X, y = counts()
+    path = tmp_path / "fit.npz"
+
+    class Pressing(FiniteOracle):
+        asked = 0
+
+        def orbit(self, X):
+            Pressing.asked += 1
+            if Pressing.asked == 5:
+                os.kill(os.getpid(), signal.SIGINT)
+            return np.stack([X, 1.1 * X], axis=1)
+
+    model = InvariantLinearSVC(Pressing(), tol=1e-9, solver="svmstruct", checkpoint=path)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.solution_.status is Status.INTERRUPTED
+    resumed = model.fit(X, y).solution_
+    assert resumed.status is Status.CONVERGED
+    assert not path.exists()
+
+
+def test_a_full_disk_does_not_end_the_fit(tmp_path, monkeypatch):
+    def full(path, data):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(checkpoint, "write_atomically", full)
+    model = InvariantLinearSVC(FDrop(1), checkpoint=tmp_path / "fit.npz", checkpoint_seconds=1e-9)
+    with pytest.warns(UserWarning, match="could not be written: no space left"):
+        model.fit(*counts())
+    assert model.solution_.status is Status.CONVERGED
+
+
+def test_members_are_kept_as_numbers(tmp_path):
+    # Ten times the pixels, and not a byte more but for the weights themselves.
+    sizes = []
+    for side in (3, 30):
+        rng = np.random.default_rng(0)
+        X, y = rng.random((40, side**2)), np.arange(40) % 2
+        path = tmp_path / f"{side}.npz"
+        model = InvariantLinearSVC(Shifts(1, shape=(side, side)), tol=0.0, C=1e-3, checkpoint=path)
+        with pytest.warns(ConvergenceWarning):
+            model.set_params(max_seconds=1e-9, solver="frank_wolfe", random_state=0).fit(X, y)
+        with np.load(path, allow_pickle=False) as archive:
+            sizes.append(
+                sum(archive[name].nbytes for name in archive.files if name not in ("f", "header"))
+            )
+    assert sizes[1] <= 1.5 * sizes[0]
+
+
+KILLED = """
+    import sys
+    import numpy as np
+    from structinv import InvariantLinearSVC
+    from structinv.oracles import FDrop
+
+    rng = np.random.default_rng(0)
+    codes = rng.integers(2, size=300)
+    X = rng.poisson(rng.gamma(0.3, 1.0, (2, 60))[codes]).astype(float)
+    model = InvariantLinearSVC(FDrop(2), C=3.0, solver={solver!r}, tol={tol}, random_state=0)
+    model.set_params(checkpoint=sys.argv[1], checkpoint_seconds=1e-9)
+    if sys.argv[2] == "slowly":
+        from structinv.solvers import checkpoint
+        write, count = checkpoint.Checkpoint.write, [0]
+
+        def waiting(self, *args):
+            write(self, *args)
+            count[0] += 1
+            if count[0] == 5:
+                print("ready", flush=True)
+                sys.stdin.readline()
+
+        checkpoint.Checkpoint.write = waiting
+    solution = model.fit(X, codes).solution_
+    print(solution.status.value, solution.iterations, solution.relative_gap, solution.primal)
+"""
+
+
+@pytest.mark.parametrize(("solver", "tol"), [("frank_wolfe", 1e-4), ("bmrm", 1e-2)])
+def test_kill_9(tmp_path, solver, tol):
+    script, path = tmp_path / "fit.py", tmp_path / "fit.npz"
+    write_atomically(script, textwrap.dedent(KILLED).format(solver=solver, tol=tol).encode())
+    command = [sys.executable, str(script), str(path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*command, "slowly"], **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert path.exists()
+    told = subprocess.run([*command, "on"], capture_output=True, text=True, check=True).stdout.split()
+    afresh = subprocess.run(
+        [*command[:2], str(tmp_path / "other.npz"), "on"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert told[0] == afresh[0] == "converged"
+    assert int(told[1]) < int(afresh[1])
+    assert float(told[2]) <= tol
+    assert float(told[3]) == pytest.approx(float(afresh[3]), rel=2 * tol)
+    assert not path.exists()

@@ -1,0 +1,286 @@
+"""Fits that start from the fit before them: sooner there, and never with a bound that is a lie."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from structinv import (
+    InvariantLinearSVC,
+    InvariantSVC,
+    LapSVC,
+    RepresenterClassifier,
+    RepresenterRegressor,
+)
+from structinv.estimators.fingerprint import digest
+from structinv.functionals import Gradient
+from structinv.oracles import Box, FDrop, FiniteOracle, FScale, Shifts
+from structinv.solvers import Status
+
+SOLVERS = ["frank_wolfe", "svmstruct", "bmrm", "pegasos"]
+TOLERANCE = {"pegasos": 3e-2}
+
+
+def counts(n_classes=2, n=60, d=12, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % n_classes
+    rates = rng.gamma(1.0, 1.0, (n_classes, d))
+    return rng.poisson(0.8 * rates[codes]).astype(float), np.array(["a", "b", "c"])[codes]
+
+
+def linear(oracle, solver="frank_wolfe", **parameters):
+    tol = TOLERANCE.get(solver, 1e-3)
+    shared = {"C": 0.1, "tol": tol, "random_state": 0, "max_seconds": 60, "warm_start": True}
+    return InvariantLinearSVC(oracle, solver=solver, **{**shared, **parameters})
+
+
+def check_sound(model, X, y):
+    """Both runs bound the same optimum."""
+    warm, cold = model.solution_, clone(model).fit(X, y).solution_
+    assert warm.status is cold.status is Status.CONVERGED
+    assert warm.dual <= cold.primal * (1 + 1e-9)
+    assert cold.dual <= warm.primal * (1 + 1e-9)
+    return warm, cold
+
+
+CHANGES = [
+    (FDrop(1), {}),
+    (FDrop(1), {"C": 0.2}),
+    (FDrop(1), {"class_weight": {"a": 2.0}}),
+    (FDrop(1), {"oracle": FDrop(2)}),
+    (FDrop(2), {"oracle": FDrop(1)}),
+    (FDrop(2), {"oracle": FDrop(2).discounted(0.5)}),
+    (Box(0.2), {"oracle": Box(0.1)}),
+    (Box(0.2), {"oracle": FDrop(1)}),
+    (Shifts(1, shape=(3, 4)), {"C": 0.15}),
+    (Shifts(1, shape=(3, 4)), {"oracle": Shifts(2, shape=(3, 4))}),
+    (Shifts(2, shape=(3, 4)), {"oracle": Shifts(1, shape=(3, 4))}),
+    (Shifts(1, shape=(3, 4)), {"oracle": Box(0.1)}),
+]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("oracle", "change"), CHANGES, ids=str)
+def test_linear_fits_go_on_soundly(solver, oracle, change, n_classes):
+    X, y = counts(n_classes)
+    model = linear(oracle, solver).fit(X, y)
+    model.set_params(**change).fit(X, y)
+    warm, cold = check_sound(model, X, y)
+    if not change:
+        assert warm.iterations == 0 < cold.iterations
+    elif change == {"C": 0.15}:
+        assert warm.iterations < cold.iterations
+
+
+@pytest.mark.parametrize("solver", ["svmstruct", "frank_wolfe"])
+def test_a_smaller_set_is_not_taken_for_the_old_one(solver):
+    # With planes of the larger set the lower bound would lie above the optimum of the smaller.
+    X, y = counts(3)
+    larger, smaller = linear(FDrop(3), solver, tol=1e-5), linear(FDrop(1), solver, tol=1e-5)
+    difference = larger.fit(X, y).solution_.dual - smaller.fit(X, y).solution_.primal
+    assert difference > 0
+    larger.set_params(oracle=FDrop(1)).fit(X, y)
+    assert larger.solution_.dual <= smaller.solution_.primal
+
+
+@pytest.mark.parametrize(
+    "sources", [("frank_wolfe", "svmstruct"), ("svmstruct", "bmrm"), ("bmrm", "frank_wolfe")], ids=str
+)
+def test_another_solver_takes_over(sources):
+    X, y = counts()
+    model = linear(FScale(2), sources[0]).fit(X, y)
+    model.set_params(solver=sources[1]).fit(X, y)
+    check_sound(model, X, y)
+
+
+def test_other_rows_or_labels_start_afresh():
+    X, y = counts()
+    other = X.copy()
+    other[0, 0] += 1.0
+    swapped = y.copy()
+    swapped[:2] = swapped[1::-1]
+    for rows, labels in (
+        (other, y),
+        (X, swapped),
+        (X[:-1], y[:-1]),
+        (X[:, :-1], y),
+        (X, np.char.upper(y)),
+    ):
+        model = linear(FDrop(1), tol=1e-5).fit(X, y).fit(rows, labels)
+        cold = linear(FDrop(1), tol=1e-5).fit(rows, labels)
+        np.testing.assert_array_equal(model.coef_, cold.coef_)
+        assert model.n_iter_ == cold.n_iter_
+    for change in ({"fit_intercept": False}, {"cost": [[0, 2], [1, 0]]}, {"rescaling": "slack"}):
+        model = linear(FDrop(1), tol=1e-5).fit(X, y).set_params(**change).fit(X, y)
+        assert model.n_iter_ == clone(model).fit(X, y).n_iter_ > 0
+
+
+def test_a_fit_without_warm_start_is_no_start():
+    X, y = counts()
+    model = linear(FDrop(1), warm_start=False).fit(X, y)
+    assert model.fit(X, y).n_iter_ > 0
+    assert model.set_params(warm_start=True).fit(X, y).n_iter_ > 0
+    assert model.fit(X, y).n_iter_ == 0
+    assert model.set_params(warm_start=False).fit(X, y).n_iter_ > 0
+
+
+def test_sparse_and_dense_rows_go_on():
+    X, y = counts()
+    model = linear(FDrop(1)).fit(sp.csr_matrix(X), y).set_params(C=0.12).fit(sp.csr_matrix(X), y)
+    check_sound(model, sp.csr_matrix(X), y)
+
+
+class Moody(FiniteOracle):
+    """Answers otherwise than before without a parameter that says so."""
+
+    factor = 3.0
+
+    def orbit(self, X):
+        return np.stack([X, Moody.factor * X], axis=1)
+
+
+def test_an_oracle_that_hides_its_change_is_found_out(monkeypatch):
+    X, y = counts()
+    monkeypatch.setattr(Moody, "factor", -1.0)
+    model = linear(Moody(), "svmstruct", tol=1e-5).fit(X, y)
+    monkeypatch.setattr(Moody, "factor", 1.0)
+    model.fit(X, y)
+    check_sound(model, X, y)
+
+
+def test_the_same_name_with_other_code_is_another_oracle():
+    def oracle(factor):
+        class Same(FiniteOracle):
+            def orbit(self, X):
+                return np.stack([X, X * (2 if factor else 3)], axis=1)
+
+        return Same
+
+    def another():
+        class Same(FiniteOracle):
+            def orbit(self, X):
+                return np.stack([X, X * 5], axis=1)
+
+        Same.__qualname__ = oracle(1).__qualname__
+        return Same
+
+    assert digest(oracle(1)()) == digest(oracle(1)())
+    assert digest(another()()) != digest(oracle(1)())
+
+
+KERNEL_CHANGES = [
+    (None, {}),
+    (Shifts(1, shape=(3, 4)), {"C": 0.15}),
+    (Shifts(1, shape=(3, 4)), {"gamma": 0.02}),
+    (Shifts(1, shape=(3, 4)), {"oracle": Shifts(2, shape=(3, 4))}),
+    (Shifts(2, shape=(3, 4)), {"oracle": Shifts(1, shape=(3, 4))}),
+    (None, {"class_weight": {"a": 2.0}}),
+]
+
+
+@pytest.mark.parametrize("cache_mb", [10, 0.02])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("oracle", "change"), KERNEL_CHANGES, ids=str)
+def test_kernel_machines_go_on_soundly(solver, oracle, change, cache_mb):
+    X, y = counts(2 if solver == "pegasos" else 3, n=45)
+    tol = TOLERANCE.get(solver, 1e-3)
+    model = InvariantSVC(oracle, gamma=0.03, C=0.1, solver=solver, tol=tol, cache_mb=cache_mb)
+    model.set_params(warm_start=True, random_state=0).fit(X, y)
+    model.set_params(**change).fit(X, y)
+    warm, cold = check_sound(model, X, y)
+    if not change:
+        assert warm.iterations == 0 < cold.iterations
+    elif change == {"C": 0.15}:
+        assert warm.iterations < cold.iterations
+
+
+def test_tables_of_kernels_go_on():
+    X, y = counts()
+    model = InvariantSVC(kernel="precomputed", warm_start=True, random_state=0)
+    model.fit(X @ X.T, y).set_params(C=1.2).fit(X @ X.T, y)
+    check_sound(model, X @ X.T, y)
+
+
+def test_mixed_objectives_go_on():
+    X, y = counts()
+    model = InvariantSVC(Shifts(1, shape=(3, 4)), gamma=0.03, invariances=[Gradient()], nu=0.1)
+    model.set_params(warm_start=True, random_state=0).fit(X, y).set_params(nu=0.12).fit(X, y)
+    warm, cold = check_sound(model, X, y)
+    assert warm.iterations < cold.iterations
+
+
+@pytest.mark.parametrize("solver", ["newton-cg", "lbfgs", "dual-cd", "frank_wolfe"])
+@pytest.mark.parametrize("change", [{}, {"C": 1.2}, {"nu": 0.13}, {"class_weight": {"a": 2.0}}], ids=str)
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_representers_go_on(solver, change, loss):
+    X, y = counts()
+    model = RepresenterClassifier(gamma=0.03, invariances=[Gradient()], nu=0.1, solver=solver, loss=loss)
+    model.set_params(warm_start=True, random_state=0).fit(X, y).set_params(**change).fit(X, y)
+    warm, cold = check_sound(model, X, y)
+    assert change or warm.iterations < cold.iterations
+
+
+@pytest.mark.parametrize("change", [{}, {"C": 1.2}, {"oracle": Shifts(2, shape=(3, 4))}], ids=str)
+def test_worst_cases_beside_representers_go_on(change):
+    X, y = counts()
+    model = RepresenterClassifier(gamma=0.03, invariances=[Gradient()], nu=0.1, loss="hinge")
+    model.set_params(oracle=Shifts(1, shape=(3, 4)), warm_start=True, random_state=0).fit(X, y)
+    model.set_params(**change).fit(X, y)
+    warm, cold = check_sound(model, X, y)
+    assert change or warm.iterations == 0 < cold.iterations
+
+
+@pytest.mark.parametrize(
+    "model", [RepresenterRegressor(bias=True), LapSVC(n_neighbors=3)], ids=lambda m: type(m).__name__
+)
+def test_regressors_and_graphs_go_on(model):
+    X, y = counts()
+    target = X[:, 0] if isinstance(model, RepresenterRegressor) else y
+    model.set_params(warm_start=True, random_state=0).fit(X, target).set_params(C=1.2).fit(X, target)
+    check_sound(model, X, target)
+
+
+def test_a_solver_that_starts_from_nothing_refuses_by_name():
+    X, y = counts()
+    model = RepresenterRegressor(solver="cvxpy", warm_start=True)
+    with pytest.raises(ValueError, match="warm_start needs a solver that starts from planes.*'cvxpy'"):
+        model.fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("kind", [InvariantLinearSVC, InvariantSVC, LapSVC, RepresenterClassifier])
+def test_warm_start_is_yes_or_no(kind):
+    X, y = counts()
+    with pytest.raises(TypeError, match="warm_start must be True or False, got 'yes'"):
+        kind(warm_start="yes").fit(X, y)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(values, values)
+def test_digests_are_equal_for_equal_values_only(left, right):
+    assert (digest(left) == digest(right)) == (
+        repr(left) == repr(right) or _sorted(left) == _sorted(right)
+    )
+
+
+def _sorted(value):
+    if isinstance(value, dict):
+        return repr(sorted((repr(key), _sorted(each)) for key, each in value.items()))
+    return repr([_sorted(each) for each in value]) if isinstance(value, list) else repr(value)
+
+
+def test_digests_tell_arrays_apart():
+    X = np.arange(6.0)
+    different = [X, X.reshape(2, 3), X.astype(np.float32), X.astype(int), sp.csr_matrix(X), X[::-1]]
+    different += [np.array(["a", "b"]), np.array(["a", "b"], dtype=object), np.array(["ab", ""])]
+    assert len({digest(each) for each in different}) == len(different)
+    assert digest(X[::-1]) == digest(X[::-1].copy())
