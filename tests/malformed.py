@@ -538,7 +538,7 @@ def run(case: Case) -> str:
         except (TypeError, ValueError, NotImplementedError) as caught:
             error = caught
         if error is not None:
-            named = re.search(r"Spoilt\w*(\.\w+| of Spoilt\.\w+)", str(error))
+            named = re.search(r"Spoilt\w*(\.\w+| of Spoilt\.\w+| does not define \w+)", str(error))
             assert named or not damage.done, f"{case}: {type(error).__name__}: {error}"
             return "refused"
         if not damage.done:
