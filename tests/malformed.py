@@ -538,7 +538,9 @@ def run(case: Case) -> str:
         except (TypeError, ValueError, NotImplementedError) as caught:
             error = caught
         if error is not None:
-            named = re.search(r"Spoilt\w*(\.\w+| of Spoilt\.\w+)", str(error))
+            named = re.search(
+                r"Spoilt\w*(\.\w+| of Spoilt\.\w+| does not define \w+)|Permutations\.\w+", str(error)
+            )
             assert named or not damage.done, f"{case}: {type(error).__name__}: {error}"
             return "refused"
         if not damage.done:
@@ -547,7 +549,9 @@ def run(case: Case) -> str:
         if found is not None and harmless:
             wanted = _ask(case, Damage("", None, "none"), X, y)
             assert wanted is not None
-            assert abs(found - wanted) <= 3e-3 * abs(wanted), f"{case}: {found} instead of {wanted}"
+            assert found == wanted or abs(found - wanted) <= 3e-3 * abs(wanted), (
+                f"{case}: {found} instead of {wanted}"
+            )
     return "harmless" if harmless else "taken"
 
 

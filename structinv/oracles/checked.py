@@ -90,6 +90,7 @@ class CheckedOracle(BoundOracle):
         self.inner = inner
         # How many members the orbit and the cover have, known from the first answers that show it.
         self._sizes: dict[str, int] = {}
+        self._scored = False
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
@@ -191,10 +192,12 @@ class CheckedOracle(BoundOracle):
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """See `BoundOracle.member_scores`."""
-        scores = self.inner.member_scores(rows, V)
+        scores, source = self.inner.member_scores(rows, V), self._source("member_scores")
         if scores is None:
+            if self._scored:
+                raise ValueError(f"{source} must return scores in every call or in none, got None")
             return None
-        source = self._source("member_scores")
+        self._scored = True
         table = answers.numbers(source, "scores", scores, (self.count(rows), "s", len(V)))
         if table.shape[1] == 0:
             raise ValueError(f"{source} must return scores of at least one member, got {table.shape}")

@@ -248,6 +248,8 @@ class _BoundOnlyFor(BoundOracle):
     def _repeat_first(self, values: np.ndarray, rows: Rows) -> np.ndarray:
         """For the labels left alone, what belongs to the identity in place of all other members."""
         outside = ~self.covered[rows]
+        # A stranger may hand out a view of what it keeps.
+        values = values if values.flags.writeable else values.copy()
         values[outside] = values[outside, :1]
         return values
 
@@ -264,6 +266,7 @@ class _BoundOnlyFor(BoundOracle):
     ) -> np.ndarray:
         points = self.inner.refine(rows, index, score)
         outside = np.flatnonzero(~self.covered[rows])
+        points = points if points.flags.writeable else points.copy()
         points[outside] = dense_rows(take(self.X, rows), outside)
         return points
 
@@ -284,6 +287,7 @@ class _BoundOnlyFor(BoundOracle):
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         members = self.inner.sample(rows, size, rng)
         outside = ~self.covered[rows]
+        members = members if members.flags.writeable else members.copy()
         members[outside] = dense_rows(take(self.X, rows), np.flatnonzero(outside))[:, None, :]
         return members
 

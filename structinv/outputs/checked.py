@@ -37,8 +37,15 @@ def encode(output: Output, y: np.ndarray, classes: np.ndarray | None = None) -> 
     n_alternatives, _, n_outputs = directions.shape
     if n_alternatives == 0 or n_outputs == 0:
         raise ValueError(f"{source} must return directions of at least one alternative and output")
-    answers.numbers(source, "margin_directions", encoded.margin_directions, directions.shape)
-    answers.numbers(source, "rewards", encoded.rewards, directions.shape[:2])
+    margins = encoded.margin_directions
+    tables = {
+        "directions": directions,
+        "margin_directions": answers.numbers(source, "margin_directions", margins, directions.shape),
+        "rewards": answers.numbers(source, "rewards", encoded.rewards, directions.shape[:2]),
+    }
+    for name, table in tables.items():
+        if table is not getattr(encoded, name):
+            setattr(encoded, name, table)
     answers.number(source, "n_extra", encoded.n_extra, least=0)
     groups: Any = encoded.groups
     if groups is not None:
@@ -69,13 +76,15 @@ def choose(
     if not isinstance(choice, Choice):
         raise TypeError(f"{source} must return a Choice, got {type(choice).__name__}")
     n_rows, n_alternatives = gains.shape
-    answers.integers(source, "alternatives", choice.alternative, (n_rows,), n_alternatives, least=-1)
-    answers.numbers(source, "offsets", choice.offsets, (n_blocks,))
+    chosen: Any = choice.alternative
+    chosen = answers.integers(source, "alternatives", chosen, (n_rows,), n_alternatives, least=-1)
+    offsets = answers.numbers(source, "offsets", choice.offsets, (n_blocks,))
     bounds = answers.numbers(source, "upper", choice.upper, (n_blocks,), finite=False)
     if np.any(bounds == -np.inf):
         raise ValueError(f"{source} must return upper above -infinity")
-    if choice.scale is not None:
-        answers.numbers(source, "scale", choice.scale, (n_blocks,))
+    scale = choice.scale
+    if scale is not None:
+        scale = answers.numbers(source, "scale", scale, (n_blocks,))
     if choice.extra is not None:
         shape: Any = (n_blocks, len(extra))
         made: Any = choice.extra
@@ -83,4 +92,4 @@ def choose(
             answers.places(source, "extra", made)
         else:
             answers.numbers(source, "extra", made, shape)
-    return choice
+    return Choice(chosen, offsets, bounds, scale, choice.extra)
