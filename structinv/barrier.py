@@ -37,6 +37,10 @@ class OuterRows:
     """
 
     def __init__(self, points: np.ndarray, coefficients: np.ndarray) -> None:
+        # The outer product of -u and -x is that of u and x: half as many kinds.
+        first = np.argmax(coefficients != 0, axis=1)[:, None]
+        signs = np.where(np.take_along_axis(coefficients, first, axis=1) < 0, -1.0, 1.0)
+        points, coefficients = signs * points, signs * coefficients
         kinds, kind = np.unique(coefficients, axis=0, return_inverse=True)
         if len(kinds) > MOST_KINDS * coefficients.shape[1]:
             written = coefficients[:, :, None] * points[:, None, :]

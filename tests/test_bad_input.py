@@ -55,7 +55,7 @@ PARAMETERS = {
     "solver-unknown": (
         {"solver": "newton"},
         ValueError,
-        r"solver must be one of \['auto', 'bmrm', 'frank_wolfe', 'pegasos', 'representer', ",
+        r"solver must be one of \['auto', 'bmrm', 'frank_wolfe', 'interior_point', 'pegasos', ",
     ),
     "solver-none": ({"solver": None}, ValueError, "solver must be one of .* or a Solver, got None"),
     "solver-class": ({"solver": FrankWolfe}, ValueError, "solver must be one of .* or a Solver"),
