@@ -95,11 +95,11 @@ def _classes(estimator: Any, y: np.ndarray, classes: Any, first: bool) -> np.nda
         raise ValueError(f"classes must be those of the first batch, {known}, got {classes!r}")
     unknown = np.setdiff1d(y, known)
     if len(unknown):
-        raise ValueError(f"y must hold labels of the classes {known}, got {unknown[0]!r}")
+        raise ValueError(f"y must hold labels of the classes {known}, got {unknown.tolist()[0]!r}")
     if len(known) < 2:
         raise ValueError(
             "classes must name at least two classes, or the first y hold them, got one class: "
-            f"{known[0]!r}"
+            f"{known.tolist()[0]!r}"
         )
     return known
 
