@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from threadpoolctl import ThreadpoolController
+
+from .compiled import njit
 
 Rows: TypeAlias = slice | np.ndarray
 # An array or a CSR matrix; SciPy has no types that a checker could tell apart.

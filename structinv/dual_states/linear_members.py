@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from ..compiled import njit
 from ..matrices import ALL_ROWS, floating
 from ..planes import PlaneSet
 from ..spaces import ExplicitSpace

@@ -8,9 +8,9 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numba import njit
 from sklearn.base import BaseEstimator
 
+from ..compiled import njit
 from ..matrices import in_threads
 
 if TYPE_CHECKING:

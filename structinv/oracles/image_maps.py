@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
+from ..compiled import njit
 from ..matrices import in_threads
 
 # How pixels beyond the border are made; a number is the zero of an image less its background.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..compiled import Stopwatch
 from ..objective import Objective
 from .base import Record, Solution, Solver, Status
 from .stopping import Gap, Progress, Stall, StopRule
@@ -105,7 +105,7 @@ class _Run:
         self.stop = stop
         self.state: Any = None
         self.history: list[Record] = []
-        self.started = time.perf_counter()
+        self.watch = Stopwatch()
         self.calls_before = objective.rows_asked
         self.iteration = 0
         self.f = self.last = objective.space.zeros()
@@ -169,7 +169,8 @@ class _Run:
             planes=self.solver.planes(self.objective, self.state),
             iterations=self.iteration,
             rows_asked=self.objective.rows_asked - self.calls_before,
-            seconds=time.perf_counter() - self.started,
+            seconds=self._seconds(),
+            compile_seconds=self.watch.compile_seconds,
         )
 
     def _reason(self, checked: bool, callbacks: Sequence[Callback] = ()) -> Status | None:
@@ -231,7 +232,7 @@ class _Run:
         return self.objective.rows_asked - self.calls_before
 
     def _seconds(self) -> float:
-        return time.perf_counter() - self.started
+        return self.watch.seconds
 
     def _progress(self, checked: bool) -> Progress:
         return Progress(
