@@ -5,16 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-default_rng = np.random.default_rng
-
-
-def seeded(seed=None):
-    """A generator like NumPy's, but from seed 0 where none is given: no test draws from entropy."""
-    return default_rng(0 if seed is None else seed)
-
-
-np.random.default_rng = seeded
-
 # The same cases in every run; the first of a test waits for compilers.
 settings.register_profile("structinv", derandomize=True, deadline=None)
 settings.load_profile("structinv")
