@@ -15,6 +15,12 @@ def pytest_runtest_setup(item):
     np.random.seed(0)  # noqa: NPY002
 
 
+@pytest.fixture
+def array_api(monkeypatch):
+    """Has scikit-learn's checks try its way to arrays of other libraries, too."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+
+
 @pytest.fixture(scope="session")
 def data_folder():
     """Real data for tests marked `data`; the test is skipped where there is none."""

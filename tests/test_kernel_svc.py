@@ -136,7 +136,7 @@ def known_failures(estimator):
     [InvariantSVC(), InvariantSVC(Nudges()), InvariantSVC(kernel="precomputed", tol=0.05)],
     expected_failed_checks=known_failures,
 )
-def test_keeps_scikit_learns_rules(estimator, check):
+def test_keeps_scikit_learns_rules(estimator, check, array_api):
     check(estimator)
 
 

@@ -20,9 +20,9 @@ def unseeded(tree):
         if name is None and getattr(node.func, "attr", None) == "default_rng":
             name = "default_rng"
         named = {keyword.arg for keyword in node.keywords}
-        if name not in SEEDED or len(node.args) >= SEEDED[name] or named & {"seed", "random_state", None}:
-            continue
-        yield node.lineno, name
+        seeded = len(node.args) >= SEEDED.get(name, 0) or named & {"seed", "random_state", None}
+        if not seeded:
+            yield node.lineno, name
 
 
 @pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("*.py")), ids=lambda path: path.name)

@@ -88,7 +88,7 @@ def assert_same_machine(found, expected, X):
         ),
     },
 )
-def test_keeps_scikit_learns_rules(estimator, check):
+def test_keeps_scikit_learns_rules(estimator, check, array_api):
     check(estimator)
 
 

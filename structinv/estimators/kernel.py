@@ -22,8 +22,9 @@ from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
 from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
-from .base import InvariantClassifier, check_flat, check_number
+from .base import InvariantClassifier, check_number
 from .invariances import Invariances
+from .shapes import flat_rows, shaped
 
 # Functions that a solver holds at the same time, as `estimate_memory` counts them.
 FUNCTIONS_AT_ONCE = 4
@@ -235,7 +236,7 @@ class InvariantSVC(InvariantClassifier):
         invariances, cache_mb = self._invariances(), float(self.cache_mb)
         if not invariances.families:
             return KernelSpace(kernel, n_features, n_outputs, cache_mb=cache_mb)
-        parts = [family.parts(kernel) for family in invariances.bound(term.X)]
+        parts = [family.parts(kernel) for family in invariances.bound(term.X, self)]
         representers = Representers(kernel, parts, cache_mb)
         return RepresenterSpace(representers, n_features, n_outputs, cache_mb=cache_mb)
 
@@ -325,8 +326,8 @@ class InvariantSVC(InvariantClassifier):
         True
         """
         oracle = self._check_parameters()
-        check_flat(X)
-        X = check_array(X, dtype=self._rows["dtype"], estimator=self, input_name="X")
+        oracle = shaped(oracle, self, X)
+        X = check_array(flat_rows(X), dtype=self._rows["dtype"], estimator=self, input_name="X")
         labels = None if y is None else np.asarray(y)
         if labels is not None and labels.shape != (len(X),):
             raise ValueError(f"y must have shape ({len(X)},), one label a row, got {labels.shape}")
@@ -338,7 +339,7 @@ class InvariantSVC(InvariantClassifier):
 
     def _memory_of_invariances(self, X: np.ndarray, n_outputs: int) -> int:
         """The table of their Gram matrix, and some functions."""
-        families = self._invariances().bound(X)
+        families = self._invariances().bound(X, self)
         if not families:
             return 0
         kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
@@ -350,6 +351,7 @@ class InvariantSVC(InvariantClassifier):
         """Tables of kernel values are cut by rows and columns."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
+        tags.input_tags.three_d_array = not self._precomputed
         return tags
 
 

@@ -19,10 +19,11 @@ from ..objective import Penalty, Term, WorstCase
 from ..oracles import InvarianceOracle
 from ..outputs import Binary, Multiclass
 from ..solvers import Solver
-from .base import all_or_nothing, check_flat, class_factors, with_callbacks
+from .base import FitTask, all_or_nothing, class_factors, with_callbacks
 from .invariances import Invariances
 from .kernel import check_cover
 from .representer_base import RepresenterEstimator
+from .shapes import flat_rows, learn_shape, shaped
 
 MARGIN_LOSSES = ("logistic", "hinge", "squared_hinge")
 CLASSIFIER_LOSSES = (*MARGIN_LOSSES, "squared", "epsilon_insensitive")
@@ -204,13 +205,14 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         """
         with all_or_nothing(self):
             invariances = self._check_parameters()
-            context = self._init_callback_context(max_subtasks=None)
-            check_flat(X)
+            context, given = self._init_callback_context(max_subtasks=None), X
+            learn_shape(self, X)
             # A copy, since the functionals keep their rows.
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], copy=True)
-            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            X, y = validate_data(self, flat_rows(X), y, dtype=[np.float64, np.float32], copy=True)
             check_classification_targets(y)
             labelled = np.flatnonzero(~self._without_label(y))
+            task = FitTask.of_labelled(context, given, y, sample_weight, labelled)
+            context.call_on_fit_task_begin(estimator=self, **task.data)
             if len(labelled) == 0:
                 raise ValueError("y must hold a labelled row, got none")
             known = y[labelled]
@@ -228,9 +230,9 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
                     return self._plain(representers, codes, n_outputs, weights)
                 return self._worst(X[labelled], known, n_outputs, weights)
 
-            self._train(X, labelled, invariances, n_outputs, loss_of, context)
-            self.classes_ = classes
-            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+            learnt = {"classes_": classes}
+            self._train(X, labelled, invariances, n_outputs, loss_of, task, learnt)
+            context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
         return self
 
     def _without_label(self, y: np.ndarray) -> np.ndarray:
@@ -267,8 +269,9 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     def _worst(self, X: np.ndarray, y: np.ndarray, n_outputs: int, weights: np.ndarray) -> Term:
         """The hinge loss of the labelled rows at their worst."""
         assert self.oracle is not None
-        self.oracle.validate(X.shape[1])
-        term = WorstCase(X, y, self.oracle, Binary() if n_outputs == 1 else Multiclass(), weights)
+        oracle = shaped(self.oracle, self, X)
+        oracle.validate(X.shape[1])
+        term = WorstCase(X, y, oracle, Binary() if n_outputs == 1 else Multiclass(), weights)
         check_cover(term.bound, type(self).__name__)
         return term
 

@@ -14,12 +14,13 @@ from ..losses import REGISTRY as LOSSES
 from ..losses import ScalarLoss
 from ..objective import Objective, Term
 from ..oracles import InvarianceOracle
-from ..solvers import REGISTRY, Representer, Solver
+from ..solvers import REGISTRY, Representer, Solution, Solver
 from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
-from .base import ConvexEstimator, check_flat, check_number
+from .base import ConvexEstimator, FitTask, check_number
 from .invariances import Invariances
 from .kernel import compacted
+from .shapes import check_shape, flat_rows
 
 KERNELS = ("laplacian", "linear", "poly", "rbf")
 
@@ -89,11 +90,15 @@ class RepresenterEstimator(ConvexEstimator):
         invariances: Invariances,
         n_outputs: int,
         loss_of: Callable[[Representers], Term],
-        context: Any,
+        task: FitTask,
+        learnt: dict[str, Any],
     ) -> None:
-        """Minimise the objective of the labelled rows' term and all invariances, and keep the result."""
+        """Minimise the objective of the labelled rows' term and all invariances, and keep the result.
+
+        `learnt` are attributes that the labels tell.
+        """
         kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
-        families = [Evaluation(labelled).bind(X), *invariances.bound(X)]
+        families = [Evaluation(labelled).bind(X), *invariances.bound(X, self)]
         parts = [family.parts(kernel) for family in families]
         representers = Representers(kernel, parts, float(self.cache_mb))
         space = RepresenterSpace(
@@ -105,17 +110,27 @@ class RepresenterEstimator(ConvexEstimator):
         )
         terms = [loss_of(representers), *invariances.penalties(representers, 1, n_outputs)]
         objective = Objective(space, terms)
-        solution = self._minimise(objective, self._make_solver(space), context)
+
+        def learn(estimator: Any, solution: Solution) -> None:
+            vars(estimator).update(learnt)
+            estimator._keep(representers, space, solution)
+
+        task.learn = learn
+        solution = self._minimise(objective, self._make_solver(space), task)
         representers.forget()
+        learn(self, solution)
+
+    def _keep(self, representers: Representers, space: RepresenterSpace, solution: Solution) -> None:
+        """Learn from the solution what predictions need."""
         if len(space.atoms):
-            # Nor are the tables of the worst changes kept.
+            # The tables of the worst changes are not kept.
             _, solution = compacted(space, solution)
         f: Any = solution.f
-        self.kernel_: Kernel = kernel
+        self.kernel_: Kernel = space.kernel
         self.solution_ = solution
         self.n_iter_ = solution.iterations
         self.alpha_ = np.ascontiguousarray(f.representers.T)
-        self.intercept_ = f.free[0].copy() if self.bias else np.zeros(n_outputs)
+        self.intercept_ = f.free[0].copy() if self.bias else np.zeros(space.n_outputs)
         self._representers_ = representers
         used = f.support()
         self.support_vectors_ = f.atoms.points(used)
@@ -124,7 +139,8 @@ class RepresenterEstimator(ConvexEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         """``f(x, k)``, (n, n_outputs)."""
         check_is_fitted(self)
-        check_flat(X)
+        check_shape(self, X)
+        X = flat_rows(X)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         scores = self._representers_.values(self.alpha_.T, X) + self.intercept_
         if len(self.support_vectors_):

@@ -15,8 +15,9 @@ from ..kernels import Kernel
 from ..losses import Affine
 from ..objective import Penalty, Term
 from ..solvers import Solver
-from .base import all_or_nothing, check_flat, with_callbacks
+from .base import FitTask, all_or_nothing, with_callbacks
 from .representer_base import RepresenterEstimator
+from .shapes import flat_rows, learn_shape
 
 REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
 
@@ -128,13 +129,15 @@ degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose
                 raise TypeError(f"unlabeled must be a number or None, got {self.unlabeled!r}")
             if self.unlabeled is not None and not np.isfinite(float(self.unlabeled)):
                 raise ValueError(f"unlabeled must be finite, as y has to be, got {self.unlabeled!r}")
-            context = self._init_callback_context(max_subtasks=None)
-            check_flat(X)
+            context, given = self._init_callback_context(max_subtasks=None), X
+            learn_shape(self, X)
+            X = flat_rows(X)
             # A copy, since the functionals keep their rows.
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, copy=True)
-            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
             labelled = np.flatnonzero(y != self.unlabeled) if self.unlabeled is not None else None
             labelled = np.arange(len(y)) if labelled is None else labelled
+            task = FitTask.of_labelled(context, given, y, sample_weight, labelled)
+            context.call_on_fit_task_begin(estimator=self, **task.data)
             if len(labelled) == 0:
                 raise ValueError("y must hold a target, got none")
             targets = y[labelled].astype(np.float64)
@@ -144,8 +147,8 @@ degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose
                 loss = Affine(self._loss(), 1.0, targets)
                 return Penalty(FamilyFunctionals(representers, 0), loss, weights)
 
-            self._train(X, labelled, invariances, 1, loss_of, context)
-            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+            self._train(X, labelled, invariances, 1, loss_of, task, {})
+            context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
         return self
 
     def predict(self, X: Any) -> np.ndarray:

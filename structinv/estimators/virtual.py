@@ -21,7 +21,8 @@ from ..kernels import Kernel, as_kernel, resolve_gamma
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
-from .base import all_or_nothing, canonical, check_flat, check_number, check_oracle_type
+from .base import all_or_nothing, canonical, check_number, check_oracle_type
+from .shapes import check_shape, flat_rows, learn_shape, shaped
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
 NATIVE = ("linear", "poly", "rbf")
@@ -82,8 +83,9 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         with all_or_nothing(self):
             oracle = self._check_parameters()
-            check_flat(X)
-            X, y = validate_data(self, X, y, **_ROWS)
+            learn_shape(self, X)
+            oracle = shaped(oracle, self, X)
+            X, y = validate_data(self, flat_rows(X), y, **_ROWS)
             check_classification_targets(y)
             X = self._prepare(X, oracle)
             new_svc = self._svc_maker(X)
@@ -184,12 +186,13 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _check(self, X: Any) -> Matrix:
         check_is_fitted(self)
-        check_flat(X)
-        return canonical(validate_data(self, X, reset=False, **_ROWS))
+        check_shape(self, X)
+        return canonical(validate_data(self, flat_rows(X), reset=False, **_ROWS))
 
     def __sklearn_tags__(self) -> Any:
         """Sparse rows are fine where nothing changes them."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
         tags.input_tags.sparse = self.oracle is None and self._native
         return tags
 

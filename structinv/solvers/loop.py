@@ -158,17 +158,21 @@ class _Run:
             status = Status.ORACLE_TOO_COARSE
         if self.primal - self.dual < -1e-7 * max(abs(self.primal), self.scale):
             status = Status.INCONSISTENT
+        return self._solution(status)
+
+    def _solution(self, status: Status) -> Solution:
+        """The best function so far, with the bounds that are known of it."""
         return Solution(
             f=self.f,
             primal=self.primal,
             dual=self.dual,
             gap=self.primal - self.dual,
-            relative_gap=gap,
+            relative_gap=self._relative(self.primal),
             status=status,
             history=self.history,
             planes=self.solver.planes(self.objective, self.state),
             iterations=self.iteration,
-            rows_asked=self.objective.rows_asked - self.calls_before,
+            rows_asked=self._rows(),
             seconds=self._seconds(),
             compile_seconds=self.watch.compile_seconds,
         )
@@ -243,4 +247,5 @@ class _Run:
             attained_gap=self._relative(self.attained),
             history=self.history,
             checked=checked,
+            solution=lambda: self._solution(Status.INTERRUPTED),
         )
