@@ -125,6 +125,11 @@ class InvariantSVC(InvariantClassifier):
     by ``|f| L mesh`` with the kernel's Lipschitz constant L: a fine grid makes that useful, and a
     kernel without one ("poly", "laplacian") certifies nothing.
 
+    Hinge losses give scores, not probabilities, so there is no `predict_proba`. scikit-learn's
+    `CalibratedClassifierCV` learns them from scores of rows that were held out; see the examples. They
+    are probabilities for rows as they come, not after a change, and a certificate says nothing of them:
+    it holds for the model fitted here, not for those that calibration fits on parts of the rows.
+
     Examples
     --------
     >>> import numpy as np
@@ -138,6 +143,18 @@ class InvariantSVC(InvariantClassifier):
     ['corner', 'line']
     >>> model.certify(strokes, names).accuracy, str(model.support_transforms_[-1])
     (1.0, 'shift (0, 1)')
+
+    Probabilities, by calibration:
+
+    >>> from sklearn.calibration import CalibratedClassifierCV
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> X, y = X[:60] / 16, y[:60]
+    >>> calibrated = CalibratedClassifierCV(InvariantSVC(Shifts(1), random_state=0), ensemble=False)
+    >>> calibrated.fit(X, y).predict_proba(X).shape
+    (60, 2)
+    >>> calibrated.score(X, y) > 0.9
+    True
     """
 
     def __init__(

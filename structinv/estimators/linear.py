@@ -77,6 +77,13 @@ class InvariantLinearSVC(InvariantClassifier):
         If the fit ended before the gap was reached; the status says why and what to try. Ctrl-C ends
         a fit that way, too, with the best model so far.
 
+    Notes
+    -----
+    Hinge losses give scores, not probabilities, so there is no `predict_proba`. scikit-learn's
+    `CalibratedClassifierCV` learns them from scores of rows that were held out; see the examples. They
+    are probabilities for rows as they come, not after a change, and a certificate says nothing of them:
+    it holds for the model fitted here, not for those that calibration fits on parts of the rows.
+
     Examples
     --------
     >>> import numpy as np
@@ -89,6 +96,18 @@ class InvariantLinearSVC(InvariantClassifier):
     ['spam', 'spam', 'ham']
     >>> model.certify(X, y).accuracy
     1.0
+
+    Probabilities, by calibration:
+
+    >>> from sklearn.calibration import CalibratedClassifierCV
+    >>> from sklearn.datasets import make_blobs
+    >>> from structinv.oracles import Box
+    >>> X, y = make_blobs(60, centers=2, random_state=0)
+    >>> calibrated = CalibratedClassifierCV(InvariantLinearSVC(Box(0.1), random_state=0), ensemble=False).fit(X, y)
+    >>> calibrated.predict_proba(X).shape
+    (60, 2)
+    >>> calibrated.score(X, y) > 0.9
+    True
     """
 
     _rows = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32]}
