@@ -103,7 +103,8 @@ class InvariantLinearSVC(InvariantClassifier):
     >>> from sklearn.datasets import make_blobs
     >>> from structinv.oracles import Box
     >>> X, y = make_blobs(60, centers=2, random_state=0)
-    >>> calibrated = CalibratedClassifierCV(InvariantLinearSVC(Box(0.1), random_state=0), ensemble=False).fit(X, y)
+    >>> model = InvariantLinearSVC(Box(0.1), random_state=0)
+    >>> calibrated = CalibratedClassifierCV(model, ensemble=False).fit(X, y)
     >>> calibrated.predict_proba(X).shape
     (60, 2)
     >>> calibrated.score(X, y) > 0.9
