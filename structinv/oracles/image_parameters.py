@@ -23,7 +23,7 @@ def listed(name: str, values: Any) -> tuple[float, ...]:
     if not parts:
         raise ValueError(f"{name} must have at least one value, got {values!r}")
     # Oracles look at their values whenever they are asked: all at once, where there is nothing wrong.
-    if not set(map(type, parts)) <= {float, int} or not np.all(np.isfinite(parts)):
+    if not set(map(type, parts)) <= {float, np.float64} or not np.all(np.isfinite(parts)):
         for part in parts:
             check_number(name, part)
     return tuple(dict.fromkeys(map(float, parts)))
