@@ -568,8 +568,7 @@ def test_memory_is_estimated_for_rows_and_labels_that_fit():
     X, y = strokes()
     with pytest.raises(ValueError, match=r"y must have shape \(14,\), one label a row, got \(4,\)"):
         InvariantSVC().estimate_memory(X, y[:4])
-    with pytest.raises(ValueError, match=r"X must have shape .* got \(14, 3, 3\); X.reshape"):
-        InvariantSVC().estimate_memory(X.reshape(-1, 3, 3))
+    assert InvariantSVC().estimate_memory(X.reshape(-1, 3, 3)) == InvariantSVC().estimate_memory(X)
 
 
 def test_memory_is_estimated_without_labels():

@@ -37,6 +37,7 @@ from ..solvers import (
     solve,
 )
 from ..spaces import Space
+from .estimates import EstimatesItself
 from .shapes import check_shape, flat_rows, learn_shape, shaped
 
 try:
@@ -67,7 +68,7 @@ class _NoContext:
         return False
 
 
-class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
+class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
     """An estimator that minimises an objective and keeps its solution.
 
     Subclasses store `oracle`, `solver`, `tol`, `max_seconds`, `random_state` and `verbose`.

@@ -21,7 +21,7 @@ from ..outputs import Binary, Multiclass
 from ..solvers import Solver
 from .base import FitTask, all_or_nothing, class_factors, with_callbacks
 from .invariances import Invariances
-from .kernel import check_cover
+from .kernel import check_cover, check_known
 from .representer_base import RepresenterEstimator
 from .shapes import flat_rows, learn_shape, shaped
 
@@ -272,7 +272,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         oracle = shaped(self.oracle, self, X)
         oracle.validate(X.shape[1])
         term = WorstCase(X, y, oracle, Binary() if n_outputs == 1 else Multiclass(), weights)
-        check_cover(term.bound, type(self).__name__)
+        size = check_cover(term.bound, type(self).__name__)
+        check_known(term, size, 1e6 * self.cache_mb)
         return term
 
     def decision_function(self, X: Any) -> np.ndarray:

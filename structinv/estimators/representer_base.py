@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
+from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..functionals import Evaluation, Representers
@@ -15,13 +17,17 @@ from ..losses import ScalarLoss
 from ..objective import Objective, Term
 from ..oracles import InvarianceOracle
 from ..solvers import REGISTRY, Representer, Solution, Solver
+from ..solvers.newton_cg import NewtonCG
 from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
 from .base import ConvexEstimator, FitTask, check_number
+from .estimates import checked_labels
 from .invariances import Invariances
-from .kernel import compacted
-from .shapes import check_shape, flat_rows
+from .kernel import FUNCTIONS_AT_ONCE, check_cover, compacted, kernel_memory
+from .shapes import check_shape, flat_rows, shaped
 
+# A Gram matrix, its scaled copies and factors.
+COPIES_OF_A_TABLE = 5
 KERNELS = ("laplacian", "linear", "poly", "rbf")
 
 
@@ -135,6 +141,56 @@ class RepresenterEstimator(ConvexEstimator):
         used = f.support()
         self.support_vectors_ = f.atoms.points(used)
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T)
+
+    def estimate_memory(self, X: Any, y: Any = None) -> int:
+        """About how many bytes a fit needs at most, told before it.
+
+        Counted are a copy of `X`, the Gram matrix of all functionals with its factors, where it is so
+        small that it is formed (at most five times `cache_mb`), or the tables of fast products, some
+        functions over the functionals, and with an oracle what `InvariantSVC` counts. All rows are taken
+        as labelled. What the kernel works with is not counted.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
+        y : (n_samples,) array-like, optional
+            Labels or targets; two classes are assumed without them.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from structinv import RepresenterRegressor
+        >>> RepresenterRegressor(cache_mb=8.0).estimate_memory(np.zeros((1000, 10))) < 10_000_000
+        True
+        """
+        invariances = self._check_parameters()
+        oracle: Any = self.oracle
+        oracle = None if oracle is None else shaped(oracle, self, X)
+        X = check_array(flat_rows(X), dtype=[np.float64, np.float32], estimator=self, input_name="X")
+        labels = checked_labels(X, y)
+        n_classes = 2 if labels is None or is_regressor(self) else len(np.unique(labels))
+        n_outputs = 1 if n_classes == 2 else n_classes
+        kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+        families = invariances.bound(X, self)
+        size = len(X) + sum(part.size for family in families for part in family.parts(kernel)[:1])
+        needed = X.nbytes + self._tables(len(X), size) + 8.0 * size * n_outputs * 4 * FUNCTIONS_AT_ONCE
+        if oracle is not None:
+            oracle.validate(X.shape[1])
+            members = check_cover(oracle.bind(X, labels), type(self).__name__)
+            needed += sum(kernel_memory(X, members, n_classes, 1e6 * self.cache_mb))
+        return int(needed)
+
+    def _tables(self, n_rows: int, size: int) -> float:
+        """Bytes of Gram matrices of so many functionals, or of the tables that fast products take."""
+        whole = 8.0 * size**2
+        named = self.solver if isinstance(self.solver, str) else ""
+        if size <= NewtonCG().max_direct or named in ("dual-cd", "cvxpy"):
+            return COPIES_OF_A_TABLE * min(whole, 1e6 * self.cache_mb)
+        return 3 * 8.0 * n_rows**2
 
     def _scores(self, X: Any) -> np.ndarray:
         """``f(x, k)``, (n, n_outputs)."""

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..compiled import njit
+from ..machine import check_memory
 from ..matrices import in_threads
 
 # How pixels beyond the border are made; a number is the zero of an image less its background.
@@ -211,6 +212,9 @@ def _image_maps(
     code, background = fill_code(fill)
     gains = warp_gains(warps, unitary)
     size, pixels = len(warps), shape.pixels
+    # Maps and their transposes, numbers and places.
+    needed = 2.0 * size * pixels * (16 if order == 3 else 4) * 12
+    check_memory(f"{size} changes of images of {pixels} pixels", needed, "list fewer values")
     counts, sums = np.zeros((size, pixels), np.int64), np.zeros((size, pixels))
     nothing = np.zeros(0, np.int32), np.zeros(0)
     _fill_maps(warps, gains, shape.height, shape.width, order, code, counts, sums, *nothing)
