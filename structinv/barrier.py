@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from scipy.linalg import cho_factor, cho_solve
 
+from .compiled import njit
 from .matrices import one_blas_thread
 
 MAX_STEPS = 50

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from functools import cache
+from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
-from threadpoolctl import ThreadpoolController
+
+from .compiled import njit
+from .machine import allowed_threads, controller
 
 Rows: TypeAlias = slice | np.ndarray
 # An array or a CSR matrix; SciPy has no types that a checker could tell apart.
@@ -99,14 +99,42 @@ def scale_rows(X: Matrix, factors: np.ndarray) -> Matrix:
 
 
 def in_threads(work: Callable[[slice], None], n_rows: int, size: int) -> None:
-    """Do work that releases the interpreter's lock on portions of rows, if it is worth threads."""
-    n_threads = min(available_cpus(), MOST_THREADS, size // VALUES_A_THREAD)
-    if n_threads < 2:
-        return work(slice(0, n_rows))
-    edges = np.linspace(0, n_rows, n_threads + 1).astype(int)
-    parts = [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
-    with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(work, parts))
+    """Do work that releases the interpreter's lock on portions of rows, if it is worth threads.
+
+    All callers of the process share the threads that `allowed_threads` leaves it, so that several fits
+    at a time do not take several times as many.
+    """
+    wanted = min(MOST_THREADS, size // VALUES_A_THREAD)
+    n_threads = _take_threads(wanted) if wanted > 1 else 0
+    try:
+        if n_threads < 2:
+            return work(slice(0, n_rows))
+        edges = np.linspace(0, n_rows, n_threads + 1).astype(int)
+        parts = [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
+        with ThreadPoolExecutor(n_threads) as pool:
+            list(pool.map(work, parts))
+    finally:
+        _give_back(n_threads)
+
+
+_threads_lock = Lock()
+_threads_taken = 0
+
+
+def _take_threads(wanted: int) -> int:
+    """As many of the threads that nobody has taken as are wanted."""
+    global _threads_taken
+    allowed = allowed_threads()
+    with _threads_lock:
+        n_threads = max(0, min(wanted, allowed - _threads_taken))
+        _threads_taken += n_threads
+    return n_threads
+
+
+def _give_back(n_threads: int) -> None:
+    global _threads_taken
+    with _threads_lock:
+        _threads_taken -= n_threads
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
@@ -115,19 +143,7 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     NumPy and SciPy come with pools of threads of their own, which wait busily: where small products
     and factors take turns, each pool stands in the other's way, ten times slower than one thread.
     """
-    return _blas().limit(limits=1, user_api="blas")
-
-
-@cache
-def _blas() -> Any:
-    # Looking for the libraries takes milliseconds.
-    return ThreadpoolController()
-
-
-def available_cpus() -> int:
-    """How many processors this process may use."""
-    known = getattr(os, "sched_getaffinity", None)
-    return len(known(0)) if known else os.cpu_count() or 1
+    return controller().limit(limits=1, user_api="blas")
 
 
 def row_sizes(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
+
+from .compiled import njit
 
 IDLE_SHARE = 0.25
 

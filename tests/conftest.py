@@ -5,16 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-default_rng = np.random.default_rng
-
-
-def seeded(seed=None):
-    """A generator like NumPy's, but from seed 0 where none is given: no test draws from entropy."""
-    return default_rng(0 if seed is None else seed)
-
-
-np.random.default_rng = seeded
-
 # The same cases in every run; the first of a test waits for compilers.
 settings.register_profile("structinv", derandomize=True, deadline=None)
 settings.load_profile("structinv")
@@ -23,6 +13,12 @@ settings.load_profile("structinv")
 def pytest_runtest_setup(item):
     """Start NumPy's global numbers anew, which estimators without a `random_state` draw from."""
     np.random.seed(0)  # noqa: NPY002
+
+
+@pytest.fixture
+def array_api(monkeypatch):
+    """Has scikit-learn's checks try its way to arrays of other libraries, too."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
 
 
 @pytest.fixture(scope="session")

@@ -146,12 +146,6 @@ DATA = {
     "sparse-complex": ((spoilt(1j, sp.csr_matrix), Y), {}, ValueError, "Complex data"),
     "text": (([["a", "b"]] * 9, Y), {}, ValueError, "could not convert|dtype|convert"),
     "vector": ((X[:, 0], Y), {}, ValueError, "Expected 2D array, got 1D array"),
-    "images": (
-        (X.reshape(9, 2, 2), Y),
-        {},
-        ValueError,
-        r"X must have shape \(n_samples, n_features\), got \(9, 2, 2\); X.reshape\(len\(X\), -1\)",
-    ),
     "no-rows": ((X[:0], Y[:0]), {}, ValueError, "0 sample"),
     "no-columns": ((X[:, :0], Y), {}, ValueError, "0 feature"),
     "one-class": ((X, np.ones(9)), {}, ValueError, "y must hold at least two classes, got one"),
@@ -289,7 +283,6 @@ AFTERWARDS = {
     "sparse-inf": ((spoilt(np.inf, sp.csr_matrix),), ValueError, "X contains infinity"),
     "complex": ((spoilt(1j),), ValueError, "Complex data not supported"),
     "vector": ((X[0],), ValueError, "Expected 2D array"),
-    "images": ((X.reshape(9, 2, 2),), ValueError, r"X must have shape .* got \(9, 2, 2\); X.reshape"),
 }
 LABELS = {
     "y-short": ((X, Y[:-1]), ValueError, r"y must have shape \(9,\), one label a row, got \(8,\)"),

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import matplotlib.image
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
+from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from structinv import InvariantLinearSVC, InvariantSVC
@@ -22,6 +25,7 @@ from structinv.inspection import (
     transform_counts,
 )
 from structinv.oracles import Box, FDrop, Rotations, Shifts, check_oracle, teo2007_transforms
+from structinv.solvers.base import Record
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -48,21 +52,52 @@ def test_importing_inspection_needs_no_matplotlib():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+HISTORY = [Record(1, 10, 0.1, 2.0, 1.0), Record(2, 20, 0.2, 1.5, 1.4)]
+DRAWINGS = {
+    "certified": (draw_certified, {"mail": {"plain": ([0, 1], [0.9, 0.5])}}),
+    "gaps": (draw_gaps, {"mail": {"svmstruct": HISTORY}}),
+    "errors": (draw_errors, {"plain": curve()}),
+    "worst cases": (draw_worst_cases, np.eye(4), np.eye(4)[::-1]),
+    "transforms": (draw_transforms, ["identity", "flip"], [3, 8]),
+}
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_a_picture_is_a_figure_whether_it_is_written_or_not(name, tmp_path):
+    draw, *data = DRAWINGS[name]
+    figure, path = draw(*data), tmp_path / "picture.png"
+    assert isinstance(figure, Figure)
+    assert isinstance(draw(*data, str(path)), Figure)
+    figure.savefig(tmp_path / "later.png", dpi=150)
+    assert np.array_equal(pixels(path), pixels(tmp_path / "later.png"))
+    assert len(colours(path)) > 2
+
+
+def test_images_are_drawn_as_they_are(tmp_path):
+    X = np.random.default_rng(0).uniform(size=(3, 4, 2, 3))
+    draw_worst_cases(X, X[::-1], tmp_path / "stack.png")
+    rows = X.reshape(3, -1)
+    draw_worst_cases(rows, rows[::-1], tmp_path / "rows.png", shape=(4, 2, 3))
+    assert np.array_equal(pixels(tmp_path / "stack.png"), pixels(tmp_path / "rows.png"))
+
+
 class TestErrors:
     def test_each_method_has_a_colour_of_its_own_and_a_name(self, tmp_path):
         names = ["SVC", "virtual", "invariant"]
         curves = {name: curve(errors=[0.2 + k / 10, 0.1]) for k, name in enumerate(names)}
-        path = draw_errors(curves, tmp_path / "errors.svg")
+        path = tmp_path / "errors.svg"
+        draw_errors(curves, path)
         text = path.read_text()
         assert all(f"<!-- {name} -->" in text for name in [*names, "test error", "support vectors"])
-        png = draw_errors(curves, tmp_path / "errors.png")
+        png = tmp_path / "errors.png"
+        draw_errors(curves, png)
         blue, orange, green = (0x1F, 0x77, 0xB4), (0xFF, 0x7F, 0x0E), (0x2C, 0xA0, 0x2C)
         found = {tuple(round(255 * c) for c in colour) for colour in colours(png)}
         assert {blue, orange, green} <= found
 
     def test_sizes_may_differ_and_be_one(self, tmp_path):
         one = Curve([1000], [0.3], [0.0], [10], [0.0])
-        assert draw_errors({"a": curve(), "b": one}, tmp_path / "e.png").is_file()
+        assert len(draw_errors({"a": curve(), "b": one}).axes) == 2
 
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -91,7 +126,8 @@ class TestErrors:
 class TestWorstCases:
     def test_pictures_stand_above_each_other_on_one_scale(self, tmp_path):
         X = np.array([[0.0, 0.0, 0.0, 4.0], [2.0, 2.0, 2.0, 2.0]])
-        path = draw_worst_cases(X, X[:, ::-1], tmp_path / "worst.png")
+        path = tmp_path / "worst.png"
+        draw_worst_cases(X, X[:, ::-1], path)
         picture = pixels(path)
         height, width, _ = picture.shape
         grey = np.full(3, round(0.5 * 255) / 255)
@@ -107,7 +143,8 @@ class TestWorstCases:
 
     def test_colour(self, tmp_path):
         X = np.array([[255, 0, 0] * 6, [0, 0, 255] * 6])
-        path = draw_worst_cases(X, X[::-1], tmp_path / "c.png", shape=(2, 3, 3), titles=["a\nb", "c"])
+        path = tmp_path / "c.png"
+        draw_worst_cases(X, X[::-1], path, shape=(2, 3, 3), titles=["a\nb", "c"])
         picture = pixels(path)
         height, width, _ = picture.shape
         for row, column, colour in [(0.35, 0.3, (1, 0, 0)), (0.35, 0.8, (0, 0, 1))]:
@@ -116,13 +153,14 @@ class TestWorstCases:
 
     def test_captions_are_written(self, tmp_path):
         X = np.eye(4)
-        path = draw_worst_cases(X, X, tmp_path / "w.svg", titles=["one", "two\nlines", "", "four"])
+        path = tmp_path / "w.svg"
+        draw_worst_cases(X, X, path, titles=["one", "two\nlines", "", "four"])
         assert all(f"<!-- {word} -->" in path.read_text() for word in ("one", "two", "lines", "four"))
 
     @pytest.mark.parametrize("value", [0.0, -3.0, 7.0])
     def test_images_of_one_value(self, tmp_path, value):
         X = np.full((1, 4), value)
-        assert draw_worst_cases(X, X, tmp_path / "w.png").is_file()
+        assert len(draw_worst_cases(X, X).axes) == 2 * len(X)
 
     @pytest.mark.parametrize(
         ("originals", "changed", "options", "message"),
@@ -166,9 +204,8 @@ class TestTransforms:
         np.testing.assert_array_equal(counts, expected)
         np.testing.assert_array_equal(counts.sum(axis=1), [*model.n_support_[::-1], 0])
 
-        text = draw_transforms(
-            model.support_transforms_, y[model.support_], tmp_path / "t.svg", order=names
-        ).read_text()
+        draw_transforms(model.support_transforms_, y[model.support_], tmp_path / "t.svg", order=names)
+        text = (tmp_path / "t.svg").read_text()
         assert all(
             f"<!-- {name} -->" in text.replace("&#45;", "-") for name in ["identity", "shear x 0.15"]
         )
@@ -183,7 +220,8 @@ class TestTransforms:
     @pytest.mark.parametrize("count", [1, 60])
     def test_few_and_many_changes(self, tmp_path, count):
         names = [f"change {k}" for k in range(count)]
-        text = draw_transforms(names, np.arange(count) % 2, tmp_path / "t.svg").read_text()
+        draw_transforms(names, np.arange(count) % 2, tmp_path / "t.svg")
+        text = (tmp_path / "t.svg").read_text()
         assert text.count("<!-- change ") == count
 
     @pytest.mark.parametrize(
@@ -212,6 +250,24 @@ class TestExplanations:
         assert found.margins[-1] == pytest.approx(found.edited_margin)
         with pytest.raises(ValueError, match="X must have one row to explain, got 2"):
             explain_edit(model, X)
+
+    @pytest.mark.filterwarnings("error")
+    def test_columns_of_data_frames_are_named(self):
+        X = pd.DataFrame({"free": [2.0, 0.0], "you": [1.0, 1.0], "hello": [1.0, 2.0]})
+        model = InvariantLinearSVC(random_state=0).fit(X, [1, 0])
+        found = explain_edit(model, X.iloc[[0]], oracle=FDrop(1))
+        assert found.names.tolist() == ["free"]
+        assert found.features.tolist() == [0]
+        assert (found.before.tolist(), found.after.tolist()) == ([2.0], [0.0])
+        assert found.margin == pytest.approx(model.decision_function(X)[0])
+        with pytest.raises(ValueError, match="X must have one row to explain, got 2"):
+            explain_edit(model, X)
+
+    def test_columns_without_a_name_are_numbered(self):
+        X = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 2.0]])
+        model = InvariantLinearSVC(random_state=0).fit(X, [1, 0])
+        assert explain_edit(model, sp.csr_matrix(X[:1]), oracle=FDrop(2)).names.tolist() == ["x0"]
+        assert explain_edit(model, X[:1], oracle=Box(0.0)).names.tolist() == []
 
     def test_kernel_machines_have_no_shares_of_features(self):
         with pytest.raises(TypeError, match="model must be an InvariantLinearSVC.*got InvariantSVC"):

@@ -232,4 +232,4 @@ def test_combinations_with_a_continuum_can_be_solved(name):
 def test_an_oracle_without_an_orbit_is_refused_by_name():
     this = problem(Box(0.5), SETTING["binary"], Gaussian())
     with pytest.raises(NotImplementedError, match="Box does not define an orbit or a cover"):
-        solve(this, FrankWolfe())
+        solve(this, FrankWolfe(), random_state=0)

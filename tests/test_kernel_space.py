@@ -503,7 +503,7 @@ class Broken(FiniteOracle):
 def test_members_that_are_no_numbers_are_refused(kernel, cache_mb):
     this = problem(Broken(), SETTING["binary"], kernel, cache_mb=cache_mb)
     with pytest.raises(ValueError, match="not finite"):
-        solve(this, SVMStruct(), Iterations(3))
+        solve(this, SVMStruct(), Iterations(3), random_state=0)
 
 
 def test_a_space_that_does_not_fit_the_rows_is_refused():

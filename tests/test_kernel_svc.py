@@ -136,7 +136,7 @@ def known_failures(estimator):
     [InvariantSVC(), InvariantSVC(Nudges()), InvariantSVC(kernel="precomputed", tol=0.05)],
     expected_failed_checks=known_failures,
 )
-def test_keeps_scikit_learns_rules(estimator, check):
+def test_keeps_scikit_learns_rules(estimator, check, array_api):
     check(estimator)
 
 
@@ -568,8 +568,7 @@ def test_memory_is_estimated_for_rows_and_labels_that_fit():
     X, y = strokes()
     with pytest.raises(ValueError, match=r"y must have shape \(14,\), one label a row, got \(4,\)"):
         InvariantSVC().estimate_memory(X, y[:4])
-    with pytest.raises(ValueError, match=r"X must have shape .* got \(14, 3, 3\); X.reshape"):
-        InvariantSVC().estimate_memory(X.reshape(-1, 3, 3))
+    assert InvariantSVC().estimate_memory(X.reshape(-1, 3, 3)) == InvariantSVC().estimate_memory(X)
 
 
 def test_memory_is_estimated_without_labels():
@@ -711,8 +710,6 @@ def test_wrong_rows_are_refused():
         model.set_params(C=-1.0).fit(X, y)
     assert np.array_equal(model.decision_function(X), before)
     for method in (model.predict, model.certify, model.worst_case):
-        with pytest.raises(ValueError, match=r"X must have shape .* got \(14, 3, 3\); X.reshape"):
-            method(X.reshape(-1, 3, 3))
         with pytest.raises(TypeError, match="dense data is required"):
             method(sp.csr_matrix(X))
         with pytest.raises(ValueError, match="NaN"):

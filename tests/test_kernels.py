@@ -145,7 +145,7 @@ def test_blocks_equal_the_whole(kernel, monkeypatch):
     # Small tiles, in threads.
     monkeypatch.setattr("structinv.kernels.base.TILE", 200)
     monkeypatch.setattr("structinv.matrices.VALUES_A_THREAD", 100)
-    monkeypatch.setattr("structinv.matrices.available_cpus", lambda: 3)
+    monkeypatch.setattr("structinv.matrices.allowed_threads", lambda: 3)
     assert np.array_equal(kernel.matrix(X, Y), whole)
 
 

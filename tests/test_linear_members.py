@@ -56,7 +56,7 @@ def optimum(case, setting):
 def test_the_optimum_is_that_over_the_members(case, setting):
     problem = objective(case.oracle, setting)
     assert isinstance(state_of(problem), LinearMemberState)
-    found = solve(problem, FrankWolfe(), Gap(1e-6), check_always=True)
+    found = solve(problem, FrankWolfe(), Gap(1e-6), check_always=True, random_state=0)
     assert found.status is Status.CONVERGED
     assert_brackets(found, optimum(case, setting))
 
@@ -149,15 +149,15 @@ def test_members_are_made_in_portions_that_fit(setting, room, monkeypatch):
     portions = state._portions(holding)
     np.testing.assert_array_equal(np.concatenate(portions), holding)
     assert (len(portions) > 1) == (room == 1)
-    assert solve(problem, FrankWolfe(), Gap(1e-5)).status is Status.CONVERGED
+    assert solve(problem, FrankWolfe(), Gap(1e-5), random_state=0).status is Status.CONVERGED
 
 
 @every_setting
 @pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct()], ids=repr)
 def test_planes_are_a_start(setting, solver):
     problem = objective(SOME.oracle, setting)
-    first = solve(problem, solver, Gap(1e-5))
-    again = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=first)
+    first = solve(problem, solver, Gap(1e-5), random_state=0)
+    again = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=first, random_state=0)
     assert again.status is Status.CONVERGED
     assert again.iterations == 0
     assert again.dual >= first.dual - 1e-9 * abs(first.dual)
@@ -172,7 +172,7 @@ def test_planes_are_a_start(setting, solver):
 def test_planes_of_other_points_are_left_to_the_null_plane():
     setting = SETTING["multiclass"]
     problem = objective(SOME.oracle, setting)
-    planes = solve(objective(Box(0.3), setting), FrankWolfe(), Gap(1e-3)).planes
+    planes = solve(objective(Box(0.3), setting), FrankWolfe(), Gap(1e-3), random_state=0).planes
     state = state_of(problem)
     state.restore(planes)
     assert not np.any(state.masses)
@@ -199,8 +199,8 @@ def test_rows_may_need_more_masses_than_there_was_room_for():
 def test_epsilon_leaves_members_out():
     setting = SETTING["multiclass"]
     problem = objective(ORBIT_CASE[NAMES[0]].oracle, setting)
-    loose = solve(problem, FrankWolfe(0.5), Gap(1e-6))
-    tight = solve(problem, FrankWolfe(), Gap(1e-6))
+    loose = solve(problem, FrankWolfe(0.5), Gap(1e-6), random_state=0)
+    tight = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
     assert loose.status in (Status.WITHIN_EPSILON, Status.CONVERGED)
     assert loose.primal - loose.dual <= 0.5 * np.sum(setting.weights) + 1e-3
     assert len(loose.planes) <= len(tight.planes)
@@ -212,10 +212,13 @@ def test_single_precision_and_whole_numbers():
     space = ExplicitSpace(D, setting.n_outputs)
     X = setting.X.astype(np.float32)
     term = WorstCase(X, setting.y, SOME.oracle, setting.output, np.array(setting.weights))
-    found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4))
+    found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4), random_state=0)
     assert found.primal == pytest.approx(best, rel=1e-3)
     term = WorstCase(np.rint(X).astype(int), setting.y, SOME.oracle, setting.output, 0.1)
-    assert solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4)).status is Status.CONVERGED
+    assert (
+        solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4), random_state=0).status
+        is Status.CONVERGED
+    )
 
 
 def test_a_fitted_classifier_is_pickled_with_its_planes():
@@ -243,11 +246,11 @@ def test_two_terms_of_a_kernel_machine_both_know_their_members(setting):
 
     oracles = [ORBIT_CASE[NAMES[0]].oracle, Identity()]
     problem = Objective(space, [term(*each) for each in zip(parts, oracles, strict=True)])
-    found = solve(problem, FrankWolfe(), Gap(1e-6))
+    found = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
     assert found.status is Status.CONVERGED
     assert all(isinstance(state_of(problem, number), MemberState) for number in (0, 1))
     other = KernelSpace(kernel, D, setting.n_outputs, cache_mb=0.0)
-    wanted = solve(Objective(other, problem.terms), SVMStruct(), Gap(1e-6))
+    wanted = solve(Objective(other, problem.terms), SVMStruct(), Gap(1e-6), random_state=0)
     assert found.primal == pytest.approx(wanted.primal, rel=1e-5)
-    again = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=found)
+    again = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=found, random_state=0)
     assert again.iterations == 0

@@ -60,7 +60,7 @@ def value(model, X, y, weights=1.0, cost=None, slack=False):
         "check_sample_weight_equivalence_on_sparse_data": WEIGHTS_COMPARED_TOO_SHARPLY,
     },
 )
-def test_keeps_scikit_learns_rules(estimator, check):
+def test_keeps_scikit_learns_rules(estimator, check, array_api):
     check(estimator)
 
 

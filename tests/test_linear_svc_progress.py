@@ -34,10 +34,10 @@ class Recorder:
     def on_fit_task_begin(self, estimator, context):
         self.heard.append(f"begin {context.task_name}")
 
-    def on_fit_task_end(self, estimator, context, *, metadata=None):
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
         self.heard.append(f"end {context.task_name}")
         if context.task_name == "iteration":
-            self.gap = metadata["relative_gap"]
+            self.gap = fitted_estimator.solution_.relative_gap
             if self.heard.count("end iteration") == self.act_on:
                 return self.act()
         return False

@@ -18,6 +18,8 @@ PACKAGE = ROOT / "structinv"
 LAYERS = [
     "exceptions",
     "files",
+    "compiled",
+    "machine",
     "matrices",
     "answers",
     "tensor_rows",
@@ -66,6 +68,12 @@ def only_for_types(tree):
 
 def imported_modules(name, *, at_import=False):
     """Modules of the package that a module imports, anywhere or when it is imported itself."""
+    everything = imports(name, at_import=at_import)
+    return {module for module in everything if module.split(".")[0] == "structinv"} - {name}
+
+
+def imports(name, *, at_import=False):
+    """All that a module imports, anywhere or when it is imported itself."""
     path = MODULES[name]
     tree = ast.parse(path.read_text(encoding="utf-8"))
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
@@ -82,7 +90,7 @@ def imported_modules(name, *, at_import=False):
             for alias in node.names:
                 full = f"{base}.{alias.name}"
                 found.add(full if full in MODULES else base)
-    return {module for module in found if module.split(".")[0] == "structinv"} - {name}
+    return found
 
 
 def layer(module):
@@ -117,10 +125,44 @@ def test_there_are_no_circles():
     assert list(TopologicalSorter(graph).static_order())
 
 
-@pytest.mark.parametrize("module", ["cvxpy", "matplotlib", "typer", "skops", "pandas"])
-def test_importing_the_package_stays_light(module):
-    code = f"import sys, structinv; sys.exit({module!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+HEAVY = ("cvxpy", "matplotlib", "typer", "skops", "pandas")
+
+
+def heavy_after(code):
+    """Which heavy packages a new process has loaded after some code."""
+    code = f"import sys\n{code}\nprint(*set(sys.modules).intersection({HEAVY!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def heavy_here():
+    return heavy_after("import structinv")
+
+
+@pytest.fixture(scope="module")
+def heavy_elsewhere():
+    """What the light dependencies load by themselves: scikit-learn looks for pandas, for one."""
+    reached, waiting = set(), {"structinv"}
+    while waiting:
+        name = waiting.pop()
+        reached.add(name)
+        parents = {name.rpartition(".")[0]} if "." in name else set()
+        waiting |= ((imported_modules(name, at_import=True) | parents) & set(MODULES)) - reached
+    outside = {other.split(".")[0] for name in reached for other in imports(name, at_import=True)}
+    outside -= {"structinv", *HEAVY}
+    assert {"numpy", "sklearn", "numba"} <= outside
+    return heavy_after("\n".join(f"import {name}" for name in sorted(outside)))
+
+
+@pytest.mark.parametrize("module", HEAVY)
+def test_importing_the_package_stays_light(module, heavy_here, heavy_elsewhere):
+    assert module not in heavy_here - heavy_elsewhere
+    # That a dependency loads it is no leave to do so here.
+    at_import = {
+        name for name in MODULES if module in {m.split(".")[0] for m in imports(name, at_import=True)}
+    }
+    assert all(layer(name) in ("cli", "__main__") for name in at_import), sorted(at_import)
 
 
 def test_the_package_is_typed_and_has_a_version():

@@ -99,9 +99,9 @@ def objective(oracle, X, y):
 
 def test_bounds_that_contradict_each_other_are_not_called_converged():
     X, y = data()
-    earlier = solve(objective(Identity(), X[:20], y[:20]), SVMStruct(), Gap(1e-6))
+    earlier = solve(objective(Identity(), X[:20], y[:20]), SVMStruct(), Gap(1e-6), random_state=0)
     other_rows = objective(Identity(), X[::-1].copy(), y[::-1].copy())
-    later = solve(other_rows, SVMStruct(), Gap(1e-6), warm_start=earlier)
+    later = solve(other_rows, SVMStruct(), Gap(1e-6), warm_start=earlier, random_state=0)
     assert later.gap < 0
     assert later.status is Status.INCONSISTENT
     assert "warm start" in later.status.advice
@@ -129,7 +129,7 @@ def test_a_run_without_bounds_comes_to_an_end():
 def test_only_for_all_rows_or_none_asks_no_oracle_about_nothing(labels):
     X, y = data()
     tangents = TangentDerivative(lambda rows: np.stack([row[None, :] for row in rows]), 0.1)
-    found = solve(objective(tangents.only_for(labels), X, y), FrankWolfe(), Gap(1e-4))
+    found = solve(objective(tangents.only_for(labels), X, y), FrankWolfe(), Gap(1e-4), random_state=0)
     assert found.status is Status.CONVERGED
 
 
@@ -165,9 +165,9 @@ def test_a_term_that_counts_nothing_changes_nothing(solver, epsilon):
     ]:
         nothing = WorstCase(X[:9], y[:9], oracle, Binary(), 0.0)
         terms = [WorstCase(X, y, oracle, Binary(), 0.1), nothing]
-        found = solve(Objective(space, terms), solver(epsilon), Gap(1e-2))
+        found = solve(Objective(space, terms), solver(epsilon), Gap(1e-2), random_state=0)
         assert found.status in (Status.CONVERGED, Status.WITHIN_EPSILON)
-        found = solve(Objective(space, [nothing]), solver(epsilon), Gap(1e-2))
+        found = solve(Objective(space, [nothing]), solver(epsilon), Gap(1e-2), random_state=0)
         assert (found.status, found.primal, found.dual) == (Status.CONVERGED, 0.0, 0.0)
 
 
@@ -188,14 +188,14 @@ def test_rows_none_of_whose_errors_costs_anything(solver):
 def test_rows_of_no_weight_make_no_atoms(solver):
     weights = np.where(np.arange(40) < 10, 1.0, 0.0)
     this, term = machine(weights=weights)
-    found = solve(this, solver, Gap(1e-2))
+    found = solve(this, solver, Gap(1e-2), random_state=0)
     assert found.status is Status.CONVERGED
     assert np.all(weights[this.space.atoms.origins[:, 0]] > 0)
 
 
 def test_reference_refuses_a_kernel_by_name():
     with pytest.raises(ValueError, match="ExplicitSpace, got a KernelSpace"):
-        solve(machine()[0], Reference())
+        solve(machine()[0], Reference(), random_state=0)
 
 
 @pytest.mark.parametrize("columns", [1, 7])
@@ -213,7 +213,7 @@ def test_many_atoms_at_once_fill_the_cache_as_far_as_it_goes(monkeypatch, column
     f = state.combination()
     for _ in range(30):
         state.sweep(f)
-    best = solve(machine()[0], FrankWolfe(), Gap(1e-6))
+    best = solve(machine()[0], FrankWolfe(), Gap(1e-6), random_state=0)
     reached = state.offset - 0.5 * this.space.dot(f, f)
     assert reached == pytest.approx(best.dual, rel=1e-4)
 
@@ -230,7 +230,7 @@ def test_what_the_cache_does_not_hold_is_computed_in_portions(monkeypatch):
 
     this, _ = machine(n=200, cache_mb=200 * 3 * 8 / 1e6)
     monkeypatch.setattr(AtomStore, "_kernel_rows", watched)
-    assert solve(this, FrankWolfe(), Gap(1e-4)).status is Status.CONVERGED
+    assert solve(this, FrankWolfe(), Gap(1e-4), random_state=0).status is Status.CONVERGED
     # A portion is full when its last row, of at most three atoms, goes beyond the limit.
     assert largest[0] <= 2000 + 3 * 600
 
@@ -244,7 +244,7 @@ def test_a_bundle_of_long_sums_needs_no_table_of_all_their_terms(monkeypatch):
 
     monkeypatch.setattr(AtomStore, "block", watched)
     this, _ = machine(cache_mb=0.0)
-    assert solve(this, BMRM(), Gap(1e-3)).status is Status.CONVERGED
+    assert solve(this, BMRM(), Gap(1e-3), random_state=0).status is Status.CONVERGED
     assert max(asked) <= 1.0
 
 
@@ -280,8 +280,10 @@ def test_other_weights_on_the_same_rows_go_on_with_the_same_members():
     again = WorstCase(term.X.copy(), data()[1], Turned(), Binary(), 3.0)
     state = again.dual_state(this.space, np.random.default_rng(0))
     assert isinstance(state, MemberState)
-    later = solve(Objective(this.space, [again]), FrankWolfe(), Gap(1e-5), warm_start=earlier)
-    cold = solve(machine(weights=3.0)[0], FrankWolfe(), Gap(1e-5))
+    later = solve(
+        Objective(this.space, [again]), FrankWolfe(), Gap(1e-5), warm_start=earlier, random_state=0
+    )
+    cold = solve(machine(weights=3.0)[0], FrankWolfe(), Gap(1e-5), random_state=0)
     assert (later.status, cold.status) == (Status.CONVERGED, Status.CONVERGED)
     assert later.primal == pytest.approx(cold.primal, rel=2e-5)
     points = this.space.points(later.planes.normals.keys)

@@ -364,7 +364,6 @@ DATA = {
     "nan": ((spoilt(np.nan), Y), {}, ValueError, "X contains NaN"),
     "infinite": ((spoilt(np.inf), Y), {}, ValueError, "X contains infinity"),
     "sparse": ((sp.csr_matrix(X), Y), {}, TypeError, "Sparse data was passed for X"),
-    "images": ((X.reshape(12, 2, 2), Y), {}, ValueError, r"X must have shape .*; X.reshape"),
     "vector": ((X[0], Y), {}, ValueError, "Expected 2D array"),
     "short": ((X, Y[:-1]), {}, ValueError, "inconsistent numbers of samples"),
     "real": ((X, TARGETS), {}, ValueError, "Unknown label type"),
@@ -502,7 +501,6 @@ AFTERWARDS = {
     "nan": (spoilt(np.nan), ValueError, "X contains NaN"),
     "sparse": (sp.csr_matrix(X), TypeError, "Sparse data was passed for X"),
     "vector": (X[0], ValueError, "Expected 2D array"),
-    "images": (X.reshape(12, 2, 2), ValueError, r"X must have shape .* got \(12, 2, 2\); X.reshape"),
 }
 
 

@@ -140,7 +140,7 @@ WEIGHTS_MOVE_THE_FAMILIES = (
         else {}
     ),
 )
-def test_keeps_scikit_learns_rules(estimator, check):
+def test_keeps_scikit_learns_rules(estimator, check, array_api):
     check(estimator)
 
 

@@ -150,7 +150,7 @@ def test_pairs_agree_or_are_refused_by_name(loss, name, penalty):
     objective = problem(loss, penalty)
     if TABLE[loss, name] == "no":
         with pytest.raises(ValueError, match=re.escape(name)):
-            solve(objective, SOLVERS[name])
+            solve(objective, SOLVERS[name], random_state=0)
         assert objective.space.system.n_products == 0
         return
     tolerance = 1e-2 if name == "Pegasos" else 1e-4
@@ -167,7 +167,7 @@ def test_pairs_agree_or_are_refused_by_name(loss, name, penalty):
 def test_a_free_constant(method, loss, penalty):
     if method == "dual-cd" and loss == "logistic":
         with pytest.raises(ValueError, match="free constant only"):
-            solve(problem(loss, penalty, free=0), Representer(method))
+            solve(problem(loss, penalty, free=0), Representer(method), random_state=0)
         return
     stop = Gap(1e-6) | Iterations(3000)
     solution = solve(problem(loss, penalty, free=0), Representer(method), stop, random_state=0)
@@ -179,7 +179,7 @@ def test_a_free_constant(method, loss, penalty):
 @pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct(), BMRM(), Pegasos()], ids=repr)
 def test_a_free_constant_is_refused_by_name(solver):
     with pytest.raises(ValueError, match=f"{type(solver).__name__} does not take a free part"):
-        solve(problem("hinge", "squared", free=0), solver)
+        solve(problem("hinge", "squared", free=0), solver, random_state=0)
 
 
 @pytest.mark.parametrize("method", ["newton-cg", "lbfgs"])
@@ -197,7 +197,7 @@ def test_a_free_linear_function(method):
 @pytest.mark.parametrize("loss", sorted(SMOOTH))
 def test_the_gradient_in_function_space_is_zero(loss, free):
     objective = problem(loss, "huber", free=free)
-    solution = solve(objective, Representer("newton-cg"), Gap(1e-14) | Iterations(100))
+    solution = solve(objective, Representer("newton-cg"), Gap(1e-14) | Iterations(100), random_state=0)
     f = solution.f
     space = objective.space
     gradient = f.copy()
@@ -213,7 +213,7 @@ def test_the_gradient_in_function_space_is_zero(loss, free):
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_the_gap_is_half_the_squared_gradient(steps):
     objective = problem("logistic", "squared")
-    solution = solve(objective, Representer("lbfgs"), Iterations(steps))
+    solution = solve(objective, Representer("lbfgs"), Iterations(steps), random_state=0)
     last = solution.history[-1]
     space, f = objective.space, solution.f
     gradient = f.copy()
@@ -299,7 +299,7 @@ def test_a_solution_starts_another_weight(method):
     second = problem("hinge", "huber", nu=0.06)
     # Planes belong to the space that they come from.
     with pytest.raises(ValueError, match="warm_start does not fit"):
-        solve(second, Representer(method), stop, warm_start=solution)
+        solve(second, Representer(method), stop, warm_start=solution, random_state=0)
     terms = [first.terms[0], Penalty(first.terms[1].functionals, PENALTIES["huber"], 0.06)]
     warm = solve(
         Objective(first.space, terms), Representer(method), stop, warm_start=solution, random_state=0
@@ -311,7 +311,12 @@ def test_newton_with_and_without_factors_agree():
     from structinv.solvers.newton_cg import NewtonCG
 
     found = [
-        solve(problem("hinge", "absolute"), NewtonCG(max_direct=n), Gap(1e-9) | Iterations(500))
+        solve(
+            problem("hinge", "absolute"),
+            NewtonCG(max_direct=n),
+            Gap(1e-9) | Iterations(500),
+            random_state=0,
+        )
         for n in (0, 3000)
     ]
     assert found[0].primal == pytest.approx(found[1].primal, rel=1e-8)
@@ -372,7 +377,9 @@ def test_folding_equals_not_folding(monkeypatch, most_factorised):
         Objective(space, [Penalty(FamilyFunctionals(plain, 0), LOSSES["logistic"], 1.0)]),
         problem("logistic", "squared"),
     ):
-        found.append(solve(objective, Representer("newton-cg"), Gap(1e-13) | Iterations(100)))
+        found.append(
+            solve(objective, Representer("newton-cg"), Gap(1e-13) | Iterations(100), random_state=0)
+        )
     assert found[0].primal == pytest.approx(found[1].primal, rel=1e-8)
     points = np.random.default_rng(0).standard_normal((6, 2))
     functions = [solution.f.function()(points) for solution in found]
@@ -406,16 +413,22 @@ def test_folding_refuses_by_name():
 )
 def test_parameters_are_checked_by_name(parameters, message):
     with pytest.raises(ValueError, match=message):
-        solve(problem("hinge", "squared"), Representer(**parameters))
+        solve(problem("hinge", "squared"), Representer(**parameters), random_state=0)
 
 
 def test_a_kernel_of_few_dimensions():
     """The Gram matrix of 42 functionals has rank 2."""
     solution = solve(
-        problem("hinge", "absolute", kernel=Linear()), Representer(), Gap(1e-8) | Iterations(500)
+        problem("hinge", "absolute", kernel=Linear()),
+        Representer(),
+        Gap(1e-8) | Iterations(500),
+        random_state=0,
     )
     again = solve(
-        problem("hinge", "absolute", kernel=Linear()), Representer("cvxpy"), Gap(1e-6) | Iterations(3)
+        problem("hinge", "absolute", kernel=Linear()),
+        Representer("cvxpy"),
+        Gap(1e-6) | Iterations(3),
+        random_state=0,
     )
     assert solution.primal == pytest.approx(again.primal, rel=1e-6)
 
@@ -444,7 +457,9 @@ def test_bounds_with_a_free_constant_and_weights_far_apart(method, weight):
 @pytest.mark.parametrize("free", [None, 0])
 @pytest.mark.parametrize("loss", ["hinge", "epsilon-insensitive"])
 def test_nothing_left_to_gain_ends_a_run(loss, free):
-    solution = solve(problem(loss, "absolute", free=free), Representer(), Gap(0.0) | Iterations(300))
+    solution = solve(
+        problem(loss, "absolute", free=free), Representer(), Gap(0.0) | Iterations(300), random_state=0
+    )
     assert solution.relative_gap < 1e-6
 
 
@@ -471,7 +486,7 @@ def test_folding_a_free_constant_that_functionals_see():
     plain = Representers(folded, [Evaluation().bind(X).parts(folded)])
     labels = Penalty(FamilyFunctionals(plain, 0), LOSSES["logistic"], 1.0)
     stop = Gap(1e-13) | Iterations(100)
-    without = solve(Objective(RepresenterSpace(plain, 2), [labels]), Representer(), stop)
+    without = solve(Objective(RepresenterSpace(plain, 2), [labels]), Representer(), stop, random_state=0)
     families = [Evaluation().bind(X).parts(KERNEL), family.parts(KERNEL)]
     representers = Representers(KERNEL, families)
     terms = [
@@ -479,7 +494,7 @@ def test_folding_a_free_constant_that_functionals_see():
         Penalty(FamilyFunctionals(representers, 1), Squared(), 0.3),
     ]
     space = RepresenterSpace(representers, 2, free_degree=0)
-    free = solve(Objective(space, terms), Representer(), stop)
+    free = solve(Objective(space, terms), Representer(), stop, random_state=0)
     assert without.primal == pytest.approx(free.primal, rel=1e-8)
     points = np.random.default_rng(0).standard_normal((6, 2))
     functions = [solution.f.function()(points) for solution in (without, free)]
@@ -513,7 +528,9 @@ def test_outputs_share_one_gram_matrix(method, monkeypatch):
     def never(*_):
         raise AssertionError
 
-    expected = solve(Objective(space, terms), Representer("newton-cg"), Gap(1e-7) | Iterations(500))
+    expected = solve(
+        Objective(space, terms), Representer("newton-cg"), Gap(1e-7) | Iterations(500), random_state=0
+    )
     monkeypatch.setattr(CoefficientProblem, "gram", never)
     stop = Gap(1e-6) | Iterations(2000)
     found = solve(Objective(space, terms), Representer(method), stop, random_state=0)
@@ -535,5 +552,7 @@ def test_a_gram_matrix_that_cannot_be_factorised():
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_weight_of_zero_on_a_loss_with_kinks():
-    solution = solve(problem("hinge", "absolute", nu=0.0), Representer(), Gap(1e-6) | Iterations(500))
+    solution = solve(
+        problem("hinge", "absolute", nu=0.0), Representer(), Gap(1e-6) | Iterations(500), random_state=0
+    )
     assert solution.status is Status.CONVERGED

@@ -142,7 +142,7 @@ def test_pegasos_has_its_rate(setting, options):
 def test_reference_reaches_the_optimum(setting):
     best = optimum("box-radii", setting.name)
     problem = objective(Box([0.5, 0.0, 1.0, 0.2, 0.0]), setting)
-    solution = solve(problem, Reference(), Gap(1e-7) | Iterations(100))
+    solution = solve(problem, Reference(), Gap(1e-7) | Iterations(100), random_state=0)
     assert_brackets(solution, best)
     assert solution.status is Status.CONVERGED
 

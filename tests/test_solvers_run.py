@@ -177,7 +177,7 @@ def test_a_stop_rule_names_what_it_takes(rule, value):
 def test_parameters_are_checked_before_any_work(solver, message):
     problem = objective(FDrop(2))
     with pytest.raises(ValueError, match=message):
-        solve(problem, solver)
+        solve(problem, solver, random_state=0)
     assert problem.rows_asked == 0
 
 
@@ -296,7 +296,7 @@ def test_a_solution_starts_another_weight_of_a_penalty(name, loss):
         assert warm.primal == pytest.approx(cold.primal, rel=2e-5)
     else:
         with pytest.raises(ValueError, match="not proportional"):
-            solve(problem, REGISTRY[name](), stop, warm_start=runs[0.5][1])
+            solve(problem, REGISTRY[name](), stop, warm_start=runs[0.5][1], random_state=0)
 
 
 @every_solver
@@ -304,7 +304,7 @@ def test_a_start_from_elsewhere_is_refused(name):
     solver = REGISTRY[name]()
     start = solve(objective(FDrop(2)), solver, Gap(1e-2), random_state=0)
     with pytest.raises(ValueError, match="warm_start does not fit"):
-        solve(objective(FDrop(2), SETTING["multiclass"]), solver, warm_start=start)
+        solve(objective(FDrop(2), SETTING["multiclass"]), solver, warm_start=start, random_state=0)
 
 
 @pytest.mark.parametrize("name", sorted(set(REGISTRY) - set(BY_BLOCK)))
@@ -312,17 +312,17 @@ def test_planes_of_a_sum_do_not_start_single_blocks(name):
     start = solve(objective(FDrop(2)), REGISTRY[name](), Gap(1e-2), random_state=0)
     for other in BY_BLOCK:
         with pytest.raises(ValueError, match="planes of single blocks"):
-            solve(objective(FDrop(2)), REGISTRY[other](), warm_start=start)
+            solve(objective(FDrop(2)), REGISTRY[other](), warm_start=start, random_state=0)
     reweighted = replace(SETTING["binary"], weights=SETTING["binary"].weights[::-1])
     with pytest.raises(ValueError, match="not proportional"):
-        solve(objective(FDrop(2), reweighted), REGISTRY[name](), warm_start=start)
+        solve(objective(FDrop(2), reweighted), REGISTRY[name](), warm_start=start, random_state=0)
 
 
 def test_planes_of_more_blocks_are_refused():
     start = solve(objective(FDrop(2)), SVMStruct(), Gap(1e-3), random_state=0)
     planes = replace(start.planes, blocks=start.planes.blocks + 3)
     with pytest.raises(ValueError, match="warm_start does not fit"):
-        solve(objective(FDrop(2)), SVMStruct(), warm_start=replace(start, planes=planes))
+        solve(objective(FDrop(2)), SVMStruct(), warm_start=replace(start, planes=planes), random_state=0)
 
 
 def test_a_curve_has_a_record_for_every_step():

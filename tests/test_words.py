@@ -53,7 +53,7 @@ def test_threads_change_nothing(oracle, monkeypatch):
     bound = oracle.bind(X)
     alone = bound.support(ALL_ROWS, V, assign).points, bound.maximum(ALL_ROWS, V, assign)
     monkeypatch.setattr(matrices, "VALUES_A_THREAD", 1)
-    monkeypatch.setattr(matrices, "available_cpus", lambda: 3)
+    monkeypatch.setattr(matrices, "allowed_threads", lambda: 3)
     together = bound.support(ALL_ROWS, V, assign).points, bound.maximum(ALL_ROWS, V, assign)
     np.testing.assert_array_equal(alone[0].data, together[0].data)
     np.testing.assert_array_equal(alone[1], together[1])

@@ -187,7 +187,9 @@ def _draw(out: Path, runs: Sequence[Run], solver_runs: Sequence[Run]) -> list[Pa
     gaps: dict[str, dict[str, list[Any]]] = {}
     for run in solver_runs:
         gaps.setdefault(f"{run.study.name}: FDROP by solver", {})[run.model] = _history(run)
-    return [draw_certified(panels, out / "certified.png"), draw_gaps(gaps, out / "gaps.png")]
+    draw_certified(panels, out / "certified.png")
+    draw_gaps(gaps, out / "gaps.png")
+    return [out / "certified.png", out / "gaps.png"]
 
 
 def _history(run: Run) -> list[Any]:

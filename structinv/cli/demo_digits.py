@@ -132,22 +132,21 @@ def draw_digits(fits: list[KernelFit], out: Path) -> list[Path]:
     """The three pictures, into a folder that exists."""
     best = next(fit for fit in reversed(fits) if fit.method == "invariant")
     X, y = best.draw.training[best.size]
-    transforms = draw_transforms(
+    paths = [out / f"{name}.png" for name in ("worst_cases", "transforms", "errors")]
+    _draw_worst(best, paths[0])
+    draw_transforms(
         best.model.support_transforms_,
         y[best.model.support_],
-        out / "transforms.png",
+        paths[1],
         order=moves().bind(X, y).member_names(),
         classes=best.model.classes_,
     )
     curves = {method: _curve(group) for method, group in _by_method(fits)}
-    return [
-        _draw_worst(best, out / "worst_cases.png"),
-        transforms,
-        draw_errors(curves, out / "errors.png"),
-    ]
+    draw_errors(curves, paths[2])
+    return paths
 
 
-def _draw_worst(fit: KernelFit, path: Path) -> Path:
+def _draw_worst(fit: KernelFit, path: Path) -> None:
     """The digit of each class whose margin falls most by the worst change."""
     X, y = fit.draw.X_test, fit.draw.y_test
     before = fit.model.certify(X, y, oracle=Identity()).attacked
@@ -160,7 +159,7 @@ def _draw_worst(fit: KernelFit, path: Path) -> Path:
         f"label {y[row]}, margin\n{before[row]:.2f} \N{RIGHTWARDS ARROW} {after[row]:.2f}\n{name}"
         for row, name in zip(shown, names, strict=True)
     ]
-    return draw_worst_cases(X[shown], worst, path, titles=titles)
+    draw_worst_cases(X[shown], worst, path, titles=titles)
 
 
 def _curve(fits: list[KernelFit]) -> Curve:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
+from ..compiled import njit
 from ..matrices import ALL_ROWS, Matrix, floating, same_entries, scale_rows
 from ..oracles.base import BoundOracle
 from ..planes import PlaneSet

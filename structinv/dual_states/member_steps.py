@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
+from ..compiled import njit
 from ..matrices import Matrix
 from .row_steps import ascend_row
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from ..compiled import njit
 from ..matrices import ALL_ROWS
 from ..planes import PlaneSet
 from ..spaces import AtomRows, Expansion, KernelSpace

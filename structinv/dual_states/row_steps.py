@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from ..compiled import njit
 
 MOST_STEPS = 200
 ROW_SHARE = 0.1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
 from abc import abstractmethod
@@ -13,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -36,7 +37,9 @@ from ..solvers import (
 )
 from ..spaces import Space
 from .continuing import Continuing
-from .interruption import all_or_nothing, check_on_interrupt
+from .estimates import EstimatesItself
+from .interruption import all_or_nothing, check_on_interrupt, learnt_attributes
+from .shapes import check_shape, flat_rows, learn_shape, shaped
 from .uninformative import Trained, warn_if_uninformative
 
 try:
@@ -71,7 +74,7 @@ class _NoContext:
         return False
 
 
-class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
+class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
     """An estimator that minimises an objective and keeps its solution.
 
     Subclasses store `oracle`, `solver`, `tol`, `max_seconds`, `random_state` and `verbose`.
@@ -111,14 +114,20 @@ class ConvexEstimator(CallbackSupportMixin, BaseEstimator):
     def _best_solver(self, objective: Objective) -> Solver:
         """What "auto" stands for."""
 
+    def __sklearn_tags__(self) -> Any:
+        """Stacks of images are taken as rows."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
     def _minimise(
-        self, objective: Objective, solver: Solver, context: Any, going: Continuing
+        self, objective: Objective, solver: Solver, task: FitTask, going: Continuing
     ) -> Solution:
         """Run the solver, reporting to scikit-learn's callbacks or to standard error."""
         stop: StopRule = Gap(self.tol)
         if self.max_seconds is not None:
             stop = stop | Seconds(max(0.0, self.max_seconds - going.used))
-        relay = _Relay(self, context)
+        relay = _Relay(self, task)
         callbacks: list[Callable[[Progress], bool | None]] = [relay]
         if self.verbose:
             callbacks.append(_Printer(type(self).__name__))
@@ -161,7 +170,9 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         Parameters
         ----------
         X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
-            Anything sparse is turned into CSR. Kept in float32 if it is, in float64 otherwise.
+            Anything sparse is turned into CSR. Kept in float32 if it is, in float64 otherwise. An array
+            of images, (n_samples, height, width) or (n_samples, height, width, channels), is taken as a
+            row for each image, here and in all other methods; oracles without a shape take theirs.
         y : (n_samples,) array-like
             Labels of at least two classes.
         sample_weight : (n_samples,) array-like, optional
@@ -181,10 +192,11 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         """
         with all_or_nothing(self) as learning:
             oracle = self._check_parameters()
-            context = self._init_callback_context(max_subtasks=None)
-            check_flat(X)
-            X, y = validate_data(self, X, y, **self._rows)
-            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            task = FitTask(self._init_callback_context(max_subtasks=None), X, y, sample_weight)
+            learn_shape(self, X)
+            oracle = shaped(oracle, self, X)
+            X, y = validate_data(self, flat_rows(X), y, **self._rows)
+            task.context.call_on_fit_task_begin(estimator=self, **task.data)
             X = self._prepare(X, oracle)
             check_classification_targets(y)
             classes, codes = np.unique(y, return_inverse=True)
@@ -197,14 +209,19 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             term = WorstCase(self._inputs(X), y, oracle, output, weights)
             space = self._new_space(X, term)
             objective = Objective(space, [term, *self._penalties(space)])
-            solution = self._minimise(objective, self._make_solver(objective), context, going)
-            self.classes_ = classes
-            self.n_iter_ = solution.iterations
-            self._keep(X, term, space, solution)
+
+            def learn(estimator: Any, solution: Solution) -> None:
+                estimator.classes_ = classes
+                estimator.n_iter_ = solution.iterations
+                estimator._keep(X, term, space, solution)
+
+            task.learn = learn
+            solution = self._minimise(objective, self._make_solver(objective), task, going)
+            learn(self, solution)
             going.keep(solution)
             learning.whole = True
             self._look_at_fit(X, term, objective, solution)
-            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+            task.context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
         return self
 
     def _check_parameters(self) -> InvarianceOracle:
@@ -327,18 +344,19 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         Returns
         -------
         (n, n_features) array or CSR matrix
-            Sparse if `X` is.
+            Sparse if `X` is, and of the shape of `X` where that is a stack of images.
         """
-        X, output, oracle = self._labelled(X, y, oracle)
-        points: Any = self._worst_change(X, output, oracle, points=True).points
+        rows, output, oracle = self._labelled(X, y, oracle)
+        points: Any = self._worst_change(rows, output, oracle, points=True).points
         # A copy, since the answer of an oracle may share its arrays with the user's X.
-        return points.copy()
+        points = points.copy()
+        return points if rows.shape == np.shape(X) or sp.issparse(X) else points.reshape(np.shape(X))
 
     def _labelled(
         self, X: Any, y: Any, oracle: InvarianceOracle | None
     ) -> tuple[Matrix, EncodedOutput, InvarianceOracle]:
         """Checked rows, their labels as the output trained for, and the oracle to ask."""
-        oracle = check_oracle_type(self.oracle if oracle is None else oracle)
+        oracle = shaped(check_oracle_type(self.oracle if oracle is None else oracle), self, X)
         X = self._prepare(self._check(X), oracle)
         oracle.check_labels(self.classes_)
         if y is None:
@@ -350,7 +368,8 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
 
     def _check(self, X: Any, finite: bool = True) -> Matrix:
         check_is_fitted(self)
-        check_flat(X)
+        check_shape(self, X)
+        X = flat_rows(X)
         return validate_data(self, X, reset=False, ensure_all_finite=finite, **self._rows)
 
     def _checked_scores(self, X: Any) -> np.ndarray:
@@ -371,22 +390,65 @@ def _nothing_learnt(objective: Objective, solution: Solution) -> str:
     )
 
 
+class FitTask:
+    """What scikit-learn's callbacks are told of a fit.
+
+    Parameters
+    ----------
+    context : CallbackContext
+    X, y, sample_weight
+        As the user gave them, so that a callback that scores meets names of features, too.
+    """
+
+    def __init__(self, context: Any, X: Any, y: Any, sample_weight: Any = None) -> None:
+        self.context = context
+        # Scorers take what is here as their own keyword arguments.
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        self.data = {"X": X, "y": y, "metadata": metadata}
+        self.learn: Callable[[Any, Solution], None] | None = None
+
+    @classmethod
+    def of_labelled(
+        cls, context: Any, X: Any, y: np.ndarray, sample_weight: Any, labelled: np.ndarray
+    ) -> FitTask:
+        """A fit on some labelled rows, which alone can be scored."""
+        if len(labelled) < len(y):
+            X, y = _safe_indexing(X, labelled), y[labelled]
+            if np.ndim(sample_weight):
+                sample_weight = _safe_indexing(sample_weight, labelled)
+        return cls(context, X, y, sample_weight)
+
+    def attributes(self, estimator: ConvexEstimator, solution: Solution) -> dict[str, Any]:
+        """What an estimator would have learnt, had its fit ended with this solution."""
+        assert self.learn is not None
+        fitted = copy.copy(estimator)
+        self.learn(fitted, solution)
+        return learnt_attributes(fitted)
+
+
 class _Relay:
     """Passes each iteration on to scikit-learn's callbacks."""
 
-    def __init__(self, estimator: ConvexEstimator, context: Any) -> None:
+    def __init__(self, estimator: ConvexEstimator, task: FitTask) -> None:
         self.estimator = estimator
-        self.context = context
+        self.task = task
         self.heard = hasattr(estimator, "_skl_callbacks")
         self.ended = False
 
     def __call__(self, progress: Progress) -> bool:
         if not self.heard:
             return False
-        task = self.context.subcontext(task_name="iteration")
-        metadata = {"relative_gap": progress.relative_gap}
-        task.call_on_fit_task_begin(estimator=self.estimator, metadata=metadata)
-        self.ended |= bool(task.call_on_fit_task_end(estimator=self.estimator, metadata=metadata))
+        context, data = self.task.context.subcontext(task_name="iteration"), self.task.data
+        context.call_on_fit_task_begin(estimator=self.estimator, **data)
+
+        def attributes() -> dict[str, Any]:
+            return self.task.attributes(self.estimator, progress.solution())
+
+        self.ended |= bool(
+            context.call_on_fit_task_end(
+                estimator=self.estimator, **data, reconstruction_attributes=attributes
+            )
+        )
         return self.ended
 
 
@@ -430,15 +492,6 @@ def check_oracle_type(oracle: Any) -> InvarianceOracle:
     if isinstance(oracle, type) and issubclass(oracle, InvarianceOracle):
         hint = f"; write {oracle.__name__}() for an instance of the class"
     raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}{hint}")
-
-
-def check_flat(X: Any) -> None:
-    """Raise ValueError if `X` is a stack of images, or of volumes, and say how to make rows of them."""
-    if isinstance(X, np.ndarray) and X.ndim > 2:
-        raise ValueError(
-            f"X must have shape (n_samples, n_features), got {X.shape}; X.reshape(len(X), -1) makes "
-            "rows of images"
-        )
 
 
 def check_number(

@@ -89,7 +89,8 @@ class Continuing:
             return None
         solver.validate(objective)
         earlier: Solution = self.estimator.solution_
-        if earlier.status in (Status.INCONSISTENT, Status.NOT_FINITE):
+        if earlier.status in (Status.INCONSISTENT, Status.NOT_FINITE) or earlier.planes is None:
+            # Nothing to rely on, or a model from a file, which need not hold its planes.
             return None
         if self.bring is not None:
             earlier = self.bring(objective, earlier)

@@ -44,14 +44,14 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[Learning]:
         new one, as far as it came, unless the estimator's `on_interrupt` is "return".
     """
     with interrupts() as ctrl_c:
-        before = _learnt(estimator)
+        before = learnt_attributes(estimator)
         learning = Learning(ctrl_c)
         try:
             yield learning
             ctrl_c.welcome = False
         except BaseException as error:
             if not (learning.whole and isinstance(error, KeyboardInterrupt)):
-                for name in _learnt(estimator):
+                for name in learnt_attributes(estimator):
                     delattr(estimator, name)
                 vars(estimator).update(before)
                 raise
@@ -60,5 +60,6 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[Learning]:
             raise KeyboardInterrupt(f"{type(estimator).__name__} holds the best model so far")
 
 
-def _learnt(estimator: BaseEstimator) -> dict[str, Any]:
+def learnt_attributes(estimator: BaseEstimator) -> dict[str, Any]:
+    """What an estimator has learnt, by name."""
     return {name: value for name, value in vars(estimator).items() if name.endswith("_")}

@@ -10,6 +10,7 @@ from ..functionals import BoundFunctional, FamilyFunctionals, Functional, Repres
 from ..losses import REGISTRY, ScalarLoss
 from ..objective import Penalty
 from .base import check_number
+from .shapes import shaped
 
 INVARIANCE_LOSSES = ("squared", "absolute", "epsilon_insensitive", "huber")
 
@@ -48,9 +49,12 @@ class Invariances:
         found = [_loss(name, own) for name, own in zip(names, settings, strict=False)]
         self.nu, self.losses = weights[:size], found[:size]
 
-    def bound(self, X: np.ndarray) -> list[BoundFunctional]:
-        """The families, bound to the rows if they are not bound yet."""
-        found = [each if isinstance(each, BoundFunctional) else each.bind(X) for each in self.families]
+    def bound(self, X: np.ndarray, estimator: Any) -> list[BoundFunctional]:
+        """The families, bound to an estimator's rows if they are not bound yet."""
+        found = [
+            each if isinstance(each, BoundFunctional) else shaped(each, estimator, X).bind(X)
+            for each in self.families
+        ]
         for own, family in zip(self.families, found, strict=True):
             if not isinstance(family, BoundFunctional):
                 raise TypeError(

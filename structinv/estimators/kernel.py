@@ -13,6 +13,7 @@ from sklearn.utils import check_array
 from ..certificates import WorstChange, kernel_worst_change
 from ..functionals import BoundFunctional, Functional, Representers
 from ..kernels import Kernel, PrecomputedKernel, as_kernel, precision
+from ..machine import check_memory
 from ..matrices import Matrix
 from ..objective import Objective, Penalty, WorstCase
 from ..oracles import InvarianceOracle
@@ -25,9 +26,11 @@ from ..solvers.warm_start import carried
 from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
-from .base import InvariantClassifier, check_flat, check_number
+from .base import InvariantClassifier, check_number
 from .continuing import Continuing
+from .estimates import checked_labels, named
 from .invariances import Invariances
+from .shapes import flat_rows, shaped
 
 # Functions that a solver holds at the same time, as `estimate_memory` counts them.
 FUNCTIONS_AT_ONCE = 4
@@ -140,6 +143,11 @@ class InvariantSVC(InvariantClassifier):
     none of the new S(x) are dropped, or the new oracle asked at the old function, so that the lower
     bound is as certain as that of a fresh fit.
 
+    Hinge losses give scores, not probabilities, so there is no `predict_proba`. scikit-learn's
+    `CalibratedClassifierCV` learns them from scores of rows that were held out; see the examples. They
+    are probabilities for rows as they come, not after a change, and a certificate says nothing of them:
+    it holds for the model fitted here, not for those that calibration fits on parts of the rows.
+
     Examples
     --------
     >>> import numpy as np
@@ -153,6 +161,18 @@ class InvariantSVC(InvariantClassifier):
     ['corner', 'line']
     >>> model.certify(strokes, names).accuracy, str(model.support_transforms_[-1])
     (1.0, 'shift (0, 1)')
+
+    Probabilities, by calibration:
+
+    >>> from sklearn.calibration import CalibratedClassifierCV
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> X, y = X[:60] / 16, y[:60]
+    >>> calibrated = CalibratedClassifierCV(InvariantSVC(Shifts(1), random_state=0), ensemble=False)
+    >>> calibrated.fit(X, y).predict_proba(X).shape
+    (60, 2)
+    >>> calibrated.score(X, y) > 0.9
+    True
     """
 
     def __init__(
@@ -247,7 +267,8 @@ class InvariantSVC(InvariantClassifier):
         return np.arange(float(X.shape[0]))[:, None]
 
     def _new_space(self, X: Matrix, term: WorstCase) -> KernelSpace:
-        check_cover(term.bound, type(self).__name__)
+        size = check_cover(term.bound, type(self).__name__)
+        check_known(term, size, 1e6 * self.cache_mb)
         kernel = as_kernel(
             self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X
         )  # fmt: skip
@@ -255,7 +276,7 @@ class InvariantSVC(InvariantClassifier):
         invariances, cache_mb = self._invariances(), float(self.cache_mb)
         if not invariances.families:
             return KernelSpace(kernel, n_features, n_outputs, cache_mb=cache_mb)
-        parts = [family.parts(kernel) for family in invariances.bound(term.X)]
+        parts = [family.parts(kernel) for family in invariances.bound(term.X, self)]
         representers = Representers(kernel, parts, cache_mb)
         return RepresenterSpace(representers, n_features, n_outputs, cache_mb=cache_mb)
 
@@ -350,20 +371,20 @@ class InvariantSVC(InvariantClassifier):
         True
         """
         oracle = self._check_parameters()
-        check_flat(X)
-        X = check_array(X, dtype=self._rows["dtype"], estimator=self, input_name="X")
-        labels = None if y is None else np.asarray(y)
-        if labels is not None and labels.shape != (len(X),):
-            raise ValueError(f"y must have shape ({len(X)},), one label a row, got {labels.shape}")
+        oracle = shaped(oracle, self, X)
+        X = check_array(flat_rows(X), dtype=self._rows["dtype"], estimator=self, input_name="X")
+        labels = checked_labels(X, y)
         n_classes = 2 if labels is None else len(np.unique(labels))
         bound = bind(oracle, self._inputs(self._prepare(X, oracle)), labels)
         size = check_cover(bound, type(self).__name__)
-        known = _memory(bound.X, size, n_classes, 1e6 * self.cache_mb)
-        return known + self._memory_of_invariances(bound.X, 1 if n_classes == 2 else n_classes)
+        kept, tables = kernel_memory(bound.X, size, n_classes, 1e6 * self.cache_mb)
+        return int(kept + tables) + self._memory_of_invariances(
+            bound.X, 1 if n_classes == 2 else n_classes
+        )
 
     def _memory_of_invariances(self, X: np.ndarray, n_outputs: int) -> int:
         """The table of their Gram matrix, and some functions."""
-        families = self._invariances().bound(X)
+        families = self._invariances().bound(X, self)
         if not families:
             return 0
         kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
@@ -375,6 +396,7 @@ class InvariantSVC(InvariantClassifier):
         """Tables of kernel values are cut by rows and columns."""
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._precomputed
+        tags.input_tags.three_d_array = not self._precomputed
         return tags
 
 
@@ -447,8 +469,19 @@ def _with_small_table(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpac
     return small, AtomRows(small.atoms, keys[slots], rows.coefficients, rows.start)
 
 
-def _memory(X: np.ndarray, size: int, n_classes: int, cache: float) -> int:
-    """See `InvariantSVC.estimate_memory`; by the rules of `AtomStore`."""
+def check_known(term: WorstCase, size: int, cache: float) -> None:
+    """Raise MemoryError if the points that a fit keeps do not fit in the memory that is free.
+
+    Tables of the kernel are left out: what of them does not fit is computed again.
+    """
+    n_classes = len(term.output.classes)
+    kept, _ = kernel_memory(term.X, size, n_classes, cache)
+    advice = "list fewer, take fewer rows, or lower cache_mb, so that only those in use are kept"
+    check_memory(named(term.bound, size, len(term.X)), kept, advice)
+
+
+def kernel_memory(X: np.ndarray, size: int, n_classes: int, cache: float) -> tuple[float, float]:
+    """Bytes of points and planes, and of tables; by the rules of `AtomStore`."""
     n_rows, n_features = X.shape
     itemsize = X.dtype.itemsize
     n_outputs = 1 if n_classes == 2 else n_classes
@@ -459,10 +492,11 @@ def _memory(X: np.ndarray, size: int, n_classes: int, cache: float) -> int:
     # What grows has room for half as much again.
     n_known = n_points if all_known else 1.5 * n_atoms
     points = n_known * (n_features + FUNCTIONS_AT_ONCE * n_outputs) * itemsize
-    table = min(n_atoms * n_known * itemsize, cache)
+    # Of known members, all that were ever the worst have a row of it.
+    table = min((n_points if all_known else n_atoms) * n_known * itemsize, cache)
     # With the numbers of members, and of the atoms they are.
     planes = n_planes * 8 * (n_outputs + 3) + 24 * n_points
     if all_known:
-        return int(points + table + planes + 8 * n_points * n_outputs)
+        return points + planes + 8 * n_points * n_outputs, table
     products = min(1.5**2 * n_planes**2 * itemsize, 0.5 * cache)
-    return int(points + table + planes + products)
+    return points + planes, table + products

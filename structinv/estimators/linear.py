@@ -8,21 +8,32 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils import assert_all_finite
+from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.metaestimators import available_if
 
 from ..certificates import WorstChange, worst_change
+from ..machine import check_memory
 from ..matrices import Matrix
 from ..objective import WorstCase
 from ..oracles import InvarianceOracle
+from ..oracles.checked import bind
 from ..outputs import Binary, EncodedOutput, Multiclass, Output
 from ..outputs.base import check_cost, check_rescaling
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
 from .base import InvariantClassifier, canonical, check_number
 from .continuing import check_checkpoint
+from .estimates import (
+    LINEAR_FUNCTIONS_AT_ONCE,
+    LINEAR_PLANES_OF_A_CLASS,
+    LINEAR_PLANES_OF_A_ROW,
+    checked_labels,
+    linear_memory,
+    named,
+)
 from .interruption import all_or_nothing
 from .online import Stream, learn_batch, streams
+from .shapes import flat_rows, shaped
 
 FEW_WEIGHTS = 16
 # Dense rows are long where the weight of an example, times its squared length, is above this on average:
@@ -116,6 +127,11 @@ class InvariantLinearSVC(InvariantClassifier):
     is written at Ctrl-C and at the end of the time, too, and deleted when there is nothing to go on
     with. It holds no pickle.
 
+    Hinge losses give scores, not probabilities, so there is no `predict_proba`. scikit-learn's
+    `CalibratedClassifierCV` learns them from scores of rows that were held out; see the examples. They
+    are probabilities for rows as they come, not after a change, and a certificate says nothing of them:
+    it holds for the model fitted here, not for those that calibration fits on parts of the rows.
+
     Examples
     --------
     >>> import numpy as np
@@ -128,9 +144,24 @@ class InvariantLinearSVC(InvariantClassifier):
     ['spam', 'spam', 'ham']
     >>> model.certify(X, y).accuracy
     1.0
+
+    Probabilities, by calibration:
+
+    >>> from sklearn.calibration import CalibratedClassifierCV
+    >>> from sklearn.datasets import make_blobs
+    >>> from structinv.oracles import Box
+    >>> X, y = make_blobs(60, centers=2, random_state=0)
+    >>> model = InvariantLinearSVC(Box(0.1), random_state=0)
+    >>> calibrated = CalibratedClassifierCV(model, ensemble=False).fit(X, y)
+    >>> calibrated.predict_proba(X).shape
+    (60, 2)
+    >>> calibrated.score(X, y) > 0.9
+    True
     """
 
     _rows = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32]}
+
+    _largest_power = 1.25
 
     def __init__(
         self,
@@ -189,7 +220,48 @@ class InvariantLinearSVC(InvariantClassifier):
         kind = Binary if n_classes == 2 else Multiclass
         return kind(cost=self.cost, rescaling=self.rescaling)
 
+    def estimate_memory(self, X: Any, y: Any = None) -> int:
+        """About how many bytes a fit needs at most, told before it.
+
+        Counted are the planes, if there come to be 4 a row (16 a row and class where there are several
+        classes, and the oracle does not list its members), some functions, and where the oracle lists
+        the members of S(x) the values of all of them for as many rows as are looked at together, and
+        either the weights as all changes move them or these members. `X` itself is not counted, nor
+        what the oracle works with.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
+        y : (n_samples,) array-like, optional
+            Labels; two classes are assumed without them, and oracles that depend on them need them.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from structinv import InvariantLinearSVC
+        >>> InvariantLinearSVC().estimate_memory(np.zeros((1000, 10))) < 1_000_000
+        True
+        """
+        oracle = shaped(self._check_parameters(), self, X)
+        X = check_array(flat_rows(X), estimator=self, input_name="X", **self._rows)
+        X, labels = self._prepare(X, oracle), checked_labels(X, y)
+        n_classes = 2 if labels is None else len(np.unique(labels))
+        n_outputs = 1 if n_classes == 2 else n_classes
+        entries = X.size if isinstance(X, np.ndarray) else 2 * X.nnz + X.shape[0]
+        few = n_outputs == 1 or oracle.finite
+        n_planes = LINEAR_PLANES_OF_A_ROW if few else LINEAR_PLANES_OF_A_CLASS * n_outputs
+        planes = n_planes * (8.0 * entries + 24.0 * X.shape[0])
+        functions = LINEAR_FUNCTIONS_AT_ONCE * 8.0 * (X.shape[1] + 1) * n_outputs
+        members, _ = linear_memory(X, bind(oracle, X, labels), n_outputs)
+        return int(planes + functions + members)
+
     def _new_space(self, X: Matrix, term: WorstCase) -> ExplicitSpace:
+        needed, size = linear_memory(X, term.bound, term.output.n_outputs)
+        check_memory(named(term.bound, size, X.shape[0]), needed, "list fewer, or take fewer rows")
         return ExplicitSpace(X.shape[1], term.output.n_outputs, intercept=bool(self.fit_intercept))
 
     def _best_solver(self, objective: Any) -> Solver:

@@ -15,7 +15,8 @@ from ..objective import Objective, WorstCase
 from ..planes import PlaneSet
 from ..solvers import Pegasos, Solution, Status
 from ..solvers.pegasos import Streamed
-from .base import check_flat, class_factors
+from .base import class_factors
+from .shapes import check_shape, flat_rows, learn_shape, shaped
 
 
 @dataclass(frozen=True)
@@ -46,9 +47,12 @@ def streams(estimator: Any) -> bool:
 def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
     """One pass over a batch; see `InvariantLinearSVC.partial_fit`."""
     oracle = estimator._check_parameters()
-    check_flat(X)
     first = not hasattr(estimator, "classes_")
-    X, y = validate_data(estimator, X, y, reset=first, **estimator._rows)
+    if first:
+        learn_shape(estimator, X)
+    check_shape(estimator, X)
+    oracle = shaped(oracle, estimator, X)
+    X, y = validate_data(estimator, flat_rows(X), y, reset=first, **estimator._rows)
     check_classification_targets(y)
     X = estimator._prepare(X, oracle)
     classes = _classes(estimator, y, classes, first)
@@ -60,7 +64,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     before = Stream(Streamed(space.zeros(), 0.0, space.zeros())) if first else _stream(estimator, space)
     started = time.perf_counter()
     seed = check_random_state(estimator.random_state).randint(2**31 - 1)
-    solver = estimator._make_solver(space)
+    solver = estimator._make_solver(objective)
     sums = solver.stream(objective, before.sums, np.random.default_rng(seed))
     # The sum of planes proves the bound, its average over the steps does better on rows.
     f = sums.mean if solver.average else sums.f

@@ -21,13 +21,14 @@ from ..outputs import Binary, Multiclass
 from ..solvers import Solver
 from ..solvers.warm_start import carried
 from ..spaces import RepresenterSpace
-from .base import check_flat, class_factors, with_callbacks
+from .base import FitTask, class_factors, with_callbacks
 from .continuing import Continuing
 from .interruption import all_or_nothing
 from .invariances import Invariances
-from .kernel import check_cover
+from .kernel import check_cover, check_known
 from .labels import as_labels, without_label
 from .representer_base import RepresenterEstimator
+from .shapes import flat_rows, learn_shape, shaped
 from .uninformative import Trained, warn_if_uninformative
 
 MARGIN_LOSSES = ("logistic", "hinge", "squared_hinge")
@@ -251,12 +252,15 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         """
         with all_or_nothing(self) as learning:
             invariances = self._check_parameters()
-            context = self._init_callback_context(max_subtasks=None)
-            check_flat(X)
+            context, given = self._init_callback_context(max_subtasks=None), X
+            learn_shape(self, X)
             # A copy, since the functionals keep their rows.
-            X, y = validate_data(self, X, as_labels(y), dtype=[np.float64, np.float32], copy=True)
-            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            X, y = validate_data(
+                self, flat_rows(X), as_labels(y), dtype=[np.float64, np.float32], copy=True
+            )
             labelled = np.flatnonzero(~without_label(y, self.unlabeled))
+            task = FitTask.of_labelled(context, given, y, sample_weight, labelled)
+            context.call_on_fit_task_begin(estimator=self, **task.data)
             if len(labelled) == 0:
                 raise ValueError("y must hold a labelled row, got none")
             known = y[labelled]
@@ -277,12 +281,12 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
                     return self._plain(representers, codes, n_outputs, weights)
                 return self._worst(X[labelled], known, n_outputs, weights)
 
-            objective = self._train(X, labelled, invariances, n_outputs, loss_of, context, going)
-            self.classes_ = classes
+            learnt = {"classes_": classes}
+            objective = self._train(X, labelled, invariances, n_outputs, loss_of, task, going, learnt)
             learning.whole = True
             if self.oracle is not None:
                 self._look_at_fit(objective)
-            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+            context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
         return self
 
     def _look_at_fit(self, objective: Objective) -> None:
@@ -331,10 +335,12 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     def _worst(self, X: np.ndarray, y: np.ndarray, n_outputs: int, weights: np.ndarray) -> Term:
         """The hinge loss of the labelled rows at their worst."""
         assert self.oracle is not None
-        self.oracle.validate(X.shape[1])
-        self.oracle.check_labels(np.unique(y))
-        term = WorstCase(X, y, self.oracle, Binary() if n_outputs == 1 else Multiclass(), weights)
-        check_cover(term.bound, type(self).__name__)
+        oracle = shaped(self.oracle, self, X)
+        oracle.validate(X.shape[1])
+        oracle.check_labels(np.unique(y))
+        term = WorstCase(X, y, oracle, Binary() if n_outputs == 1 else Multiclass(), weights)
+        size = check_cover(term.bound, type(self).__name__)
+        check_known(term, size, 1e6 * self.cache_mb)
         return term
 
     def decision_function(self, X: Any) -> np.ndarray:

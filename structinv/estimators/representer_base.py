@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
+from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..functionals import Evaluation, Representers
@@ -14,14 +16,20 @@ from ..losses import REGISTRY as LOSSES
 from ..losses import ScalarLoss
 from ..objective import Objective, Term
 from ..oracles import InvarianceOracle
-from ..solvers import REGISTRY, Representer, Solver
+from ..oracles.checked import bind
+from ..solvers import REGISTRY, Representer, Solution, Solver
+from ..solvers.newton_cg import NewtonCG
 from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
-from .base import ConvexEstimator, check_flat, check_number
+from .base import ConvexEstimator, FitTask, check_number
 from .continuing import Continuing
+from .estimates import checked_labels
 from .invariances import Invariances
-from .kernel import compacted
+from .kernel import FUNCTIONS_AT_ONCE, check_cover, compacted, kernel_memory
+from .shapes import check_shape, flat_rows, shaped
 
+# A Gram matrix, its scaled copies and factors.
+COPIES_OF_A_TABLE = 5
 KERNELS = ("laplacian", "linear", "poly", "rbf")
 
 
@@ -90,12 +98,16 @@ class RepresenterEstimator(ConvexEstimator):
         invariances: Invariances,
         n_outputs: int,
         loss_of: Callable[[Representers], Term],
-        context: Any,
+        task: FitTask,
         going: Continuing,
+        learnt: dict[str, Any],
     ) -> Objective:
-        """Minimise the objective of the labelled rows' term and all invariances, and keep the result."""
+        """Minimise the objective of the labelled rows' term and all invariances, and keep the result.
+
+        `learnt` are attributes that the labels tell.
+        """
         kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
-        families = [Evaluation(labelled).bind(X), *invariances.bound(X)]
+        families = [Evaluation(labelled).bind(X), *invariances.bound(X, self)]
         parts = [family.parts(kernel) for family in families]
         representers = Representers(kernel, parts, float(self.cache_mb))
         space = RepresenterSpace(
@@ -107,28 +119,89 @@ class RepresenterEstimator(ConvexEstimator):
         )
         terms = [loss_of(representers), *invariances.penalties(representers, 1, n_outputs)]
         objective = Objective(space, terms)
-        solution = self._minimise(objective, self._make_solver(objective), context, going)
+
+        def learn(estimator: Any, solution: Solution) -> None:
+            vars(estimator).update(learnt)
+            estimator._keep(representers, space, solution)
+
+        task.learn = learn
+        solution = self._minimise(objective, self._make_solver(objective), task, going)
         representers.forget()
+        learn(self, solution)
+        going.keep(self.solution_)
+        return objective
+
+    def _keep(self, representers: Representers, space: RepresenterSpace, solution: Solution) -> None:
+        """Learn from the solution what predictions need."""
         if len(space.atoms):
-            # Nor are the tables of the worst changes kept.
+            # The tables of the worst changes are not kept.
             _, solution = compacted(space, solution)
         f: Any = solution.f
-        self.kernel_: Kernel = kernel
+        self.kernel_: Kernel = space.kernel
         self.solution_ = solution
         self.n_iter_ = solution.iterations
         self.alpha_ = np.ascontiguousarray(f.representers.T)
-        self.intercept_ = f.free[0].copy() if self.bias else np.zeros(n_outputs)
+        self.intercept_ = f.free[0].copy() if self.bias else np.zeros(space.n_outputs)
         self._representers_ = representers
         used = f.support()
         self.support_vectors_ = f.atoms.points(used)
-        going.keep(solution)
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T)
-        return objective
+
+    def estimate_memory(self, X: Any, y: Any = None) -> int:
+        """About how many bytes a fit needs at most, told before it.
+
+        Counted are a copy of `X`, the Gram matrix of all functionals with its factors, where it is so
+        small that it is formed (at most five times `cache_mb`), or the tables of fast products, some
+        functions over the functionals, and with an oracle what `InvariantSVC` counts. All rows are taken
+        as labelled. What the kernel works with is not counted.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
+        y : (n_samples,) array-like, optional
+            Labels or targets; two classes are assumed without them.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from structinv import RepresenterRegressor
+        >>> RepresenterRegressor(cache_mb=8.0).estimate_memory(np.zeros((1000, 10))) < 10_000_000
+        True
+        """
+        invariances = self._check_parameters()
+        oracle: Any = self.oracle
+        oracle = None if oracle is None else shaped(oracle, self, X)
+        X = check_array(flat_rows(X), dtype=[np.float64, np.float32], estimator=self, input_name="X")
+        labels = checked_labels(X, y)
+        n_classes = 2 if labels is None or is_regressor(self) else len(np.unique(labels))
+        n_outputs = 1 if n_classes == 2 else n_classes
+        kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+        families = invariances.bound(X, self)
+        size = len(X) + sum(part.size for family in families for part in family.parts(kernel)[:1])
+        needed = X.nbytes + self._tables(len(X), size) + 8.0 * size * n_outputs * 4 * FUNCTIONS_AT_ONCE
+        if oracle is not None:
+            oracle.validate(X.shape[1])
+            members = check_cover(bind(oracle, X, labels), type(self).__name__)
+            needed += sum(kernel_memory(X, members, n_classes, 1e6 * self.cache_mb))
+        return int(needed)
+
+    def _tables(self, n_rows: int, size: int) -> float:
+        """Bytes of Gram matrices of so many functionals, or of the tables that fast products take."""
+        whole = 8.0 * size**2
+        named = self.solver if isinstance(self.solver, str) else ""
+        if size <= NewtonCG().max_direct or named in ("dual-cd", "cvxpy"):
+            return COPIES_OF_A_TABLE * min(whole, 1e6 * self.cache_mb)
+        return 3 * 8.0 * n_rows**2
 
     def _scores(self, X: Any) -> np.ndarray:
         """``f(x, k)``, (n, n_outputs)."""
         check_is_fitted(self)
-        check_flat(X)
+        check_shape(self, X)
+        X = flat_rows(X)
         return self._values(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
 
     def _values(self, X: np.ndarray) -> np.ndarray:

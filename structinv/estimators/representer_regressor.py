@@ -16,10 +16,11 @@ from ..losses import Affine
 from ..objective import Penalty, Term
 from ..solvers import Solver
 from ..solvers.warm_start import carried
-from .base import check_flat, with_callbacks
+from .base import FitTask, with_callbacks
 from .continuing import Continuing
 from .interruption import all_or_nothing
 from .representer_base import RepresenterEstimator
+from .shapes import flat_rows, learn_shape
 
 REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
 
@@ -138,13 +139,15 @@ warm_start, on_interrupt
                 raise TypeError(f"unlabeled must be a number or None, got {self.unlabeled!r}")
             if self.unlabeled is not None and not np.isfinite(float(self.unlabeled)):
                 raise ValueError(f"unlabeled must be finite, as y has to be, got {self.unlabeled!r}")
-            context = self._init_callback_context(max_subtasks=None)
-            check_flat(X)
+            context, given = self._init_callback_context(max_subtasks=None), X
+            learn_shape(self, X)
+            X = flat_rows(X)
             # A copy, since the functionals keep their rows.
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, copy=True)
-            context.call_on_fit_task_begin(estimator=self, X=X, y=y)
             labelled = np.flatnonzero(y != self.unlabeled) if self.unlabeled is not None else None
             labelled = np.arange(len(y)) if labelled is None else labelled
+            task = FitTask.of_labelled(context, given, y, sample_weight, labelled)
+            context.call_on_fit_task_begin(estimator=self, **task.data)
             if len(labelled) == 0:
                 raise ValueError("y must hold a target, got none")
             targets = y[labelled].astype(np.float64)
@@ -156,9 +159,9 @@ warm_start, on_interrupt
                 loss = Affine(self._loss(), 1.0, targets)
                 return Penalty(FamilyFunctionals(representers, 0), loss, weights)
 
-            self._train(X, labelled, invariances, 1, loss_of, context, going)
+            self._train(X, labelled, invariances, 1, loss_of, task, going, {})
             learning.whole = True
-            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+            context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
         return self
 
     def predict(self, X: Any) -> np.ndarray:

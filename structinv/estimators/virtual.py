@@ -10,21 +10,24 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from ..compiled import njit
 from ..kernels import Kernel, as_kernel, kernel_matrix, resolve_gamma
+from ..machine import check_memory
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
-from .base import canonical, check_flat, check_number, check_oracle_type
+from .base import canonical, check_number, check_oracle_type
+from .estimates import EstimatesItself, checked_labels, named, virtual_memory
 from .interruption import all_or_nothing, check_on_interrupt
+from .shapes import check_shape, flat_rows, learn_shape, shaped
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
 NATIVE = ("linear", "poly", "rbf")
@@ -32,7 +35,7 @@ NATIVE = ("linear", "poly", "rbf")
 _ROWS = {"accept_sparse": "csr", "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
 
 
-class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
+class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, ABC):
     """Trains SVC on the members of some rows' orbits; a subclass says on which rows'."""
 
     def __init__(
@@ -89,8 +92,9 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         with all_or_nothing(self):
             oracle = self._check_parameters()
-            check_flat(X)
-            X, y = validate_data(self, X, y, **_ROWS)
+            learn_shape(self, X)
+            oracle = shaped(oracle, self, X)
+            X, y = validate_data(self, flat_rows(X), y, **_ROWS)
             check_classification_targets(y)
             X = self._prepare(X, oracle)
             new_svc = self._svc_maker(X)
@@ -100,6 +104,9 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
             virtual = _VirtualSamples(bind(oracle, X, y), self.n_draws, self.random_state)
             # libsvm leaves rows without weight out, and then counts support vectors without them.
             rows = self._rows(X, y, weights, np.flatnonzero(weights), new_svc)
+            size = virtual.size
+            needed = virtual_memory(len(rows), size, X.shape[1], X.dtype.itemsize)
+            check_memory(named(virtual.bound, size, len(rows)), needed, "list fewer, or take fewer rows")
             points, origins, members = virtual.of(rows)
             svc = new_svc().fit(points, y[origins], weights[origins])
             self.svc_: SVC = svc
@@ -109,6 +116,39 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
             self.support_vectors_ = points[svc.support_]
             self.n_virtual_ = len(origins)
         return self
+
+    def estimate_memory(self, X: Any, y: Any = None) -> int:
+        """About how many bytes a fit needs at most, told before it.
+
+        Counted are the virtual samples of all rows, as they are made, as they are kept and as libsvm
+        copies them, and its cache, or the whole Gram matrix for kernels that it does not know. `X`
+        itself is not counted.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
+        y : (n_samples,) array-like, optional
+            Labels; two classes are assumed without them, and oracles that depend on them need them.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from structinv import VirtualSVC
+        >>> VirtualSVC(cache_mb=8.0).estimate_memory(np.zeros((1000, 10))) < 20_000_000
+        True
+        """
+        oracle = shaped(self._check_parameters(), self, X)
+        X = check_array(flat_rows(X), estimator=self, input_name="X", **_ROWS)
+        X, labels = self._prepare(X, oracle), checked_labels(X, y)
+        size = _VirtualSamples(oracle.bind(X, labels), self.n_draws, 0).size
+        entries = X.shape[1] if isinstance(X, np.ndarray) else 2 * X.nnz // max(X.shape[0], 1)
+        n_virtual = X.shape[0] * size
+        gram = min(1e6 * self.cache_mb, 4.0 * n_virtual**2) if self._native else 16.0 * n_virtual**2
+        return int(virtual_memory(X.shape[0], size, entries, X.dtype.itemsize) + gram)
 
     @abstractmethod
     def _rows(
@@ -193,12 +233,13 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _check(self, X: Any) -> Matrix:
         check_is_fitted(self)
-        check_flat(X)
-        return canonical(validate_data(self, X, reset=False, **_ROWS))
+        check_shape(self, X)
+        return canonical(validate_data(self, flat_rows(X), reset=False, **_ROWS))
 
     def __sklearn_tags__(self) -> Any:
         """Sparse rows are fine where nothing changes them."""
         tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
         tags.input_tags.sparse = self.oracle is None and self._native
         return tags
 
@@ -361,6 +402,13 @@ class _VirtualSamples:
         self.rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
         if not sp.issparse(bound.X):
             self._probe()
+
+    @property
+    def size(self) -> int:
+        """How many members a row has at most."""
+        if sp.issparse(self.bound.X):
+            return 1
+        return self._members(np.array([0]), np.random.default_rng(0)).shape[1]
 
     def _probe(self) -> None:
         # On one row, and with numbers of its own: refused before any machine is trained.

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..certificates import Certificate, WorstChange, worst_change
 from ..estimators import InvariantClassifier
-from ..estimators.base import canonical, check_flat, check_oracle_type
+from ..estimators.base import canonical, check_oracle_type
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from .linear import LinearClassifier, check_scores, linear_classifier, roundings
@@ -90,7 +90,6 @@ def certify(
     """
     if at not in PLACES:
         raise ValueError(f"at must be one of {list(PLACES)}, got {at!r}")
-    check_flat(X)
     check_is_fitted(estimator)
     steps, last = _taken_apart(estimator)
     whole, rows = estimator, X
@@ -165,6 +164,7 @@ def _certificate(
 ) -> Certificate:
     """The certificate of rows that are known to be scored as the model does."""
     # All labels are looked at before any work.
+    oracle.check_labels(model.classes)
     model.output.encode(y, model.classes)
     parts = []
     for first in range(0, X.shape[0], ROWS_AT_ONCE):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from ..compiled import njit
 from ..kernels import Kernel
 from ..matrices import in_threads
 from .gram import centred, partials_between

@@ -63,8 +63,32 @@ class Curve:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)!r}")
 
 
-def draw_certified(panels: Mapping[str, Curves], path: Path) -> Path:
-    """Certified accuracy against the number of edits: a panel per test set, a line per model."""
+def draw_certified(panels: Mapping[str, Curves], path: Path | str | None = None) -> Figure:
+    """Certified accuracy against the number of edits: a panel per test set, a line per model.
+
+    Parameters
+    ----------
+    panels : mapping of str to mapping of str to (edits, shares)
+        Test sets by name, and for each the curves of models by name: numbers of edits, and the share of
+        rows that no so many edits can turn.
+    path : Path or str, optional
+        The picture to write; its ending says the format. None writes nothing.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If there are no panels.
+
+    Examples
+    --------
+    >>> figure = draw_certified({"mail": {"plain": ([0, 1, 2], [0.9, 0.5, 0.1])}})
+    >>> [axes.get_title() for axes in figure.axes]
+    ['mail']
+    """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     figure, row = _row_of_axes(len(panels), sharey=True)
@@ -76,12 +100,38 @@ def draw_certified(panels: Mapping[str, Curves], path: Path) -> Path:
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.legend()
     row[0].set_ylabel("certified accuracy")
-    figure.savefig(path, dpi=150)
-    return path
+    return written(figure, path)
 
 
-def draw_gaps(panels: Mapping[str, Mapping[str, Sequence[Any]]], path: Path) -> Path:
-    """Relative gap against time: a panel per group of runs, a line per run's history."""
+def draw_gaps(
+    panels: Mapping[str, Mapping[str, Sequence[Any]]], path: Path | str | None = None
+) -> Figure:
+    """Relative gap against time: a panel per group of runs, a line per run's history.
+
+    Parameters
+    ----------
+    panels : mapping of str to mapping of str to sequence of Record
+        Groups of runs by name, and for each the ``solution_.history`` of runs by name.
+    path : Path or str, optional
+        The picture to write; its ending says the format. None writes nothing.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If there are no panels.
+
+    Examples
+    --------
+    >>> from structinv.solvers.base import Record
+    >>> history = [Record(1, 10, 0.1, 2.0, 1.0), Record(2, 20, 0.2, 1.5, 1.4)]
+    >>> figure = draw_gaps({"mail": {"frank_wolfe": history}})
+    >>> figure.axes[0].get_ylabel()
+    'relative gap'
+    """
     from matplotlib.ticker import NullFormatter
 
     figure, row = _row_of_axes(len(panels), sharey=True)
@@ -93,11 +143,10 @@ def draw_gaps(panels: Mapping[str, Mapping[str, Sequence[Any]]], path: Path) -> 
         axes.xaxis.set_minor_formatter(NullFormatter())
         axes.legend(fontsize="small")
     row[0].set_ylabel("relative gap")
-    figure.savefig(path, dpi=150)
-    return path
+    return written(figure, path)
 
 
-def draw_errors(curves: Mapping[str, Curve], path: Path) -> Path:
+def draw_errors(curves: Mapping[str, Curve], path: Path | str | None = None) -> Figure:
     """Error and number of support vectors against the size of the training set.
 
     Two panels, a line for each method, with bars of one standard error: the layout of Teo, Globerson,
@@ -107,13 +156,12 @@ def draw_errors(curves: Mapping[str, Curve], path: Path) -> Path:
     ----------
     curves : mapping of str to Curve
         The methods by name, in the order of the legend; their sizes may differ.
-    path : Path
-        The picture to write; its ending says the format.
+    path : Path or str, optional
+        The picture to write; its ending says the format. None writes nothing.
 
     Returns
     -------
-    Path
-        The same path.
+    matplotlib.figure.Figure
 
     Raises
     ------
@@ -122,12 +170,9 @@ def draw_errors(curves: Mapping[str, Curve], path: Path) -> Path:
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
     >>> curve = Curve([50, 100], [0.2, 0.1], [0.02, 0.01], [45.0, 80.0], [1.0, 2.0])
-    >>> with TemporaryDirectory() as folder:
-    ...     draw_errors({"plain": curve}, Path(folder, "errors.png")).name
-    'errors.png'
+    >>> [axes.get_ylabel() for axes in draw_errors({"plain": curve}).axes]
+    ['test error', 'support vectors']
     """
     from matplotlib.ticker import NullLocator, PercentFormatter
 
@@ -151,8 +196,7 @@ def draw_errors(curves: Mapping[str, Curve], path: Path) -> Path:
     figure.legend(
         *left.get_legend_handles_labels(), loc="outside lower center", ncols=min(len(curves), 4)
     )
-    figure.savefig(path, dpi=150)
-    return path
+    return written(figure, path)
 
 
 def gap_curve(records: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -161,6 +205,13 @@ def gap_curve(records: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     primal = np.minimum.accumulate([record.primal for record in records])
     dual = np.maximum.accumulate([record.dual for record in records])
     return seconds, np.maximum(primal - dual, 1e-12 * primal) / primal
+
+
+def written(figure: Figure, path: Path | str | None) -> Figure:
+    """The figure, written to a file if one is named."""
+    if path is not None:
+        figure.savefig(path, dpi=150)
+    return figure
 
 
 def _row_of_axes(count: int, sharey: bool) -> tuple[Figure, list[Axes]]:

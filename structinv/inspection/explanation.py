@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import _num_samples
 
 from ..estimators import InvariantLinearSVC
 from ..oracles import InvarianceOracle
@@ -23,6 +24,9 @@ class Explanation:
     ----------
     features : (t,) array of int
         Columns that the edit touches.
+    names : (t,) array of str
+        Their names: those of the columns that the model was fitted with, "x0", "x1", ... if they had
+        none.
     before, after : (t,) arrays
         Their values.
     moves : (t,) array
@@ -36,6 +40,7 @@ class Explanation:
     """
 
     features: np.ndarray
+    names: np.ndarray
     before: np.ndarray
     after: np.ndarray
     moves: np.ndarray
@@ -58,7 +63,7 @@ def explain_edit(
     ----------
     model : InvariantLinearSVC
         Fitted.
-    X : (1, n_features) array-like or sparse matrix
+    X : (1, n_features) array-like, sparse matrix or data frame
     y : (1,) array-like, optional
         The true label; the prediction takes its place.
     oracle : InvarianceOracle, optional
@@ -82,17 +87,17 @@ def explain_edit(
     >>> from structinv.oracles import FDrop
     >>> X, y = np.array([[2.0, 1.0, 1.0], [0.0, 1.0, 2.0]]), np.array([1, 0])
     >>> model = InvariantLinearSVC(random_state=0).fit(X, y)
-    >>> explain_edit(model, X[:1], y[:1], oracle=FDrop(1)).features
-    array([0])
+    >>> explain_edit(model, X[:1], y[:1], oracle=FDrop(1)).names.tolist()
+    ['x0']
     """
     if not isinstance(model, InvariantLinearSVC):
         raise TypeError(
             "model must be an InvariantLinearSVC, since only there each feature has its share of a "
             f"margin, got {type(model).__name__}; draw_worst_cases shows what changes do to images"
         )
-    X = X if sp.issparse(X) else np.asarray(X)
-    if X.shape[0] != 1:
-        raise ValueError(f"X must have one row to explain, got {X.shape[0]}")
+    # As it came: a data frame has the names that the model looks for.
+    if _num_samples(X) != 1:
+        raise ValueError(f"X must have one row to explain, got {_num_samples(X)}")
     label = model.predict(X)[0] if y is None else np.asarray(y)[0]
     edited = _dense_row(model.worst_case(X, [label], oracle=oracle))
     row = _dense_row(X)
@@ -103,6 +108,7 @@ def explain_edit(
     margin = float(row @ direction + offset)
     return Explanation(
         features=touched,
+        names=_names(model, touched),
         before=row[touched],
         after=edited[touched],
         moves=moves[touched],
@@ -112,8 +118,13 @@ def explain_edit(
     )
 
 
+def _names(model: InvariantLinearSVC, columns: np.ndarray) -> np.ndarray:
+    known = getattr(model, "feature_names_in_", None)
+    return np.array([f"x{j}" if known is None else known[j] for j in columns], dtype=str)
+
+
 def _dense_row(X: Any) -> np.ndarray:
-    return np.ravel(X.toarray() if sp.issparse(X) else X)
+    return np.ravel(X.toarray() if sp.issparse(X) else np.asarray(X))
 
 
 def _margin_direction(

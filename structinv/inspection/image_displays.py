@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,36 +13,39 @@ from ..oracles import InvarianceOracle
 from ..oracles.base import ALL_ROWS
 from ..oracles.checked import bind
 from ..oracles.image_maps import ImageShape, image_shape
+from .displays import written
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def draw_worst_cases(
     originals: ArrayLike,
     changed: ArrayLike,
-    path: Path,
+    path: Path | str | None = None,
     *,
     shape: ImageShape | tuple[int, ...] | None = None,
     titles: Sequence[str] | None = None,
-) -> Path:
+) -> Figure:
     """Images in one line, and below each what the worst change made of it.
 
     The smallest and the largest value of all pictures (0, if nothing is below) are black and white.
 
     Parameters
     ----------
-    originals, changed : (n, d) array-like
-        Images as rows, such as `X` and ``model.worst_case(X, y)``.
-    path : Path
-        The picture to write; its ending says the format.
+    originals, changed : (n, d), (n, height, width) or (n, height, width, channels) array-like
+        Images, as rows or not, such as `X` and ``model.worst_case(X, y)``.
+    path : Path or str, optional
+        The picture to write; its ending says the format. None writes nothing.
     shape : ImageShape or tuple, optional
         ``(height, width)`` or ``(height, width, channels)`` with 1 (grey) or 3 (colour) channels;
-        None for square grey images.
+        None for that of the arrays, and for square grey images where they hold rows.
     titles : (n,) sequence of str, optional
         A caption for each column, of one line or several.
 
     Returns
     -------
-    Path
-        The same path.
+    matplotlib.figure.Figure
 
     Raises
     ------
@@ -52,16 +55,14 @@ def draw_worst_cases(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
     >>> import numpy as np
     >>> from structinv import InvariantSVC
     >>> from structinv.oracles import Shifts
     >>> X, y = np.eye(9)[:4], np.array([0, 0, 1, 1])
     >>> model = InvariantSVC(Shifts(1, shape=(3, 3)), random_state=0).fit(X, y)
-    >>> with TemporaryDirectory() as folder:
-    ...     draw_worst_cases(X, model.worst_case(X, y), Path(folder, "worst.png")).name
-    'worst.png'
+    >>> figure = draw_worst_cases(X, model.worst_case(X, y))
+    >>> len(figure.axes)
+    8
     """
     from matplotlib.figure import Figure
 
@@ -71,7 +72,7 @@ def draw_worst_cases(
             f"changed must have the shape of originals, {rows[0].shape}, got {rows[1].shape}"
         )
     count, n_features = rows[0].shape
-    form = image_shape(shape, n_features)
+    form = image_shape(_own_shape(originals) if shape is None else shape, n_features)
     if form is None or form.channels not in (1, 3):
         raise ValueError(f"shape must have 1 or 3 channels to be drawn, got {shape!r}")
     if titles is not None and len(titles) != count:
@@ -93,18 +94,17 @@ def draw_worst_cases(
         line[0].set_ylabel(name)
     for axes, title in zip(grid[0], titles or (), strict=False):
         axes.set_title(title, fontsize=8)
-    figure.savefig(path, dpi=150)
-    return path
+    return written(figure, path)
 
 
 def draw_transforms(
     transforms: ArrayLike,
     labels: ArrayLike,
-    path: Path,
+    path: Path | str | None = None,
     *,
     order: Sequence[str] | None = None,
     classes: ArrayLike | None = None,
-) -> Path:
+) -> Figure:
     """Which changes became support vectors: a table of counts, a line a class, a column a change.
 
     Parameters
@@ -113,8 +113,8 @@ def draw_transforms(
         The change of each support vector: ``model.support_transforms_`` of `InvariantSVC`.
     labels : (m,) array-like
         The class of each: ``y[model.support_]``.
-    path : Path
-        The picture to write; its ending says the format.
+    path : Path or str, optional
+        The picture to write; its ending says the format. None writes nothing.
     order : sequence of str, optional
         All changes, as columns from the left, also those that never occur;
         ``oracle.bind(X, y).member_names()`` has the order of the orbit. By default those that occur,
@@ -124,8 +124,7 @@ def draw_transforms(
 
     Returns
     -------
-    Path
-        The same path.
+    matplotlib.figure.Figure
 
     Raises
     ------
@@ -134,11 +133,9 @@ def draw_transforms(
 
     Examples
     --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     draw_transforms(["identity", "flip"], [3, 8], Path(folder, "transforms.png")).name
-    'transforms.png'
+    >>> figure = draw_transforms(["identity", "flip"], [3, 8])
+    >>> [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    ['identity', 'flip']
     """
     from matplotlib.figure import Figure
 
@@ -158,8 +155,7 @@ def draw_transforms(
     for (row, column), number in np.ndenumerate(counts):
         colour = "white" if number > 0.6 * counts.max() else "black"
         axes.text(column, row, f"{number:d}", ha="center", va="center", color=colour, fontsize=7)
-    figure.savefig(path, dpi=150)
-    return path
+    return written(figure, path)
 
 
 def transform_counts(
@@ -269,8 +265,16 @@ def _places(name: str, other: str, entries: list[Any], wanted: list[Any]) -> lis
     return [places[entry] for entry in wanted]
 
 
+def _own_shape(images: ArrayLike) -> tuple[int, ...] | None:
+    """The shape of images that are not given as rows."""
+    shape = np.shape(images)
+    return shape[1:] if len(shape) > 2 else None
+
+
 def _images(name: str, images: ArrayLike) -> np.ndarray:
     rows = np.asarray(images, dtype=np.float64)
+    if rows.ndim > 2 and rows.size:
+        rows = rows.reshape(len(rows), -1)
     if rows.ndim != 2 or not rows.size:
         raise ValueError(f"{name} must have shape (n, d), an image a row, got {rows.shape}")
     if not np.all(np.isfinite(rows)):

@@ -8,10 +8,10 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numba import njit
 from sklearn.base import BaseEstimator
 
 from .. import answers
+from ..compiled import njit
 from ..matrices import in_threads
 
 if TYPE_CHECKING:

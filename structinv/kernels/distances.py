@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 
+from ..compiled import njit
 from .base import Kernel, check_real, half_norms, in_tiles, precision, same_precision
 
 # Rows of Y that the Laplacian kernel turns into columns at a time.

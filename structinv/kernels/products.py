@@ -6,8 +6,8 @@ from math import perm
 from numbers import Integral
 
 import numpy as np
-from numba import njit
 
+from ..compiled import njit
 from .base import Kernel, check_real, in_tiles, precision, same_precision, squared_norms
 
 

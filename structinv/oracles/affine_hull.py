@@ -18,8 +18,8 @@ A visit of a row maximises the dual over its own :math:`(\tau_i, \theta_i)`,
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..compiled import njit
 from ..matrices import Matrix
 from .base import Hull, dense_rows
 

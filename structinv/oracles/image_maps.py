@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
+from ..compiled import njit
+from ..machine import check_memory
 from ..matrices import in_threads
 
 # How pixels beyond the border are made; a number is the zero of an image less its background.
@@ -209,26 +210,24 @@ def _image_maps(
 ) -> ImageMaps:
     warps = np.frombuffer(key).reshape(-1, 6)
     code, background = fill_code(fill)
-    maps = []
-    for warp, gain in zip(warps, warp_gains(warps, unitary), strict=True):
-        width = 16 if order == 3 else 4
-        places = np.zeros((shape.pixels, width), dtype=np.int32)
-        weights = np.zeros((shape.pixels, width))
-        _pixel_weights(warp, gain, shape.height, shape.width, order, code, places, weights)
-        rows = np.repeat(np.arange(shape.pixels), width)
-        entries = (weights.ravel(), (rows, places.ravel()))
-        one = sp.csr_matrix(entries, shape=(shape.pixels, shape.pixels))
-        one.sum_duplicates()
-        one.eliminate_zeros()
-        maps.append(one)
-    starts = np.cumsum([0, *(one.nnz for one in maps)])
-    indptr = np.stack([one.indptr + start for one, start in zip(maps, starts[:-1], strict=True)])
-    constant = background * np.stack([1.0 - one @ np.ones(shape.pixels) for one in maps])
-    indices = np.concatenate([one.indices for one in maps]).astype(np.int32)
-    data = np.concatenate([one.data for one in maps])
+    gains = warp_gains(warps, unitary)
+    size, pixels = len(warps), shape.pixels
+    # Maps and their transposes, numbers and places.
+    needed = 2.0 * size * pixels * (16 if order == 3 else 4) * 12
+    check_memory(f"{size} changes of images of {pixels} pixels", needed, "list fewer values")
+    counts, sums = np.zeros((size, pixels), np.int64), np.zeros((size, pixels))
+    nothing = np.zeros(0, np.int32), np.zeros(0)
+    _fill_maps(warps, gains, shape.height, shape.width, order, code, counts, sums, *nothing)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    indptr = np.concatenate([starts[:-1].reshape(size, pixels), starts[pixels::pixels, None]], axis=1)
+    indices, data = np.empty(starts[-1], np.int32), np.empty(starts[-1])
+    _fill_maps(warps, gains, shape.height, shape.width, order, code, counts, sums, indices, data)
+    constant = background * (1.0 - sums)
+    turned = np.empty_like(starts), np.empty_like(indices), np.empty_like(data)
+    _transpose_maps(indptr, indices, data, *turned)
     for part in (indptr, indices, data, constant):
         part.setflags(write=False)
-    transposed = sp.vstack([one.T for one in maps], format="csr")
+    transposed = sp.csr_matrix((turned[2], turned[1], turned[0]), shape=(size * pixels, pixels))
     return ImageMaps(shape, indptr, indices, data, constant, transposed)
 
 
@@ -332,22 +331,74 @@ def _axis_weights(t, length, order, fill, places, weights):
 
 
 @njit(cache=True, nogil=True)
-def _pixel_weights(warp, gain, height, width, order, fill, places, weights):
-    """Source pixels of each output pixel and their weights, padded with zeros."""
+def _fill_maps(warps, gains, height, width, order, fill, counts, sums, indices, data):
+    """All maps in CSR, if `data` has room: places in order, each once, and none without a weight.
+
+    `counts` and `sums` are how many weights each output pixel has, and their sum.
+    """
     rows, columns = np.empty(4, np.int64), np.empty(4, np.int64)
     down, across = np.empty(4), np.empty(4)
+    places, weights = np.empty(16, np.int64), np.empty(16)
     middle_row, middle_column = 0.5 * (height - 1), 0.5 * (width - 1)
-    for p in range(height * width):
-        r, c = p // width - middle_row, p % width - middle_column
-        source = warp[0] * r + warp[1] * c + warp[4] + middle_row
-        n_rows = _axis_weights(source, height, order, fill, rows, down)
-        source = warp[2] * r + warp[3] * c + warp[5] + middle_column
-        n_columns = _axis_weights(source, width, order, fill, columns, across)
-        for a in range(n_rows):
-            for b in range(n_columns):
-                if rows[a] >= 0 and columns[b] >= 0:
-                    places[p, a * n_columns + b] = rows[a] * width + columns[b]
-                    weights[p, a * n_columns + b] = gain * down[a] * across[b]
+    end = 0
+    for s in range(warps.shape[0]):
+        warp, gain = warps[s], gains[s]
+        for p in range(height * width):
+            r, c = p // width - middle_row, p % width - middle_column
+            source = warp[0] * r + warp[1] * c + warp[4] + middle_row
+            n_rows = _axis_weights(source, height, order, fill, rows, down)
+            source = warp[2] * r + warp[3] * c + warp[5] + middle_column
+            n_columns = _axis_weights(source, width, order, fill, columns, across)
+            found = 0
+            for a in range(n_rows):
+                for b in range(n_columns):
+                    if rows[a] >= 0 and columns[b] >= 0:
+                        weight = gain * down[a] * across[b]
+                        found = _insert(rows[a] * width + columns[b], weight, places, weights, found)
+            count, total = 0, 0.0
+            for k in range(found):
+                if weights[k] != 0.0:
+                    if len(data):
+                        indices[end], data[end] = places[k], weights[k]
+                        end += 1
+                    count += 1
+                    total += weights[k]
+            counts[s, p], sums[s, p] = count, total
+
+
+@njit(cache=True, nogil=True)
+def _insert(place, weight, places, weights, found):
+    """Add a weight to that of its place, among places in order; returns how many there are now."""
+    k = found
+    while k > 0 and places[k - 1] > place:
+        k -= 1
+    if k > 0 and places[k - 1] == place:
+        weights[k - 1] += weight
+        return found
+    for j in range(found, k, -1):
+        places[j], weights[j] = places[j - 1], weights[j - 1]
+    places[k], weights[k] = place, weight
+    return found + 1
+
+
+@njit(cache=True, nogil=True)
+def _transpose_maps(indptr, indices, data, starts, rows, values):
+    """The transposed maps, one below the other, in CSR."""
+    size, pixels = indptr.shape[0], indptr.shape[1] - 1
+    starts[:] = 0
+    for s in range(size):
+        first = s * pixels + 1
+        for e in range(indptr[s, 0], indptr[s, pixels]):
+            starts[first + indices[e]] += 1
+    for k in range(size * pixels):
+        starts[k + 1] += starts[k]
+    place = starts[:-1].copy()
+    for s in range(size):
+        for p in range(pixels):
+            for e in range(indptr[s, p], indptr[s, p + 1]):
+                k = s * pixels + indices[e]
+                rows[place[k]], values[place[k]] = p, data[e]
+                place[k] += 1
 
 
 @njit(cache=True, nogil=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from ..compiled import njit
 from ..matrices import in_threads
 from .image_maps import ImageShape, places_beyond, sources_of, warp_gains
 

@@ -22,9 +22,11 @@ def listed(name: str, values: Any) -> tuple[float, ...]:
     parts = tuple(parts)
     if not parts:
         raise ValueError(f"{name} must have at least one value, got {values!r}")
-    for part in parts:
-        check_number(name, part)
-    return tuple(dict.fromkeys(float(part) for part in parts))
+    # Oracles look at their values whenever they are asked: all at once, where there is nothing wrong.
+    if not set(map(type, parts)) <= {float, np.float64} or not np.all(np.isfinite(parts)):
+        for part in parts:
+            check_number(name, part)
+    return tuple(dict.fromkeys(map(float, parts)))
 
 
 def interval(name: str, between: Any) -> tuple[float, float]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
+from ..compiled import njit
 from ..matrices import in_threads
 from .image_maps import ImageShape, places_beyond, sources_of
 

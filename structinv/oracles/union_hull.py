@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
+from ..compiled import njit
 from ..matrices import Matrix, scale_rows
 from .base import Hull
 

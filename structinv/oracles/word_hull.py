@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 
+from ..compiled import njit
 from ..matrices import Matrix, with_data
 from .base import Hull
 from .word_kernels import (

@@ -20,7 +20,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from ..compiled import njit
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Reordering of sums is allowed, infinities keep their meaning.

@@ -74,7 +74,7 @@ class Record:
     rows_asked : int
         Rows that oracles had been asked by then.
     seconds : float
-        Time since the start, the checks included.
+        Time since the start, the checks included, compiling not.
     primal, dual : float
         Bounds of the optimum found so far, primal being the smallest value and dual the largest.
     """
@@ -109,6 +109,10 @@ class Solution:
     iterations : int
     rows_asked : int
     seconds : float
+        Of the run, the final checks included, compiling not.
+    compile_seconds : float
+        In which functions were compiled meanwhile, by this fit or another one of the process; on a
+        machine's first fit only, where they can be kept.
     """
 
     f: np.ndarray = field(repr=False)
@@ -122,6 +126,7 @@ class Solution:
     iterations: int
     rows_asked: int
     seconds: float
+    compile_seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..compiled import Stopwatch
 from ..dual_states import never
 from ..objective import Objective
 from ..planes import PlaneSet
@@ -121,7 +121,7 @@ class _Run:
         self.stop = stop
         self.state: Any = None
         self.history: list[Record] = []
-        self.started = time.perf_counter()
+        self.watch = Stopwatch()
         self.calls_before = objective.rows_asked
         self.iteration = 0
         self.f = self.last = objective.space.zeros()
@@ -196,18 +196,23 @@ class _Run:
             status = Status.ORACLE_TOO_COARSE
         if self.primal - self.dual < -1e-7 * max(abs(self.primal), self.scale):
             status = Status.INCONSISTENT
+        return self._solution(status)
+
+    def _solution(self, status: Status) -> Solution:
+        """The best function so far, with the bounds that are known of it."""
         return Solution(
             f=self.f,
             primal=self.primal,
             dual=self.dual,
             gap=self.primal - self.dual,
-            relative_gap=gap,
+            relative_gap=self._relative(self.primal),
             status=status,
             history=self.history,
             planes=self.solver.planes(self.objective, self.state),
             iterations=self.iteration,
-            rows_asked=self.objective.rows_asked - self.calls_before,
-            seconds=time.perf_counter() - self.started,
+            rows_asked=self._rows(),
+            seconds=self._seconds(),
+            compile_seconds=self.watch.compile_seconds,
         )
 
     def _reason(self, checked: bool, callbacks: Sequence[Callback] = ()) -> Status | None:
@@ -269,7 +274,7 @@ class _Run:
         return self.objective.rows_asked - self.calls_before
 
     def _seconds(self) -> float:
-        return time.perf_counter() - self.started
+        return self.watch.seconds
 
     def _progress(self, checked: bool) -> Progress:
         return Progress(
@@ -280,4 +285,5 @@ class _Run:
             attained_gap=self._relative(self.attained),
             history=self.history,
             checked=checked,
+            solution=lambda: self._solution(Status.INTERRUPTED),
         )

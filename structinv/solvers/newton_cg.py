@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 import numpy as np
-from numba import njit
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from ..compiled import njit
 from ..dual_states import Hurried
 from ..matrices import one_blas_thread
 from ..objective import Objective

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from .base import Record, Status
+from .base import Record, Solution, Status
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,9 @@ class Progress:
         One record a check.
     checked : bool
         Whether this iteration was checked.
+    solution : callable
+        Makes the solution, were the run interrupted here: the best function of the checks so far, with
+        their bounds, not recomputed.
     """
 
     iteration: int
@@ -36,6 +39,7 @@ class Progress:
     attained_gap: float
     history: Sequence[Record]
     checked: bool
+    solution: Callable[[], Solution] = field(repr=False)
 
 
 class StopRule(ABC):

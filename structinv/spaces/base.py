@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from numba import njit
 
+from ..compiled import njit
 from ..matrices import Matrix, Rows, in_threads
 
 # Whatever a space makes of points: rows of a matrix, or a class of its own that can be indexed.

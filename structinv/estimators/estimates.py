@@ -1,0 +1,137 @@
+"""What a fit would take, told before it: bytes, and roughly seconds."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from ..compiled import Stopwatch
+from ..matrices import Matrix
+from ..oracles import InvarianceOracle
+from ..oracles.base import BoundOracle, pulled_back
+
+# Rows of the two small fits from which seconds are told.
+SMALL = (16, 32)
+# Planes that a row comes to have, and functions that a solver holds, in linear models.
+LINEAR_PLANES_OF_A_ROW = 4
+LINEAR_PLANES_OF_A_CLASS = 16
+LINEAR_FUNCTIONS_AT_ONCE = 8
+# Rows of which a linear model asks a list of members at a time.
+LINEAR_ROWS_AT_ONCE = 4096
+
+
+class EstimatesItself:
+    """Tells of a fit before it what it would take."""
+
+    # With which power of the number of rows seconds grow at most.
+    _largest_power = 2.0
+
+    @abstractmethod
+    def estimate_memory(self, X: Any, y: Any = None) -> int:
+        """About how many bytes a fit needs at most; see the estimators."""
+
+    def estimate_seconds(self, X: Any, y: Any) -> float:
+        """About how many seconds a fit would take here, told before it.
+
+        Two copies of this estimator are fitted, to 16 and to 32 rows, and what they took is extended
+        along a power of the number of rows, at least 1 and at most 2 (5/4 of linear models). That tells
+        hours from seconds, and no more: it knows the machine, the oracle and the number of features, but
+        not how hard the whole problem is, nor caches that overflow with more rows. Expect it to be wrong
+        by a factor of three, and of ten where C is large. Compiling is not counted. Of 32 rows or fewer
+        whole fits are made. `max_seconds` limits the small fits and the answer.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
+        y : (n_samples,) array-like
+            Labels or targets. Rows are taken from all classes in turn.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError, TypeError, MemoryError
+            Those of `fit`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from structinv import InvariantLinearSVC
+        >>> X = np.random.default_rng(0).normal(size=(500, 20))
+        >>> 0.0 < InvariantLinearSVC(random_state=0).estimate_seconds(X, X[:, 0] > 0) < 600.0
+        True
+        """
+        n_rows, order = _num_samples(X), _in_turn(np.asarray(y))
+        taken = []
+        # The first is for compilers, and for what is made once in a process.
+        for size in (min(SMALL[0], n_rows), *(min(size, n_rows) for size in SMALL)):
+            rows = np.sort(order[:size])
+            model: Any = clone(self)
+            watch = Stopwatch()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model.fit(_safe_indexing(X, rows), np.asarray(y)[rows])
+            taken.append(watch.seconds)
+        once, few, more = taken
+        if n_rows <= SMALL[1]:
+            return more
+        power = np.clip(np.log(more / few) / np.log(SMALL[1] / SMALL[0]), 1.0, self._largest_power)
+        seconds = float(max(once - few, 0.0) + more * (n_rows / SMALL[1]) ** power)
+        limit = model.get_params().get("max_seconds")
+        return seconds if limit is None else min(seconds, float(limit))
+
+
+def _in_turn(y: np.ndarray) -> np.ndarray:
+    """Row numbers, the classes taking turns; of many values as they come."""
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) > SMALL[0] // 2:
+        return np.arange(len(y))
+    turn = np.zeros(len(y), dtype=np.intp)
+    for number in range(len(classes)):
+        mine = codes == number
+        turn[mine] = np.arange(np.sum(mine))
+    return np.lexsort((codes, turn))
+
+
+def checked_labels(X: Any, y: Any) -> np.ndarray | None:
+    """Labels, one a row, or None without any."""
+    labels = None if y is None else np.asarray(y)
+    if labels is not None and labels.shape != (X.shape[0],):
+        raise ValueError(f"y must have shape ({X.shape[0]},), one label a row, got {labels.shape}")
+    return labels
+
+
+def named(bound: BoundOracle, size: int, n_rows: int) -> str:
+    """An oracle, and how many members it lists, for messages."""
+    name = type(bound.oracle).__name__
+    return f"oracle {name}: {size} members of each of {n_rows} rows, {size * n_rows} in all,"
+
+
+def linear_memory(X: Matrix, bound: BoundOracle, n_outputs: int) -> tuple[float, int]:
+    """Bytes of lists of members under linear functions, and how many members a row has.
+
+    Weights are moved by all changes where these are fixed maps, and the members of a portion of rows
+    are listed where they are not. One member is counted for oracles that do not list them.
+    """
+    oracle: InvarianceOracle = bound.oracle
+    if not oracle.finite or not isinstance(X, np.ndarray):
+        return 0.0, 1
+    size = bound.cover(slice(0, 1)).points.shape[1]
+    rows = min(X.shape[0], LINEAR_ROWS_AT_ONCE)
+    scores = 8.0 * rows * size * n_outputs
+    if pulled_back(oracle, np.zeros((1, X.shape[1]))) is None:
+        return 2 * scores + float(rows) * size * X.shape[1] * X.dtype.itemsize, size
+    return 2 * scores + 3 * 8.0 * size * X.shape[1] * n_outputs, size
+
+
+def virtual_memory(n_rows: int, size: int, n_features: int, itemsize: int) -> float:
+    """Bytes of all virtual samples: as they are made, as they are kept, and the copy of libsvm."""
+    return float(n_rows) * size * n_features * (2 * itemsize + 8)

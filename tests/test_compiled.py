@@ -1,0 +1,159 @@
+"""Compiled functions: kept where that can be, and compiling neither silent nor booked as training."""
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from numba.core import caching, event
+
+import structinv
+from structinv import compiled
+from structinv.compiled import Stopwatch, njit
+
+PACKAGE = Path(structinv.__file__).parent
+
+FIT = """
+import numpy as np, structinv
+X, y = np.array([[2.0, 0.0], [-2.0, 1.0]] * 5), np.array([0, 1] * 5)
+model = structinv.InvariantLinearSVC(random_state=0).fit(X, y)
+solution = model.solution_
+print(structinv.__file__, model.score(X, y), solution.seconds, solution.compile_seconds, sep="|")
+"""
+
+
+@pytest.fixture
+def silent(monkeypatch):
+    """A compiler that has said nothing yet and keeps what it can."""
+    compiler = compiled._Compiler()
+    monkeypatch.setattr(compiled, "_COMPILER", compiler)
+    with event.install_listener("numba:compile", compiler):
+        yield compiler
+
+
+def new_function(module="structinv.anywhere", nested=False):
+    """A function that is not compiled yet, and what it calls."""
+
+    @numba.njit
+    def inner(x):
+        return x + 1.0
+
+    def outer(x):
+        return inner(x) * 2.0
+
+    def plain(x):
+        return x * 2.0
+
+    function = outer if nested else plain
+    function.__module__ = module
+    return numba.njit(function)
+
+
+def test_it_imports_and_fits_where_nothing_can_be_written(tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "structinv", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder, _, _ in list(os.walk(tmp_path / "structinv")):
+        # Not even root makes a folder where there is a file.
+        Path(folder, "__pycache__").touch()
+    nowhere = {"HOME": os.devnull, "XDG_CACHE_HOME": f"{os.devnull}/cache", "LOCALAPPDATA": os.devnull}
+    environment = {**os.environ, **nowhere, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    done = subprocess.run(
+        [sys.executable, "-c", FIT], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    path, score, seconds, compiling = done.stdout.strip().split("|")
+    assert Path(path).parent.parent == tmp_path
+    assert float(score) == 1.0
+    # Everything had to be compiled, and none of it is booked as training.
+    assert 0.0 < float(seconds) < float(compiling)
+    assert done.stderr.count("NUMBA_CACHE_DIR") == 1
+    assert done.stderr.count("compiling functions") == 1
+
+
+def test_a_folder_for_compiled_functions_is_used_where_it_is_named(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)}
+    runs = [
+        subprocess.run([sys.executable, "-c", FIT], env=environment, capture_output=True, text=True)
+        for _ in range(2)
+    ]
+    assert [run.returncode for run in runs] == [0, 0]
+    assert any(tmp_path.rglob("*.nbi"))
+    assert "kept for later" in runs[0].stderr
+    # What is loaded is not compiled.
+    assert runs[1].stderr == ""
+    assert float(runs[1].stdout.split("|")[-1]) == 0.0
+
+
+def test_functions_that_cannot_be_kept_say_so_once(monkeypatch, silent, caplog):
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
+    monkeypatch.setattr(numba.config, "CACHE_LOCATOR_CLASSES", "")
+    functions = [njit(cache=True, nogil=True)(lambda x: x + 1) for _ in range(3)]
+    assert [function(1) for function in functions] == [2, 2, 2]
+    (record,) = caplog.records
+    assert record.name == "structinv"
+    assert record.levelno == logging.WARNING
+    assert "NUMBA_CACHE_DIR" in record.getMessage()
+
+
+def test_other_errors_of_numba_are_passed_on(monkeypatch):
+    def fail(*args):
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr(caching.FunctionCache, "__init__", fail)
+    with pytest.raises(RuntimeError, match="something else"):
+        njit(cache=True, nogil=True)(lambda x: x)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_compiling_is_counted_once_and_not_as_other_work(silent, nested):
+    function = new_function(nested=nested)
+    watch, before = Stopwatch(), time.perf_counter()
+    function(1.0)
+    whole = time.perf_counter() - before
+    assert 0.0 < watch.compile_seconds <= whole
+    assert watch.compile_seconds == silent.seconds
+    done = watch.compile_seconds
+    function(1.0)
+    assert watch.compile_seconds == done
+
+
+def test_compiling_in_several_threads_is_counted_in_wall_time(silent):
+    watch, before = Stopwatch(), time.perf_counter()
+    threads = [threading.Thread(target=new_function(), args=(1.0,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 0.0 < watch.compile_seconds <= time.perf_counter() - before
+    assert watch.seconds > 0.0
+
+
+@pytest.mark.parametrize(("module", "said"), [("structinv.anywhere", 1), ("somebody.else", 0)])
+def test_compiling_our_functions_is_said_once(silent, caplog, monkeypatch, module, said):
+    monkeypatch.setattr(compiled, "_WORTH_A_WORD", 0.0)
+    for _ in range(2):
+        new_function(module)(1.0)
+    messages = [record.getMessage() for record in caplog.records if record.name == "structinv"]
+    assert len(messages) == said
+    assert all("compiling" in message for message in messages)
+
+
+def test_a_function_compiled_during_a_fit_is_not_booked_as_training(silent):
+    class Slow(structinv.oracles.InvarianceOracle):
+        def support(self, X, V, assign, reward=None):
+            if not hasattr(self, "times"):
+                self.times = new_function()(1.0)
+            return structinv.oracles.base.Support(X)
+
+    X, y = np.array([[2.0, 0.0], [-2.0, 1.0]] * 5), np.array([0, 1] * 5)
+    solution = structinv.InvariantLinearSVC(Slow(), random_state=0).fit(X, y).solution_
+    assert solution.compile_seconds > 0.0
+    assert solution.compile_seconds == silent.seconds
+    assert solution.history[-1].seconds <= solution.seconds

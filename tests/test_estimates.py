@@ -1,0 +1,161 @@
+"""What a fit would take is told before it, and what cannot be is refused before any work."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+
+from structinv import (
+    InvariantLinearSVC,
+    InvariantSVC,
+    LapSVC,
+    RepresenterClassifier,
+    RepresenterRegressor,
+    VirtualSupportVectorSVC,
+    VirtualSVC,
+    machine,
+)
+from structinv.functionals import Gradient, Tangents
+from structinv.oracles import Box, FDrop, FiniteOracle, Rotations, Shifts
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+TURNS = Rotations(degrees=tuple(np.linspace(-30, 30, 60)))
+FEW = {"random_state": 0, "tol": 1e-2}
+
+
+class Reversal(FiniteOracle):
+    """An image read backwards."""
+
+    def orbit(self, X):
+        return np.stack([X, X[:, ::-1]], axis=1)
+
+
+ESTIMATORS = {
+    "linear": InvariantLinearSVC(**FEW),
+    "linear, box": InvariantLinearSVC(Box(0.1), **FEW),
+    "linear, words": InvariantLinearSVC(FDrop(2), **FEW),
+    "linear, shifts": InvariantLinearSVC(Shifts(1), **FEW),
+    "linear, turns": InvariantLinearSVC(TURNS, **FEW),
+    "linear, finite": InvariantLinearSVC(Reversal(), **FEW),
+    "kernel, shifts": InvariantSVC(Shifts(1), **FEW),
+    "kernel, turns": InvariantSVC(TURNS, cache_mb=20, **FEW),
+    "representer": RepresenterClassifier(invariances=[Gradient()], max_seconds=1, **FEW),
+    "representer, oracle": RepresenterClassifier(loss="hinge", oracle=Shifts(1), **FEW),
+    "regressor": RepresenterRegressor(invariances=[Tangents(Shifts(1))], **FEW),
+    "laplacian": LapSVC(max_seconds=1, **FEW),
+    "virtual": VirtualSVC(Shifts(1)),
+    "virtual, own kernel": VirtualSVC(Shifts(1), kernel="laplacian"),
+    "virtual support": VirtualSupportVectorSVC(Shifts(1)),
+}
+
+
+def digits(name, n=200):
+    X, y = load_digits(return_X_y=True)
+    y = (y[:n] > 4).astype(int)
+    X = X[:n] / 16
+    return (sp.csr_matrix(X) if "words" in name else X), y
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_memory_is_told_within_a_factor(name):
+    X, y = digits(name)
+    model = ESTIMATORS[name]
+    estimate = model.estimate_memory(X, y)
+    # What is made once in a process is not counted.
+    model.fit(X[:40], y[:40])
+    tracemalloc.start()
+    model.fit(X, y)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert isinstance(estimate, int)
+    assert peak <= 2 * estimate + 1e6
+    if "virtual" not in name and name != "laplacian":
+        # What libsvm takes is not traced, and whether factors pay is seen in a fit only.
+        assert estimate <= 8 * peak + 1e6
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_memory_grows_with_rows_and_needs_no_labels(name):
+    X, y = digits(name)
+    model = ESTIMATORS[name]
+    assert 0 < model.estimate_memory(X[:100]) < model.estimate_memory(X)
+    assert model.estimate_memory(X[:100], y[:100]) == model.estimate_memory(X[:100])
+    with pytest.raises(ValueError, match=r"y must have shape \(200,\), one label a row, got \(3,\)"):
+        model.estimate_memory(X, y[:3])
+
+
+def test_memory_grows_with_members_and_classes():
+    X, y = digits("")
+    many = Rotations(degrees=tuple(np.linspace(-30, 30, 200)))
+    for maker in (InvariantLinearSVC, InvariantSVC, VirtualSVC):
+        assert maker(TURNS).estimate_memory(X) < maker(many).estimate_memory(X)
+    for maker in (InvariantLinearSVC, InvariantSVC, RepresenterClassifier, LapSVC):
+        assert maker().estimate_memory(X, y) < maker().estimate_memory(X, np.arange(200) % 10)
+
+
+def test_memory_of_images_is_that_of_their_rows():
+    X, _ = digits("")
+    for name in ("linear, shifts", "kernel, shifts", "representer, oracle", "virtual"):
+        model = ESTIMATORS[name]
+        assert model.estimate_memory(X.reshape(-1, 8, 8)) == model.estimate_memory(X)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_seconds_are_told_and_nothing_is_learnt(name):
+    X, y = digits(name, 60)
+    model = ESTIMATORS[name]
+    before = {key: value for key, value in vars(model).items() if not key.endswith("_")}
+    seconds = model.estimate_seconds(X, y)
+    assert isinstance(seconds, float)
+    assert seconds > 0.0
+    assert {key: value for key, value in vars(model).items() if not key.endswith("_")} == before
+
+
+def test_seconds_take_rows_of_all_classes_and_keep_to_the_limit():
+    X, _ = digits("")
+    y = np.repeat([0, 1, 2], [180, 10, 10])
+    assert InvariantLinearSVC(random_state=0).estimate_seconds(X, y) > 0.0
+    model = InvariantLinearSVC(Shifts(1), random_state=0, tol=0.0, max_seconds=0.01)
+    assert model.estimate_seconds(X, y) <= 0.01
+    with pytest.raises(ValueError, match="C must be a number above 0"):
+        InvariantLinearSVC(C=-1).estimate_seconds(X, y)
+
+
+REFUSED = {
+    "linear, turns": "oracle Rotations: 61 members of each of 200 rows, 12200 in all,",
+    "linear, finite": "oracle Reversal: 2 members of each of 200 rows, 400 in all,",
+    "kernel, shifts": "oracle Shifts: 5 members of each of 200 rows, 1000 in all,",
+    "representer, oracle": "oracle Shifts: 5 members of each of 200 rows, 1000 in all,",
+    "virtual": "oracle Shifts: 5 members of each of 200 rows, 1000 in all,",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_fit_is_refused_by_name(name, monkeypatch):
+    X, y = digits(name)
+    model = ESTIMATORS[name]
+    model.fit(X[:40], y[:40])
+    learnt = dict(vars(model))
+    monkeypatch.setattr(machine, "free_memory", lambda: 1e3)
+    with pytest.raises(MemoryError, match=REFUSED[name] + ".* would take .* MB, and 0.001 MB are free"):
+        model.fit(X, y)
+    assert vars(model) == learnt
+
+
+def test_too_many_maps_of_images_are_refused(monkeypatch):
+    X, y = digits("", 20)
+    monkeypatch.setattr(machine, "free_memory", lambda: 1e6)
+    values = tuple(np.linspace(-1, 1, 997))
+    with pytest.raises(MemoryError, match="997 changes of images of 64 pixels would take 6.13 MB"):
+        InvariantLinearSVC(Rotations(degrees=values)).fit(X, y)
+
+
+def test_kernels_keep_what_fits_where_all_does_not(monkeypatch):
+    X, y = digits("", 60)
+    monkeypatch.setattr(machine, "free_memory", lambda: 1.2e6)
+    with pytest.raises(MemoryError, match="lower cache_mb"):
+        InvariantSVC(TURNS, cache_mb=1000, **FEW).fit(X, y)
+    assert InvariantSVC(TURNS, cache_mb=5, **FEW).fit(X, y).solution_.relative_gap <= 1e-2

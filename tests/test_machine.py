@@ -1,0 +1,152 @@
+"""What the machine leaves: threads that limits in force allow, and memory that is free."""
+
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from structinv import machine, matrices
+from structinv.machine import allowed_threads, check_memory, free_memory
+
+
+@pytest.fixture
+def many_cpus(monkeypatch):
+    """A machine of eight processors without any limit."""
+    monkeypatch.setattr(machine, "available_cpus", lambda: 8)
+    for name in machine.THREAD_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    with threadpool_limits(8, user_api="openmp"):
+        yield
+
+
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "NUMBA_NUM_THREADS"])
+@pytest.mark.parametrize(
+    ("value", "allowed"), [("1", 1), ("3", 3), ("2,4", 2), ("64", 8), ("0", 1), ("", 8), ("many", 8)]
+)
+def test_variables_limit_threads(many_cpus, monkeypatch, name, value, allowed):
+    monkeypatch.setenv(name, value)
+    assert allowed_threads() == allowed
+
+
+def test_limits_of_threadpoolctl_are_kept(many_cpus):
+    if not any(pool.user_api == "openmp" for pool in machine.controller().lib_controllers):
+        pytest.skip("no library with OpenMP is loaded")
+    assert allowed_threads() == 8
+    with threadpool_limits(2):
+        assert allowed_threads() == 2
+    assert allowed_threads() == 8
+
+
+def test_blas_in_one_thread_limits_nobody_else(many_cpus):
+    with matrices.one_blas_thread():
+        assert allowed_threads() == 8
+
+
+def threads_at_work(n_callers, expected):
+    """How many threads work at the same time for several callers of `in_threads`."""
+    condition, now, most = threading.Condition(), [0], [0]
+    started = threading.Barrier(n_callers)
+
+    def work(part):
+        with condition:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+            condition.notify_all()
+            # Until as many as are expected have been seen at once.
+            condition.wait_for(lambda: most[0] >= expected, timeout=5)
+        with condition:
+            now[0] -= 1
+
+    def call():
+        started.wait()
+        matrices.in_threads(work, 100, 10**9)
+
+    callers = [threading.Thread(target=call) for _ in range(n_callers)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    return most[0]
+
+
+def test_callers_share_the_threads(many_cpus, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    # Limits of OpenMP hold in the thread in which they were set.
+    monkeypatch.setattr(machine, "controller", lambda: SimpleNamespace(lib_controllers=[]))
+    assert threads_at_work(1, 4) == 4
+    # Who comes too late works in the thread that it has.
+    assert 4 <= threads_at_work(3, 4) <= 4 + 2
+    assert matrices._threads_taken == 0
+
+
+def test_threads_are_given_back_after_an_error(many_cpus):
+    def fail(part):
+        raise KeyError("nothing")
+
+    with pytest.raises(KeyError):
+        matrices.in_threads(fail, 100, 10**9)
+    assert matrices._threads_taken == 0
+
+
+def test_every_row_is_worked_on_once(many_cpus):
+    seen = np.zeros(1001, dtype=int)
+
+    def work(part):
+        seen[part] += 1
+
+    matrices.in_threads(work, len(seen), 10**9)
+    assert np.all(seen == 1)
+
+
+def folder_of(tmp_path, version, limit, used, dropped):
+    """The control groups of a machine, as Linux shows them."""
+    if version == 2:
+        own, line = tmp_path / "groups" / "job" / "step", "0::/job/step"
+        files = {"memory.max": limit, "memory.current": used, "memory.stat": f"inactive_file {dropped}"}
+    else:
+        own, line = tmp_path / "groups" / "memory" / "job" / "step", "4:cpu,memory:/job/step"
+        files = {
+            "memory.limit_in_bytes": limit,
+            "memory.usage_in_bytes": used,
+            "memory.stat": f"cache 3\ntotal_inactive_file {dropped}",
+        }
+    # The limit may be that of a group around the own one.
+    own.mkdir(parents=True)
+    for name, value in files.items():
+        (own.parent / name).write_text(f"{value}\n")
+    (tmp_path / "group").write_text(f"7:devices:/x\n{line}\n")
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:   1000 kB\n")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    ("limit", "free"), [(500_000, 310_000), (10**9, 1_024_000), ("max", 1_024_000), (100_000, 0)]
+)
+def test_memory_is_what_kernel_and_control_groups_leave(tmp_path, monkeypatch, version, limit, free):
+    folder_of(tmp_path, version, limit, used=200_000, dropped=10_000)
+    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(machine, "_OWN_GROUP", tmp_path / "group")
+    monkeypatch.setattr(machine, "_GROUPS", tmp_path / "groups")
+    assert free_memory() == free
+
+
+def test_memory_where_nothing_is_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "absent")
+    monkeypatch.setattr(machine.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096}[name])
+    with pytest.raises(KeyError):
+        free_memory()
+    monkeypatch.delattr(machine.os, "sysconf")
+    assert free_memory() == float("inf")
+
+
+def test_memory_of_this_machine_is_a_number():
+    assert free_memory() > 0
+
+
+def test_too_much_is_refused_with_numbers(monkeypatch):
+    monkeypatch.setattr(machine, "free_memory", lambda: 2e6)
+    check_memory("a table", 2e6, "take fewer rows")
+    with pytest.raises(MemoryError, match=r"table would take 4.5 GB, and 2 MB are free: take"):
+        check_memory("a table", 4.5e9, "take fewer rows")

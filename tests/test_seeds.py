@@ -1,0 +1,41 @@
+"""Tests are the same in every run: what draws from entropy where it gets no seed always gets one."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+# Positional arguments after which there is a seed; elsewhere it must be named.
+SEEDED = {"default_rng": 1, "solve": 7}
+
+
+def unseeded(tree):
+    """Calls in a module that would draw from entropy, and the line of each."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        # `solve` as a method is that of other packages.
+        name = getattr(node.func, "id", None)
+        if name is None and getattr(node.func, "attr", None) == "default_rng":
+            name = "default_rng"
+        named = {keyword.arg for keyword in node.keywords}
+        seeded = len(node.args) >= SEEDED.get(name, 0) or named & {"seed", "random_state", None}
+        if not seeded:
+            yield node.lineno, name
+
+
+@pytest.mark.parametrize("path", sorted(Path(__file__).parent.glob("*.py")), ids=lambda path: path.name)
+def test_no_test_draws_from_entropy(path):
+    assert list(unseeded(ast.parse(path.read_text(encoding="utf-8")))) == []
+
+
+def test_calls_without_a_seed_are_found():
+    code = "np.random.default_rng()\nsolve(a, b)\nsolve(a, b, random_state=0)\nproblem.solve()"
+    assert list(unseeded(ast.parse(code))) == [(1, "default_rng"), (2, "solve")]
+
+
+def test_numpy_is_as_it_was_made():
+    assert np.random.default_rng.__module__ == "numpy.random"
+    draws = [tuple(np.random.default_rng(None).integers(2**62, size=4)) for _ in range(2)]
+    assert draws[0] != draws[1]
