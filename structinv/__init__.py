@@ -12,6 +12,7 @@ from .estimators import (
     VirtualSupportVectorSVC,
     VirtualSVC,
 )
+from .persistence import load, save
 
 __all__ = [
     "Certificate",
@@ -23,4 +24,6 @@ __all__ = [
     "VirtualSVC",
     "VirtualSupportVectorSVC",
     "__version__",
+    "load",
+    "save",
 ]

@@ -31,6 +31,7 @@ LAYERS = [
     "solvers",
     "certificates",
     "estimators",
+    "persistence",
     "inspection",
     "datasets",
     "cli",
