@@ -27,8 +27,8 @@ _PACKAGE = __name__.partition(".")[0]
 _LONG = 16
 
 # Objects with a __dict__ that is not theirs to rebuild, or that only name something.
-_OPAQUE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, np.ufunc)
-_OPAQUE += (types.MethodType, functools.partial)
+_OPAQUE: tuple[type, ...] = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+_OPAQUE += (types.MethodType, functools.partial, np.ufunc)
 
 
 class Encoder:
@@ -143,13 +143,14 @@ class Encoder:
 
     def _foreign(self, value: Any) -> Any:
         """Somebody else's object; a copy, only where something of ours stands in it."""
-        if isinstance(value, _OPAQUE) or not hasattr(value, "__dict__"):
+        before = None if isinstance(value, _OPAQUE) else value.__getstate__()
+        if type(before) is not dict or not hasattr(value, "__dict__"):
             return value
-        state = self._values(vars(value))
-        if all(state[key] is each for key, each in vars(value).items()):
+        state = self._values(before)
+        if all(state[key] is each for key, each in before.items()):
             return value
-        copy = type(value).__new__(type(value))
-        copy.__dict__.update(state)
+        copy = object.__new__(type(value))
+        vars(copy).update(state)
         return copy
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from io import BytesIO
 from os import PathLike
 from pathlib import Path
+from types import FunctionType
 from typing import Any
-from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from sklearn.base import BaseEstimator
 
@@ -21,7 +23,7 @@ from .encoding import Decoder, Encoder
 
 FORMAT = 2
 _PAGE = "structinv.json"
-_LIBRARIES = ("structinv", "numpy", "scipy", "scikit-learn", "numba", "skops")
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "skops")
 
 # Sparse matrices, and parts of scikit-learn's fitted estimators, that skops leaves to the user to trust.
 # None of them does anything when it is loaded.
@@ -83,11 +85,11 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
 
     Notes
     -----
-    A loaded model has all its public attributes, and its answers are the same to the bit. Of
-    ``solution_`` the planes are None unless they were asked for, and with a kernel `f` is None, too:
-    the support vectors and coefficients are what remains of it. Callbacks and requests for metadata
-    are not stored. Machines without an explicit weight vector predict from training rows, so their
-    files hold these rows.
+    A loaded model has all its public attributes, and its answers are the same to the bit (those of
+    `Folded` kernels, which keep what they have solved, to rounding). Of ``solution_`` the planes are
+    None unless they were asked for, and with a kernel `f` is None, too: the support vectors and
+    coefficients are what remains of it. Callbacks and requests for metadata are not stored. Machines
+    without an explicit weight vector predict from training rows, so their files hold these rows.
 
     Examples
     --------
@@ -111,7 +113,7 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
     write_atomically(path, model_bytes(model, planes=planes))
 
 
-def load(path: str | PathLike[str], trusted: Iterable[str | type] = ()) -> Any:
+def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> Any:
     """Read an estimator from a file of `save`, or of the command line.
 
     Nothing of the file is run: what is neither a value, of this package nor of scikit-learn is refused
@@ -120,7 +122,7 @@ def load(path: str | PathLike[str], trusted: Iterable[str | type] = ()) -> Any:
     Parameters
     ----------
     path : str or path-like
-    trusted : iterable of str or types, default=()
+    trusted : iterable of str, types or functions, default=()
         Classes and functions of your own that the file may import, such as
         ``["mypackage.oracles.MyOracle"]``. They are made from their parameters.
 
@@ -143,11 +145,7 @@ def load(path: str | PathLike[str], trusted: Iterable[str | type] = ()) -> Any:
     path = check_path(path)
     if isinstance(trusted, (str, type)) or not isinstance(trusted, Iterable):
         raise TypeError(f"trusted must be a list of names or types, got {trusted!r}")
-    trusted = list(trusted)
-    for each in trusted:
-        if not isinstance(each, (str, type)):
-            raise TypeError(f"trusted must hold names such as 'mypackage.MyOracle', got {each!r}")
-    return read_model(path.read_bytes(), str(path), trusted)[0]
+    return read_model(path.read_bytes(), str(path), [_full_name(each) for each in trusted])[0]
 
 
 def check_path(path: Any) -> Path:
@@ -165,10 +163,7 @@ def check_writable(path: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
-    if not target.exists() or target.is_file():
-        place = folder
-    else:
-        place = target
+    place = target if target.exists() and not target.is_file() else folder
     if not os.access(place, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
 
@@ -205,15 +200,12 @@ def model_bytes(
 
 
 def _libraries() -> dict[str, str]:
-    from .. import __version__
+    own: Any = importlib.import_module(__name__.partition(".")[0])
+    found = {name: version(name) for name in _LIBRARIES}
+    return {"structinv": own.__version__, **found, "python": platform.python_version()}
 
-    found = {name: version(name) for name in _LIBRARIES[1:]}
-    return {"structinv": __version__, **found, "python": platform.python_version()}
 
-
-def read_model(
-    data: bytes, name: str, trusted: Iterable[str | type] = ()
-) -> tuple[Any, dict[str, Any]]:
+def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any, dict[str, Any]]:
     """The model in the content of a file, and its notes.
 
     Parameters
@@ -221,22 +213,20 @@ def read_model(
     data : bytes
     name : str
         Of the file, for messages.
-    trusted : iterable of str or types
+    trusted : iterable of str
         See `load`.
     """
     import skops.io
 
     page = _read_page(data, name)
     trusted = [*trusted, *_TRUSTED]
-    # Whatever a damaged or foreign file makes the parser raise, the news is that it is no model.
     try:
         unknown = skops.io.get_untrusted_types(data=data)
     except Exception as error:
         raise ValueError(f"{name} is not an intact model file: {_short(error)}") from None
     if any(each.startswith("sklearn.metrics.") for each in unknown):
         trusted += _scores_of_sklearn()
-    names = {each if isinstance(each, str) else f"{each.__module__}.{each.__name__}" for each in trusted}
-    refused = sorted(set(unknown) - names)
+    refused = sorted(set(unknown) - set(trusted))
     if refused:
         raise ValueError(
             f"{name} is refused: it asks for {', '.join(refused)}. If you know what these do and where "
@@ -255,11 +245,12 @@ def read_model(
 
 def _read_page(data: bytes, name: str) -> dict[str, Any]:
     """What wrote the file, or ValueError for one that `load` cannot read."""
+    # Whatever a damaged or foreign file makes the parsers raise, the news is that it is no model.
     try:
         with ZipFile(BytesIO(data)) as archive:
             members = set(archive.namelist())
-            page = json.loads(archive.read(_PAGE)) if _PAGE in members else None
-    except (BadZipFile, ValueError, EOFError, NotImplementedError, OSError) as error:
+            page: Any = json.loads(archive.read(_PAGE)) if _PAGE in members else None
+    except Exception as error:
         cut = "a truncated model file" if data.startswith(b"PK") else "not a model file of structinv"
         raise ValueError(f"{name} is {cut}: {_short(error)}") from None
     if page is None and "schema.json" in members:
@@ -268,12 +259,12 @@ def _read_page(data: bytes, name: str) -> dict[str, Any]:
             "models that the command line wrote before format 2 have to be trained again"
         )
     known = isinstance(page, dict) and isinstance(page.get("notes"), dict)
-    if not known or type(page["format"] if "format" in page else None) is not int:
+    if not known or type(page.get("format")) is not int:
         raise ValueError(f"{name} is not a model file of structinv: it does not say what wrote it")
     if page["format"] > FORMAT:
         raise ValueError(
-            f"{name} has format {page['format']}, of a newer version (written with {_listed(page)}); this "
-            f"one reads format {FORMAT}: update structinv"
+            f"{name} has format {page['format']}, of a newer version (written with {_listed(page)}); "
+            f"this one reads format {FORMAT}: update structinv"
         )
     return page
 
@@ -282,8 +273,16 @@ def _scores_of_sklearn() -> list[str]:
     """The functions behind scikit-learn's scorers, which a search keeps."""
     from sklearn.metrics import get_scorer, get_scorer_names
 
-    functions: list[Any] = [get_scorer(name)._score_func for name in get_scorer_names()]
-    return sorted({f"{each.__module__}.{each.__name__}" for each in functions})
+    return sorted({_full_name(get_scorer(name)._score_func) for name in get_scorer_names()})
+
+
+def _full_name(trusted: Any) -> str:
+    """The name that a file has for a class or function."""
+    if isinstance(trusted, str):
+        return trusted
+    if not isinstance(trusted, (type, FunctionType)):
+        raise TypeError(f"trusted must hold names such as 'mypackage.MyOracle', got {trusted!r}")
+    return f"{trusted.__module__}.{trusted.__name__}"
 
 
 def _listed(page: dict[str, Any]) -> str:
