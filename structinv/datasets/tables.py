@@ -14,7 +14,7 @@ from .opening import Source, name_of, opened
 
 
 def load_table(
-    path: Source, label_key: str | None = "label"
+    path: Source, label_key: str | None = "label", *, required: bool = True
 ) -> tuple[NDArray[np.float64], NDArray[np.str_] | None, list[str]]:
     """Read a table: a header with the names of the columns, then one row a line.
 
@@ -26,6 +26,8 @@ def load_table(
     label_key : str or None, default="label"
         The name of the column of labels; None reads no labels, and every column is a feature. All
         other columns must hold finite numbers.
+    required : bool, default=True
+        Whether a table without the column of labels is refused; if not, it has no labels.
 
     Returns
     -------
@@ -52,8 +54,8 @@ def load_table(
     with opened(path) as stream:
         lines = _lines(stream, name)
         header = [cell.strip() for cell in next(lines, (0, []))[1]]
-        _check_header(header, name, label_key)
-        place = None if label_key is None else header.index(label_key)
+        _check_header(header, name, label_key if required else None)
+        place = header.index(label_key) if label_key in header else None
         rows: list[list[float]] = []
         labels: list[str] = []
         for number, cells in lines:

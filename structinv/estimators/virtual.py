@@ -145,7 +145,7 @@ class _VirtualSampleClassifier(ClassifierMixin, BaseEstimator, ABC):
         if len(classes) < 2:
             raise ValueError(
                 "y must hold at least two classes among the samples with a weight above 0, got one "
-                f"class: {classes[0]!r}"
+                f"class: {classes.tolist()[0]!r}"
             )
         # What libsvm says of a negative one is that the data are too large.
         factors = compute_class_weight(self.class_weight, classes=classes, y=y[weights > 0])

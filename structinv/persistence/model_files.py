@@ -251,8 +251,8 @@ def _read_page(data: bytes, name: str) -> dict[str, Any]:
             members = set(archive.namelist())
             page: Any = json.loads(archive.read(_PAGE)) if _PAGE in members else None
     except Exception as error:
-        cut = "a truncated model file" if data.startswith(b"PK") else "not a model file of structinv"
-        raise ValueError(f"{name} is {cut}: {_short(error)}") from None
+        reason = f"is not a model file of structinv, or a truncated one: {_short(error)}"
+        raise ValueError(f"{name} {reason}") from None
     if page is None and "schema.json" in members:
         raise ValueError(
             f"{name} is not a model file of structinv.save: skops.io.load reads files of skops itself; "
