@@ -184,7 +184,7 @@ class TestDenseRows:
         for options, oracle in (
             (
                 ("--oracle", "shifts", "--pixels", 1),
-                Shifts((1,), shape=ImageShape(8, 8)),
+                Shifts((1.0,), shape=ImageShape(8, 8)),
             ),
             (
                 ("--oracle", "rotations", "--degrees=-10,10"),
@@ -291,20 +291,15 @@ class TestReports:
         assert "as 7 is no class of the model" in result.stderr
 
     def test_labels_are_shown_as_they_are(self, tmp_path):
-        (tmp_path / "mails").write_text(
-            '{"text": "red sun", "label": "x"}\n{"text": "blue sea", "label": "x"}\n'
-        )
+        (tmp_path / "mails").write_text('{"text": "red sun", "label": "x"}\n' * 2)
         assert "one class: 'x'" in fail("fit", tmp_path / "mails", "-o", tmp_path / "m")
         line = fail("fit", tmp_path / "mails", "--class-weight", "y=1", "-o", tmp_path / "m")
         assert line.endswith("the classes are x")
 
 
 class TestPipes:
-    def test_a_reader_that_goes_away(self, folder, tmp_path):
-        lines = (folder / "rows.svm").read_text().splitlines()
-        (tmp_path / "many").write_text("\n".join(lines * 60))
-        process = command("predict", folder / "rows.model", tmp_path / "many", "--scores")
-        assert process.stdout.readline()
+    def test_a_reader_that_goes_away(self, folder):
+        process = command("predict", folder / "rows.model", folder / "rows.svm")
         process.stdout.close()
         assert process.wait() == 141
         assert process.stderr.read() == b""

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from .. import __version__
 from ..datasets.opening import rereadable
+from ..solvers import Status
 from . import options as given
 from .demo import run_demo
 from .messages import one_line_errors, say, working_on
@@ -128,14 +129,15 @@ def fit(
             classifier.set_params(C=choose_weight(classifier, X, y, console))
     with working_on(f"training on {X.shape[0]} rows, {X.shape[1]} features"):
         training, interrupted = train(classifier, X, y)
-    good = training["relative_gap"] <= limit
+    sound = training["status"] != Status.INCONSISTENT.value
+    good = sound and training["relative_gap"] <= limit
     if good:
         write(output, SavedModel(classifier, features, training).content())
         training_report(console, training, output)
     else:
         say(
-            f"not saved: the relative gap, {training['relative_gap']:.1e}, is above --accept-gap "
-            f"{limit:g}; {output} is left as it was"
+            f"not saved: the relative gap, {training['relative_gap']:.1e} ({training['status']}), is not "
+            f"within --accept-gap {limit:g}; {output} is left as it was"
         )
     if interrupted:
         raise typer.Exit(130)

@@ -58,7 +58,7 @@ OracleName = Annotated[
 MaxChanges = Annotated[int | None, typer.Option(help="Edited words per row (fscale, fdrop).")]
 Low = Annotated[float | None, typer.Option(help="Smallest factor of an edited value (fscale).")]
 High = Annotated[float | None, typer.Option(help="Largest factor of an edited value (fscale).")]
-Radius = Annotated[float | None, typer.Option(help="Largest move of any value (box).")]
+Radius = Annotated[float | None, typer.Option(help="Largest move of any value, zeros too (box).")]
 Pixels = Annotated[str | None, typer.Option(help="Lengths of shifts, such as 1,2 (shifts).")]
 Degrees = Annotated[str | None, typer.Option(help="Angles, such as -10,10 (rotations).")]
 Factors = Annotated[str | None, typer.Option(help="Factors, such as 0.9,1.1 (scalings, shears).")]

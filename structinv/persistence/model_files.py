@@ -141,6 +141,16 @@ def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> A
         If an argument is of the wrong type.
     OSError
         If the file cannot be read.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import structinv
+    >>> from structinv.oracles import Shifts
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     structinv.save(structinv.InvariantSVC(Shifts(1)), pathlib.Path(folder, "m"))
+    ...     structinv.load(pathlib.Path(folder, "m"))
+    InvariantSVC(oracle=Shifts(pixels=1))
     """
     path = check_path(path)
     if isinstance(trusted, (str, type)) or not isinstance(trusted, Iterable):
@@ -157,13 +167,13 @@ def check_path(path: Any) -> Path:
 
 def check_writable(path: Path) -> None:
     """Raise OSError, naming the folder or the file, unless a file can be put there."""
-    target = path.resolve()
-    folder = target.parent
-    if target.is_dir():
+    folder = path.resolve().parent
+    if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not folder.is_dir():
+    special = path.exists() and not path.is_file()
+    if not special and not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
-    place = target if target.exists() and not target.is_file() else folder
+    place = path if special else folder
     if not os.access(place, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
 
