@@ -136,8 +136,8 @@ def fit(
         training_report(console, training, output)
     else:
         say(
-            f"not saved: the relative gap, {training['relative_gap']:.1e} ({training['status']}), is not "
-            f"within --accept-gap {limit:g}; {output} is left as it was"
+            f"not saved: the relative gap, {training['relative_gap']:.1e} ({training['status']}), is "
+            f"not within --accept-gap {limit:g}; {output} is left as it was"
         )
     if interrupted:
         raise typer.Exit(130)
