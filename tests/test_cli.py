@@ -30,8 +30,8 @@ WORDS = {
 }
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "200"})
+def run(*arguments, input=None):
+    return CliRunner().invoke(app, [str(a) for a in arguments], input, env={"COLUMNS": "200"})
 
 
 def succeed(*arguments):

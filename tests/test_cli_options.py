@@ -6,6 +6,7 @@ import lzma
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -23,16 +24,17 @@ from structinv.oracles import Box, FDrop, Identity, ImageShape, Rotations, Shift
 from .test_cli import fail, run, succeed, table_rows, write_mails
 
 ROOT = Path(__file__).resolve().parents[1]
+ASCII = {"PYTHONIOENCODING": "ascii"}
 EASY = ("--tol", 0.05, "--C", 0.1)
+PLAIN = ("--oracle", "identity", *EASY)
 
 
-def command(*arguments, **options):
+def command(*arguments, env=None):
     """A process of its own, for what a runner inside this one cannot show."""
     parts = [sys.executable, "-m", "structinv", *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
-    return subprocess.Popen(
-        parts, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, **options
-    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(parts, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
 
 
 def write_table(path, X, y, names=None):
@@ -71,7 +73,7 @@ class TestFiles:
     def test_a_json_array(self, folder, tmp_path):
         records = [json.loads(line) for line in (folder / "mails.jsonl").read_text().splitlines()]
         (tmp_path / "mails.json").write_text(json.dumps(records, indent=1))
-        succeed("fit", tmp_path / "mails.json", *EASY, "-o", tmp_path / "m")
+        succeed("fit", tmp_path / "mails.json", *PLAIN, "-o", tmp_path / "m")
         expected = succeed("predict", tmp_path / "m", folder / "mails.jsonl")
         assert succeed("predict", tmp_path / "m", tmp_path / "mails.json") == expected
 
@@ -83,28 +85,32 @@ class TestFiles:
     @pytest.mark.parametrize("data", ["mails.jsonl", "rows.svm", "wine.csv"])
     def test_standard_input_and_output(self, folder, tmp_path, data):
         content = (folder / data).read_bytes()
-        process = command("fit", "-", *EASY, "-o", "-", stdin=subprocess.PIPE)
-        model, messages = process.communicate(content)
+        result = run("fit", "-", *PLAIN, "-o", "-", input=content)
+        assert result.exit_code == 0, result.output
+        assert "relative gap" in result.stderr
+        (tmp_path / "m").write_bytes(result.stdout_bytes)
+        expected = succeed("predict", tmp_path / "m", folder / data)
+        result = run("predict", tmp_path / "m", "-", "-o", "-", input=gzip.compress(content))
+        assert (result.stdout, result.stderr) == (expected, "")
+
+    def test_devices(self, folder):
+        process = command("predict", folder / "rows.model", "/dev/stdin", "-o", "/dev/stdout")
+        out, messages = process.communicate((folder / "rows.svm").read_bytes())
         assert process.returncode == 0, messages
-        assert b"relative gap" in messages
-        (tmp_path / "m").write_bytes(model)
-        expected = succeed("predict", tmp_path / "m", folder / data).encode()
-        process = command("predict", tmp_path / "m", "/dev/stdin", "-o", "-", stdin=subprocess.PIPE)
-        assert process.communicate(gzip.compress(content)) == (expected, b"")
+        assert out.decode() == succeed("predict", folder / "rows.model", folder / "rows.svm")
 
     def test_broken_input_names_standard_input(self, folder):
-        process = command("predict", folder / "rows.model", "-", stdin=subprocess.PIPE)
-        _, messages = process.communicate(b"1 1:1\n1 x\n")
-        assert process.returncode == 2
-        assert b"standard input, line 2" in messages
+        result = run("predict", folder / "rows.model", "-", input=b"1 1:1\n1 x\n")
+        assert result.exit_code == 2
+        assert "standard input, line 2" in result.stderr
 
     def test_a_pipe_is_read_once(self, folder, tmp_path):
         os.mkfifo(tmp_path / "pipe")
-        process = command("explain", folder / "rows.model", tmp_path / "pipe", "--row", 0)
-        (tmp_path / "pipe").write_bytes((folder / "rows.svm").read_bytes())
-        out, messages = process.communicate()
-        assert process.returncode == 0, messages
-        assert b"Row 0" in out
+        content = (folder / "rows.svm").read_bytes()
+        writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(content,))
+        writer.start()
+        assert "Row 0" in succeed("explain", folder / "rows.model", tmp_path / "pipe", "--row", 0)
+        writer.join()
 
 
 class TestTables:
@@ -141,7 +147,7 @@ class TestTables:
         text = (folder / "wine.csv").read_text().replace("label", "kind", 1)
         (tmp_path / "t").write_text(text)
         assert "no column 'label'" in fail("fit", tmp_path / "t", "-o", tmp_path / "m")
-        succeed("fit", tmp_path / "t", "--label-key", "kind", *EASY, "-o", tmp_path / "m")
+        succeed("fit", tmp_path / "t", "--label-key", "kind", *PLAIN, "-o", tmp_path / "m")
         assert "x0" in succeed("explain", tmp_path / "m", tmp_path / "t", "--row", 3)
 
 
@@ -300,6 +306,7 @@ class TestReports:
 class TestPipes:
     def test_a_reader_that_goes_away(self, folder):
         process = command("predict", folder / "rows.model", folder / "rows.svm")
+        process.stdin.close()
         process.stdout.close()
         assert process.wait() == 141
         assert process.stderr.read() == b""
@@ -308,10 +315,10 @@ class TestPipes:
     def test_other_encodings(self, tmp_path):
         records = [{"text": "red sun", "label": "\u00e4"}, {"text": "blue sea", "label": "\u00f6"}] * 4
         (tmp_path / "mails").write_text("\n".join(json.dumps(each) for each in records))
-        succeed("fit", tmp_path / "mails", *EASY, "-o", tmp_path / "m")
-        plain = {"PYTHONIOENCODING": "ascii"}
-        for name, wanted in (("predict", "\u00e4\n".encode()), ("evaluate", rb"\xe4")):
-            process = command(name, tmp_path / "m", tmp_path / "mails", env=plain)
-            out, messages = process.communicate()
-            assert process.returncode == 0, messages
-            assert wanted in out
+        succeed("fit", tmp_path / "mails", *PLAIN, "-o", tmp_path / "m")
+        out = run("predict", tmp_path / "m", tmp_path / "mails").stdout_bytes
+        assert out.startswith("\u00e4\n\u00f6\n".encode())
+        process = command("evaluate", tmp_path / "m", tmp_path / "mails", env=ASCII)
+        out, messages = process.communicate()
+        assert process.returncode == 0, messages
+        assert rb"\xe4" in out
