@@ -15,6 +15,7 @@ from .estimators import (
 from .exceptions import UninformativeFitWarning
 from .foreign import certify
 from .model_selection import select_changes
+from .persistence import load, save
 
 __all__ = [
     "Certificate",
@@ -29,4 +30,6 @@ __all__ = [
     "__version__",
     "certify",
     "select_changes",
+    "load",
+    "save",
 ]

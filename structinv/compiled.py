@@ -14,12 +14,12 @@ _LOG = logging.getLogger("structinv")
 # So much has been compiled before it is worth a word, in seconds.
 _WORTH_A_WORD = 0.5
 _NOT_KEPT = (
-    "compiled functions cannot be kept, as no folder for them can be written: every process compiles "
-    "them anew. Set NUMBA_CACHE_DIR to a folder that can be written."
+    "structinv: compiled functions cannot be kept, as no folder for them can be written: every "
+    "process compiles them anew. Set NUMBA_CACHE_DIR to a folder that can be written."
 )
 _COMPILING = (
-    "compiling functions that are used for the first time, which takes seconds and does not count as "
-    "training; %s"
+    "structinv: compiling functions that are used for the first time, which takes seconds and does "
+    "not count as training; %s"
 )
 _KEPT = "they are kept for later processes"
 

@@ -33,11 +33,12 @@ def write_atomically(path: str | PathLike[str], data: bytes) -> None:
     ...     path.read_bytes(), len(list(path.parent.iterdir()))
     (b'1 2 3', 1)
     """
-    target = Path(path).resolve()
-    if target.exists() and not target.is_file():
+    if Path(path).exists() and not Path(path).is_file():
         # A pipe or a device has no half: /dev/stdout is written to, not replaced.
-        target.write_bytes(data)
+        Path(path).write_bytes(data)
         return
+    # Later, as what stands behind the name of a pipe is no path.
+    target = Path(path).resolve()
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     neighbour = Path(name)
     try:

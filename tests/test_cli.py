@@ -5,6 +5,8 @@ import re
 import subprocess
 import sys
 import warnings
+import zipfile
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.svm import LinearSVC
 from typer.testing import CliRunner
 
+import structinv
 from structinv import InvariantLinearSVC
 from structinv.cli import app
 from structinv.cli.demo_digits import draw_training
@@ -27,8 +30,8 @@ WORDS = {
 }
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, [str(a) for a in arguments], env={"COLUMNS": "200"})
+def run(*arguments, input=None):
+    return CliRunner().invoke(app, [str(a) for a in arguments], input, env={"COLUMNS": "200"})
 
 
 def succeed(*arguments):
@@ -116,7 +119,7 @@ class TestFit:
 
     def test_a_fit_without_the_gap_asked_for_warns_in_one_line(self, folder, tmp_path):
         options = ("--C", 1000, "--max-seconds", 0.001, "--solver", "bmrm", "--tol", 1e-9)
-        options = (*options, "--max-changes", 10)
+        options = (*options, "--accept-gap", "inf", "--max-changes", 10)
         result = run("fit", folder / "train.svm", *options, "-o", tmp_path / "m")
         assert result.exit_code == 0
         assert len([n for n in result.stderr.splitlines() if n.startswith("structinv: warning")]) == 1
@@ -140,7 +143,7 @@ class TestFit:
         [
             (
                 ["--oracle", "magic"],
-                "--oracle must be one of identity, fscale, fdrop; got 'magic'",
+                "--oracle must be one of identity, fscale, fdrop, box, .*; got 'magic'",
             ),
             (
                 ["--oracle", "fdrop", "--max-changes", 1, "--low", 0.5],
@@ -150,7 +153,23 @@ class TestFit:
             (["--oracle", "box"], "--oracle box needs --radius"),
             (["--oracle", "fdrop"], "--oracle fdrop needs --max-changes"),
             ([], "--oracle fscale needs --max-changes"),
-            (["--oracle", "box", "--radius", 1], "--oracle box takes dense rows only"),
+            (["--oracle", "box", "--radius", 1, "--kernel", "rbf"], "needs an oracle with an orbit"),
+            (["--gamma", 1], "--gamma needs --kernel"),
+            (["--kernel", "rbf", "--gamma", "x"], "--gamma must be scale, auto or a number, got 'x'"),
+            (["--C", "much"], "--C must be a number above 0 or auto, got 'much'"),
+            (["--max-changes", 1, "--class-weight", "1"], "--class-weight must be balanced, or such as"),
+            (
+                ["--max-changes", 1, "--class-weight", "1=-2"],
+                "--class-weight must be balanced, or such as",
+            ),
+            (
+                ["--max-changes", 1, "--class-weight", "7=2"],
+                "--class-weight names '7'; the classes are -1, 1",
+            ),
+            (["--accept-gap", -1], "--accept-gap must be at least 0"),
+            (["--accept-gap", "nan"], "--accept-gap must be at least 0"),
+            (["--oracle", "rotations", "--degrees", "a"], "--degrees must be numbers"),
+            (["--oracle", "shifts", "--shape", "10"], "--shape must be height x width"),
             (["--max-changes", -1], "max_changes"),
             (["--max-changes", 1, "--low", 2], "low"),
             (["--max-changes", 1, "--high", 0.5], "high"),
@@ -312,14 +331,30 @@ class Planted:
         self.anything = 1
 
 
+def parts(source):
+    with zipfile.ZipFile(source) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def parts_of(model):
+    """What skops makes of a model."""
+    return parts(BytesIO(skops.io.dumps(model)))
+
+
+def write_parts(path, parts):
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+
+
 class TestModelFiles:
     def refusal(self, path, folder):
         return fail("evaluate", path, folder / "test.svm")
 
     def test_unknown_types_are_refused_by_name(self, folder, tmp_path):
-        state = skops.io.loads((folder / "rows.model").read_bytes())
-        state["features"]["extra"] = Planted()
-        skops.io.dump(state, tmp_path / "m")
+        planted = LinearSVC()
+        planted.extra = Planted()
+        write_parts(tmp_path / "m", parts(folder / "rows.model") | parts_of(planted))
         line = self.refusal(tmp_path / "m", folder)
         assert "is refused" in line
         assert f"{Planted.__module__}.Planted" in line
@@ -338,12 +373,33 @@ class TestModelFiles:
             skops.io.dump(other, tmp_path / "m")
             assert "not a model file" in self.refusal(tmp_path / "m", folder)
 
-    @pytest.mark.parametrize("part", ["features", "oracle", "parameters", "fitted", "version"])
+    @pytest.mark.parametrize("part", ["features", "training"])
     def test_missing_or_strange_parts(self, folder, tmp_path, part):
-        state = skops.io.loads((folder / "rows.model").read_bytes())
-        for broken in ({**state, part: "strange"}, {k: v for k, v in state.items() if k != part}):
-            skops.io.dump(broken, tmp_path / "m")
-            assert "not a model file" in self.refusal(tmp_path / "m", folder)
+        before = parts(folder / "rows.model")
+        page = json.loads(before["structinv.json"])
+        notes = page["notes"]
+        for broken in ({**notes, part: "strange"}, {k: v for k, v in notes.items() if k != part}):
+            page["notes"] = broken
+            write_parts(tmp_path / "m", before | {"structinv.json": json.dumps(page).encode()})
+            line = self.refusal(tmp_path / "m", folder)
+            assert "not a model file of the command line" in line or "saved in Python" in line
+
+    def test_another_estimator_in_a_model_file(self, folder, tmp_path):
+        write_parts(tmp_path / "m", parts(folder / "rows.model") | parts_of(LinearSVC()))
+        assert "not a model file of the command line" in self.refusal(tmp_path / "m", folder)
+
+    def test_files_of_format_1_have_to_be_trained_again(self, folder, tmp_path):
+        skops.io.dump({"format": "structinv model", "version": 1, "features": {}}, tmp_path / "m")
+        assert "trained again" in self.refusal(tmp_path / "m", folder)
+
+    def test_python_reads_what_the_command_line_writes(self, folder):
+        model = structinv.load(folder / "text.model")
+        assert model.predict(["cheap pills offer", "lunch meeting"]).tolist() == ["spam", "ham"]
+        assert isinstance(structinv.load(folder / "rows.model"), InvariantLinearSVC)
+
+    def test_a_model_saved_in_python_says_where_it_can_be_used(self, folder, tmp_path):
+        structinv.save(structinv.load(folder / "rows.model"), tmp_path / "m")
+        assert "structinv.load" in self.refusal(tmp_path / "m", folder)
 
     @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
     def test_truncated(self, folder, tmp_path, share):
@@ -355,9 +411,10 @@ class TestModelFiles:
         assert "not a model file" in self.refusal(folder / "train.svm", folder)
 
     def test_weights_that_do_not_fit(self, folder, tmp_path):
-        state = skops.io.loads((folder / "rows.model").read_bytes())
-        state["features"]["n_features"] = 7
-        skops.io.dump(state, tmp_path / "m")
+        before = parts(folder / "rows.model")
+        page = json.loads(before["structinv.json"])
+        page["notes"]["features"] = {"kind": "table", "names": ["a"], "label_key": "label"}
+        write_parts(tmp_path / "m", before | {"structinv.json": json.dumps(page).encode()})
         assert "do not fit" in self.refusal(tmp_path / "m", folder)
 
 

@@ -1,7 +1,10 @@
 import gzip
 import json
 import lzma
+import os
 import struct
+import threading
+from io import BytesIO, TextIOWrapper
 
 import numpy as np
 import pytest
@@ -9,7 +12,14 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 from sklearn.svm import LinearSVC
 
-from structinv.datasets import load_jsonlines, load_svmlight, make_mail_like, read_idx
+from structinv.datasets import (
+    load_jsonlines,
+    load_svmlight,
+    load_table,
+    make_mail_like,
+    read_idx,
+)
+from structinv.datasets.opening import kind_of, rereadable
 
 ROWS = b"1 1:2 3:1.5\n-1 2:4 # a comment\n# only a comment\n\n1\n"
 OPENERS = {"": open, ".gz": gzip.open, ".xz": lzma.open}
@@ -24,6 +34,16 @@ def write(path, content):
 @pytest.fixture(params=list(OPENERS))
 def ending(request):
     return request.param
+
+
+def test_names_do_not_matter(tmp_path, ending):
+    written = write(tmp_path / f"rows{ending}", ROWS)
+    for name in ("rows.json", "rows.gz", "rows.xz", "rows.svm"):
+        (tmp_path / name).write_bytes(written.read_bytes())
+        assert load_svmlight(tmp_path / name)[0].shape == (3, 3)
+        assert kind_of(tmp_path / name) == "svmlight"
+    with open(written, "rb") as stream:
+        assert load_svmlight(stream)[0].shape == (3, 3)
 
 
 def test_svmlight_reads_plain_and_compressed(tmp_path, ending):
@@ -124,10 +144,13 @@ class TestDamagedFiles:
             load(path)
 
     @pytest.mark.parametrize("end", [".gz", ".xz"])
-    def test_not_compressed(self, tmp_path, load, end):
-        (tmp_path / f"rows{end}").write_bytes(ROWS)
-        with pytest.raises(ValueError, match=f"rows{end} is not an intact {end} file"):
-            load(tmp_path / f"rows{end}")
+    def test_damaged(self, tmp_path, load, end):
+        row = ROWS if load is load_svmlight else b'{"text": "x", "label": 1}\n'
+        content = bytearray(write(tmp_path / f"rows{end}", row * 99).read_bytes())
+        content[len(content) // 2] ^= 255
+        (tmp_path / "rows").write_bytes(content)
+        with pytest.raises(ValueError, match=f"rows is (not an intact {end} file|truncated)"):
+            load(tmp_path / "rows")
 
     def test_absent(self, tmp_path, load):
         with pytest.raises(FileNotFoundError):
@@ -169,6 +192,79 @@ def test_jsonlines_names_the_broken_line(tmp_path, ending, broken, reason):
     path = write(tmp_path / f"mails.jsonl{ending}", good + b"\n" + good + broken + b"\n" + good)
     with pytest.raises(ValueError, match=rf"mails.jsonl{ending}, line 4: .*{reason}"):
         load_jsonlines(path)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_json_array_of_objects(tmp_path, ending, indent):
+    content = json.dumps([{"text": "a", "label": "x"}, {"text": "b", "label": "y"}], indent=indent)
+    path = write(tmp_path / f"mails.json{ending}", f"\n \n{content}".encode())
+    texts, labels = load_jsonlines(path)
+    assert texts == ["a", "b"]
+    assert labels.tolist() == ["x", "y"]
+    assert kind_of(path) == "json"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'[{"text": "x", "label": 1}, {"text": "y"}]', "item 2: the label key 'label'"),
+        (b'[{"text": "x", "label": 1}, 3]', "item 2: a JSON object is needed, got int"),
+        (b'[\n{"text": "x", "label": 1},\n oops]', "not JSON .* at line 3, column 2"),
+        (b"[]", "holds no rows"),
+    ],
+)
+def test_a_broken_json_array(tmp_path, content, message):
+    with pytest.raises(ValueError, match=f"mails: .*{message}|mails, {message}|mails {message}"):
+        load_jsonlines(write(tmp_path / "mails", content))
+
+
+class TestTables:
+    @pytest.mark.parametrize("separator", [",", ";", "\t"])
+    @pytest.mark.parametrize("start", ["", "\ufeff"])
+    def test_cells_labels_and_names(self, tmp_path, ending, separator, start):
+        lines = ["a,label,b c", '1, ham ,"2.5"', "", "-3e1,spam,4"]
+        text = start + "\r\n".join(lines).replace(",", separator)
+        path = write(tmp_path / f"table{ending}", text.encode())
+        assert kind_of(path) == "table"
+        X, y, names = load_table(path)
+        assert X.tolist() == [[1, 2.5], [-30, 4]]
+        assert y.tolist() == ["ham", "spam"]
+        assert names == ["a", "b c"]
+
+    def test_without_labels(self, tmp_path):
+        X, y, names = load_table(write(tmp_path / "t", b"a,b\n1,2\n"), None)
+        assert (X.tolist(), y, names) == ([[1, 2]], None, ["a", "b"])
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"1,2,3\n1,2,3\n", "names of its columns"),
+            (b"a,b\n1,2\n", "no column 'label' of labels, only a, b"),
+            (b"a,a,label\n1,2,3\n", "several columns of one name: a"),
+            (b"a,label\n1,x\n2\n", "line 3: 1 cells, and the header names 2"),
+            (b"a,label\n1,x\ntwo,y\n", "line 3: a finite number is needed, got 'two'"),
+            (b"a,label\nnan,x\n", "line 2: a finite number"),
+            (b"a,label\n", "holds no rows"),
+            (b"a,label\n1,\xff\n", "not UTF-8"),
+            (b"", "is empty"),
+        ],
+    )
+    def test_broken(self, tmp_path, content, message):
+        with pytest.raises(ValueError, match=f"table.*{message}"):
+            load_table(write(tmp_path / "table", content))
+
+
+def test_what_can_be_read_once_is_kept(tmp_path, monkeypatch):
+    assert rereadable(tmp_path / "nowhere") == tmp_path / "nowhere"
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(b"1 1:1\n0 x\n",))
+    writer.start()
+    source = rereadable(tmp_path / "pipe")
+    writer.join()
+    with pytest.raises(ValueError, match="pipe, line 2"):
+        load_svmlight(source)
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(gzip.compress(ROWS))))
+    assert load_svmlight(rereadable("-"))[0].shape == (3, 3)
 
 
 IDX_FORMATS = {"uint8": (8, "B"), "int8": (9, "b"), "int16": (11, "h"), "int32": (12, "i")}

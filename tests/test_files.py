@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -16,6 +18,12 @@ def test_an_old_file_is_replaced_and_keeps_its_permissions(tmp_path):
     assert path.read_bytes() == b"new"
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_is_written_to():
+    code = "from structinv.files import write_atomically; write_atomically('/dev/stdout', b'all')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.stdout, done.returncode) == (b"all", 0), done.stderr
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])

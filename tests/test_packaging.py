@@ -37,6 +37,7 @@ LAYERS = [
     "certificates",
     "estimators",
     "foreign",
+    "persistence",
     "inspection",
     "model_selection",
     "datasets",

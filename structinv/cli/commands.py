@@ -1,51 +1,41 @@
-"""The commands and their options; the work is done by the other files of this folder."""
+"""The commands; their options stand in `options`, and the work is done by the other files."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
 
 from .. import __version__
+from ..datasets.opening import rereadable
+from ..solvers import Status
+from . import options as given
 from .demo import run_demo
 from .messages import one_line_errors, say, working_on
-from .model_file import SavedModel, load_model, save_model
+from .model_file import SavedModel, load_model
 from .reports import evaluation_report, explanation_report, training_report
-from .training import TextOptions, build_classifier, read_training, train
+from .rows import Reading, read_training
+from .training import (
+    build_classifier,
+    choose_weight,
+    class_weights,
+    dense_for,
+    image_shape,
+    numbers,
+    train,
+    weight_of_losses,
+)
+from .writing import check_output, is_standard, write
 
 app = typer.Typer(
-    help="Linear classifiers that expect the edits, with certificates.",
+    help="Classifiers that expect the edits, with certificates.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-
-class Vectorizer(StrEnum):
-    """How words of a text become values."""
-
-    COUNT = "count"
-    LOG = "log"
-    TFIDF = "tfidf"
-
-
-Data = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DATA",
-        help="SVMlight rows, or JSON lines of text (.jsonl); plain, .gz or .xz.",
-        show_default=False,
-    ),
-]
-Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A file written by fit.", show_default=False)
-]
-IgnoreNew = Annotated[
-    bool, typer.Option("--ignore-new-features", help="Drop features that training did not have.")
-]
 
 
 def _version(asked: bool) -> None:
@@ -60,7 +50,7 @@ def main(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Linear classifiers that expect the edits, with certificates."""
+    """Classifiers that expect the edits, with certificates."""
 
 
 @app.command()
@@ -77,130 +67,178 @@ def demo(
 @app.command()
 @one_line_errors
 def fit(
-    data: Data,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="The model file to write.", show_default=False)
-    ],
-    oracle: Annotated[str, typer.Option(help="What may change in a row.")] = "fscale",
-    max_changes: Annotated[
-        int | None, typer.Option(help="Edited words per row (fscale, fdrop).")
-    ] = None,
-    low: Annotated[
-        float | None, typer.Option(help="Smallest factor of an edited value (fscale).")
-    ] = None,
-    high: Annotated[
-        float | None, typer.Option(help="Largest factor of an edited value (fscale).")
-    ] = None,
-    radius: Annotated[float | None, typer.Option(help="Largest move of any value (box).")] = None,
-    C: Annotated[float, typer.Option("--C", help="Weight of the losses.")] = 1.0,
-    solver: Annotated[str, typer.Option(help="auto, or a solver's name.")] = "auto",
-    tol: Annotated[float, typer.Option(help="Relative gap at which training ends.")] = 1e-3,
-    max_seconds: Annotated[float | None, typer.Option(help="End training after this time.")] = None,
-    intercept: Annotated[
-        bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.")
-    ] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the solver.")] = 0,
-    vectorizer: Annotated[
-        Vectorizer, typer.Option(help="Text: counts, log(1 + count), or weighted counts.")
-    ] = Vectorizer.LOG,
-    unit_length: Annotated[
-        bool,
-        typer.Option(
-            "--unit-length", help="Text: scale rows to length 1 (certificates hold only nearly)."
-        ),
-    ] = False,
-    text_key: Annotated[str, typer.Option(help="Text: key of the text.")] = "text",
-    label_key: Annotated[str, typer.Option(help="Text: key of the label.")] = "label",
-    zero_based: Annotated[
-        bool | None,
-        typer.Option(
-            "--zero-based/--one-based",
-            help="SVMlight: the first feature's number; found out by default.",
-        ),
-    ] = None,
+    data: given.Data,
+    output: given.ModelOutput,
+    oracle: given.OracleName = None,
+    max_changes: given.MaxChanges = None,
+    low: given.Low = None,
+    high: given.High = None,
+    radius: given.Radius = None,
+    pixels: given.Pixels = None,
+    degrees: given.Degrees = None,
+    factors: given.Factors = None,
+    shape: given.Shape = None,
+    C: given.C = "1.0",
+    class_weight: given.ClassWeight = None,
+    kernel: given.Kernel = None,
+    gamma: given.Gamma = None,
+    degree: given.Degree = None,
+    solver: given.SolverName = "auto",
+    tol: given.Tol = 1e-3,
+    accept_gap: given.AcceptGap = None,
+    max_seconds: given.MaxSeconds = None,
+    intercept: given.Intercept = True,
+    seed: given.Seed = 0,
+    vectorizer: given.Words = given.Vectorizer.LOG,
+    unit_length: given.UnitLength = False,
+    text_key: given.TextKey = "text",
+    label_key: given.LabelKey = "label",
+    zero_based: given.ZeroBased = None,
 ) -> None:
-    """Train a classifier on DATA and save it."""
-    _check_output(output)
-    settings = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
-    given = {name: value for name, value in settings.items() if value is not None}
+    """Train a classifier on DATA and save it.
+
+    The model is saved if its relative gap is at most --accept-gap; otherwise the exit code is 1, after
+    Ctrl-C 130, and a file that is there stays as it is.
+    """
+    check_output(output)
+    limit = _accepted(tol, accept_gap)
+    settings: dict[str, Any] = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
+    settings |= {"pixels": numbers("--pixels", pixels), "degrees": numbers("--degrees", degrees)}
+    settings |= {"factors": numbers("--factors", factors), "shape": image_shape(shape)}
+    weight = weight_of_losses(C)
     classifier = build_classifier(
         oracle,
-        given,
-        C=C,
+        _without_none(settings),
+        _kernel(kernel, gamma, degree),
+        C=1.0 if weight is None else weight,
         solver=solver,
         tol=tol,
         max_seconds=max_seconds,
         fit_intercept=intercept,
         random_state=seed,
     )
-    options = TextOptions(vectorizer.value, unit_length, text_key, label_key)
+    dense = dense_for(classifier)
+    size = settings["shape"].size if settings["shape"] else 0
+    reading = Reading(vectorizer.value, unit_length, text_key, label_key, zero_based, dense, size)
     with working_on(f"reading {data.name}"):
-        features, X, y = read_training(data, options, zero_based)
+        features, X, y = read_training(data, reading)
+    console = Console(stderr=is_standard(output))
+    classifier.set_params(class_weight=class_weights(class_weight, y))
+    if weight is None:
+        with working_on("choosing C"):
+            classifier.set_params(C=choose_weight(classifier, X, y, console))
     with working_on(f"training on {X.shape[0]} rows, {X.shape[1]} features"):
-        training = train(classifier, X, y)
-    save_model(output, SavedModel(classifier, features, training))
-    training_report(Console(), training, output)
+        training, interrupted = train(classifier, X, y)
+    sound = training["status"] != Status.INCONSISTENT.value
+    good = sound and training["relative_gap"] <= limit
+    if good:
+        write(output, SavedModel(classifier, features, training).content())
+        training_report(console, training, output)
+    else:
+        say(
+            f"not saved: the relative gap, {training['relative_gap']:.1e} ({training['status']}), is "
+            f"not within --accept-gap {limit:g}; {output} is left as it was"
+        )
+    if interrupted:
+        raise typer.Exit(130)
+    if not good:
+        raise typer.Exit(1)
 
 
 @app.command()
 @one_line_errors
-def evaluate(model: Model, data: Data, ignore_new_features: IgnoreNew = False) -> None:
+def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.IgnoreNew = False) -> None:
     """Accuracy on DATA, plain and certified, for all rows and per class."""
     saved = load_model(model)
-    X, y = saved.features.read(data, ignore_new_features)
+    X, y = saved.features.read(rereadable(data), ignore_new_features)
     evaluation_report(Console(), saved, X, y)
 
 
 @app.command()
 @one_line_errors
 def predict(
-    model: Model,
-    data: Data,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File to write; standard output by default."),
-    ] = None,
-    certify: Annotated[
-        bool, typer.Option("--certify", help="Add whether no allowed edit changes the label.")
-    ] = False,
-    ignore_new_features: IgnoreNew = False,
+    model: given.Model,
+    data: given.Data,
+    output: given.LabelOutput = None,
+    scores: given.Scores = False,
+    threshold: given.Threshold = None,
+    certify: given.Certify = False,
+    ignore_new_features: given.IgnoreNew = False,
 ) -> None:
     """Predict one label per line for the rows of DATA."""
-    if output is not None:
-        _check_output(output)
+    output = Path("-") if output is None else output
+    check_output(output)
     saved = load_model(model)
-    X = saved.features.read_unlabelled(data, ignore_new_features)
-    lines = saved.label_names(saved.classifier.predict(X))
+    classifier = saved.classifier
+    if threshold is not None and (certify or len(classifier.classes_) != 2):
+        why = "--certify is about the threshold 0" if certify else "the model has more than two classes"
+        raise ValueError(f"--threshold cannot be used here: {why}")
+    X = saved.features.read_unlabelled(rereadable(data), ignore_new_features)
+    labels = classifier.predict(X)
+    if threshold is not None:
+        labels = classifier.classes_[(classifier.decision_function(X) > threshold).astype(int)]
+    columns = [saved.label_names(labels)]
+    if scores:
+        table = np.asarray(classifier.decision_function(X)).reshape(len(labels), -1)
+        columns += [[repr(float(value)) for value in column] for column in table.T]
     if certify:
-        firm = saved.classifier.certify(X).correct
-        lines = [f"{line}\t{'yes' if sure else 'no'}" for line, sure in zip(lines, firm, strict=True)]
-    text = "".join(f"{line}\n" for line in lines)
-    if output is None:
-        typer.echo(text, nl=False)
-    else:
-        output.write_text(text, encoding="utf-8")
+        columns.append(["yes" if sure else "no" for sure in classifier.certify(X).correct])
+    lines = ["\t".join(cells) for cells in zip(*columns, strict=True)]
+    write(output, "".join(f"{line}\n" for line in lines).encode())
+    if not is_standard(output):
         say(f"{len(lines)} labels written to {output}")
 
 
 @app.command()
 @one_line_errors
 def explain(
-    model: Model,
-    data: Data,
-    row: Annotated[int, typer.Option(help="The row of DATA, counted from 0.", show_default=False)],
-    ignore_new_features: IgnoreNew = False,
+    model: given.Model, data: given.Data, row: given.Row, ignore_new_features: given.IgnoreNew = False
 ) -> None:
-    """Show the edits that hurt one row most, and how each moves its score."""
+    """Show the edits that hurt one row most, and how each moves its score.
+
+    Of a row without a label, or with one that the model does not know, it is the predicted label whose
+    score is shown.
+    """
     saved = load_model(model)
-    X, y = saved.features.read(data, ignore_new_features)
+    source = rereadable(data)
+    X = saved.features.read_unlabelled(source, ignore_new_features)
     if not 0 <= row < X.shape[0]:
         raise ValueError(f"--row must lie in 0 to {X.shape[0] - 1} for {data}, got {row}")
-    explanation_report(Console(), saved, X[[row]], y[[row]], row)
+    try:
+        label = saved.features.read(source, ignore_new_features)[1][[row]]
+    except ValueError as error:
+        say(f"the predicted label is explained, as no labels can be read: {error}")
+        label = None
+    if label is not None and label[0] not in saved.classifier.classes_:
+        (name,) = saved.label_names(label)
+        say(f"the predicted label is explained, as {name} is no class of the model")
+        label = None
+    explanation_report(Console(), saved, X[[row]], label, row)
 
 
-def _check_output(output: Path) -> None:
-    """Fail before the work rather than after it."""
-    if output.is_dir():
-        raise ValueError(f"--output must be a file, and {output} is a folder")
-    if not output.parent.is_dir():
-        raise ValueError(f"--output must lie in an existing folder, and {output.parent} is none")
+def _accepted(tol: float, accept_gap: float | None) -> float:
+    """The largest gap of a model that is saved."""
+    if accept_gap is None:
+        return tol
+    if not accept_gap >= 0:
+        raise ValueError(f"--accept-gap must be at least 0, got {accept_gap}")
+    return accept_gap
+
+
+def _kernel(name: given.KernelName | None, gamma: str | None, degree: int | None) -> dict[str, Any]:
+    """The kernel and its parameters; nothing for a linear machine."""
+    more = _without_none({"gamma": gamma, "degree": degree})
+    if name is None:
+        if more:
+            raise ValueError(f"--{next(iter(more))} needs --kernel")
+        return {}
+    if gamma is not None and gamma not in ("scale", "auto"):
+        try:
+            more["gamma"] = float(gamma)
+        except ValueError:
+            raise ValueError(f"--gamma must be scale, auto or a number, got {gamma!r}") from None
+    return {"kernel": name.value, **more}
+
+
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

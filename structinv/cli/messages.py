@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from typing import Any, ParamSpec
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from .writing import drop_the_rest_of_the_output
+
 Parameters = ParamSpec("Parameters")
 
 
 def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters, None]:
-    """Let a command answer bad input with exit code 2 and one line, without a traceback."""
+    """Let a command answer bad input with exit code 2 and one line, without a traceback.
+
+    Ctrl-C ends it with 130, and a reader of its output that goes away with 141, as in a shell.
+    """
 
     @functools.wraps(command)
     def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        if isinstance(sys.stdout, TextIOWrapper):
+            # A label that the terminal cannot show is no reason to stop.
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
                 command(*args, **kwargs)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            say("interrupted, and nothing is written")
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            drop_the_rest_of_the_output()
+            raise typer.Exit(141) from None
         except OSError as error:
             reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
             say(f"error: {reason}")

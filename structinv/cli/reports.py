@@ -9,9 +9,9 @@ import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from scipy import sparse
 
 from ..inspection import Explanation, explain_edit
+from ..matrices import Matrix
 from .model_file import SavedModel
 from .rows import Labels
 
@@ -32,7 +32,7 @@ def training_report(console: Console, training: dict[str, Any], output: Path) ->
     console.print(f"saved to {escape(str(output))}", highlight=False)
 
 
-def evaluation_report(console: Console, saved: SavedModel, X: sparse.csr_matrix, y: Labels) -> None:
+def evaluation_report(console: Console, saved: SavedModel, X: Matrix, y: Labels) -> None:
     """Accuracy, under attack and certified, of all rows and per class."""
     saved.check_labels(y)
     right = saved.classifier.predict(X) == y
@@ -47,6 +47,13 @@ def evaluation_report(console: Console, saved: SavedModel, X: sparse.csr_matrix,
         cells = (percent(float(np.mean(share))) for share in shares)
         table.add_row(escape(name), str(int(rows.sum())), *cells, end_section=name == groups[-1][0])
     console.print(table)
+    values, counts = np.unique(y, return_counts=True)
+    (majority,) = saved.label_names(values[[np.argmax(counts)]])
+    share = percent(float(counts.max() / counts.sum()))
+    console.print(
+        f"Always answering {escape(majority)}, the largest class, would be right for {share}.",
+        highlight=False,
+    )
     if not np.all(certificate.exact):
         console.print(
             f"{int(np.sum(~certificate.exact))} rows lie between certified and under attack.",
@@ -55,14 +62,16 @@ def evaluation_report(console: Console, saved: SavedModel, X: sparse.csr_matrix,
 
 
 def explanation_report(
-    console: Console, saved: SavedModel, X: sparse.csr_matrix, y: Labels, row: int
+    console: Console, saved: SavedModel, X: Matrix, y: Labels | None, row: int
 ) -> None:
-    """The worst edit of one row, word by word, from the most harmful on."""
-    saved.check_labels(y)
+    """The worst edit of one row, word by word, from the most harmful on; of its prediction without y."""
     edit = explain_edit(saved.classifier, X, y)
-    (label,), (guess,) = saved.label_names(y), saved.label_names(saved.classifier.predict(X))
+    predicted = saved.classifier.predict(X)
+    (guess,) = saved.label_names(predicted)
+    (label,) = saved.label_names(predicted if y is None else y)
+    known = "no label" if y is None else f"label {escape(label)}"
     table = Table(
-        title=f"Row {row}: label {escape(label)}, predicted {escape(guess)}; worst edit within"
+        title=f"Row {row}: {known}, predicted {escape(guess)}; worst edit within"
         f" {escape(saved.oracle_name())}",
         caption=f"The score is the margin of the label {escape(label)}: above 0 it is predicted.",
     )

@@ -1,8 +1,8 @@
-"""From a file to rows: features that are numbered already, or words of a text."""
+"""From a file to rows: features that are numbered already, columns of a table, or words of a text."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -10,19 +10,35 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
-from sklearn.preprocessing import normalize
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer
 
-from ..datasets import load_jsonlines, load_svmlight
+from ..datasets import load_jsonlines, load_svmlight, load_table
+from ..datasets.opening import Kind, Source, kind_of, name_of, rereadable
+from ..matrices import Matrix
 
 Scaling = Literal["count", "log", "tfidf"]
 Labels = NDArray[Any]
 
-_TEXT_ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.xz")
+# A dense copy of sparse rows is made up to so many bytes.
+DENSE_BYTES = 2e9
+
+_SAID = {"json": "JSON of texts", "svmlight": "SVMlight rows", "table": "a table with a header"}
 
 
-def is_text(path: Path) -> bool:
-    """Whether a file holds JSON lines of text, by its name; all others are SVMlight files."""
-    return path.name.lower().endswith(_TEXT_ENDINGS)
+@dataclass(frozen=True)
+class Reading:
+    """How a training file is read: what `fit` has options for, and what its machine needs."""
+
+    scaling: Scaling
+    unit_length: bool
+    text_key: str
+    label_key: str
+    zero_based: bool | None
+    # Who takes dense rows only, or None.
+    dense_for: str | None
+    # What images must have: pixels at the end that are zero in all rows are in no SVMlight file.
+    n_features: int = 0
 
 
 @dataclass(frozen=True)
@@ -35,125 +51,214 @@ class NumberedFeatures:
 
     n_features: int
     zero_based: bool
+    dense: bool = False
 
     @classmethod
-    def learn(cls, path: Path, zero_based: bool | None) -> tuple[Self, sparse.csr_matrix, Labels]:
+    def learn(cls, source: Source, reading: Reading) -> tuple[Self, Matrix, Labels]:
         """Read a training file; None for `zero_based` finds out whether it uses number 0."""
-        X, y = load_svmlight(path, zero_based=zero_based is not False)
+        zero_based = reading.zero_based
+        X, y = load_svmlight(source, zero_based=zero_based is not False)
         if zero_based is None:
             zero_based = X.nnz > 0 and int(X.indices.min()) == 0
             X = X if zero_based else X[:, 1:]
+        X.resize(X.shape[0], max(X.shape[1], reading.n_features))
         if X.shape[1] == 0:
-            raise ValueError(f"{path} has labels only: no row has a feature")
-        return cls(X.shape[1], zero_based), X, y
+            raise ValueError(f"{name_of(source)} has labels only: no row has a feature")
+        dense = reading.dense_for is not None
+        if dense:
+            X = _dense(X, source, str(reading.dense_for))
+        return cls(X.shape[1], zero_based, dense), X, y
 
-    def read(self, path: Path, ignore_new: bool = False) -> tuple[sparse.csr_matrix, Labels]:
+    def read(self, source: Source, ignore_new: bool = False) -> tuple[Matrix, Labels]:
         """Rows with the columns of the training file, and labels; missing columns are zero."""
-        if is_text(path):
-            raise ValueError(f"the model was trained on SVMlight rows, and {path} is text")
-        X, y = load_svmlight(path, zero_based=self.zero_based)
+        source = _of_kind(source, "svmlight")
+        X, y = load_svmlight(source, zero_based=self.zero_based)
         if X.shape[1] > self.n_features and not ignore_new:
             raise ValueError(
-                f"{path} has features up to number {X.shape[1] - self.zero_based}, the model knows"
-                f" {self.n_features - self.zero_based}; --ignore-new-features drops the others"
+                f"{name_of(source)} has features up to number {X.shape[1] - self.zero_based}, the model "
+                f"knows {self.n_features - self.zero_based}; --ignore-new-features drops the others"
             )
         X.resize(len(y), self.n_features)
-        return X, y
+        return (_dense(X, source, "the model") if self.dense else X), y
 
-    def read_unlabelled(self, path: Path, ignore_new: bool = False) -> sparse.csr_matrix:
+    def read_unlabelled(self, source: Source, ignore_new: bool = False) -> Matrix:
         """Rows alone; the format asks for labels, which are not used."""
-        return self.read(path, ignore_new)[0]
+        return self.read(source, ignore_new)[0]
 
     def name(self, column: int) -> str:
         """The column's number as files write it."""
         return str(column + (not self.zero_based))
 
-    def to_dict(self) -> dict[str, Any]:
+    def notes(self) -> dict[str, Any]:
         """Plain values, for a model file."""
-        return {"kind": "svmlight", **asdict(self)}
+        return {"kind": "svmlight", "zero_based": self.zero_based, "dense": self.dense}
+
+    def around(self, classifier: Any) -> Any:
+        """The estimator that takes what the files hold: here the classifier itself."""
+        return classifier
+
+
+@dataclass(frozen=True)
+class TableFeatures:
+    """Columns of a table with a header, by their names."""
+
+    names: tuple[str, ...]
+    label_key: str
+
+    @classmethod
+    def learn(cls, source: Source, reading: Reading) -> tuple[Self, Matrix, Labels]:
+        """Read a training file."""
+        X, y, names = load_table(source, reading.label_key)
+        assert y is not None
+        if not names:
+            raise ValueError(f"{name_of(source)} has labels only: no column is a feature")
+        return cls(tuple(names), reading.label_key), X, y
+
+    def read(self, source: Source, ignore_new: bool = False) -> tuple[Matrix, Labels]:
+        """Rows with the columns of the training file, in any order, and labels."""
+        X, y, names = load_table(_of_kind(source, "table"), self.label_key)
+        assert y is not None
+        return self._ordered(X, names, source, ignore_new), y
+
+    def read_unlabelled(self, source: Source, ignore_new: bool = False) -> Matrix:
+        """Rows alone, from a file that need not have labels."""
+        X, _, names = load_table(_of_kind(source, "table"), self.label_key, required=False)
+        return self._ordered(X, names, source, ignore_new)
+
+    def _ordered(self, X: Any, names: list[str], source: Source, ignore_new: bool) -> Matrix:
+        missing = [name for name in self.names if name not in names]
+        new = [name for name in names if name not in self.names]
+        if missing:
+            raise ValueError(f"{name_of(source)} lacks columns of the model: {', '.join(missing)}")
+        if new and not ignore_new:
+            raise ValueError(
+                f"{name_of(source)} has columns that the model does not know: {', '.join(new)}; "
+                "--ignore-new-features drops them"
+            )
+        return X[:, [names.index(name) for name in self.names]]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return len(self.names)
+
+    def name(self, column: int) -> str:
+        """The name of a column."""
+        return self.names[column]
+
+    def notes(self) -> dict[str, Any]:
+        """Plain values, for a model file."""
+        return {"kind": "table", "names": list(self.names), "label_key": self.label_key}
+
+    def around(self, classifier: Any) -> Any:
+        """See `NumberedFeatures.around`."""
+        return classifier
 
 
 @dataclass(frozen=True)
 class TextFeatures:
     """Words of a text: counts, logarithms log(1 + count), or counts times a weight per word."""
 
-    words: tuple[str, ...]
-    scaling: Scaling
-    weights: NDArray[np.float64] | None
-    unit_length: bool
+    vectorizer: Pipeline
     text_key: str
     label_key: str
 
     @classmethod
-    def learn(
-        cls, path: Path, *, scaling: Scaling, unit_length: bool, text_key: str, label_key: str
-    ) -> tuple[Self, sparse.csr_matrix, Labels]:
+    def learn(cls, source: Source, reading: Reading) -> tuple[Self, Matrix, Labels]:
         """Read a training file and collect its words."""
-        texts, y = load_jsonlines(path, text_key, label_key)
-        assert y is not None
-        vectorizer = CountVectorizer(dtype=np.float64)
-        try:
-            counts = vectorizer.fit_transform(texts)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
-        weights = TfidfTransformer().fit(counts).idf_ if scaling == "tfidf" else None
-        words = tuple(vectorizer.get_feature_names_out().tolist())
-        features = cls(words, scaling, weights, unit_length, text_key, label_key)
-        return features, features._scaled(counts), y
-
-    def read(self, path: Path, ignore_new: bool = True) -> tuple[sparse.csr_matrix, Labels]:
-        """Rows with the words of the training file, and labels; other words never count."""
-        texts, y = self._load(path, self.label_key)
-        assert y is not None
-        return self._rows(texts), y
-
-    def read_unlabelled(self, path: Path, ignore_new: bool = True) -> sparse.csr_matrix:
-        """Rows alone, from a file that need not have labels."""
-        return self._rows(self._load(path, None)[0])
-
-    def _load(self, path: Path, label_key: str | None) -> tuple[list[str], Labels | None]:
-        if not is_text(path):
+        if reading.dense_for is not None:
             raise ValueError(
-                f"the model was trained on text, so DATA must end in"
-                f" {', '.join(_TEXT_ENDINGS)}; got {path}"
+                f"{reading.dense_for} takes dense rows, and texts have a column for every word: train "
+                "on SVMlight rows or a table, or take an oracle for words, fscale or fdrop"
             )
-        return load_jsonlines(path, self.text_key, label_key)
+        texts, y = load_jsonlines(source, reading.text_key, reading.label_key)
+        assert y is not None
+        vectorizer = _vectorizer(reading.scaling, reading.unit_length)
+        try:
+            X = vectorizer.fit_transform(texts)
+        except ValueError as error:
+            raise ValueError(f"{name_of(source)}: {error}") from None
+        return cls(vectorizer, reading.text_key, reading.label_key), X, y
 
-    def _rows(self, texts: list[str]) -> sparse.csr_matrix:
-        vectorizer = CountVectorizer(vocabulary=self.words, dtype=np.float64)
-        return self._scaled(vectorizer.transform(texts))
+    def read(self, source: Source, ignore_new: bool = True) -> tuple[Matrix, Labels]:
+        """Rows with the words of the training file, and labels; other words never count."""
+        texts, y = load_jsonlines(_of_kind(source, "json"), self.text_key, self.label_key)
+        assert y is not None
+        return self.vectorizer.transform(texts), y
 
-    def _scaled(self, counts: sparse.csr_matrix) -> sparse.csr_matrix:
-        if self.scaling == "log":
-            np.log1p(counts.data, out=counts.data)
-        if self.weights is not None:
-            counts = counts @ sparse.diags(self.weights).tocsr()
-        return normalize(counts) if self.unit_length else counts
+    def read_unlabelled(self, source: Source, ignore_new: bool = True) -> Matrix:
+        """Rows alone, from a file that need not have labels."""
+        texts, _ = load_jsonlines(_of_kind(source, "json"), self.text_key, None)
+        return self.vectorizer.transform(texts)
 
     @property
     def n_features(self) -> int:
         """Number of columns."""
-        return len(self.words)
+        return len(self.vectorizer[0].vocabulary_)
 
     def name(self, column: int) -> str:
         """The word of a column."""
-        return self.words[column]
+        return str(self.vectorizer[0].get_feature_names_out()[column])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for a model file; one string of words is small and quick to load."""
-        # Words match \w+, so none holds a line break.
-        return {"kind": "text", **asdict(self), "words": "\n".join(self.words)}
+    def notes(self) -> dict[str, Any]:
+        """Plain values, for a model file; the words are the model's."""
+        return {"kind": "text", "text_key": self.text_key, "label_key": self.label_key}
+
+    def around(self, classifier: Any) -> Pipeline:
+        """The estimator that takes texts."""
+        return Pipeline([*self.vectorizer.steps, ("classifier", classifier)])
 
 
-Features = NumberedFeatures | TextFeatures
+Features = NumberedFeatures | TableFeatures | TextFeatures
+_LEARNERS: dict[Kind, Any] = {"svmlight": NumberedFeatures, "table": TableFeatures, "json": TextFeatures}
 
 
-def features_from_dict(state: dict[str, Any]) -> Features:
-    """The features that `to_dict` described."""
-    values = dict(state)
+def read_training(path: Path, reading: Reading) -> tuple[Features, Matrix, Labels]:
+    """The features of a training file, its rows and labels."""
+    source = rereadable(path)
+    return _LEARNERS[kind_of(source)].learn(source, reading)
+
+
+def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Features, Any]:
+    """The features of a model file, and its classifier."""
+    values = dict(notes)
     kind = values.pop("kind")
-    if kind == "svmlight":
-        return NumberedFeatures(**values)
     if kind == "text":
-        return TextFeatures(**{**values, "words": tuple(values["words"].split("\n"))})
+        return TextFeatures(vectorizer=model[:-1], **values), model[-1]
+    if kind == "svmlight":
+        return NumberedFeatures(n_features=model.n_features_in_, **values), model
+    if kind == "table":
+        return TableFeatures(names=tuple(values.pop("names")), **values), model
     raise ValueError(f"unknown kind of features {kind!r}")
+
+
+def _of_kind(source: Source, wanted: Kind) -> Source:
+    """Something of the kind that the model was trained on, or ValueError."""
+    found = kind_of(source)
+    if found != wanted:
+        raise ValueError(
+            f"the model was trained on {_SAID[wanted]}, and {name_of(source)} holds {_SAID[found]}"
+        )
+    return source
+
+
+def _vectorizer(scaling: Scaling, unit_length: bool) -> Pipeline:
+    steps: list[tuple[str, Any]] = [("words", CountVectorizer(dtype=np.float64))]
+    if scaling == "log":
+        steps.append(("log", FunctionTransformer(np.log1p, accept_sparse=True)))
+    if scaling == "tfidf":
+        steps.append(("weights", TfidfTransformer(norm=None)))
+    if unit_length:
+        steps.append(("length", Normalizer()))
+    return Pipeline(steps)
+
+
+def _dense(X: sparse.csr_matrix, source: Source, who: str) -> NDArray[np.float64]:
+    size = 8.0 * X.shape[0] * X.shape[1]
+    if size > DENSE_BYTES:
+        raise ValueError(
+            f"{who} takes dense rows, and the {X.shape[0]} rows of {X.shape[1]} features in "
+            f"{name_of(source)} would need {size / 1e9:.1f} GB (at most {DENSE_BYTES / 1e9:g}): take "
+            "fewer rows or features, or an oracle for sparse rows, fscale or fdrop"
+        )
+    return X.toarray()

@@ -3,50 +3,73 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
-from pathlib import Path
+import warnings
 from typing import Any
 
-from scipy import sparse
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
 
 from ..compiled import Stopwatch
-from ..estimators import InvariantLinearSVC
-from ..oracles import REGISTRY
-from .rows import Features, Labels, NumberedFeatures, Scaling, TextFeatures, is_text
+from ..estimators import InvariantClassifier, InvariantLinearSVC, InvariantSVC
+from ..matrices import Matrix
+from ..oracles import REGISTRY, ImageShape
+from ..solvers import Status
+from .model_file import label_name
+from .rows import Labels
 
-# Parameters of oracles that fit has options for.
-ORACLE_OPTIONS = frozenset({"max_changes", "low", "high", "radius"})
+# Parameters of oracles that fit has options for, and how their text is read.
+ORACLE_OPTIONS = ("max_changes", "low", "high", "radius", "pixels", "degrees", "factors", "shape")
 
-
-@dataclass(frozen=True)
-class TextOptions:
-    """How texts are read."""
-
-    scaling: Scaling
-    unit_length: bool
-    text_key: str
-    label_key: str
+# --C auto tries these.
+POWERS = tuple(10.0**power for power in range(-4, 3))
+MOST_FOLDS = 5
 
 
 def build_classifier(
-    oracle: str, oracle_parameters: dict[str, Any], **parameters: Any
-) -> InvariantLinearSVC:
-    """An unfitted classifier; an oracle's options that were not given keep their defaults."""
+    oracle: str | None, given: dict[str, Any], kernel: dict[str, Any], **parameters: Any
+) -> InvariantClassifier:
+    """An unfitted classifier; an oracle's options that were not given keep their defaults.
+
+    Parameters
+    ----------
+    oracle : str or None
+        By default fscale for a linear machine, identity for one with a kernel.
+    given : dict
+        Options of oracles.
+    kernel : dict
+        ``kernel`` and its parameters; empty for a linear machine.
+    parameters : dict
+        Of the classifier.
+    """
+    oracle = oracle or ("identity" if kernel else "fscale")
     if oracle not in REGISTRY:
         raise ValueError(f"--oracle must be one of {', '.join(_usable())}; got {oracle!r}")
-    missing = [name for name in _needed(oracle) if name not in oracle_parameters]
-    if not _needed(oracle) <= ORACLE_OPTIONS:
+    missing = [name for name in _needed(oracle) if name not in given]
+    if not _needed(oracle) <= set(ORACLE_OPTIONS):
         raise ValueError(f"--oracle {oracle} needs {', '.join(missing)}: train it in Python")
     if missing:
         raise ValueError(f"--oracle {oracle} needs {_option(missing[0])}")
-    if not REGISTRY[oracle].supports_sparse:
-        raise ValueError(
-            f"--oracle {oracle} takes dense rows only, and files give sparse ones: train it in Python"
-        )
-    for name in oracle_parameters:
+    for name in given:
         if name not in inspect.signature(REGISTRY[oracle]).parameters:
             raise ValueError(f"{_option(name)} is not an option of --oracle {oracle}")
-    return InvariantLinearSVC(REGISTRY[oracle](**oracle_parameters), **parameters)
+    made = REGISTRY[oracle](**given)
+    if not kernel:
+        return InvariantLinearSVC(made, **parameters)
+    parameters.pop("fit_intercept")
+    return InvariantSVC(made, **kernel, **parameters)
+
+
+def dense_for(classifier: InvariantClassifier) -> str | None:
+    """Which option asks for dense rows, or None where sparse ones are fine."""
+    if isinstance(classifier, InvariantSVC):
+        return f"--kernel {classifier.kernel}"
+    if not classifier.oracle.supports_sparse:
+        names = [name for name, kind in REGISTRY.items() if type(classifier.oracle) is kind]
+        return f"--oracle {names[0]}"
+    return None
 
 
 def _needed(oracle: str) -> set[str]:
@@ -56,39 +79,113 @@ def _needed(oracle: str) -> set[str]:
 
 
 def _usable() -> list[str]:
-    """Oracles for sparse rows, which files give, whose parameters all have an option."""
-    sparse = [name for name, oracle in REGISTRY.items() if oracle.supports_sparse is True]
-    return [name for name in sparse if _needed(name) <= ORACLE_OPTIONS]
+    """Oracles whose parameters all have an option."""
+    return [name for name in REGISTRY if _needed(name) <= set(ORACLE_OPTIONS)]
 
 
 def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def read_training(
-    path: Path, options: TextOptions, zero_based: bool | None
-) -> tuple[Features, sparse.csr_matrix, Labels]:
-    """The features of a training file, its rows and labels."""
-    if is_text(path):
-        return TextFeatures.learn(
-            path,
-            scaling=options.scaling,
-            unit_length=options.unit_length,
-            text_key=options.text_key,
-            label_key=options.label_key,
-        )
-    return NumberedFeatures.learn(path, zero_based)
+def numbers(option: str, text: str | None) -> tuple[float, ...] | None:
+    """The numbers of an option such as ``-10,10``."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{option} must be numbers with commas between, got {text!r}") from None
 
 
-def train(classifier: InvariantLinearSVC, X: sparse.csr_matrix, y: Labels) -> dict[str, Any]:
-    """Fit in place and say how it ended, in plain values."""
+def image_shape(text: str | None) -> ImageShape | None:
+    """The shape of an option such as ``28x28`` or ``32x32x3``."""
+    if text is None:
+        return None
+    sides = text.lower().split("x")
+    if len(sides) not in (2, 3) or not all(side.isdecimal() for side in sides):
+        raise ValueError(f"--shape must be height x width [x channels], such as 28x28, got {text!r}")
+    return ImageShape(*(int(side) for side in sides))
+
+
+def class_weights(text: str | None, y: Labels) -> dict[Any, float] | str | None:
+    """What ``--class-weight`` says of these labels: "balanced", or ``spam=2,ham=1``; others weigh 1."""
+    if text is None or text == "balanced":
+        return text
+    names = {label_name(label): label for label in np.unique(y).tolist()}
+    weights = dict.fromkeys(names.values(), 1.0)
+    for part in text.split(","):
+        name, sign, value = part.rpartition("=")
+        if not sign or not _is_weight(value):
+            raise ValueError(
+                f"--class-weight must be balanced, or such as spam=2,ham=1 with numbers of at least 0; "
+                f"got {text!r}"
+            )
+        if name not in names:
+            raise ValueError(f"--class-weight names {name!r}; the classes are {', '.join(names)}")
+        weights[names[name]] = float(value)
+    return weights
+
+
+def _is_weight(text: str) -> bool:
+    try:
+        return 0.0 <= float(text) < np.inf
+    except ValueError:
+        return False
+
+
+def weight_of_losses(text: str) -> float | None:
+    """The number of ``--C``, or None for "auto"."""
+    if text == "auto":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"--C must be a number above 0 or auto, got {text!r}") from None
+
+
+def choose_weight(classifier: InvariantClassifier, X: Matrix, y: Labels, console: Console) -> float:
+    """The C of the best mean accuracy on held-out folds of the training rows, the least of equals.
+
+    Powers of ten from 1e-4 to 100 are tried on five stratified folds, or as many as the smallest class
+    has rows. All else, the oracle too, is as it was asked for; accuracy is that without changes.
+    """
+    _, counts = np.unique(y, return_counts=True)
+    folds = int(min(MOST_FOLDS, counts.min()))
+    if folds < 2:
+        raise ValueError("--C auto needs at least two rows of every class to hold some out")
+    search = GridSearchCV(classifier, {"C": POWERS}, cv=folds, refit=False, error_score="raise")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search.fit(X, y)
+    means, spreads = (search.cv_results_[f"{name}_test_score"] for name in ("mean", "std"))
+    best = int(np.argmax(means))
+    table = Table(title=f"Accuracy on {folds} held-out folds")
+    for name in ("C", "mean", "deviation", ""):
+        table.add_column(name, justify="right")
+    for place, (C, mean, spread) in enumerate(zip(POWERS, means, spreads, strict=True)):
+        chosen = "chosen" if place == best else ""
+        table.add_row(f"{C:g}", f"{100 * mean:.1f}%", f"{100 * spread:.1f}%", chosen)
+    console.print(table)
+    return POWERS[best]
+
+
+def train(classifier: InvariantClassifier, X: Matrix, y: Labels) -> tuple[dict[str, Any], bool]:
+    """Fit in place; how it ended, in plain values, and whether Ctrl-C ended it."""
     watch = Stopwatch()
-    classifier.fit(X, y)
+    interrupted = False
+    try:
+        classifier.fit(X, y)
+    except KeyboardInterrupt:
+        # A fit that had a model by then keeps it.
+        if getattr(classifier, "solution_", None) is None:
+            raise
+        interrupted = True
     solution = classifier.solution_
-    return {
+    training = {
         "rows": int(X.shape[0]),
         "features": int(X.shape[1]),
         "seconds": watch.seconds,
         "relative_gap": float(solution.relative_gap),
         "status": str(solution.status.value),
     }
+    return training, interrupted or solution.status is Status.INTERRUPTED

@@ -2,5 +2,6 @@
 
 from .generators import make_mail_like
 from .readers import load_jsonlines, load_svmlight, read_idx
+from .tables import load_table
 
-__all__ = ["load_jsonlines", "load_svmlight", "make_mail_like", "read_idx"]
+__all__ = ["load_jsonlines", "load_svmlight", "load_table", "make_mail_like", "read_idx"]

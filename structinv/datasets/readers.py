@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from io import BytesIO
 from math import prod
-from os import PathLike
-from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
+
+from .opening import Source, name_of, opened
 
 _LABEL_TYPES = (str, bool, int)
 
@@ -26,7 +22,7 @@ _IDX_TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0
 
 
 def load_svmlight(
-    path: str | PathLike[str],
+    path: Source,
     *,
     n_features: int | None = None,
     zero_based: bool | Literal["auto"] = "auto",
@@ -35,8 +31,8 @@ def load_svmlight(
 
     Parameters
     ----------
-    path : str or path-like
-        The file; names that end in ``.gz`` or ``.xz`` are decompressed.
+    path : str, path-like or stream of bytes
+        The file; what gzip or xz compressed is decompressed, whatever its name.
     n_features : int or None, default=None
         Number of columns of the result; None takes the largest index in the file.
     zero_based : bool or "auto", default="auto"
@@ -64,26 +60,28 @@ def load_svmlight(
     >>> X.toarray().tolist(), y.tolist()
     ([[2.0, 0.0, 1.0], [0.0, 4.0, 0.0]], [1.0, -1.0])
     """
-    path = Path(path)
-    with _opened(path) as stream:
+    name = name_of(path)
+    with opened(path) as stream:
         try:
             X, y = _parse_svmlight(stream, n_features, zero_based)
         except (ValueError, OverflowError) as error:
             raise _located(error, path, zero_based) from None
     if not len(y):
-        raise ValueError(f"{path} holds no rows")
+        raise ValueError(f"{name} holds no rows")
     return X, y
 
 
 def load_jsonlines(
-    path: str | PathLike[str], text_key: str = "text", label_key: str | None = "label"
+    path: Source, text_key: str = "text", label_key: str | None = "label"
 ) -> tuple[list[str], NDArray[Any] | None]:
-    """Read texts and labels from JSON lines: one object per line, blank lines skipped.
+    """Read texts and labels from JSON lines, or from a JSON array of objects.
+
+    JSON lines have one object per line; blank lines are skipped. An array may be laid out in any way.
 
     Parameters
     ----------
-    path : str or path-like
-        The file, in UTF-8; names that end in ``.gz`` or ``.xz`` are decompressed.
+    path : str, path-like or stream of bytes
+        The file, in UTF-8; what gzip or xz compressed is decompressed, whatever its name.
     text_key : str, default="text"
         The key of the text, a string.
     label_key : str or None, default="label"
@@ -98,7 +96,7 @@ def load_jsonlines(
     Raises
     ------
     ValueError
-        For an empty or truncated file and for a broken line, with the file and the line's number.
+        For an empty or truncated file, and for a broken line or item, with the file and its number.
 
     Examples
     --------
@@ -111,26 +109,24 @@ def load_jsonlines(
     >>> texts, labels.tolist()
     (['cheap pills'], ['spam'])
     """
-    path = Path(path)
+    name = name_of(path)
     texts: list[str] = []
     labels: list[str | bool | int] = []
-    with _opened(path) as stream:
-        for number, line in enumerate(stream, start=1):
-            if not line.strip():
-                continue
+    with opened(path) as stream:
+        for place, line in _records(stream, name):
             try:
-                record = _parse_record(line)
+                record = _parse_record(line) if isinstance(line, bytes) else _checked_record(line)
                 texts.append(_text(record, text_key))
                 if label_key is not None:
                     labels.append(_label(record, label_key, kind=type(labels[0]) if labels else None))
             except ValueError as error:
-                raise ValueError(f"{path}, line {number}: {error}") from None
+                raise ValueError(f"{name}, {place}: {error}") from None
     if not texts:
-        raise ValueError(f"{path} holds no rows")
+        raise ValueError(f"{name} holds no rows")
     return texts, None if label_key is None else np.asarray(labels)
 
 
-def read_idx(path: str | PathLike[str]) -> NDArray[Any]:
+def read_idx(path: Source) -> NDArray[Any]:
     """Read an array in IDX format, that of MNIST (LeCun, Cortes and Burges).
 
     Two zero bytes, a byte for the type of the numbers and one for the number of dimensions, then the
@@ -138,8 +134,8 @@ def read_idx(path: str | PathLike[str]) -> NDArray[Any]:
 
     Parameters
     ----------
-    path : str or path-like
-        The file; names that end in ``.gz`` or ``.xz`` are decompressed.
+    path : str, path-like or stream of bytes
+        The file; what gzip or xz compressed is decompressed, whatever its name.
 
     Returns
     -------
@@ -163,43 +159,27 @@ def read_idx(path: str | PathLike[str]) -> NDArray[Any]:
     ...     read_idx(path)
     array([7, 2, 1], dtype=uint8)
     """
-    path = Path(path)
-    with _opened(path) as stream:
+    name = name_of(path)
+    with opened(path) as stream:
         content = stream.read()
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _IDX_TYPES:
         raise ValueError(
-            f"{path} is not an IDX file: it starts with {content[:4].hex(' ')!r}, not with 00 00, "
+            f"{name} is not an IDX file: it starts with {content[:4].hex(' ')!r}, not with 00 00, "
             f"one of {', '.join(f'{code:02x}' for code in _IDX_TYPES)} and the number of dimensions"
         )
     start = 4 + 4 * content[3]
     if len(content) < start:
-        raise ValueError(f"{path} is truncated: its header of {start} bytes has {len(content)}")
+        raise ValueError(f"{name} is truncated: its header of {start} bytes has {len(content)}")
     shape = np.frombuffer(content[4:start], dtype=">u4").tolist()
     stored = np.dtype(_IDX_TYPES[content[2]])
     expected = start + prod(shape) * stored.itemsize
     if len(content) != expected:
         raise ValueError(
-            f"{path} must have {expected} bytes for shape {tuple(shape)} of {stored.name}, "
+            f"{name} must have {expected} bytes for shape {tuple(shape)} of {stored.name}, "
             f"got {len(content)}"
         )
     values = np.frombuffer(content, dtype=stored, offset=start)
     return values.reshape(shape).astype(stored.newbyteorder("="))
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open for reading bytes; damage of a compressed file becomes a ValueError that names it."""
-    openers = {".gz": gzip.open, ".xz": lzma.open}
-    opener = cast(Any, openers.get(path.suffix.lower(), open))
-    try:
-        if path.stat().st_size == 0:
-            raise ValueError(f"{path} is empty")
-        with opener(path, "rb") as stream:
-            yield stream
-    except EOFError:
-        raise ValueError(f"{path} is truncated: the compressed data end too early") from None
-    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
-        raise ValueError(f"{path} is not an intact {path.suffix} file: {error}") from None
 
 
 def _parse_svmlight(
@@ -211,11 +191,12 @@ def _parse_svmlight(
     return X, y
 
 
-def _located(error: Exception, path: Path, zero_based: bool | Literal["auto"]) -> ValueError:
+def _located(error: Exception, path: Source, zero_based: bool | Literal["auto"]) -> ValueError:
     """Say where the parser stumbled, by bisection with the parser itself."""
+    name = name_of(path)
     # A block alone cannot tell where indices start, so "auto" lets every block start at 0.
     base = zero_based is not False
-    with _opened(path) as stream:
+    with opened(path) as stream:
         lines = stream.readlines()
 
     def failure(first: int, last: int) -> Exception | None:
@@ -231,10 +212,10 @@ def _located(error: Exception, path: Path, zero_based: bool | Literal["auto"]) -
         low, high = (low, middle) if failure(low, middle) else (middle, high)
     reason = failure(low, high)
     if reason is None:  # every line is fine by itself: the file has more than n_features features
-        return ValueError(f"{path}: {error}")
+        return ValueError(f"{name}: {error}")
     line = lines[low].decode("utf-8", "replace").strip()
     return ValueError(
-        f"{path}, line {low + 1}: not 'label index:value ...' with increasing indices"
+        f"{name}, line {low + 1}: not 'label index:value ...' with increasing indices"
         f" and finite values ({_cut(str(reason), 100)}): {_cut(line, 60)!r}"
     )
 
@@ -243,15 +224,46 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
-def _parse_record(line: bytes) -> dict[str, Any]:
+def _records(stream: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
+    """Where each record stands, and its line, or what an array has there."""
+    first = b""
+    number = 0
+    while not first.strip():
+        first = stream.readline()
+        number += 1
+        if not first:
+            return
+    if not first.strip().removeprefix(b"\xef\xbb\xbf").startswith(b"["):
+        yield f"line {number}", first
+        for later, line in enumerate(stream, start=number + 1):
+            if line.strip():
+                yield f"line {later}", line
+        return
     try:
-        record = json.loads(line)
+        items = _parsed(first + stream.read())
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    for place, item in enumerate(items, start=1):
+        yield f"item {place}", item
+
+
+def _parse_record(line: bytes) -> dict[str, Any]:
+    return _checked_record(_parsed(line))
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        return json.loads(content)
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 ({error.reason} at byte {error.start + 1})") from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON ({error.msg} at column {error.colno})") from None
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise ValueError(f"not JSON ({error.msg} at {line}column {error.colno})") from None
     except RecursionError:
         raise ValueError("not JSON that can be read (nested too deeply)") from None
+
+
+def _checked_record(record: Any) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ValueError(f"a JSON object is needed, got {type(record).__name__}")
     return record

@@ -8,7 +8,19 @@ from .representer import RepresenterClassifier
 from .representer_regressor import RepresenterRegressor
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
+# Model files know the estimators by these names.
+REGISTRY: dict[str, type] = {
+    "invariant_linear_svc": InvariantLinearSVC,
+    "invariant_svc": InvariantSVC,
+    "lap_svc": LapSVC,
+    "representer_classifier": RepresenterClassifier,
+    "representer_regressor": RepresenterRegressor,
+    "virtual_svc": VirtualSVC,
+    "virtual_support_vector_svc": VirtualSupportVectorSVC,
+}
+
 __all__ = [
+    "REGISTRY",
     "ConvexEstimator",
     "InvariantClassifier",
     "InvariantLinearSVC",

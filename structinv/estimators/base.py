@@ -201,7 +201,8 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             check_classification_targets(y)
             classes, codes = np.unique(y, return_inverse=True)
             if len(classes) < 2:
-                raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!r}")
+                (only,) = classes.tolist()
+                raise ValueError(f"y must hold at least two classes, got one class: {only!r}")
             oracle.check_labels(classes)
             output = self._new_output(len(classes))
             weights = self._weights(X, y, codes, classes, sample_weight)

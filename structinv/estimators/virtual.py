@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..compiled import njit
-from ..kernels import Kernel, as_kernel, kernel_matrix, resolve_gamma
+from ..kernels import Kernel, as_kernel, resolve_gamma
 from ..machine import check_memory
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
@@ -194,7 +193,7 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
         if len(classes) < 2:
             raise ValueError(
                 "y must hold at least two classes among the samples with a weight above 0, got one "
-                f"class: {classes[0]!r}"
+                f"class: {classes.tolist()[0]!r}"
             )
         # What libsvm says of a negative one is that the data are too large.
         factors = compute_class_weight(self.class_weight, classes=classes, y=y[weights > 0])
@@ -210,7 +209,7 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
         gamma = resolve_gamma(self.gamma, X)
         kernel = as_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, X=X)
         settings = {
-            "kernel": self.kernel if self._native else partial(kernel_matrix, kernel),
+            "kernel": self.kernel if self._native else kernel,
             "gamma": gamma,
             "degree": self.degree,
             "coef0": self.coef0,

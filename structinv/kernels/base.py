@@ -147,6 +147,10 @@ class Kernel(BaseEstimator, ABC):
         shape = known.shape
         return {key: answers.numbers(source, f"entry {key}", v, shape) for key, v in found.items()}
 
+    def __call__(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """The values between all rows, looked at, as scikit-learn asks a kernel for them, (n, m)."""
+        return kernel_matrix(self, X, Y)
+
     def _partials(self, distances: Any, products: Any, order: int) -> Partials:
         """`partials` of checked arguments: those that the kernel reads are arrays of floats."""
         raise NotImplementedError(f"{_describe(self)} has no derivatives")

@@ -176,7 +176,7 @@ class CheckedOracle(BoundOracle):
         """See `BoundOracle.members`."""
         made = self.inner.members(rows, index)
         shape = (self.count(rows), self.X.shape[1])
-        return answers.numbers(self._source("members"), "members", made, shape)
+        return answers.rows(self._source("members"), made, self.X, shape)
 
     def member_names(self) -> list[str]:
         """See `BoundOracle.member_names`."""

@@ -1,0 +1,112 @@
+"""Arguments and options of the commands, with their help."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Vectorizer(StrEnum):
+    """How words of a text become values."""
+
+    COUNT = "count"
+    LOG = "log"
+    TFIDF = "tfidf"
+
+
+class KernelName(StrEnum):
+    """Kernels that `fit` knows."""
+
+    RBF = "rbf"
+    POLY = "poly"
+    LAPLACIAN = "laplacian"
+    LINEAR = "linear"
+
+
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="SVMlight rows, JSON of texts (lines or an array) or a CSV table; plain, gzip or xz; -"
+        " reads standard input.",
+        show_default=False,
+    ),
+]
+Model = Annotated[
+    Path, typer.Argument(metavar="MODEL", help="A file written by fit.", show_default=False)
+]
+IgnoreNew = Annotated[
+    bool, typer.Option("--ignore-new-features", help="Drop features that training did not have.")
+]
+ModelOutput = Annotated[
+    Path,
+    typer.Option("--output", "-o", help="The model file to write; - for output.", show_default=False),
+]
+LabelOutput = Annotated[
+    Path | None, typer.Option("--output", "-o", help="File to write; standard output by default.")
+]
+
+OracleName = Annotated[
+    str | None,
+    typer.Option(
+        "--oracle", help="What may change in a row: fscale, or identity with --kernel, by default."
+    ),
+]
+MaxChanges = Annotated[int | None, typer.Option(help="Edited words per row (fscale, fdrop).")]
+Low = Annotated[float | None, typer.Option(help="Smallest factor of an edited value (fscale).")]
+High = Annotated[float | None, typer.Option(help="Largest factor of an edited value (fscale).")]
+Radius = Annotated[float | None, typer.Option(help="Largest move of any value, zeros too (box).")]
+Pixels = Annotated[str | None, typer.Option(help="Lengths of shifts, such as 1,2 (shifts).")]
+Degrees = Annotated[str | None, typer.Option(help="Angles, such as -10,10 (rotations).")]
+Factors = Annotated[str | None, typer.Option(help="Factors, such as 0.9,1.1 (scalings, shears).")]
+Shape = Annotated[str | None, typer.Option(help="Height x width of images; square by default.")]
+
+C = Annotated[str, typer.Option("--C", help="Weight of the losses; auto tries 1e-4 to 100 on folds.")]
+ClassWeight = Annotated[
+    str | None, typer.Option(help="Factors of C: balanced, or such as spam=2,ham=1.")
+]
+Kernel = Annotated[
+    KernelName | None, typer.Option(help="A kernel machine, on dense rows; linear by default.")
+]
+Gamma = Annotated[str | None, typer.Option(help="Of the kernel: scale, auto or a number.")]
+Degree = Annotated[int | None, typer.Option(help="Of the kernel poly.")]
+SolverName = Annotated[str, typer.Option("--solver", help="auto, or a solver's name.")]
+Tol = Annotated[float, typer.Option(help="Relative gap at which training ends.")]
+AcceptGap = Annotated[
+    float | None,
+    typer.Option(help="Largest relative gap of a model worth saving; --tol by default."),
+]
+MaxSeconds = Annotated[float | None, typer.Option(help="End training after this time.")]
+Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the solver.")]
+Words = Annotated[
+    Vectorizer, typer.Option("--vectorizer", help="Text: counts, log(1 + count), or weighted counts.")
+]
+UnitLength = Annotated[
+    bool,
+    typer.Option("--unit-length", help="Text: scale rows to length 1 (certificates hold only nearly)."),
+]
+TextKey = Annotated[str, typer.Option(help="Text: key of the text.")]
+LabelKey = Annotated[str, typer.Option(help="Text: key of the label. Table: column of the label.")]
+ZeroBased = Annotated[
+    bool | None,
+    typer.Option(
+        "--zero-based/--one-based",
+        help="SVMlight: the first feature's number; found out by default.",
+    ),
+]
+
+Certify = Annotated[
+    bool, typer.Option("--certify", help="Add whether no allowed edit changes the label.")
+]
+Scores = Annotated[
+    bool, typer.Option("--scores", help="Add decision values: one, or one a class for three or more.")
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(help="Two classes: the decision value above which the second is answered; 0."),
+]
+Row = Annotated[int, typer.Option(help="The row of DATA, counted from 0.", show_default=False)]

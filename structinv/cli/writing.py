@@ -1,0 +1,43 @@
+"""What commands write: whole files, or bytes on standard output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import typer
+
+from ..files import write_atomically
+from ..persistence.model_files import check_writable
+
+
+def is_standard(output: Path) -> bool:
+    """Whether ``-o`` names standard output."""
+    return str(output) in ("-", "/dev/stdout")
+
+
+def check_output(output: Path) -> None:
+    """Fail before the work rather than after it."""
+    if is_standard(output):
+        return
+    if output.is_dir():
+        raise ValueError(f"--output must be a file, and {output} is a folder")
+    if not output.parent.is_dir():
+        raise ValueError(f"--output must lie in an existing folder, and {output.parent} is none")
+    check_writable(output)
+
+
+def write(output: Path, content: bytes) -> None:
+    """Write a file as a whole, or the bytes to standard output."""
+    if is_standard(output):
+        typer.echo(content, nl=False)
+        sys.stdout.flush()
+    else:
+        write_atomically(output, content)
+
+
+def drop_the_rest_of_the_output() -> None:
+    """Nobody reads standard output any more: let the interpreter's own flush at the end go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())

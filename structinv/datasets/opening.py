@@ -1,0 +1,119 @@
+"""Opening files of rows, plain or compressed, and telling by their content what they hold."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, TypeAlias, cast
+
+# A path, or a stream of bytes that can be read again from its start.
+Source: TypeAlias = str | PathLike[str] | BinaryIO
+
+Kind: TypeAlias = Literal["svmlight", "json", "table"]
+
+_MAGIC: dict[bytes, tuple[str, Any]] = {
+    b"\x1f\x8b": (".gz", gzip.open),
+    b"\xfd7zXZ\0": (".xz", lzma.open),
+}
+_LOOKED_AT = 65536
+
+
+def name_of(source: Source) -> str:
+    """What messages call it."""
+    if isinstance(source, (str, PathLike)):
+        return str(Path(source))
+    return str(getattr(source, "name", "the data"))
+
+
+def rereadable(path: str | PathLike[str]) -> Source:
+    """The path itself, or all bytes of what can be read once only: "-" (standard input), a pipe.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    path, or stream of bytes with a `name`
+    """
+    standard = str(path) == "-"
+    if not standard and (not Path(path).exists() or Path(path).is_file()):
+        return path
+    stream: Any = BytesIO(sys.stdin.buffer.read() if standard else Path(path).read_bytes())
+    stream.name = "standard input" if standard else str(path)
+    return cast(BinaryIO, stream)
+
+
+@contextmanager
+def opened(source: Source) -> Iterator[BinaryIO]:
+    """Open for reading bytes, decompressed where the content is, whatever the name says.
+
+    Raises
+    ------
+    ValueError
+        For an empty file, and for damage of a compressed one.
+    """
+    name, ending = name_of(source), ""
+    try:
+        with _raw(source) as raw:
+            start = raw.read(8)
+            raw.seek(0)
+            if not start:
+                raise ValueError(f"{name} is empty")
+            found = (each for magic, each in _MAGIC.items() if start.startswith(magic))
+            ending, opener = next(found, ("", None))
+            if opener is None:
+                yield raw
+            else:
+                with opener(raw, "rb") as stream:
+                    yield stream
+    except EOFError:
+        raise ValueError(f"{name} is truncated: the compressed data end too early") from None
+    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error) as error:
+        raise ValueError(f"{name} is not an intact {ending} file: {error}") from None
+
+
+@contextmanager
+def _raw(source: Source) -> Iterator[BinaryIO]:
+    if isinstance(source, (str, PathLike)):
+        with open(source, "rb") as stream:
+            yield stream
+    else:
+        source.seek(0)
+        yield source
+
+
+def kind_of(source: Source) -> Kind:
+    """Whether a file holds JSON, a table with commas (CSV), or SVMlight rows, by its content.
+
+    The first line that is not empty and no comment decides: "json" starts with a brace or a bracket, a
+    "table" has a comma, a semicolon or a tab and no ``index:value``. All else is left to the reader of
+    SVMlight rows, whose errors name the line.
+
+    Parameters
+    ----------
+    source : path or stream of bytes
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> contents = b'{"text": "a"}', b"# rows\\n1 3:0.5", b"a,b,label\\n1,2,x"
+    >>> [kind_of(BytesIO(content)) for content in contents]
+    ['json', 'svmlight', 'table']
+    """
+    with opened(source) as stream:
+        start = stream.read(_LOOKED_AT)
+    lines = start.removeprefix(b"\xef\xbb\xbf").splitlines()
+    first = next((line for line in map(bytes.strip, lines) if line and line[:1] != b"#"), b"")
+    if first[:1] in (b"{", b"["):
+        return "json"
+    values = first.partition(b"#")[0].split()[1:]
+    separated = any(separator in first for separator in (b",", b";", b"\t"))
+    return "table" if separated and not any(b":" in value for value in values) else "svmlight"

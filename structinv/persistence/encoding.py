@@ -1,0 +1,281 @@
+"""From a model to values that skops stores, and back: classes of this package go by their names.
+
+Whatever skops stores safely stays as it is: numbers, strings, arrays, sparse matrices, scikit-learn's
+objects. An object of this package becomes a dict that has its name under `MARK`, wherever it stands:
+in a list, in a table of parameters, in the attributes of a Pipeline.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+import types
+import warnings
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from ..kernels import Kernel
+from ..solvers import Record, Solution, Status
+from .names import MADE, NAMES, PARAMETERISED, arguments
+
+MARK = "structinv"
+_PACKAGE = __name__.partition(".")[0]
+# A vocabulary is one string, since skops has a paragraph for each entry of a list.
+_LONG = 16
+
+# Objects with a __dict__ that is not theirs to rebuild, or that only name something.
+_OPAQUE: tuple[type, ...] = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
+_OPAQUE += (types.MethodType, functools.partial, np.ufunc)
+
+
+class Encoder:
+    """Makes plain values of one model; what occurs twice in it is one object in the answer, too.
+
+    Parameters
+    ----------
+    planes : bool
+        Whether linear machines keep the planes of their solution.
+    """
+
+    def __init__(self, planes: bool) -> None:
+        self.planes = planes
+        # With the object itself, as the number of one that is gone would come up again.
+        self._known: dict[int, tuple[Any, Any]] = {}
+
+    def encode(self, value: Any) -> Any:
+        """Values that skops stores, for any value that a model can hold."""
+        if value is None or isinstance(value, (bool, int, float, str, bytes)):
+            return value
+        if id(value) not in self._known:
+            self._known[id(value)] = (value, self._encode(value))
+        return self._known[id(value)][1]
+
+    def _encode(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in NAMES or isinstance(value, (Solution, Status)):
+            return self._own(value)
+        if isinstance(value, dict):
+            return self._dict(value)
+        if kind in (list, tuple):
+            return kind(self.encode(each) for each in value)
+        if isinstance(value, np.ndarray):
+            return self._array(value)
+        if isinstance(value, types.MethodType) and isinstance(value.__self__, Kernel):
+            # What a machine of scikit-learn's calls where the kernel is not its own.
+            method = value.__func__.__name__
+            return {MARK: "method", "of": self.encode(value.__self__), "name": method}
+        if isinstance(value, (type, types.FunctionType)):
+            check_found(value)
+            return value
+        if any(base.__module__.partition(".")[0] == _PACKAGE for base in kind.__mro__):
+            return self._extension(value)
+        return self._foreign(value)
+
+    def _own(self, value: Any) -> dict[str, Any]:
+        """An object of this package."""
+        if isinstance(value, Status):
+            return {MARK: "status", "value": value.value}
+        if isinstance(value, Solution):
+            return self._solution(value)
+        name = NAMES[type(value)]
+        if name in MADE:
+            return {MARK: name, "arguments": self._values(arguments(value))}
+        own = value.get_params(deep=False)
+        learnt = {key: each for key, each in vars(value).items() if _is_learnt(key, own)}
+        return {MARK: name, "parameters": self._values(own), "learnt": self._values(learnt)}
+
+    def _extension(self, value: Any) -> dict[str, Any]:
+        """An object of a class that somebody derived from one of this package."""
+        kind = type(value)
+        if kind.__module__.partition(".")[0] == _PACKAGE or not hasattr(kind, "get_params"):
+            raise TypeError(f"a {kind.__qualname__} cannot be stored in a model file, got {value!r}")
+        check_found(kind)
+        own = value.get_params(deep=False)
+        state = {key: each for key, each in value.__getstate__().items() if key not in own}
+        return {
+            MARK: "class",
+            "class": kind,
+            "parameters": self._values(own),
+            "state": self._values(state),
+        }
+
+    def _solution(self, solution: Solution) -> dict[str, Any]:
+        # Functions of a kernel's space live with their atoms: the estimator has what they come to.
+        linear = isinstance(solution.f, np.ndarray)
+        kept: Any = {"f": solution.f if linear else None}
+        kept["planes"] = solution.planes if linear and self.planes else None
+        table = [[getattr(record, each.name) for each in fields(Record)] for record in solution.history]
+        kept["history"] = np.asarray(table, dtype=np.float64).reshape(len(table), len(fields(Record)))
+        names = [each.name for each in fields(Solution)]
+        found = {name: kept[name] if name in kept else getattr(solution, name) for name in names}
+        return {MARK: "solution", "arguments": self._values(found)}
+
+    def _values(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {key: self.encode(value) for key, value in values.items()}
+
+    def _dict(self, value: dict) -> Any:
+        plain = type(value) is dict
+        if plain and len(value) >= _LONG and _is_vocabulary(value):
+            numbers = np.fromiter(value.values(), dtype=np.int64, count=len(value))
+            return {MARK: "vocabulary", "words": "\n".join(value), "numbers": numbers}
+        if plain and (MARK in value or not all(type(key) is str for key in value)):
+            # skops has keys as JSON has them: True would come back as "true".
+            items = [[self.encode(key), self.encode(each)] for key, each in value.items()]
+            return {MARK: "dict", "items": items}
+        encoded = type(value)()
+        for key, each in value.items():
+            encoded[key] = self.encode(each)
+        return encoded
+
+    def _array(self, value: np.ndarray) -> Any:
+        if isinstance(value, np.ma.MaskedArray):
+            data, mask = self.encode(value.data), np.ma.getmaskarray(value)
+            return {MARK: "masked", "data": data, "mask": mask}
+        if value.dtype != object:
+            return np.asarray(value)
+        items = value.ravel().tolist()
+        if len(items) >= _LONG and all(_is_word(item) for item in items):
+            return {MARK: "words", "shape": value.shape, "words": "\n".join(items)}
+        return {MARK: "objects", "shape": value.shape, "items": [self.encode(item) for item in items]}
+
+    def _foreign(self, value: Any) -> Any:
+        """Somebody else's object; a copy, only where something of ours stands in it."""
+        before = None if isinstance(value, _OPAQUE) else value.__getstate__()
+        if type(before) is not dict or not hasattr(value, "__dict__"):
+            return value
+        state = self._values(before)
+        if all(state[key] is each for key, each in before.items()):
+            return value
+        copy = object.__new__(type(value))
+        vars(copy).update(state)
+        return copy
+
+
+class Decoder:
+    """Makes a model of plain values that skops has loaded."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, Any]] = {}
+
+    def decode(self, value: Any) -> Any:
+        """The value that `Encoder.encode` was given."""
+        if value is None or isinstance(value, (bool, int, float, str, bytes)):
+            return value
+        if id(value) not in self._known:
+            self._known[id(value)] = (value, self._decode(value))
+        return self._known[id(value)][1]
+
+    def _decode(self, value: Any) -> Any:
+        if type(value) is dict and MARK in value:
+            return self._marked(value)
+        if isinstance(value, dict):
+            for key, each in value.items():
+                value[key] = self.decode(each)
+            return value
+        if type(value) in (list, tuple):
+            return type(value)(self.decode(each) for each in value)
+        if not isinstance(value, (*_OPAQUE, np.ndarray)) and hasattr(value, "__dict__"):
+            vars(value).update(self._values(vars(value)))
+        return value
+
+    def _values(self, values: dict[str, Any]) -> dict[str, Any]:
+        return {key: self.decode(value) for key, value in values.items()}
+
+    def _marked(self, state: dict[str, Any]) -> Any:
+        name = state[MARK]
+        if name in PARAMETERISED:
+            made = PARAMETERISED[name](**self._values(state["parameters"]))
+            learnt = self._values(state["learnt"])
+            return _with_state(made, {key: each for key, each in learnt.items() if _is_learnt(key)})
+        if name in MADE:
+            return MADE[name](**self._values(state["arguments"]))
+        special = getattr(self, f"_made_{name}", None)
+        if special is None:
+            raise ValueError(f"it asks for {name!r}, which structinv does not know")
+        return special(state)
+
+    def _made_class(self, state: dict[str, Any]) -> Any:
+        made = state["class"](**self._values(state["parameters"]))
+        return _with_state(made, self._values(state["state"]))
+
+    def _made_status(self, state: dict[str, Any]) -> Status:
+        return Status(state["value"])
+
+    def _made_solution(self, state: dict[str, Any]) -> Solution:
+        solution = Solution(**self._values(state["arguments"]))
+        history: Any = solution.history
+        records = [Record(int(row[0]), int(row[1]), *row[2:]) for row in history.tolist()]
+        return replace(solution, history=records)
+
+    def _made_method(self, state: dict[str, Any]) -> Any:
+        kernel = self.decode(state["of"])
+        if not isinstance(kernel, Kernel) or state["name"] != "matrix":
+            raise ValueError(f"it asks for the method {state['name']!r} of a {type(kernel).__name__}")
+        return kernel.matrix
+
+    def _made_dict(self, state: dict[str, Any]) -> dict:
+        return {self.decode(key): self.decode(each) for key, each in state["items"]}
+
+    def _made_vocabulary(self, state: dict[str, Any]) -> dict[str, int]:
+        return dict(zip(state["words"].split("\n"), state["numbers"].tolist(), strict=True))
+
+    def _made_words(self, state: dict[str, Any]) -> np.ndarray:
+        return _objects(state["words"].split("\n"), state["shape"])
+
+    def _made_objects(self, state: dict[str, Any]) -> np.ndarray:
+        return _objects([self.decode(item) for item in state["items"]], state["shape"])
+
+    def _made_masked(self, state: dict[str, Any]) -> np.ma.MaskedArray:
+        return np.ma.MaskedArray(self.decode(state["data"]), state["mask"])
+
+
+def check_found(named: Any) -> None:
+    """Raise TypeError unless a class or function is found again by its module and its name.
+
+    Parameters
+    ----------
+    named : type or function
+    """
+    module, name = named.__module__, named.__name__
+    holder = sys.modules.get(module) or importlib.import_module(module)
+    kind = "class" if isinstance(named, type) else "function"
+    if getattr(holder, name, None) is not named:
+        raise TypeError(
+            f"the {kind} {named.__qualname__} of {module} cannot be stored in a model file, which finds "
+            "a user's own by name: define it at the top of a module"
+        )
+    if module == "__main__":
+        warnings.warn(
+            f"the {kind} {name} stands in __main__, so that only a program that defines it there, too, "
+            "can load the file; put it into a module of its own",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _with_state(made: Any, state: dict[str, Any]) -> Any:
+    vars(made).update(state)
+    return made
+
+
+def _is_learnt(name: str, parameters: Any = ()) -> bool:
+    return name.endswith("_") and not name.startswith("__") and name not in parameters
+
+
+def _is_word(value: Any) -> bool:
+    return type(value) is str and "\n" not in value
+
+
+def _is_vocabulary(value: dict) -> bool:
+    whole = all(isinstance(each, (int, np.integer)) for each in value.values())
+    return whole and all(_is_word(key) for key in value) and bool not in map(type, value.values())
+
+
+def _objects(items: list[Any], shape: tuple[int, ...]) -> np.ndarray:
+    array = np.empty(len(items), dtype=object)
+    for number, item in enumerate(items):
+        array[number] = item
+    return array.reshape(shape)

@@ -1,0 +1,100 @@
+"""The names that classes have in model files, whatever module they live in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from ..estimators import REGISTRY as ESTIMATORS
+from ..functionals import REGISTRY as FUNCTIONALS
+from ..functionals import (
+    BoundFunctional,
+    Derivatives,
+    Folded,
+    Gradients,
+    Representers,
+    SecondDerivatives,
+    Values,
+)
+from ..kernels import REGISTRY as KERNELS
+from ..kernels import CallableKernel, PrecomputedKernel, Product, Scaled, Sum
+from ..losses import REGISTRY as LOSSES
+from ..losses import Affine, CvxpyLoss, Joined, MoreauEnvelope
+from ..oracles import REGISTRY as ORACLES
+from ..oracles import ImageShape
+from ..planes import PlaneSet
+from ..solvers import REGISTRY as SOLVERS
+from ..solvers import Reference
+from ..solvers.convex_program import ConvexProgram
+from ..solvers.dual_coordinates import DualCoordinates
+from ..solvers.lbfgs import LBFGS
+from ..solvers.newton_cg import NewtonCG
+from ..tensor_rows import TensorRows
+
+# Classes with parameters: registries, and those that none of them lists. A name, once given, stays:
+# files that ask for it must load.
+PARAMETERISED: dict[str, type] = {
+    f"{group}.{name}": kind
+    for group, registry in {
+        "estimator": ESTIMATORS,
+        "oracle": ORACLES,
+        "functional": FUNCTIONALS,
+        "kernel": KERNELS,
+        "loss": LOSSES,
+        "solver": SOLVERS,
+    }.items()
+    for name, kind in registry.items()
+} | {
+    "kernel.sum": Sum,
+    "kernel.product": Product,
+    "kernel.scaled": Scaled,
+    "kernel.callable": CallableKernel,
+    "kernel.precomputed": PrecomputedKernel,
+    "kernel.folded": Folded,
+    "loss.affine": Affine,
+    "loss.joined": Joined,
+    "loss.moreau_envelope": MoreauEnvelope,
+    "loss.cvxpy": CvxpyLoss,
+    "solver.reference": Reference,
+    "solver.convex_program": ConvexProgram,
+    "solver.dual_coordinates": DualCoordinates,
+    "solver.lbfgs": LBFGS,
+    "solver.newton_cg": NewtonCG,
+}
+
+# Classes that are made anew from the arguments of their constructors.
+MADE: dict[str, type] = {
+    "bound_functional": BoundFunctional,
+    "derivatives": Derivatives,
+    "gradients": Gradients,
+    "image_shape": ImageShape,
+    "plane_set": PlaneSet,
+    "representers": Representers,
+    "second_derivatives": SecondDerivatives,
+    "tensor_rows": TensorRows,
+    "values": Values,
+}
+
+# Of those that are no dataclasses.
+_ARGUMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
+    BoundFunctional: lambda bound: {"functional": bound.functional, "X": bound.X},
+    Representers: lambda system: {
+        "kernel": system.kernel,
+        "families": system.families,
+        "cache_mb": 1e-6 * system.cache_bytes,
+    },
+    TensorRows: lambda rows: {
+        name: getattr(rows, name) for name in ("points", "coefficients", "start", "extra")
+    },
+}
+
+NAMES: dict[type, str] = {kind: name for name, kind in (PARAMETERISED | MADE).items()}
+
+
+def arguments(made: Any) -> dict[str, Any]:
+    """What the constructor of a class in `MADE` takes to make this object again."""
+    own = _ARGUMENTS.get(type(made))
+    if own is not None:
+        return own(made)
+    return {each.name: getattr(made, each.name) for each in fields(made)}

@@ -1,0 +1,327 @@
+"""The command line: kinds of files, pipes, and what its options say."""
+
+import gzip
+import json
+import lzma
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file, load_digits, load_wine
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.model_selection import cross_val_score
+
+import structinv
+from structinv import InvariantLinearSVC, InvariantSVC
+from structinv.cli.model_file import load_model
+from structinv.datasets import make_mail_like
+from structinv.oracles import Box, FDrop, Identity, ImageShape, Rotations, Shifts
+
+from .test_cli import fail, run, succeed, table_rows, write_mails
+
+ROOT = Path(__file__).resolve().parents[1]
+ASCII = {"PYTHONIOENCODING": "ascii"}
+EASY = ("--tol", 0.05, "--C", 0.1)
+PLAIN = ("--oracle", "identity", *EASY)
+
+
+def command(*arguments, env=None):
+    """A process of its own, for what a runner inside this one cannot show."""
+    parts = [sys.executable, "-m", "structinv", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(parts, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
+
+
+def write_table(path, X, y, names=None):
+    names = names or [f"x{k}" for k in range(X.shape[1])]
+    lines = [",".join([*names, "label"])]
+    lines += [",".join([*map(repr, map(float, row)), str(label)]) for row, label in zip(X, y)]  # noqa: B905
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files of every kind, and a model for each."""
+    folder = tmp_path_factory.mktemp("kinds")
+    write_mails(folder / "mails.jsonl", seed=0)
+    X, y = make_mail_like(120, 100, random_state=0)
+    dump_svmlight_file(X, np.where(y == "spam", 1, -1), str(folder / "rows.svm"))
+    X, y = load_wine(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    write_table(folder / "wine.csv", X, np.array(["one", "two", "three"])[y])
+    for name, data in (("text", "mails.jsonl"), ("rows", "rows.svm"), ("table", "wine.csv")):
+        oracle = ("--oracle", "fdrop", "--max-changes", 1)
+        succeed("fit", folder / data, *oracle, *EASY, "-o", folder / f"{name}.model")
+    return folder
+
+
+class TestFiles:
+    @pytest.mark.parametrize(("model", "data"), [("text", "mails.jsonl"), ("rows", "rows.svm")])
+    @pytest.mark.parametrize("name", ["data", "data.json", "data.txt", "data.csv", "data.gz", "data.xz"])
+    @pytest.mark.parametrize("compress", [bytes, gzip.compress, lzma.compress])
+    def test_go_by_content_not_by_name(self, folder, tmp_path, model, data, name, compress):
+        (tmp_path / name).write_bytes(compress((folder / data).read_bytes()))
+        expected = succeed("predict", folder / f"{model}.model", folder / data)
+        assert succeed("predict", folder / f"{model}.model", tmp_path / name) == expected
+
+    def test_a_json_array(self, folder, tmp_path):
+        records = [json.loads(line) for line in (folder / "mails.jsonl").read_text().splitlines()]
+        (tmp_path / "mails.json").write_text(json.dumps(records, indent=1))
+        succeed("fit", tmp_path / "mails.json", *PLAIN, "-o", tmp_path / "m")
+        expected = succeed("predict", tmp_path / "m", folder / "mails.jsonl")
+        assert succeed("predict", tmp_path / "m", tmp_path / "mails.json") == expected
+
+    def test_kinds_are_named_where_they_differ(self, folder):
+        line = fail("predict", folder / "text.model", folder / "wine.csv")
+        assert "trained on JSON of texts" in line
+        assert "holds a table with a header" in line
+
+    @pytest.mark.parametrize("data", ["mails.jsonl", "rows.svm", "wine.csv"])
+    def test_standard_input_and_output(self, folder, tmp_path, data):
+        content = (folder / data).read_bytes()
+        result = run("fit", "-", *PLAIN, "-o", "-", input=content)
+        assert result.exit_code == 0, result.output
+        assert "relative gap" in result.stderr
+        (tmp_path / "m").write_bytes(result.stdout_bytes)
+        expected = succeed("predict", tmp_path / "m", folder / data)
+        result = run("predict", tmp_path / "m", "-", "-o", "-", input=gzip.compress(content))
+        assert (result.stdout, result.stderr) == (expected, "")
+
+    def test_devices(self, folder):
+        process = command("predict", folder / "rows.model", "/dev/stdin", "-o", "/dev/stdout")
+        out, messages = process.communicate((folder / "rows.svm").read_bytes())
+        assert process.returncode == 0, messages
+        assert out.decode() == succeed("predict", folder / "rows.model", folder / "rows.svm")
+
+    def test_broken_input_names_standard_input(self, folder):
+        result = run("predict", folder / "rows.model", "-", input=b"1 1:1\n1 x\n")
+        assert result.exit_code == 2
+        assert "standard input, line 2" in result.stderr
+
+    def test_a_pipe_is_read_once(self, folder, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        content = (folder / "rows.svm").read_bytes()
+        writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(content,))
+        writer.start()
+        assert "Row 0" in succeed("explain", folder / "rows.model", tmp_path / "pipe", "--row", 0)
+        writer.join()
+
+
+class TestTables:
+    def test_equal_the_estimator(self, folder):
+        saved = load_model(folder / "table.model")
+        X, y = saved.features.read(folder / "wine.csv")
+        again = InvariantLinearSVC(FDrop(1), C=0.1, tol=0.05, random_state=0).fit(X, y)
+        np.testing.assert_array_equal(saved.classifier.coef_, again.coef_)
+        assert set(succeed("predict", folder / "table.model", folder / "wine.csv").split()) == {
+            "one",
+            "two",
+            "three",
+        }
+
+    def test_columns_go_by_name(self, folder, tmp_path):
+        lines = [line.split(",") for line in (folder / "wine.csv").read_text().splitlines()]
+        turned = "\n".join(",".join([*cells[::-1]]) for cells in lines)
+        (tmp_path / "turned").write_text(turned)
+        unlabelled = "\n".join(",".join(cells[:-1]) for cells in lines)
+        (tmp_path / "unlabelled").write_text(unlabelled)
+        expected = succeed("predict", folder / "table.model", folder / "wine.csv")
+        assert succeed("predict", folder / "table.model", tmp_path / "turned") == expected
+        assert succeed("predict", folder / "table.model", tmp_path / "unlabelled") == expected
+
+    def test_columns_that_are_missing_or_new(self, folder, tmp_path):
+        X, y = np.eye(3), ["one", "two", "three"]
+        line = fail("evaluate", folder / "table.model", write_table(tmp_path / "few", X, y))
+        assert "lacks columns of the model: x3, x4" in line
+        many = write_table(tmp_path / "many", np.eye(3, 14), y)
+        assert "x13; --ignore-new" in fail("evaluate", folder / "table.model", many)
+        succeed("evaluate", folder / "table.model", many, "--ignore-new-features")
+
+    def test_the_label_has_its_key(self, folder, tmp_path):
+        text = (folder / "wine.csv").read_text().replace("label", "kind", 1)
+        (tmp_path / "t").write_text(text)
+        assert "no column 'label'" in fail("fit", tmp_path / "t", "-o", tmp_path / "m")
+        options = ("--label-key", "kind", "--oracle", "fdrop", "--max-changes", 1, *EASY)
+        succeed("fit", tmp_path / "t", *options, "-o", tmp_path / "m")
+        out = succeed("explain", tmp_path / "m", tmp_path / "t", "--row", 3)
+        (edited,) = [cells[0] for cells in table_rows(out) if cells and cells[0].startswith("x")]
+        assert edited in load_model(tmp_path / "m").features.names
+
+
+class TestDenseRows:
+    def test_box_on_sparse_files(self, folder, tmp_path):
+        options = ("--oracle", "box", "--radius", 0.05, *EASY)
+        succeed("fit", folder / "rows.svm", *options, "-o", tmp_path / "m")
+        saved = load_model(tmp_path / "m")
+        X, y = saved.features.read(folder / "rows.svm")
+        assert isinstance(X, np.ndarray)
+        again = InvariantLinearSVC(Box(0.05), C=0.1, tol=0.05, random_state=0).fit(X, y)
+        np.testing.assert_array_equal(saved.classifier.coef_, again.coef_)
+        assert "Box(radius=0.05)" in succeed("evaluate", tmp_path / "m", folder / "rows.svm")
+
+    @pytest.mark.parametrize("options", [("--oracle", "box", "--radius", 1), ("--kernel", "rbf")])
+    def test_texts_are_refused_by_name(self, folder, tmp_path, options):
+        line = fail("fit", folder / "mails.jsonl", *options, "-o", tmp_path / "m")
+        assert " ".join(map(str, options[:2])) in line
+        assert "fscale or fdrop" in line
+
+    def test_memory_is_checked_before_it_is_taken(self, tmp_path):
+        (tmp_path / "wide").write_text("1 1:1\n-1 2000000000:1\n")
+        line = fail("fit", tmp_path / "wide", "--oracle", "box", "--radius", 1, "-o", tmp_path / "m")
+        assert "2 rows of 2000000000 features" in line
+        assert "32.0 GB" in line
+
+    def test_kernel_machines(self, folder, tmp_path):
+        options = ("--kernel", "rbf", "--gamma", 0.05, "--C", 10, "--tol", 0.01)
+        succeed("fit", folder / "wine.csv", *options, "-o", tmp_path / "m")
+        saved = load_model(tmp_path / "m")
+        X, y = saved.features.read(folder / "wine.csv")
+        again = InvariantSVC(Identity(), gamma=0.05, C=10.0, tol=0.01, random_state=0).fit(X, y)
+        np.testing.assert_array_equal(saved.classifier.decision_function(X), again.decision_function(X))
+        assert isinstance(structinv.load(tmp_path / "m"), InvariantSVC)
+        assert "linear" in fail("explain", tmp_path / "m", folder / "wine.csv", "--row", 0).lower()
+
+    def test_images(self, tmp_path):
+        X, y = load_digits(n_class=2, return_X_y=True)
+        dump_svmlight_file(X[:20] / 16, y[:20], str(tmp_path / "digits"))
+        for options, oracle in (
+            (
+                ("--oracle", "shifts", "--pixels", 1),
+                Shifts((1.0,), shape=ImageShape(8, 8)),
+            ),
+            (
+                ("--oracle", "rotations", "--degrees=-10,10"),
+                Rotations((-10.0, 10.0), shape=ImageShape(8, 8)),
+            ),
+        ):
+            kernel = ("--kernel", "poly", "--degree", 2, "--tol", 0.1, "--shape", "8x8", "--zero-based")
+            succeed("fit", tmp_path / "digits", *options, *kernel, "-o", tmp_path / "m")
+            assert repr(load_model(tmp_path / "m").classifier.oracle) == repr(oracle)
+
+
+class TestWeights:
+    def test_class_weight(self, folder, tmp_path):
+        def accuracy(*options):
+            base = ("--oracle", "identity", "--C", 0.001, "--tol", 1e-4)
+            succeed("fit", tmp_path / "rows", *base, *options, "-o", tmp_path / "m")
+            saved = load_model(tmp_path / "m")
+            X, y = saved.features.read(tmp_path / "rows")
+            return saved.classifier, balanced_accuracy_score(y, saved.classifier.predict(X))
+
+        X, y = make_mail_like(300, 100, spam_share=0.1, random_state=0)
+        dump_svmlight_file(X, np.where(y == "spam", 1, -1), str(tmp_path / "rows"))
+        plain = accuracy()[1]
+        balanced, better = accuracy("--class-weight", "balanced")
+        assert better > plain
+        counts = np.array([np.sum(y == "ham"), np.sum(y == "spam")])
+        ham, spam = len(y) / (2 * counts)
+        same, _ = accuracy("--class-weight", f"1={spam},-1={ham}")
+        np.testing.assert_allclose(same.coef_, balanced.coef_, atol=1e-10)
+        assert accuracy("--class-weight", "1=3")[0].class_weight == {-1.0: 1.0, 1.0: 3.0}
+
+    def test_weights_by_folds(self, folder, tmp_path):
+        options = ("--oracle", "fdrop", "--max-changes", 1, "--tol", 0.05)
+        out = succeed("fit", folder / "rows.svm", *options, "--C", "auto", "-o", tmp_path / "m")
+        saved = load_model(tmp_path / "m")
+        X, y = saved.features.read(folder / "rows.svm")
+        table = [cells for cells in table_rows(out) if cells[0][0].isdigit()]
+        assert [float(cells[0]) for cells in table] == [10.0**k for k in range(-4, 3)]
+        means = []
+        for cells in table:
+            machine = InvariantLinearSVC(FDrop(1), C=float(cells[0]), tol=0.05, random_state=0)
+            means.append(np.mean(cross_val_score(machine, X, y, cv=5)))
+            assert float(cells[1].rstrip("%")) == pytest.approx(100 * means[-1], abs=0.06)
+        (chosen,) = [k for k, cells in enumerate(table) if "chosen" in cells]
+        assert chosen == int(np.argmax(means))
+        assert pytest.approx(float(table[chosen][0])) == saved.classifier.C
+
+    def test_folds_need_rows_of_every_class(self, tmp_path):
+        (tmp_path / "rows").write_text("1 1:1\n1 1:2\n-1 2:1\n")
+        line = fail("fit", tmp_path / "rows", "--C", "auto", "-o", tmp_path / "m")
+        assert "at least two rows of every class" in line
+
+
+class TestScores:
+    def test_decision_values(self, folder):
+        for name, data in (("rows", "rows.svm"), ("table", "wine.csv")):
+            out = succeed("predict", folder / f"{name}.model", folder / data, "--scores", "--certify")
+            saved = load_model(folder / f"{name}.model")
+            X, _ = saved.features.read(folder / data)
+            cells = [line.split("\t") for line in out.splitlines()]
+            scores = np.array([row[1:-1] for row in cells], dtype=float)
+            expected = saved.classifier.decision_function(X)
+            np.testing.assert_array_equal(scores, expected.reshape(len(expected), -1))
+            assert [row[0] for row in cells] == saved.label_names(saved.classifier.predict(X))
+            assert {row[-1] for row in cells} <= {"yes", "no"}
+
+    def test_threshold(self, folder):
+        saved = load_model(folder / "rows.model")
+        X, _ = saved.features.read(folder / "rows.svm")
+        scores = saved.classifier.decision_function(X)
+        threshold = float(np.median(scores))
+        out = succeed("predict", folder / "rows.model", folder / "rows.svm", "--threshold", threshold)
+        assert [float(line) for line in out.split()] == np.where(scores > threshold, 1, -1).tolist()
+        plain = succeed("predict", folder / "rows.model", folder / "rows.svm")
+        zero = succeed("predict", folder / "rows.model", folder / "rows.svm", "--threshold", 0)
+        assert zero == plain
+
+    def test_threshold_where_it_means_nothing(self, folder):
+        three = ("predict", folder / "table.model", folder / "wine.csv", "--threshold", 0)
+        assert "more than two classes" in fail(*three)
+        both = ("predict", folder / "rows.model", folder / "rows.svm", "--threshold", 1, "--certify")
+        assert "--certify is about" in fail(*both)
+
+
+class TestReports:
+    def test_the_largest_class_stands_beside_accuracy(self, folder):
+        out = succeed("evaluate", folder / "rows.model", folder / "rows.svm")
+        _, y = load_model(folder / "rows.model").features.read(folder / "rows.svm")
+        share = 100 * max(np.mean(y == label) for label in (-1, 1))
+        assert f"Always answering -1, the largest class, would be right for {share:.1f}%." in out
+
+    def test_explain_without_labels(self, folder, tmp_path):
+        (tmp_path / "new").write_text('{"text": "cheap pills offer"}\n')
+        result = run("explain", folder / "text.model", tmp_path / "new", "--row", 0)
+        assert result.exit_code == 0, result.output
+        assert "Row 0: no label, predicted spam" in result.stdout
+        assert "no labels can be read" in result.stderr
+
+    def test_explain_with_a_strange_label(self, folder, tmp_path):
+        first = (folder / "rows.svm").read_text().splitlines()[0]
+        (tmp_path / "new").write_text("7" + first[first.index(" ") :])
+        result = run("explain", folder / "rows.model", tmp_path / "new", "--row", 0)
+        assert "no label, predicted" in result.stdout
+        assert "as 7 is no class of the model" in result.stderr
+
+    def test_labels_are_shown_as_they_are(self, tmp_path):
+        (tmp_path / "mails").write_text('{"text": "red sun", "label": "x"}\n' * 2)
+        assert "one class: 'x'" in fail("fit", tmp_path / "mails", "-o", tmp_path / "m")
+        line = fail("fit", tmp_path / "mails", "--class-weight", "y=1", "-o", tmp_path / "m")
+        assert line.endswith("the classes are x")
+
+
+class TestPipes:
+    def test_a_reader_that_goes_away(self, folder):
+        process = command("predict", folder / "rows.model", folder / "rows.svm")
+        process.stdin.close()
+        process.stdout.close()
+        assert process.wait() == 141
+        assert process.stderr.read() == b""
+        process.stderr.close()
+
+    def test_other_encodings(self, tmp_path):
+        records = [{"text": "red sun", "label": "\u00e4"}, {"text": "blue sea", "label": "\u00f6"}] * 4
+        (tmp_path / "mails").write_text("\n".join(json.dumps(each) for each in records))
+        succeed("fit", tmp_path / "mails", *PLAIN, "-o", tmp_path / "m")
+        out = run("predict", tmp_path / "m", tmp_path / "mails").stdout_bytes
+        assert out.startswith("\u00e4\n\u00f6\n".encode())
+        process = command("evaluate", tmp_path / "m", tmp_path / "mails", env=ASCII)
+        out, messages = process.communicate()
+        assert process.returncode == 0, messages
+        assert rb"\xe4" in out
