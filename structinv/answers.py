@@ -47,6 +47,23 @@ def numbers(
     ValueError
         If it has another shape, or holds NaN, or infinity where that is an error.
     """
+    array = table(source, what, value, shape)
+    if not (all_finite(array) if finite else not np.any(np.isnan(array))):
+        bad = "not finite" if finite else "NaN"
+        raise ValueError(f"{source} returned {what} that are {bad}")
+    return array
+
+
+def table(source: str, what: str, value: Any, shape: tuple[int | str, ...]) -> np.ndarray:
+    """`numbers` that may be infinite or NaN, as where an overflow is looked for elsewhere.
+
+    Raises
+    ------
+    TypeError
+        If it is no array of real numbers.
+    ValueError
+        If it has another shape.
+    """
     if not isinstance(value, np.ndarray):
         raise TypeError(
             f"{source} must return {what} as an array of shape {_text(shape)}, got {_kind(value)}"
@@ -58,9 +75,6 @@ def numbers(
         array = array.astype(np.float64)
     if not _fits(array.shape, shape):
         raise ValueError(f"{source} must return {what} of shape {_text(shape)}, got {array.shape}")
-    if not (all_finite(array) if finite else not np.any(np.isnan(array))):
-        bad = "not finite" if finite else "NaN"
-        raise ValueError(f"{source} returned {what} that are {bad}")
     return array
 
 

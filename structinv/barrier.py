@@ -7,19 +7,22 @@ Newton's method on the barrier does not see how they are scaled (Mehrotra 1992).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from .compiled import njit
-from .matrices import one_blas_thread
+from .matrices import in_threads, one_blas_thread
 
 MAX_STEPS = 50
 CENTRING_STEPS = 60
 TO_BOUNDARY = 0.995
 # Shorter steps than this get nowhere: rounding has taken over.
 SHORTEST = 1e-9
+# So many products of a matrix product cost as much as a value elsewhere.
+PRODUCTS_OF_A_VALUE = 50
 # More kinds of coefficients than this an output and rows are better written out.
 MOST_KINDS = 16
 
@@ -127,7 +130,13 @@ class Master:
         np.maximum.at(best, self.blocks, heights)
         return best
 
-    def solve(self, w: np.ndarray, level: float, tolerance: float) -> tuple[np.ndarray, float]:
+    def solve(
+        self,
+        w: np.ndarray,
+        level: float,
+        tolerance: float,
+        hurried: Callable[[], bool] = lambda: False,
+    ) -> tuple[np.ndarray, float]:
         """Masses, (m,), non-negative and at most 1 in total for each block, and the gap they leave.
 
         Parameters
@@ -138,6 +147,8 @@ class Master:
             Product of slack and mass to start with, above 0: about the gap a constraint, or more.
         tolerance : float
             The gap between the program and its dual at which to end.
+        hurried : callable, optional
+            Asked before each of Newton's steps whether to end with what there is.
         """
         best, least = np.zeros(len(self.offsets)), np.inf
         with one_blas_thread():
@@ -148,7 +159,7 @@ class Master:
                     break
                 if gap < least:
                     best, least = masses, gap
-                if gap <= tolerance or not self._step(at):
+                if gap <= tolerance or hurried() or not self._step(at):
                     break
         return best, least
 
@@ -251,7 +262,7 @@ class _Newton:
         if len(several):
             groups = np.where(single, -1, np.searchsorted(several, blocks))
             means = rows.sums(own, groups, len(several)) / np.sqrt(self.totals[several])[:, None]
-            matrix -= means.T @ means
+            matrix -= _second_moment(means)
         self._factorise(matrix)
 
     def _factorise(self, matrix: np.ndarray) -> None:
@@ -288,6 +299,18 @@ class _Newton:
         slack = master._owners(bounds)
         slack[:m] += along
         return Iterate(w, bounds, slack - self.left_slack, gained - self.ratio * slack)
+
+
+def _second_moment(rows: np.ndarray) -> np.ndarray:
+    """``sum_j row_j row_j'``, in threads of our own, since those of BLAS are held to one here."""
+    parts: dict[int, np.ndarray] = {}
+
+    def add(part: slice) -> None:
+        parts[part.start] = rows[part].T @ rows[part]
+
+    in_threads(add, len(rows), rows.size * rows.shape[1] // PRODUCTS_OF_A_VALUE)
+    # In their order, whichever thread was done first.
+    return sum((parts[start] for start in sorted(parts)[1:]), parts[0])
 
 
 @njit(cache=True, nogil=True)

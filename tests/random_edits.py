@@ -149,6 +149,15 @@ EDITS: dict[str, Edit] = {
     "rotations": warped(turn(180), turn(-30)),
     "scalings": warped((np.eye(2) / 0.5, 0.0), (np.eye(2) / 1.6, 0.0)),
     "shears": warped((np.array([[1, -0.4], [0, 1]]), 0.0), (np.array([[1, 0], [-0.4, 1]]), 0.0)),
+    "shifts-between": warped(
+        *(
+            (np.eye(2), np.array([0, t]))
+            for t in (*np.linspace(0.5, 1.7, 31), *-np.linspace(0.5, 1.7, 31))
+        ),
+        mode="nearest",
+    ),
+    "scalings-between": warped(*((np.eye(2) / t, 0.0) for t in np.linspace(0.5, 1.6, 61))),
+    "shears-between": warped(*((np.array([[1, 0], [-t, 1]]), 0.0) for t in np.linspace(-0.8, 0.4, 61))),
     "flip": warped((np.diag([1.0, -1.0]), 0.0)),
     "union": one_of(_fscale, _fdrop),
     "union-dense": one_of(box(RADII), _ball),

@@ -17,6 +17,7 @@ from structinv.datasets import make_mail_like
 from .test_cli import run
 
 ROOT = Path(__file__).resolve().parents[1]
+WORDS = ("--max-changes", 10)
 
 # A command whose training says when it is on its way.
 LOUD = """
@@ -45,7 +46,7 @@ def model(tmp_path):
 
 def interrupted(*arguments):
     """Start a training that would not end, press Ctrl-C in it, and give the code and what was said."""
-    command = [sys.executable, "-c", LOUD, "fit", *map(str, arguments)]
+    command = [sys.executable, "-c", LOUD, "fit", *map(str, [*WORDS, *arguments])]
     endless = ["--solver", "pegasos", "--C", "100", "--tol", "1e-9", "--max-seconds", "600"]
     process = subprocess.Popen(
         [*command, *endless],
@@ -85,7 +86,7 @@ class TestControlC:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(InvariantLinearSVC, "fit", raising)
-        result = run("fit", rows, "--tol", 0.05, "--C", 0.01, "-o", model)
+        result = run("fit", rows, *WORDS, "--tol", 0.05, "--C", 0.01, "-o", model)
         assert result.exit_code == 130
         assert isinstance(structinv.load(model), InvariantLinearSVC)
 
@@ -95,7 +96,7 @@ class TestControlC:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(InvariantLinearSVC, place, raising)
-        result = run("fit", rows, "-o", model)
+        result = run("fit", rows, *WORDS, "-o", model)
         assert result.exit_code == 130
         assert "interrupted, and nothing is written" in result.stderr
         assert model.read_bytes() == b"good"
@@ -105,17 +106,17 @@ class TestGaps:
     hasty = ("--solver", "bmrm", "--C", 1000, "--max-seconds", 0.001, "--tol", 1e-9)
 
     def test_a_gap_that_is_too_wide_is_an_error_and_nothing_is_lost(self, rows, model):
-        result = run("fit", rows, *self.hasty, "-o", model)
+        result = run("fit", rows, *WORDS, *self.hasty, "-o", model)
         assert result.exit_code == 1
         assert "not saved" in result.stderr
         assert "--accept-gap 1e-09" in result.stderr
         assert model.read_bytes() == b"good"
 
     def test_it_can_be_accepted(self, rows, model):
-        result = run("fit", rows, *self.hasty, "--accept-gap", "inf", "-o", model)
+        result = run("fit", rows, *WORDS, *self.hasty, "--accept-gap", "inf", "-o", model)
         assert result.exit_code == 0
         gap = structinv.load(model).solution_.relative_gap
-        tighter = run("fit", rows, *self.hasty, "--accept-gap", 0, "-o", model)
+        tighter = run("fit", rows, *WORDS, *self.hasty, "--accept-gap", 0, "-o", model)
         assert tighter.exit_code == 1
         assert structinv.load(model).solution_.relative_gap == gap
 
@@ -124,7 +125,7 @@ class TestGaps:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr("os.fsync", full)
-        result = run("fit", rows, "--tol", 0.05, "--C", 0.01, "-o", model)
+        result = run("fit", rows, *WORDS, "--tol", 0.05, "--C", 0.01, "-o", model)
         assert result.exit_code == 2
         assert "No space left" in result.stderr
         assert model.read_bytes() == b"good"

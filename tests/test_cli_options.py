@@ -146,7 +146,7 @@ class TestTables:
     def test_the_label_has_its_key(self, folder, tmp_path):
         text = (folder / "wine.csv").read_text().replace("label", "kind", 1)
         (tmp_path / "t").write_text(text)
-        assert "no column 'label'" in fail("fit", tmp_path / "t", "-o", tmp_path / "m")
+        assert "no column 'label'" in fail("fit", tmp_path / "t", *PLAIN, "-o", tmp_path / "m")
         options = ("--label-key", "kind", "--oracle", "fdrop", "--max-changes", 1, *EASY)
         succeed("fit", tmp_path / "t", *options, "-o", tmp_path / "m")
         out = succeed("explain", tmp_path / "m", tmp_path / "t", "--row", 3)
@@ -243,7 +243,7 @@ class TestWeights:
 
     def test_folds_need_rows_of_every_class(self, tmp_path):
         (tmp_path / "rows").write_text("1 1:1\n1 1:2\n-1 2:1\n")
-        line = fail("fit", tmp_path / "rows", "--C", "auto", "-o", tmp_path / "m")
+        line = fail("fit", tmp_path / "rows", *PLAIN, "--C", "auto", "-o", tmp_path / "m")
         assert "at least two rows of every class" in line
 
 
@@ -301,8 +301,8 @@ class TestReports:
 
     def test_labels_are_shown_as_they_are(self, tmp_path):
         (tmp_path / "mails").write_text('{"text": "red sun", "label": "x"}\n' * 2)
-        assert "one class: 'x'" in fail("fit", tmp_path / "mails", "-o", tmp_path / "m")
-        line = fail("fit", tmp_path / "mails", "--class-weight", "y=1", "-o", tmp_path / "m")
+        assert "one class: 'x'" in fail("fit", tmp_path / "mails", *PLAIN, "-o", tmp_path / "m")
+        line = fail("fit", tmp_path / "mails", *PLAIN, "--class-weight", "y=1", "-o", tmp_path / "m")
         assert line.endswith("the classes are x")
 
 

@@ -94,12 +94,12 @@ def test_sparse_rows_take_the_steps_of_dense_ones(oracle, setting):
 @WITHOUT_HULL
 def test_planes_of_sparse_rows_start_other_solvers(setting):
     problem = objective(Identity(), setting, sparse=True)
-    first = solve(problem, FrankWolfe(), Gap(1e-6))
-    second = solve(problem, SVMStruct(), Gap(1e-3), warm_start=first)
+    first = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
+    second = solve(problem, SVMStruct(), Gap(1e-3), warm_start=first, random_state=0)
     assert second.iterations == 0
-    third = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=second)
+    third = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=second, random_state=0)
     assert third.status is Status.CONVERGED
-    further = solve(problem, SVMStruct(), Gap(1e-7), warm_start=first)
+    further = solve(problem, SVMStruct(), Gap(1e-7), warm_start=first, random_state=0)
     assert further.status is Status.CONVERGED
 
 

@@ -105,9 +105,9 @@ def test_a_run_goes_on_from_its_own_planes_and_from_others(case, sparse):
     first = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
     again = solve(problem, FrankWolfe(), Gap(1e-5), warm_start=first, random_state=0)
     assert again.iterations == 0
-    other = solve(problem, SVMStruct(), Gap(1e-6), warm_start=first)
+    other = solve(problem, SVMStruct(), Gap(1e-6), warm_start=first, random_state=0)
     assert other.iterations == 0
-    lists = solve(problem, SVMStruct(), Gap(1e-6))
+    lists = solve(problem, SVMStruct(), Gap(1e-6), random_state=0)
     from_lists = state_of(problem)
     from_lists.restore(lists.planes)
     f = from_lists.combination()

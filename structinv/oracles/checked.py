@@ -289,25 +289,23 @@ class CheckedHull(Hull):
     @property
     def offset(self) -> float:
         """See `Hull.offset`."""
-        return answers.number(self.source, "offset", self.inner.offset, least=-np.inf)
+        return float(answers.table(self.source, "offset", np.asarray(self.inner.offset), ()))
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        """See `Hull.sweep`."""
+        """See `Hull.sweep`; overflows are the loop's to find, here and below."""
         self.inner.sweep(f, order, gaps)
-        if not answers.all_finite(gaps[order]):
-            raise ValueError(f"{self.source} left gaps that are not finite in sweep")
 
     def losses(self, f: np.ndarray) -> np.ndarray | None:
         """See `Hull.losses`."""
         losses = self.inner.losses(f)
         if losses is None:
             return None
-        return answers.numbers(self.source, "losses", losses, self.shape[:1])
+        return answers.table(self.source, "losses", losses, self.shape[:1])
 
     def combination(self) -> np.ndarray:
         """See `Hull.combination`."""
         found = self.inner.combination()
-        return answers.numbers(self.source, "combination", found, (self.n_weights,))
+        return answers.table(self.source, "combination", found, (self.n_weights,))
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
         """See `Hull.planes`."""
@@ -318,8 +316,50 @@ class CheckedHull(Hull):
         shaped = getattr(normals, "shape", None)
         if shaped != self.shape:
             raise ValueError(f"{self.source} must return normals of shape {self.shape}, got {shaped}")
-        return normals, answers.grades(self.source, levels, self.shape[:1])
+        return normals, answers.table(self.source, "levels", levels, self.shape[:1])
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
         """See `Hull.restore`."""
         self.inner.restore(normals, levels)
+
+    def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
+        """See `Hull.planes_by_part`."""
+        return self.inner.planes_by_part()
+
+    def restore_several(
+        self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
+    ) -> None:
+        """See `Hull.restore_several`."""
+        self.inner.restore_several(normals, levels, rows, n_rows)
+
+    @property
+    def shares(self) -> bool:  # type: ignore[override]
+        """See `Hull`."""
+        return bool(self.inner.shares)
+
+    @property
+    def levels(self) -> np.ndarray:
+        """See `Hull.levels`."""
+        return answers.table(self.source, "levels", self.inner.levels, self.shape[:1])
+
+    def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
+        """See `Hull.rescale`."""
+        self.inner.rescale(rows, factors)
+
+    def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
+        """See `Hull.candidates`."""
+        found = self.inner.candidates(f, rows)
+        due = (len(rows), self.shape[1])
+        for points in found[:2]:
+            if getattr(points, "shape", None) != due:
+                raise ValueError(
+                    f"{self.source} must return candidates of shape {due}, got "
+                    f"{getattr(points, 'shape', None)}"
+                )
+        return found
+
+    def absorb(
+        self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
+    ) -> None:
+        """See `Hull.absorb`."""
+        self.inner.absorb(rows, chosen, keep, steps, corners)
