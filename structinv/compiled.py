@@ -48,7 +48,7 @@ class _Compiler(event.Listener):
         if self._depth == 0:
             self._began = time.perf_counter()
         self._depth += 1
-        ours = event.data["dispatcher"].py_func.__module__.startswith(f"{__package__}.")
+        ours = str(event.data["dispatcher"].py_func.__module__).startswith(f"{__package__}.")
         if ours and self.silent and self.seconds > _WORTH_A_WORD:
             self.silent = False
             _LOG.warning(_COMPILING, _KEPT if self.kept else "they cannot be kept for later processes")

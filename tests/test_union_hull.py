@@ -121,6 +121,7 @@ def test_level_moves_between_parts_that_have_all_of_it():
     oracle = FDrop(1) | FScale(1, 0.5, 2.0)
     problem = Objective(ExplicitSpace(2), [WorstCase(X, y, oracle, Binary(), 0.05)])
     state = state_of(problem)
+    state.hull = state.hull.inner
     assert isinstance(state.hull, UnionHull)
     # All level where it does not belong: dropping what tells least.
     drop, scale = state.hull.parts

@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 
 from ..compiled import Stopwatch
 from ..estimators import InvariantClassifier, InvariantLinearSVC, InvariantSVC
+from ..exceptions import UninformativeFitWarning
 from ..matrices import Matrix
 from ..oracles import REGISTRY, ImageShape
 from ..solvers import Status
@@ -51,7 +52,9 @@ def build_classifier(
     if not _needed(oracle) <= set(ORACLE_OPTIONS):
         raise ValueError(f"--oracle {oracle} needs {', '.join(missing)}: train it in Python")
     if missing:
-        raise ValueError(f"--oracle {oracle} needs {_option(missing[0])}")
+        raise ValueError(
+            f"--oracle {oracle} needs {_option(missing[0])}; --oracle identity trains for no changes"
+        )
     for name in given:
         if name not in inspect.signature(REGISTRY[oracle]).parameters:
             raise ValueError(f"{_option(name)} is not an option of --oracle {oracle}")
@@ -155,7 +158,9 @@ def choose_weight(classifier: InvariantClassifier, X: Matrix, y: Labels, console
         raise ValueError("--C auto needs at least two rows of every class to hold some out")
     search = GridSearchCV(classifier, {"C": POWERS}, cv=folds, refit=False, error_score="raise")
     with warnings.catch_warnings():
+        # The fit with the C that is chosen says it once.
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", UninformativeFitWarning)
         search.fit(X, y)
     means, spreads = (search.cv_results_[f"{name}_test_score"] for name in ("mean", "std"))
     best = int(np.argmax(means))

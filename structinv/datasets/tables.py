@@ -73,16 +73,18 @@ def load_table(
 
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
-    """The cells of every line that is not empty, and its number."""
+    """The cells of every line that is not empty, and its number; comments may stand before the first."""
     text = codecs.iterdecode(stream, "utf-8-sig")
     try:
-        first = next(text, "")
+        first, number = next(text, ""), 1
+        while first and (not first.strip() or first.lstrip().startswith("#")):
+            first, number = next(text, ""), number + 1
         separator = max(",;\t", key=first.count)
-        yield 1, next(csv.reader([first], delimiter=separator), [])
+        yield number, next(csv.reader([first], delimiter=separator), [])
         reader = csv.reader(text, delimiter=separator)
         for cells in reader:
             if cells:
-                yield 1 + reader.line_num, cells
+                yield number + reader.line_num, cells
     except UnicodeDecodeError as error:
         raise ValueError(f"{name} is not UTF-8 ({error.reason})") from None
     except csv.Error as error:

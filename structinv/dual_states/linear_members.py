@@ -234,8 +234,9 @@ class LinearMemberState(DualState):
             self.pairs = np.pad(self.pairs, ((0, 0), (0, short)), constant_values=-1)
             self.masses = np.pad(self.masses, ((0, 0), (0, short)))
         self.masses[rows], self.pairs[rows] = 0.0, -1
-        self.masses[rows[owners], slots] = held.masses[entries, alternatives]
+        # Masses last: Ctrl-C in between must leave none without a member.
         self.pairs[rows[owners], slots] = held.members[entries] * self.n_alternatives + alternatives
+        self.masses[rows[owners], slots] = held.masses[entries, alternatives]
 
     def value(self, f: np.ndarray) -> tuple[float, float]:
         """See `DualState.value`."""

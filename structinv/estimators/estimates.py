@@ -75,6 +75,9 @@ class EstimatesItself:
         for size in (min(SMALL[0], n_rows), *(min(size, n_rows) for size in SMALL)):
             rows = np.sort(order[:size])
             model: Any = clone(self)
+            # Small fits leave nothing behind, and Ctrl-C ends them all.
+            apart = {"checkpoint": None, "warm_start": False, "on_interrupt": "raise"}
+            model.set_params(**{name: apart[name] for name in apart if name in model.get_params(False)})
             watch = Stopwatch()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -54,6 +54,9 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[Learning]:
                 for name in learnt_attributes(estimator):
                     delattr(estimator, name)
                 vars(estimator).update(before)
+                if ctrl_c.pressed and isinstance(error, Exception):
+                    # A library has answered Ctrl-C with an error of its own.
+                    raise KeyboardInterrupt from error
                 raise
             ctrl_c.pressed = True
         if ctrl_c.pressed and estimator.on_interrupt == "raise":

@@ -288,8 +288,11 @@ class InvariantSVC(InvariantClassifier):
 
     def _continuing(self, X: Matrix, y: np.ndarray, sample_weight: Any) -> Continuing:
         bring = partial(carried, by_number=self._precomputed)
-        # Planes of members are planes of these members whatever the kernel is.
-        return Continuing(self, X, y, sample_weight, bring, ("kernel", "gamma", "degree", "coef0"))
+        # Planes of members are planes of these members whatever the kernel is; those of a table of
+        # values know no inputs.
+        free = ("kernel", "gamma", "degree", "coef0")
+        tables = self._precomputed or isinstance(getattr(self, "kernel_", None), PrecomputedKernel)
+        return Continuing(self, X, y, sample_weight, bring, () if tables else free)
 
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         shrink = _with_small_table if self._precomputed else _small

@@ -124,8 +124,15 @@ def _weights(
 def _stream(estimator: Any, space: Any) -> Stream:
     """What the earlier batches left, or a fit of the same kind."""
     if estimator._stream_ is not None:
+        if estimator._stream_.sums.f.shape != space.zeros().shape:
+            raise ValueError("fit_intercept must be what it was in the first batch")
         return estimator._stream_
     planes = estimator.solution_.planes
+    if planes is None:
+        raise ValueError(
+            "this model comes from a file without planes, which partial_fit would go on from: "
+            "structinv.save(model, path, planes=True) keeps them"
+        )
     if planes.summed is None or not space.owns(planes.normals):
         raise ValueError(
             "partial_fit goes on from what a fit with solver='pegasos' has learnt, and this model was "

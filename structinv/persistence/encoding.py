@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 import types
 import warnings
@@ -55,6 +56,8 @@ class Encoder:
 
     def _encode(self, value: Any) -> Any:
         kind = type(value)
+        if isinstance(value, os.PathLike):
+            return os.fspath(value)
         if kind in NAMES or isinstance(value, (Solution, Status)):
             return self._own(value)
         if isinstance(value, dict):

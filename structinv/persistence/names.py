@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..estimators import REGISTRY as ESTIMATORS
+from ..estimators.online import Stream
 from ..functionals import REGISTRY as FUNCTIONALS
 from ..functionals import (
     BoundFunctional,
@@ -30,7 +31,8 @@ from ..solvers.convex_program import ConvexProgram
 from ..solvers.dual_coordinates import DualCoordinates
 from ..solvers.lbfgs import LBFGS
 from ..solvers.newton_cg import NewtonCG
-from ..tensor_rows import TensorRows
+from ..solvers.pegasos import Streamed
+from ..tensor_rows import MadeRows, TensorRows
 
 # Classes with parameters: registries, and those that none of them lists. A name, once given, stays:
 # files that ask for it must load.
@@ -72,6 +74,8 @@ MADE: dict[str, type] = {
     "plane_set": PlaneSet,
     "representers": Representers,
     "second_derivatives": SecondDerivatives,
+    "stream": Stream,
+    "streamed": Streamed,
     "tensor_rows": TensorRows,
     "values": Values,
 }
@@ -90,6 +94,9 @@ _ARGUMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
 }
 
 NAMES: dict[type, str] = {kind: name for name, kind in (PARAMETERISED | MADE).items()}
+# Rows that make their points are stored with them.
+NAMES[MadeRows] = NAMES[TensorRows]
+_ARGUMENTS[MadeRows] = _ARGUMENTS[TensorRows]
 
 
 def arguments(made: Any) -> dict[str, Any]:

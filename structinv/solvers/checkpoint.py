@@ -69,15 +69,21 @@ class Checkpoint:
             with np.load(self.path, allow_pickle=False) as archive:
                 self._arrays = {name: archive[name] for name in archive.files}
             self._header = json.loads(self._arrays.pop("header").tobytes())
-            theirs = self._header["fingerprint"]
-        except (OSError, EOFError, KeyError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+            theirs, version = self._header["fingerprint"], self._header["format"]
+        except (
+            OSError,
+            EOFError,
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            zipfile.BadZipFile,
+        ) as error:
             raise ValueError(
                 f"checkpoint {str(self.path)!r} is a file of another kind: {error}"
             ) from error
-        if self._header["format"] != FORMAT:
-            raise ValueError(
-                f"checkpoint {str(self.path)!r} has format {self._header['format']}, not {FORMAT}"
-            )
+        if version != FORMAT:
+            raise ValueError(f"checkpoint {str(self.path)!r} has format {version}, not {FORMAT}")
         names = sorted({*theirs, *self.fingerprint})
         different = [name for name in names if theirs.get(name) != self.fingerprint.get(name)]
         if different:
@@ -124,7 +130,12 @@ class Checkpoint:
         if solution.status in (Status.INTERRUPTED, Status.TIME_LIMIT):
             self.write(solution.seconds, solution.f, solution.planes)
         else:
-            self.path.unlink(missing_ok=True)
+            try:
+                self.path.unlink(missing_ok=True)
+            except OSError as error:
+                warnings.warn(
+                    f"checkpoint {str(self.path)!r} could not be deleted: {error}", stacklevel=2
+                )
 
 
 def _difference(name: str, theirs: dict[str, str], ours: dict[str, str]) -> str:

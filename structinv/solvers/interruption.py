@@ -66,6 +66,6 @@ def interrupts() -> Iterator[Interrupts]:
         yield mine
     finally:
         mine.welcome = False
+        _here.interrupts = None
         if replaced:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        _here.interrupts = None

@@ -86,10 +86,11 @@ def solve(
         try:
             known = warm_start.planes if warm_start is not None and len(warm_start.planes) else None
             state = solver.init(objective, rng, known)
-            status = run.iterate(state, callbacks, keeper)
+            status = run.iterate(state, callbacks, ctrl_c, keeper)
             ctrl_c.welcome = False
-        except KeyboardInterrupt:
-            if run.state is None:
+        except BaseException as error:
+            # Libraries may answer Ctrl-C with an error of their own.
+            if run.state is None or not (ctrl_c.pressed or isinstance(error, KeyboardInterrupt)):
                 raise
             ctrl_c.pressed, status = True, Status.INTERRUPTED
         finally:
@@ -143,11 +144,21 @@ class _Run:
         deadline = self.stop.deadline
         return bool(np.isfinite(deadline)) and self._seconds() >= deadline
 
-    def iterate(self, state: Any, callbacks: Sequence[Callback], keeper: Keeper | None = None) -> Status:
+    def iterate(
+        self,
+        state: Any,
+        callbacks: Sequence[Callback],
+        ctrl_c: Interrupts,
+        keeper: Keeper | None = None,
+    ) -> Status:
         """Step and check until a rule, a callback or a number that is none ends it."""
         self.state = state
         reason = self._reason(checked=True) if self.resumed else None
         while reason is None:
+            if ctrl_c.pressed:
+                return Status.INTERRUPTED
+            # A callback may have run something of its own.
+            ctrl_c.welcome = True
             estimate = self.solver.step(self.objective, state)
             self.iteration += 1
             reason = self._reason(self._due(estimate), callbacks)
@@ -177,7 +188,9 @@ class _Run:
             ctrl_c.welcome = True
             self._certify(status)
             ctrl_c.welcome = False
-        except KeyboardInterrupt:
+        except BaseException as error:
+            if not (ctrl_c.pressed or isinstance(error, KeyboardInterrupt)):
+                raise
             ctrl_c.pressed = True
         # Also one that came between, and was not raised.
         status = Status.INTERRUPTED if ctrl_c.pressed else status
