@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -137,7 +137,12 @@ class HullState(DualState):
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`."""
         share = planes.masses / self.factor[planes.blocks]
-        rows = planes.normals.toarray() if isinstance(planes.normals, TensorRows) else planes.normals
+        rows: Any = planes.normals
+        if isinstance(rows, TensorRows):
+            # Of a single output; sparse points stay sparse.
+            owners = np.repeat(np.arange(len(rows)), np.diff(rows.start))
+            places, shape = np.arange(len(owners)), (len(rows), len(owners))
+            rows = sp.csr_matrix((rows.coefficients[:, 0], (owners, places)), shape) @ rows.points
         normals = scale_rows(rows[:, : self.space.n_features], share)
         levels = share * planes.offsets
         self.hull.restore_several(normals, levels, planes.blocks, len(self.gaps))

@@ -129,7 +129,9 @@ class LinearMemberState(DualState):
         holding = np.flatnonzero(np.any(self.masses > 0, axis=1))
         for rows in self._portions(holding):
             left += np.inf if hurried() else self._focus(f, rows, hurried)
-        self.settled = self.n_added == 0 and left <= SETTLED_SHARE * total
+        left_out = self.epsilon * self.term.weights.sum()
+        few = total <= (1.0 + SETTLED_SHARE) * left_out
+        self.settled = self.n_added == 0 and few and left <= SETTLED_SHARE * total
         return total, len(self.rows)
 
     def _visit(self, f: np.ndarray, rows: np.ndarray) -> None:
@@ -278,7 +280,7 @@ class LinearMemberState(DualState):
             # A factor may have been multiplied in and divided out.
             excess = abs(made - points) - 4 * np.finfo(made.dtype).eps * abs(made)
             largest = excess.max(axis=1)
-            largest = largest.toarray().ravel() if sp.issparse(largest) else largest
+            largest = np.ravel(largest.toarray() if sp.issparse(largest) else largest)
             members[largest <= 0] = member
         usable = np.flatnonzero((members >= 0) & np.any(fits, axis=1))
         alternatives = np.argmax(fits[usable], axis=1)

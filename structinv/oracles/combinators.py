@@ -248,8 +248,10 @@ class _BoundOnlyFor(BoundOracle):
     def _repeat_first(self, values: np.ndarray, rows: Rows) -> np.ndarray:
         """For the labels left alone, what belongs to the identity in place of all other members."""
         outside = ~self.covered[rows]
-        # A stranger may hand out a view of what it keeps.
-        values = values if values.flags.writeable else values.copy()
+        if not np.any(outside):
+            return values
+        # A stranger may hand out what it keeps.
+        values = values.copy()
         values[outside] = values[outside, :1]
         return values
 

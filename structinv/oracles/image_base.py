@@ -303,9 +303,9 @@ class ImageOracle(InvarianceOracle):
         """
         rows, shape = self._rows(X)
         check_directions(rows, V, assign, reward)
-        points = None if self.finite else self._furthest(rows, shape, V, assign)
-        if points is not None:
-            return Support(points)
+        found = None if self.finite else self._furthest(rows, shape, V, assign)
+        if found is not None:
+            return found
         maps = self._maps(shape, self._table().warps)
         best = np.argmax(maps.facing_scores(rows, V, assign), axis=1)
         if self.finite:
@@ -315,29 +315,31 @@ class ImageOracle(InvarianceOracle):
 
     def _furthest(
         self, rows: np.ndarray, shape: ImageShape, V: np.ndarray, assign: np.ndarray
-    ) -> np.ndarray | None:
-        """The best members of a continuous set, (n, d), by walks; None if a path does not allow it."""
+    ) -> Support | None:
+        """The best members of a continuous set by walks; None if a path does not allow it."""
         paths = [self._path(number) for number in range(len(self.families()))]
         if self.order != 1 or any(path is None for path in paths):
             return None
         code, background = fill_code(self.fill)
-        best = row_dots(rows, V, assign) - background * V.sum(axis=1)[assign]
+        shift = background * V.sum(axis=1)[assign]
+        best = row_dots(rows, V, assign) - shift
         # The image itself is a member to the last digit, so that it should win ties.
         best += 4e-15 * row_dots(np.abs(rows), np.abs(V), assign)
-        points = rows.copy()
+        points, upper = rows.copy(), best.copy()
         winner, warps = np.full(len(rows), -1), np.zeros((len(rows), 6))
         for number, path in enumerate(paths):
             assert path is not None
             found = furthest(rows, V, assign, shape, path, code, background)
             if found is None:
                 return None
+            np.maximum(upper, found[0] + found[2], out=upper)
             mine = np.flatnonzero(found[0] > best)
             best[mine], winner[mine] = found[0][mine], number
             values = np.clip(path.value_at(found[1][mine]), *self._ends())
             warps[mine] = self._warps(winner[mine], values)
         moved = np.flatnonzero(winner >= 0)
         points[moved] = self._changed(rows[moved], shape, warps[moved, None])[:, 0]
-        return points
+        return Support(points, upper + shift)
 
     def _path(self, number: int) -> Path | None:
         """The path of a family, if that is where `geometry` leads, too."""

@@ -26,6 +26,8 @@ FURTHEST_SOURCE = 1000.0
 LONGEST_LEG = 8.0
 # Of the largest score there could be: a peak is looked for no longer where it can add no more.
 _NOTHING = 2e-15
+# Units of rounding that a walk may hide, of the largest score there could be: some, and some a pixel.
+_HIDDEN, _HIDDEN_A_PIXEL = 64.0, 4.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def furthest(
     path: Path,
     fill: int,
     background: float,
-) -> tuple[np.ndarray, np.ndarray] | None:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """The largest ``<v, z - background>`` over the bilinear members z of a path, for each row.
 
     Parameters
@@ -87,7 +89,10 @@ def furthest(
     -------
     values : (n,) array
     positions : (n,) array
-        Where on the path. None instead of both if the path is too long to be walked.
+        Where on the path.
+    hidden : (n,) array
+        By how much, for rounding, another member may be larger. None instead of all three if the path
+        is too long to be walked.
     """
     warps = np.ascontiguousarray(path.warps, dtype=np.float64)
     # After a whole turn everything comes again.
@@ -107,7 +112,11 @@ def furthest(
         )  # fmt: skip
 
     in_threads(follow, len(X), 40 * len(X) * (len(walk.waves) + shape.size))
-    return values, positions
+    units = _HIDDEN + _HIDDEN_A_PIXEL * max(len(walk.rows), len(walk.columns))
+    gain = max(abs(path.low), abs(path.high)) if path.gained else 1.0
+    largest = np.max(np.abs(X), axis=1).astype(np.float64) + abs(background)
+    hidden = np.finfo(np.float64).eps * units * gain * largest * np.sum(np.abs(V), axis=1)[assign]
+    return values, positions, hidden
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ..matrices import ALL_ROWS, Matrix, Rows, floating, pick
 from .arguments import check_directions
-from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, pulled_back
+from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, dense_rows, pulled_back
 from .checked import bind
 from .combinators import Pair, best_of
 from .union_hull import UnionHull
@@ -136,7 +136,7 @@ class _BoundUnion(BoundOracle):
         for number, part in enumerate(self.parts):
             mine = np.flatnonzero(owner == number)
             if len(mine):
-                points[mine] = part.members(pick(rows, mine, len(index)), local[mine])
+                points[mine] = dense_rows(part.members(pick(rows, mine, len(index)), local[mine]))
         return points
 
     def refine(
