@@ -49,6 +49,13 @@ class Certificate:
         """Rows that no allowed change can turn."""
         return self.margins > 0
 
+    def __str__(self) -> str:
+        n, exact = len(self.margins), float(np.mean(self.exact)) if len(self.margins) else 1.0
+        return (
+            f"certified accuracy {self.accuracy:.4g} of {n} rows, {self.attacked_accuracy:.4g} at the "
+            f"changes found, {exact:.0%} of the margins exact"
+        )
+
     @property
     def accuracy(self) -> float:
         """Share of rows that no allowed change can turn: certified accuracy."""

@@ -100,7 +100,7 @@ def fit(
     The model is saved if its relative gap is at most --accept-gap; otherwise the exit code is 1, after
     Ctrl-C 130, and a file that is there stays as it is.
     """
-    check_output(output)
+    check_output(output, data)
     limit = _accepted(tol, accept_gap)
     settings: dict[str, Any] = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
     settings |= {"pixels": numbers("--pixels", pixels), "degrees": numbers("--degrees", degrees)}
@@ -167,7 +167,7 @@ def predict(
 ) -> None:
     """Predict one label per line for the rows of DATA."""
     output = Path("-") if output is None else output
-    check_output(output)
+    check_output(output, data, model)
     saved = load_model(model)
     classifier = saved.classifier
     if threshold is not None and (certify or len(classifier.classes_) != 2):

@@ -76,7 +76,9 @@ class NumberedFeatures:
         if X.shape[1] > self.n_features and not ignore_new:
             raise ValueError(
                 f"{name_of(source)} has features up to number {X.shape[1] - self.zero_based}, the model "
-                f"knows {self.n_features - self.zero_based}; --ignore-new-features drops the others"
+                f"knows {self.n_features - self.zero_based}; --ignore-new-features drops the others. "
+                f"The training file was read as {'zero' if self.zero_based else 'one'}-based: fit takes "
+                "--zero-based and --one-based"
             )
         X.resize(len(y), self.n_features)
         return (_dense(X, source, "the model") if self.dense else X), y

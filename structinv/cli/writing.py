@@ -17,10 +17,13 @@ def is_standard(output: Path) -> bool:
     return str(output) in ("-", "/dev/stdout")
 
 
-def check_output(output: Path) -> None:
-    """Fail before the work rather than after it."""
+def check_output(output: Path, *inputs: Path) -> None:
+    """Fail before the work rather than after it, and never write over what is read."""
     if is_standard(output):
         return
+    for each in inputs:
+        if output.exists() and each.exists() and output.samefile(each):
+            raise ValueError(f"--output must be another file than {each}, which is read")
     if output.is_dir():
         raise ValueError(f"--output must be a file, and {output} is a folder")
     if not output.parent.is_dir():

@@ -103,7 +103,10 @@ def _check_header(header: list[str], name: str, label_key: str | None) -> None:
 
 def _number(cell: str, name: str, line: int) -> float:
     if not _is_number(cell) or not np.isfinite(float(cell)):
-        raise ValueError(f"{name}, line {line}: a finite number is needed, got {cell[:60]!r}")
+        raise ValueError(
+            f"{name}, line {line}: a finite number is needed, got {cell[:60]!r}; tables hold numbers, "
+            "and text goes into JSON lines"
+        )
     return float(cell)
 
 

@@ -18,6 +18,7 @@ from ..oracles.base import BoundOracle, pulled_back
 
 # Rows of the two small fits from which seconds are told.
 SMALL = (16, 32)
+SMALL_SECONDS = 2.0
 # Planes that a row comes to have, and functions that a solver holds, in linear models.
 LINEAR_PLANES_OF_A_ROW = 4
 LINEAR_PLANES_OF_A_CLASS = 16
@@ -43,8 +44,9 @@ class EstimatesItself:
         along a power of the number of rows, at least 1 and at most 2 (5/4 of linear models). That tells
         hours from seconds, and no more: it knows the machine, the oracle and the number of features, but
         not how hard the whole problem is, nor caches that overflow with more rows. Expect it to be wrong
-        by a factor of three, and of ten where C is large. Compiling is not counted. Of 32 rows or fewer
-        whole fits are made. `max_seconds` limits the small fits and the answer.
+        by an order of magnitude either way. Compiling is not counted. Of 32 rows or fewer whole fits are
+        made. The small fits end after two seconds each, or after `max_seconds`, which limits the answer,
+        too; where the first does, the answer is what its rows took, times the rows: the least it can be.
 
         Parameters
         ----------
@@ -76,20 +78,32 @@ class EstimatesItself:
             rows = np.sort(order[:size])
             model: Any = clone(self)
             # Small fits leave nothing behind, and Ctrl-C ends them all.
-            apart = {"checkpoint": None, "warm_start": False, "on_interrupt": "raise"}
-            model.set_params(**{name: apart[name] for name in apart if name in model.get_params(False)})
+            own = model.get_params(deep=False)
+            apart: dict[str, Any] = {
+                "checkpoint": None,
+                "warm_start": False,
+                "on_interrupt": "raise",
+                "verbose": 0,
+            }
+            apart["max_seconds"] = min(SMALL_SECONDS, own.get("max_seconds") or np.inf)
+            model.set_params(**{name: value for name, value in apart.items() if name in own})
             watch = Stopwatch()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model.fit(_safe_indexing(X, rows), np.asarray(y)[rows])
             taken.append(watch.seconds)
+            if taken[0] > SMALL_SECONDS:
+                return self._at_most(taken[0] * max(1.0, n_rows / size))
         once, few, more = taken
         if n_rows <= SMALL[1]:
             return more
         power = np.clip(np.log(more / few) / np.log(SMALL[1] / SMALL[0]), 1.0, self._largest_power)
-        seconds = float(max(once - few, 0.0) + more * (n_rows / SMALL[1]) ** power)
-        limit = model.get_params().get("max_seconds")
-        return seconds if limit is None else min(seconds, float(limit))
+        return self._at_most(max(once - few, 0.0) + more * (n_rows / SMALL[1]) ** power)
+
+    def _at_most(self, seconds: float) -> float:
+        """No more than `max_seconds`, where there is one."""
+        limit = getattr(self, "max_seconds", None)
+        return float(seconds) if limit is None else min(float(seconds), float(limit))
 
 
 def _in_turn(y: np.ndarray) -> np.ndarray:

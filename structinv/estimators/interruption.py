@@ -60,7 +60,8 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[Learning]:
                 raise
             ctrl_c.pressed = True
         if ctrl_c.pressed and estimator.on_interrupt == "raise":
-            raise KeyboardInterrupt(f"{type(estimator).__name__} holds the best model so far")
+            name = type(estimator).__name__
+            raise KeyboardInterrupt(f"the {name} that was being fitted holds the best model so far")
 
 
 def learnt_attributes(estimator: BaseEstimator) -> dict[str, Any]:

@@ -108,7 +108,8 @@ class InvariantLinearSVC(InvariantClassifier):
         If the fit ended before the gap was reached; the status says why and what to try.
     UninformativeFitWarning
         If the oracle's changes leave next to nothing to learn: all training rows are predicted to be
-        of one class, or the function wins less than 1 % of what it wins without changes.
+        of one class where a fit without changes puts a tenth of the errors right, or the function wins
+        less than 1 % of what it wins without changes.
 
     Notes
     -----

@@ -62,9 +62,9 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
 
     F being the objective, a fit is suspect if it predicts one class for all labelled rows, or if no
     function can win 1 % of F(0), ``F(0) - dual < 0.01 F(0)``. Only then the problem is solved without
-    changes, roughly and in no more time than the fit took. The warning is given if that solution wins
-    1 % of F(0), and puts a tenth of the errors right where the fit predicts one class, or wins more
-    than a hundred times what any function wins with changes. So nothing is said of a small C or of rare
+    changes, roughly and in no more time than the fit took. The warning is given if that solution puts a
+    tenth of the errors right where the fit predicts one class, or else wins 1 % of F(0), and more than a
+    hundred times what any function wins with changes. So nothing is said of a small C or of rare
     classes, with which a model without changes does the same, and a fit that is not suspect costs no
     more than one prediction of its rows.
     """
@@ -88,8 +88,6 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
     if plain.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     possible = at_zero - plain.primal
-    if possible < LEAST_SHARE * at_zero:
-        return
     without = fit.output.predict(_scores(objective.space, plain.f, unchanged))
     wrong, still_wrong = (_errors(term, each) for each in (predicted, without))
     if constant and not np.all(without == without[0]) and still_wrong <= ERRORS_LEFT * wrong:
@@ -98,7 +96,7 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
             f"({1 - wrong:.0%} right; about {1 - still_wrong:.0%} without changes"
             f"{', by weight' if np.ptp(term.weights) > 0 else ''})"
         )
-    elif not constant and won < LEAST_SHARE * possible:
+    elif not constant and possible >= LEAST_SHARE * at_zero and won < LEAST_SHARE * possible:
         what = f"the function wins less than {LEAST_SHARE:.0%} of what one without changes wins"
     else:
         return

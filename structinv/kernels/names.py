@@ -91,6 +91,11 @@ def resolve_gamma(gamma: Any, X: Matrix) -> float:
             variance = float(X.multiply(X).mean() - X.mean() ** 2)
         else:
             variance = float(np.var(X, dtype=np.float64))
+        if not np.isfinite(X.shape[1] * variance) or 0 < variance < np.finfo(float).tiny:
+            raise ValueError(
+                f"gamma='scale' needs a variance of X that is finite and not tiny, got {variance:g}: "
+                "scale the features"
+            )
         return 1.0 / (X.shape[1] * variance) if variance != 0 else 1.0
     if isinstance(gamma, str) and gamma == "auto":
         return 1.0 / X.shape[1]

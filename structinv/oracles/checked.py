@@ -48,11 +48,27 @@ def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Ch
         ...
     ValueError: Reversal.orbit must return members of shape (3, s, 2), got (2, 3, 2)
     """
+    few = _few_rows(X)
     inner = oracle.bind(X, y)
     if not isinstance(inner, BoundOracle):
         source = answers.method(oracle, "bind")
         raise TypeError(f"{source} must return a BoundOracle, got {type(inner).__name__}")
-    return inner if isinstance(inner, CheckedOracle) else CheckedOracle(inner, oracle, X, y)
+    if isinstance(inner, CheckedOracle):
+        return inner
+    bound = CheckedOracle(inner, oracle, X, y, few)
+    bound.look_at_rows("bind")
+    return bound
+
+
+def _few_rows(X: Matrix) -> np.ndarray:
+    """Copies of the first row, one in the middle and the last one, to see whether somebody changes X."""
+    n_rows = X.shape[0]
+    if n_rows == 0:
+        return np.zeros(0)
+    few = [0, n_rows // 2, n_rows - 1]
+    if isinstance(X, np.ndarray):
+        return X[few]
+    return np.concatenate([X.data[X.indptr[row] : X.indptr[row + 1]] for row in few])
 
 
 def tangents_of(oracle: InvarianceOracle, X: np.ndarray) -> np.ndarray:
@@ -81,16 +97,29 @@ class CheckedOracle(BoundOracle):
     oracle : InvarianceOracle
     X : (n, d) array or CSR matrix
     y : (n,) array, optional
+    few : array
+        Values of some of the rows, as they were before anybody was asked.
     """
 
     def __init__(
-        self, inner: BoundOracle, oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None
+        self,
+        inner: BoundOracle,
+        oracle: InvarianceOracle,
+        X: Matrix,
+        y: np.ndarray | None,
+        few: np.ndarray,
     ) -> None:
         super().__init__(oracle, X, y)
         self.inner = inner
+        self.few = few
         # How many members the orbit and the cover have, known from the first answers that show it.
         self._sizes: dict[str, int] = {}
         self._scored = False
+
+    def look_at_rows(self, name: str) -> None:
+        """Raise ValueError if the rows are not what they were."""
+        if not np.array_equal(_few_rows(self.X), self.few, equal_nan=True):
+            raise ValueError(f"{self._source(name)} must not change its input X")
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
@@ -112,6 +141,7 @@ class CheckedOracle(BoundOracle):
         return self._supported("graded_support", answer, len(assign))
 
     def _supported(self, name: str, answer: Any, n_rows: int) -> Support:
+        self.look_at_rows(name)
         source = self._source(name)
         if not isinstance(answer, Support):
             raise ValueError(f"{source} must return a Support, got {type(answer).__name__}")
@@ -142,14 +172,16 @@ class CheckedOracle(BoundOracle):
 
     def orbit(self, rows: Rows) -> np.ndarray:
         """See `BoundOracle.orbit`."""
-        X = dense_rows(self.X, rows)
-        members = answers.members(self._source("orbit"), self.inner.orbit(rows), X)
+        found = self.inner.orbit(rows)
+        self.look_at_rows("orbit")
+        members = answers.members(self._source("orbit"), found, dense_rows(self.X, rows))
         self._same_size("orbit", members.shape[1])
         return members
 
     def cover(self, rows: Rows) -> Cover:
         """See `BoundOracle.cover`."""
         cover, source = self.inner.cover(rows), self._source("cover")
+        self.look_at_rows("cover")
         points = points_of_cover(self.oracle, cover, dense_rows(self.X, rows))
         self._same_size("cover", points.shape[1])
         mesh = answers.numbers(source, "mesh", cover.mesh, (len(points),), finite=False)
@@ -193,6 +225,7 @@ class CheckedOracle(BoundOracle):
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """See `BoundOracle.member_scores`."""
         scores, source = self.inner.member_scores(rows, V), self._source("member_scores")
+        self.look_at_rows("member_scores")
         if scores is None:
             if self._scored:
                 raise ValueError(f"{source} must return scores in every call or in none, got None")

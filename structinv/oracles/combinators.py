@@ -268,7 +268,8 @@ class _BoundOnlyFor(BoundOracle):
     ) -> np.ndarray:
         points = self.inner.refine(rows, index, score)
         outside = np.flatnonzero(~self.covered[rows])
-        points = points if points.flags.writeable else points.copy()
+        # A stranger may hand out what it keeps.
+        points = points.copy()
         points[outside] = dense_rows(take(self.X, rows), outside)
         return points
 
@@ -289,7 +290,7 @@ class _BoundOnlyFor(BoundOracle):
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         members = self.inner.sample(rows, size, rng)
         outside = ~self.covered[rows]
-        members = members if members.flags.writeable else members.copy()
+        members = members.copy()
         members[outside] = dense_rows(take(self.X, rows), np.flatnonzero(outside))[:, None, :]
         return members
 

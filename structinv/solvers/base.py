@@ -47,7 +47,8 @@ _ADVICE = {
     Status.ORACLE_CALL_LIMIT: "allow more oracle calls, or accept the gap that is reported.",
     Status.STALLED: (
         "the gap has stopped shrinking: raise tol, scale the features, lower C, or try another "
-        "solver ('bmrm' for few features, 'frank_wolfe' for many); an oracle with loose bounds also "
+        "solver ('interior_point' for dense rows that are not scaled, 'bmrm' for few features, "
+        "'frank_wolfe' for many); an oracle with loose bounds also "
         "ends like this."
     ),
     Status.ORACLE_TOO_COARSE: (

@@ -80,7 +80,7 @@ class Checkpoint:
             zipfile.BadZipFile,
         ) as error:
             raise ValueError(
-                f"checkpoint {str(self.path)!r} is a file of another kind: {error}"
+                f"checkpoint {str(self.path)!r} is a file of another kind, or damaged"
             ) from error
         if version != FORMAT:
             raise ValueError(f"checkpoint {str(self.path)!r} has format {version}, not {FORMAT}")
