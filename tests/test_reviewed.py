@@ -25,14 +25,14 @@ from structinv.outputs import Binary
 from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Seconds, Status, solve
 from structinv.spaces import ExplicitSpace
 
-REACH = [0.5]
+REACH = {"size": 0.5}
 
 
 class Reaching(InvarianceOracle):
     """A box whose size is told elsewhere."""
 
     def support(self, X, V, assign, reward=None):
-        return Support(X + REACH[0] * np.sign(V[assign]))
+        return Support(X + REACH["size"] * np.sign(V[assign]))
 
 
 class Reversal(FiniteOracle):
@@ -58,16 +58,16 @@ class TestGoingOn:
     @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     @pytest.mark.parametrize("solver", ["bmrm", "svmstruct", "interior_point"])
     def test_a_checkpoint_does_not_trust_a_strangers_oracle(self, tmp_path, monkeypatch, solver):
-        X, y = rows()
+        X, y = np.random.default_rng(0).standard_normal((150, 8)), np.arange(150) % 2
         shared = {"solver": solver, "random_state": 0, "fit_intercept": False}
         path = tmp_path / "fit.npz"
-        monkeypatch.setitem(REACH, 0, 0.5)
-        first = InvariantLinearSVC(Reaching(), checkpoint=path, max_seconds=1e-3, tol=0.0, **shared)
+        monkeypatch.setitem(REACH, "size", 0.5)
+        first = InvariantLinearSVC(Reaching(), checkpoint=path, max_seconds=0.3, tol=0.0, **shared)
         first.fit(X, y)
         assert path.exists()
-        monkeypatch.setitem(REACH, 0, 0.1)
+        monkeypatch.setitem(REACH, "size", 0.1)
         truth = InvariantLinearSVC(Reaching(), tol=1e-3, **shared).fit(X, y)
-        resumed = clone(first).set_params(max_seconds=1.0).fit(X, y)
+        resumed = clone(first).set_params(max_seconds=0.6).fit(X, y)
         assert resumed.solution_.dual <= truth.solution_.primal * (1 + 1e-9)
 
     def test_planes_of_sparse_hulls_start_lists_of_dense_rows(self):
