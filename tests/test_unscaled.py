@@ -141,5 +141,5 @@ def test_a_fit_that_learnt_something_does_not():
     X, y = load_iris(return_X_y=True)
     model = InvariantLinearSVC(solver="pegasos", tol=1e-12, random_state=0)
     with pytest.warns(ConvergenceWarning) as told:
-        model.fit(X - X.mean(axis=0), y)
+        model.fit((X - X.mean(axis=0))[::10], y[::10])
     assert not any("zero function" in str(warning.message) for warning in told)

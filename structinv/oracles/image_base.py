@@ -481,6 +481,10 @@ class ImageOracle(InvarianceOracle):
             family = np.full(len(steps), k)
             points = self._changed(rows, shape, self._warps(family, steps)[None])[0]
             reached = closeness(points)
+            stride = np.max(np.linalg.norm(np.diff(points, axis=0), axis=1), initial=0.0)
+            if -np.max(reached) > 4.0 * stride + near * np.sqrt(len(z)):
+                # Further away than anything between two steps can be.
+                continue
             edges = np.r_[-np.inf, reached, -np.inf]
             peaks = np.flatnonzero((reached >= edges[:-2]) & (reached >= edges[2:]))
             peaks = peaks[np.argsort(-reached[peaks])][:8]
