@@ -33,6 +33,8 @@ print(structinv.__file__, model.score(X, y), solution.seconds, solution.compile_
 def silent(monkeypatch):
     """A compiler that has said nothing yet and keeps what it can."""
     compiler = compiled._Compiler()
+    # The one of the process listens on.
+    monkeypatch.setattr(compiled._COMPILER, "silent", False)
     monkeypatch.setattr(compiled, "_COMPILER", compiler)
     with event.install_listener("numba:compile", compiler):
         yield compiler

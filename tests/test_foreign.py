@@ -163,12 +163,15 @@ def test_sparse_rows_and_other_numbers(dtype):
     y = np.where(X[:, 0] > X[:, 1], "a", "b")
     model = LinearSVC().fit(sp.csr_matrix(X), y)
     dense = certify(model, FDrop(1), X, y)
+    # What single precision rounds is subtracted, more where more features are summed.
+    near = 1e-4 if dtype is np.float32 else 1e-5
     for form in (sp.csr_matrix, sp.csc_matrix, sp.coo_array):
         np.testing.assert_allclose(
-            certify(model, FDrop(1), form(X), y).margins, dense.margins, atol=1e-5
+            certify(model, FDrop(1), form(X), y).margins, dense.margins, atol=near
         )
     check = margins(model, drops(X.astype(float), 1), y).min(axis=1)
-    np.testing.assert_allclose(dense.margins, check, atol=1e-5)
+    np.testing.assert_allclose(dense.margins, check, atol=near)
+    assert np.all(dense.margins <= check)
 
 
 class TestPipelines:

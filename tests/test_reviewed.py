@@ -25,13 +25,16 @@ from structinv.outputs import Binary
 from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Seconds, Status, solve
 from structinv.spaces import ExplicitSpace
 
-REACH = {"size": 0.5}
+REACH = {"size": 0.5, "calls": 0}
 
 
 class Reaching(InvarianceOracle):
-    """A box whose size is told elsewhere."""
+    """A box whose size is told elsewhere, as is the call in which somebody presses Ctrl-C."""
 
     def support(self, X, V, assign, reward=None):
+        REACH["calls"] -= 1
+        if REACH["calls"] == 0:
+            raise KeyboardInterrupt
         return Support(X + REACH["size"] * np.sign(V[assign]))
 
 
@@ -62,12 +65,13 @@ class TestGoingOn:
         shared = {"solver": solver, "random_state": 0, "fit_intercept": False}
         path = tmp_path / "fit.npz"
         monkeypatch.setitem(REACH, "size", 0.5)
-        first = InvariantLinearSVC(Reaching(), checkpoint=path, max_seconds=0.3, tol=0.0, **shared)
-        first.fit(X, y)
+        monkeypatch.setitem(REACH, "calls", 12)
+        with pytest.raises(KeyboardInterrupt):
+            InvariantLinearSVC(Reaching(), checkpoint=path, **shared).fit(X, y)
         assert path.exists()
         monkeypatch.setitem(REACH, "size", 0.1)
-        truth = InvariantLinearSVC(Reaching(), tol=1e-3, **shared).fit(X, y)
-        resumed = clone(first).set_params(max_seconds=0.6).fit(X, y)
+        truth = InvariantLinearSVC(Reaching(), **shared).fit(X, y)
+        resumed = InvariantLinearSVC(Reaching(), checkpoint=path, **shared).fit(X, y)
         assert resumed.solution_.dual <= truth.solution_.primal * (1 + 1e-9)
 
     def test_planes_of_sparse_hulls_start_lists_of_dense_rows(self):

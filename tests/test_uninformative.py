@@ -108,7 +108,6 @@ QUIET = {
     "a small C": (InvariantLinearSVC(FDrop(1), C=1e-6, fit_intercept=False), short_mails()),
     "a rare class": (InvariantLinearSVC(Box(0.1), C=0.01), rare(0.02)),
     "a rare class with kernels": (InvariantSVC(Shifts(1, shape=(1, 3)), C=0.01), rare(0.02)),
-    "a kernel": (InvariantSVC(Shifts(1, shape=(2, 8)), gamma=1.0, C=1e-6), dots()),
     "nothing to learn at all": (InvariantLinearSVC(Box(1.0), fit_intercept=False), noise()),
     "no oracle": (RepresenterClassifier(gamma=1.0, C=1e-9), strokes()),
 }

@@ -146,7 +146,7 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
                 f"{type(self).__name__} ended with status '{solution.status.value}' after "
                 f"{solution.iterations} iterations at a relative gap of "
                 f"{solution.relative_gap:.2g} (tol={self.tol:g}): {solution.status.advice}"
-                f"{_nothing_learnt(objective, solution)}",
+                f"{nothing_learnt(objective, solution)}",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -377,7 +377,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         return self._scores(self._check(X))
 
 
-def _nothing_learnt(objective: Objective, solution: Solution) -> str:
+def nothing_learnt(objective: Objective, solution: Solution) -> str:
     """A sentence if a run ended with a function that is no better than zero; nothing otherwise."""
     at_zero = objective.value(objective.space.zeros()).upper
     # Where an oracle is too coarse, the objective is a bound, and says little about the function.
