@@ -27,6 +27,10 @@ class Interrupts:
         self.welcome = True
         self.pressed = False
 
+    def behind(self, error: BaseException) -> bool:
+        """Whether Ctrl-C is what an error is about: libraries may answer it with one of their own."""
+        return self.pressed or isinstance(error, KeyboardInterrupt)
+
     def __call__(self, number: int, frame: Any) -> None:
         """Handle the signal."""
         self.pressed = True

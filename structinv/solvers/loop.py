@@ -89,8 +89,7 @@ def solve(
             status = run.iterate(state, callbacks, ctrl_c, keeper)
             ctrl_c.welcome = False
         except BaseException as error:
-            # Libraries may answer Ctrl-C with an error of their own.
-            if run.state is None or not (ctrl_c.pressed or isinstance(error, KeyboardInterrupt)):
+            if run.state is None or not ctrl_c.behind(error):
                 raise
             ctrl_c.pressed, status = True, Status.INTERRUPTED
         finally:
@@ -189,7 +188,7 @@ class _Run:
             self._certify(status)
             ctrl_c.welcome = False
         except BaseException as error:
-            if not (ctrl_c.pressed or isinstance(error, KeyboardInterrupt)):
+            if not ctrl_c.behind(error):
                 raise
             ctrl_c.pressed = True
         # Also one that came between, and was not raised.
