@@ -143,7 +143,7 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
         oracle = shaped(self._check_parameters(), self, X)
         X = check_array(flat_rows(X), estimator=self, input_name="X", **_ROWS)
         X, labels = self._prepare(X, oracle), checked_labels(X, y)
-        size = _VirtualSamples(oracle.bind(X, labels), self.n_draws, 0).size
+        size = _VirtualSamples(bind(oracle, X, labels), self.n_draws, 0).size
         entries = X.shape[1] if isinstance(X, np.ndarray) else 2 * X.nnz // max(X.shape[0], 1)
         n_virtual = X.shape[0] * size
         gram = min(1e6 * self.cache_mb, 4.0 * n_virtual**2) if self._native else 16.0 * n_virtual**2
