@@ -202,10 +202,18 @@ class Damage:
         if view != self.view:
             return value
         self.calls += 1
-        if self.calls <= self.after or value is None:
+        part = getattr(value, self.field, None) if self.field in _fields(value) else value
+        if self.calls <= self.after or part is None:
+            return value
+        if self.name in SPARSE and not sp.issparse(part):
             return value
         self.done = True
         return damaged(value, self.field, self.name, np.random.default_rng(self.seed))
+
+
+def _fields(value: Any) -> tuple[str, ...]:
+    whole = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return tuple(field.name for field in dataclasses.fields(value)) if whole else ()
 
 
 class Spoilt(InvarianceOracle):
