@@ -200,7 +200,11 @@ class Solver(BaseEstimator, ABC):
 
     @abstractmethod
     def bounds(self, objective: Objective, state: Any) -> Bounds:
-        """The candidate and the dual value, recomputed from the state."""
+        """The candidate and the dual value, recomputed from the state.
+
+        Once ``objective.hurried()`` is True, the values of a candidate that a pass of the oracles would
+        tell are left to the loop, to which they are the certificate.
+        """
 
     @abstractmethod
     def planes(self, objective: Objective, state: Any) -> PlaneSet:

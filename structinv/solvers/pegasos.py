@@ -207,10 +207,8 @@ class Pegasos(Solver):
 
     def bounds(self, objective: Objective, state: PegasosState) -> Bounds:
         """See `Solver.bounds`."""
-        found = []
-        for f, offset in [(state.f, state.offset), state.mean][: 1 + self.average]:
-            value = objective.value(f)
-            found.append((value.attained, value.upper, f))
+        points = [(state.f, state.offset), state.mean][: 1 + self.average]
+        for f, offset in points:
             self._raise(objective, state, f, offset)
         f, offset, passes = state.anchor
         if passes < state.passes:
@@ -218,8 +216,13 @@ class Pegasos(Solver):
             share = state.passes / (state.passes - passes)
             later = share * state.f + (1.0 - share) * f
             self._raise(objective, state, later, share * state.offset + (1.0 - share) * offset)
-        attained, upper, lowest = min(found, key=lambda point: point[:2])
-        return Bounds(lowest, _dual(objective, *state.best), upper, attained)
+        dual = _dual(objective, *state.best)
+        if objective.hurried():
+            # Before the first pass has ended the average is nothing.
+            return Bounds(points[-1 if state.passes else 0][0], dual)
+        values = [(objective.value(f), f) for f, _ in points]
+        value, lowest = min(values, key=lambda each: (each[0].attained, each[0].upper))
+        return Bounds(lowest, dual, value.upper, value.attained)
 
     def _raise(self, objective: Objective, state: PegasosState, f: np.ndarray, offset: float) -> None:
         """Keep a feasible point if its dual value is the highest so far."""
