@@ -1,9 +1,12 @@
 """Time that is up: steps are cut short between portions of work and leave a dual-feasible state."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from structinv import compiled
+from structinv import InvariantLinearSVC, compiled
+from structinv.datasets import make_mail_like
 from structinv.dual_states import (
     HullState,
     LinearMemberState,
@@ -13,6 +16,7 @@ from structinv.dual_states import (
     hull,
     members,
 )
+from structinv.estimators import base, continuing
 from structinv.objective import WorstCase
 from structinv.oracles import FDrop
 from structinv.solvers import (
@@ -245,3 +249,72 @@ def test_members_of_a_kernel_are_taken_up_as_long_as_there_is_time(small_portion
     f = problem.space.zeros()
     assert state.sweep(f, Countdown(2))[0] == np.inf
     assert len(problem.space.atoms) == 1
+
+
+def rows_are_seconds(problem, monkeypatch):
+    """A clock that moves on by a second with every row that an oracle is asked, and never else."""
+    clock = type("Clock", (), {"perf_counter": staticmethod(lambda: float(problem.rows_asked))})
+    monkeypatch.setattr(compiled, "time", clock)
+
+
+@every_solver
+@pytest.mark.parametrize("setting", ["binary", "multiclass"])
+@pytest.mark.parametrize("limit", [0.3 * N, 2.2 * N, 7.9 * N, 30.0 * N])
+def test_no_more_than_a_pass_follows_the_deadline(name, setting, limit, monkeypatch, small_portions):
+    problem = objective(FDrop(2), SETTING[setting])
+    rows_are_seconds(problem, monkeypatch)
+    solution = solve(problem, REGISTRY[name](), Gap(0) | Seconds(limit), random_state=0)
+    assert solution.status is Status.TIME_LIMIT
+    assert solution.seconds <= limit + N
+    assert_brackets(solution, optimum("fdrop", setting))
+    assert solution.primal == pytest.approx(problem.value(solution.f).upper, rel=1e-12)
+
+
+@every_solver
+def test_most_of_the_time_is_used(name, monkeypatch, small_portions):
+    problem = objective(FDrop(2))
+    rows_are_seconds(problem, monkeypatch)
+    limit = 100.0 * N
+    solution = solve(problem, REGISTRY[name](), Gap(0) | Seconds(limit), random_state=0)
+    assert solution.seconds >= 0.7 * limit
+
+
+def test_a_value_that_the_loop_has_computed_is_not_computed_again(monkeypatch):
+    problem = objective(FDrop(2))
+    values, asked = [], problem.value
+    monkeypatch.setattr(problem, "value", lambda f: values.append(f) or asked(f))
+    solution = solve(problem, SVMStruct(), Iterations(5), random_state=0)
+    # At zero, and after each iteration.
+    assert len(values) == 1 + solution.iterations
+
+
+def test_a_run_that_began_anew_has_what_is_left_of_its_time(monkeypatch):
+    X, y = make_mail_like(40, 60, random_state=0)
+    stops, statuses = [], [Status.CONVERGED, Status.INCONSISTENT, Status.CONVERGED]
+
+    def recording(objective, solver, stop, *arguments, **others):
+        stops.append(stop)
+        solution = solve(objective, solver, stop, *arguments, **others)
+        return replace(solution, status=statuses[len(stops) - 1], seconds=3.0)
+
+    monkeypatch.setattr("structinv.estimators.base.solve", recording)
+    model = InvariantLinearSVC(FDrop(1), warm_start=True, max_seconds=10, random_state=0).fit(X, y)
+    model.fit(X, y)
+    assert [stop.deadline for stop in stops] == [10.0, 10.0, 7.0]
+
+
+def test_a_second_fit_without_changes_has_what_a_resumed_fit_has_left(monkeypatch, tmp_path):
+    X, y = make_mail_like(40, 60, random_state=0)
+    opened, seen = continuing._opened, []
+
+    def after_a_while(*arguments):
+        checkpoint = opened(*arguments)
+        checkpoint.used = 60.0
+        return checkpoint
+
+    monkeypatch.setattr(continuing, "_opened", after_a_while)
+    monkeypatch.setattr(base, "warn_if_uninformative", lambda fit, stacklevel: seen.append(fit.left))
+    model = InvariantLinearSVC(
+        FDrop(1), checkpoint=tmp_path / "run", max_seconds=100, random_state=0
+    ).fit(X, y)
+    assert seen == [pytest.approx(40.0 - model.solution_.seconds)]
