@@ -142,12 +142,15 @@ class Bounds:
         The objective at `f`, if the solver has just computed it.
     attained : float, optional
         Its value over the changes that the oracles found, the lowest of all points seen.
+    others : tuple of element
+        Further candidates, whose values are computed if there is time.
     """
 
     f: Element
     dual: float
     upper: float | None = None
     attained: float | None = None
+    others: tuple[Element, ...] = ()
 
 
 class Solver(BaseEstimator, ABC):

@@ -268,14 +268,14 @@ class _Run:
         bounds = self.solver.bounds(self.objective, self.state)
         if not np.isfinite(bounds.dual + self.objective.space.dot(bounds.f, bounds.f)):
             return False
-        upper, attained = bounds.upper, bounds.attained
-        own = upper is None or attained is None
-        if upper is None or attained is None:
-            value = self.objective.value(bounds.f)
-            upper, attained = value.upper, value.attained
-        if not np.isfinite(attained):
+        if bounds.upper is None or bounds.attained is None:
+            finite = self._value(bounds.f)
+        elif finite := bool(np.isfinite(bounds.attained)):
+            self._offer(bounds.f, bounds.upper, bounds.attained, own=False)
+        for f in bounds.others:
+            finite = finite and (self.hurried() or self._value(f))
+        if not finite:
             return False
-        self._offer(bounds.f, upper, attained, own)
         self.closing.checked(self._seconds() - began, self._rows() - asked)
         self.last = bounds.f
         self.dual = max(self.dual, bounds.dual)
@@ -283,6 +283,13 @@ class _Run:
             Record(self.iteration, self._rows(), self._seconds(), self.primal, self.dual)
         )
         return True
+
+    def _value(self, f: Element) -> bool:
+        """Offer a function with the objective's own value; False if that is not a number."""
+        value = self.objective.value(f)
+        if np.isfinite(value.attained):
+            self._offer(f, value.upper, value.attained, own=True)
+        return bool(np.isfinite(value.attained))
 
     def _offer(self, f: Element, upper: float, attained: float, own: bool) -> None:
         """Keep `f` if it is better than the best so far.

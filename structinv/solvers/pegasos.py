@@ -216,13 +216,9 @@ class Pegasos(Solver):
             share = state.passes / (state.passes - passes)
             later = share * state.f + (1.0 - share) * f
             self._raise(objective, state, later, share * state.offset + (1.0 - share) * offset)
-        dual = _dual(objective, *state.best)
-        if objective.hurried():
-            # Before the first pass has ended the average is nothing.
-            return Bounds(points[-1 if state.passes else 0][0], dual)
-        values = [(objective.value(f), f) for f, _ in points]
-        value, lowest = min(values, key=lambda each: (each[0].attained, each[0].upper))
-        return Bounds(lowest, dual, value.upper, value.attained)
+        # The average is the better one, but nothing before the first pass has ended.
+        first, *others = [f for f, _ in points][:: -1 if state.passes else 1]
+        return Bounds(first, _dual(objective, *state.best), others=tuple(others))
 
     def _raise(self, objective: Objective, state: PegasosState, f: np.ndarray, offset: float) -> None:
         """Keep a feasible point if its dual value is the highest so far."""
