@@ -164,7 +164,8 @@ class ExplicitSpace(Space):
             reached = self._ask(f, part, table, few, worths[few], points)
             where = asked, alternative
             gains[where], rewards[where], upper[where] = reached[1:]
-            found.append((where, reached[0]))
+            if points:
+                found.append((where, reached[0]))
 
         def chosen(alternative: np.ndarray) -> Matrix:
             return _gather(question, found, alternative)
