@@ -181,7 +181,11 @@ class WorstCase(Term):
         """See `Term.values`."""
         if space.dot(f, f) == 0:
             return self._values_at_zero(space)
-        answers = [self._evaluate(space, f, part, points=False) for part in self._parts(ALL_ROWS)]
+        # Without lists of members an answer is a few numbers a row, and each portion would have to make
+        # directions of all weights anew.
+        at_once = isinstance(space, ExplicitSpace) and not self.oracle.finite
+        parts = [ALL_ROWS] if at_once else self._parts(ALL_ROWS)
+        answers = [self._evaluate(space, f, part, points=False) for part in parts]
         upper = np.concatenate([answer.upper for answer in answers])
         return upper, np.concatenate([answer.offsets for answer in answers])
 

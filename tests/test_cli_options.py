@@ -19,6 +19,7 @@ import structinv
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.cli.model_file import load_model
 from structinv.datasets import make_mail_like
+from structinv.model_selection import certified_accuracy_scorer
 from structinv.oracles import Box, FDrop, Identity, ImageShape, Rotations, Shifts
 
 from .test_cli import fail, run, succeed, table_rows, write_mails
@@ -232,14 +233,35 @@ class TestWeights:
         X, y = saved.features.read(folder / "rows.svm")
         table = [cells for cells in table_rows(out) if cells[0][0].isdigit()]
         assert [float(cells[0]) for cells in table] == [10.0**k for k in range(-4, 3)]
-        means = []
+        scores = []
         for cells in table:
             machine = InvariantLinearSVC(FDrop(1), C=float(cells[0]), tol=0.05, random_state=0)
-            means.append(np.mean(cross_val_score(machine, X, y, cv=5)))
-            assert float(cells[1].rstrip("%")) == pytest.approx(100 * means[-1], abs=0.06)
+            both = [
+                cross_val_score(machine, X, y, cv=5, scoring=s)
+                for s in (None, certified_accuracy_scorer())
+            ]
+            scores.append([(np.mean(each), np.std(each, ddof=1) / np.sqrt(5)) for each in both])
+            shown = [float(cell.rstrip("%")) for cell in cells[1:5]]
+            assert shown == pytest.approx(100 * np.ravel(scores[-1]), abs=0.06)
         (chosen,) = [k for k, cells in enumerate(table) if "chosen" in cells]
-        assert chosen == int(np.argmax(means))
         assert pytest.approx(float(table[chosen][0])) == saved.classifier.C
+        assert f"C = {table[chosen][0]} has the highest certified accuracy, against FDrop" in out
+        best, error = max(clean for clean, _ in scores)
+        good = [k for k, (clean, _) in enumerate(scores) if clean[0] >= best - error - 1e-9]
+        assert scores[chosen][1][0] == max(scores[k][1][0] for k in good)
+
+    def test_it_is_said_what_weights_are_chosen_by(self, tmp_path):
+        rng = np.random.default_rng(0)
+        y = np.repeat([1, -1], 40)
+        sure, hints = 3.0 * (y > 0), rng.random((80, 30)) < 0.35 + 0.15 * y[:, None]
+        dump_svmlight_file(np.column_stack([sure, hints]), y, str(tmp_path / "rows"))
+        chosen = {}
+        for oracle in (("identity",), ("fdrop", "--max-changes", 1)):
+            options = ("--oracle", *oracle, "--C", "auto", "-o", tmp_path / "m")
+            chosen[oracle[0]] = succeed("fit", tmp_path / "rows", *options)
+        assert "certified" not in chosen["identity"]
+        assert "has the highest accuracy" in chosen["identity"]
+        assert "has the highest certified accuracy" in chosen["fdrop"]
 
     def test_folds_need_rows_of_every_class(self, tmp_path):
         (tmp_path / "rows").write_text("1 1:1\n1 1:2\n-1 2:1\n")

@@ -16,6 +16,7 @@ PACKAGE = ROOT / "structinv"
 
 # From bottom to top: a module imports from its own layer and from those above it in this list.
 LAYERS = [
+    "starting",
     "exceptions",
     "files",
     "compiled",

@@ -18,7 +18,7 @@ from structinv.oracles import (
     Support,
     TangentDerivative,
 )
-from structinv.outputs import Binary
+from structinv.outputs import Binary, Multiclass
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 
@@ -239,3 +239,21 @@ def test_an_oracle_without_a_tight_bound_never_converges(excess, setting, name):
     assert exact == pytest.approx(best, rel=0.1 if excess == 0.1 else tolerance)
     tight = solve(objective(Coarse(0.0), SETTING[setting]), solver, Gap(tolerance), random_state=0)
     assert tight.status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("oracle", [FDrop(2), FScale(2)])
+def test_values_of_all_rows_ask_once_for_each_alternative(oracle, monkeypatch):
+    """Making directions of all weights is dear where features are many."""
+    X, _ = counts(n=12)
+    term = WorstCase(X, np.arange(12) % 3, oracle, Multiclass())
+    space = ExplicitSpace(X.shape[1], 3, intercept=True)
+    f = np.random.default_rng(0).standard_normal(space.size)
+    asked, ask = [], ExplicitSpace._ask
+    monkeypatch.setattr(ExplicitSpace, "_ask", lambda *given: asked.append(1) or ask(*given))
+    upper, attained = term.values(space, f)
+    monkeypatch.setattr("structinv.objective.ROWS_AT_ONCE", 5)
+    del asked[:]
+    np.testing.assert_array_equal(term.values(space, f), [upper, attained])
+    assert len(asked) == len(term.output.directions)
+    planes = term.planes(space, f)
+    np.testing.assert_allclose(upper, planes.upper, rtol=1e-12)

@@ -1,9 +1,12 @@
 """Time that is up: steps are cut short between portions of work and leave a dual-feasible state."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from structinv import compiled
+from structinv import InvariantLinearSVC, compiled
+from structinv.datasets import make_mail_like
 from structinv.dual_states import (
     HullState,
     LinearMemberState,
@@ -13,6 +16,8 @@ from structinv.dual_states import (
     hull,
     members,
 )
+from structinv.estimators import base, continuing
+from structinv.matrices import count
 from structinv.objective import WorstCase
 from structinv.oracles import FDrop
 from structinv.solvers import (
@@ -245,3 +250,85 @@ def test_members_of_a_kernel_are_taken_up_as_long_as_there_is_time(small_portion
     f = problem.space.zeros()
     assert state.sweep(f, Countdown(2))[0] == np.inf
     assert len(problem.space.atoms) == 1
+
+
+@pytest.fixture
+def rows_are_seconds(monkeypatch, small_portions):
+    """A clock that moves on by a second with every row that is evaluated, and never else."""
+    clock = Clock()
+    clock.perf_counter = lambda: clock.now
+    evaluate, hull_value = WorstCase._evaluate, HullState.value
+
+    def evaluated(term, space, f, blocks, points=True):
+        clock.now += count(blocks, term.n_blocks)
+        return evaluate(term, space, f, blocks, points)
+
+    def valued(state, f):
+        before, found = clock.now, hull_value(state, f)
+        clock.now = before + N
+        return found
+
+    monkeypatch.setattr(compiled, "time", clock)
+    monkeypatch.setattr(WorstCase, "_evaluate", evaluated)
+    monkeypatch.setattr(HullState, "value", valued)
+
+
+@every_solver
+@pytest.mark.parametrize("setting", ["binary", "multiclass"])
+@pytest.mark.parametrize("passes", [0.3, 1.2, 2.5, 4.9, 7.1])
+def test_no_more_than_a_pass_follows_the_deadline(name, setting, passes, rows_are_seconds):
+    problem, limit = objective(FDrop(2), SETTING[setting]), passes * N
+    solver = Pegasos(batch_size=2) if name == "pegasos" else REGISTRY[name]()
+    solution = solve(problem, solver, Gap(0) | Seconds(limit), random_state=0)
+    # And a portion of a step; values that a solver gives in a first check are still to be certified.
+    late = N if passes > 2 or setting == "multiclass" else 2 * N
+    assert solution.seconds <= limit + late + 2
+    assert_brackets(solution, optimum("fdrop", setting))
+    assert solution.primal == pytest.approx(problem.value(solution.f).upper, rel=1e-12)
+
+
+def test_most_of_the_time_is_used(rows_are_seconds):
+    problem, limit = objective(FDrop(2), SETTING["multiclass"]), 40.0 * N
+    solution = solve(problem, BMRM(), Iterations(10**6) | Seconds(limit), random_state=0)
+    assert solution.seconds >= limit - 2 * N
+
+
+def test_a_value_that_the_loop_has_computed_is_not_computed_again(monkeypatch):
+    problem = objective(FDrop(2))
+    values, asked = [], problem.value
+    monkeypatch.setattr(problem, "value", lambda f: values.append(f) or asked(f))
+    solution = solve(problem, SVMStruct(), Iterations(5), random_state=0)
+    # At zero, and after each iteration.
+    assert len(values) == 1 + solution.iterations
+
+
+def test_a_run_that_began_anew_has_what_is_left_of_its_time(monkeypatch):
+    X, y = make_mail_like(40, 100, random_state=0)
+    stops, statuses = [], [Status.CONVERGED, Status.INCONSISTENT, Status.CONVERGED]
+
+    def recording(objective, solver, stop, *arguments, **others):
+        stops.append(stop)
+        solution = solve(objective, solver, stop, *arguments, **others)
+        return replace(solution, status=statuses[len(stops) - 1], seconds=3.0)
+
+    monkeypatch.setattr("structinv.estimators.base.solve", recording)
+    model = InvariantLinearSVC(FDrop(1), warm_start=True, max_seconds=10, random_state=0).fit(X, y)
+    model.fit(X, y)
+    assert [stop.deadline for stop in stops] == [10.0, 10.0, 7.0]
+
+
+def test_a_second_fit_without_changes_has_what_a_resumed_fit_has_left(monkeypatch, tmp_path):
+    X, y = make_mail_like(40, 100, random_state=0)
+    opened, seen = continuing._opened, []
+
+    def after_a_while(*arguments):
+        checkpoint = opened(*arguments)
+        checkpoint.used = 60.0
+        return checkpoint
+
+    monkeypatch.setattr(continuing, "_opened", after_a_while)
+    monkeypatch.setattr(base, "warn_if_uninformative", lambda fit, stacklevel: seen.append(fit.left))
+    model = InvariantLinearSVC(
+        FDrop(1), checkpoint=tmp_path / "run", max_seconds=100, random_state=0
+    ).fit(X, y)
+    assert seen == [pytest.approx(40.0 - model.solution_.seconds)]

@@ -1,10 +1,14 @@
 """SVC on virtual samples against SVC on rows stacked by hand."""
 
+import os
 import pickle
+import signal
+import threading
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context, get_config
 from sklearn.base import clone
 from sklearn.metrics.pairwise import laplacian_kernel
 from sklearn.svm import SVC
@@ -358,3 +362,33 @@ def test_wrong_data_are_errors_and_leave_the_old_model(machine):
     with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         model.fit(X, y, sample_weight=-np.ones(len(X)))
     assert np.array_equal(model.decision_function(X), before)
+
+
+def test_ctrl_c_does_not_wait_for_libsvm(monkeypatch):
+    there, leave = [], threading.Event()
+
+    def deaf(svc, *_):
+        there.append(threading.current_thread())
+        if there[-1] is not threading.main_thread():
+            os.kill(os.getpid(), signal.SIGINT)
+            leave.wait(60)
+        return svc
+
+    monkeypatch.setattr(SVC, "fit", deaf)
+    model = VirtualSVC(Reversal())
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(np.eye(4), [0, 1, 0, 1])
+    (thread,) = there
+    assert thread.is_alive()
+    assert not hasattr(model, "classes_")
+    leave.set()
+    thread.join()
+
+
+def test_errors_and_settings_pass_between_threads(monkeypatch):
+    def failing(svc, *_):
+        raise ValueError(f"assume_finite is {get_config()['assume_finite']}")
+
+    monkeypatch.setattr(SVC, "fit", failing)
+    with config_context(assume_finite=True), pytest.raises(ValueError, match="assume_finite is True"):
+        VirtualSVC(Reversal()).fit(np.eye(4), [0, 1, 0, 1])

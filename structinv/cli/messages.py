@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from ..starting import ready
 from .writing import drop_the_rest_of_the_output
 
 Parameters = ParamSpec("Parameters")
@@ -27,6 +28,7 @@ def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters,
 
     @functools.wraps(command)
     def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        ready()
         if isinstance(sys.stdout, TextIOWrapper):
             # A label that the terminal cannot show is no reason to stop.
             sys.stdout.reconfigure(errors="backslashreplace")

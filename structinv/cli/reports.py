@@ -12,6 +12,8 @@ from rich.table import Table
 
 from ..inspection import Explanation, explain_edit
 from ..matrices import Matrix
+from ..model_selection import ChangesSelection
+from ..oracles import Identity
 from .model_file import SavedModel
 from .rows import Labels
 
@@ -30,6 +32,31 @@ def training_report(console: Console, training: dict[str, Any], output: Path) ->
         highlight=False,
     )
     console.print(f"saved to {escape(str(output))}", highlight=False)
+
+
+def weights_report(console: Console, found: ChangesSelection, folds: int) -> None:
+    """Held-out accuracy for each C, which was chosen, and by what."""
+    certified = not isinstance(found.oracle_, Identity)
+    measures = ("clean", "certified") if certified else ("clean",)
+    table = Table(title=f"Accuracy on {folds} held-out folds, with its standard error")
+    for name in ("C", *(column for each in measures for column in (each, "error")), ""):
+        table.add_column(name, justify="right")
+    for place, setting in enumerate(found.table_["params"]):
+        shares = [
+            percent(found.table_[name + more][place]) for name in measures for more in ("", "_error")
+        ]
+        table.add_row(f"{setting['C']:g}", *shares, "chosen" if place == found.best_index_ else "")
+    console.print(table)
+    rule = (
+        f"the highest certified accuracy, against {escape(str(found.oracle_))}, among clean accuracies "
+        "within one standard error of the best"
+    )
+    chosen = f"{found.best_params_['C']:g}"
+    console.print(
+        f"C = {chosen} has {rule if certified else 'the highest accuracy'}",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def evaluation_report(console: Console, saved: SavedModel, X: Matrix, y: Labels) -> None:

@@ -245,14 +245,18 @@ class LinearMemberState(DualState):
         return self.term.total(self.space, f)
 
     def combination(self) -> np.ndarray:
-        """See `DualState.combination`; members are made in portions."""
-        f = self.space.zeros()
-        planes = self.planes()
+        """See `DualState.combination`; members are made in portions, each once for all its planes."""
+        f, output = self.space.zeros(), self.term.output
+        rows, members, alternatives, masses = self._active(np.arange(len(self.masses)))
+        sizes = self.term.weights[rows] * masses
+        each = -sizes[:, None] * output.directions[alternatives, output.codes[rows]]
+        entries, places = np.unique(rows * self.size + members, return_inverse=True)
+        ones, shape = np.ones(len(rows)), (len(entries), len(rows))
+        summed = sp.csr_matrix((ones, (places.ravel(), np.arange(len(rows)))), shape) @ each
         at_once = max(16 * ROWS_AT_ONCE, self._room)
-        for first in range(0, len(planes), at_once):
+        for first in range(0, len(entries), at_once):
             part = slice(first, first + at_once)
-            sizes = self.term.weights[planes.blocks[part]] * planes.masses[part]
-            f += self.space.combine(planes.normals[part], sizes)
+            self.space.add(f, self._points(*np.divmod(entries[part], self.size)), summed[part])
         return f
 
     def planes(self) -> PlaneSet:

@@ -40,7 +40,7 @@ from .continuing import Continuing
 from .estimates import EstimatesItself
 from .interruption import all_or_nothing, check_on_interrupt, learnt_attributes
 from .shapes import check_shape, flat_rows, learn_shape, shaped
-from .uninformative import Trained, warn_if_uninformative
+from .uninformative import Trained, seconds_left, warn_if_uninformative
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -124,21 +124,26 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
         self, objective: Objective, solver: Solver, task: FitTask, going: Continuing
     ) -> Solution:
         """Run the solver, reporting to scikit-learn's callbacks or to standard error."""
-        stop: StopRule = Gap(self.tol)
-        if self.max_seconds is not None:
-            stop = stop | Seconds(max(0.0, self.max_seconds - going.used))
         relay = _Relay(self, task)
         callbacks: list[Callable[[Progress], bool | None]] = [relay]
         if self.verbose:
             callbacks.append(_Printer(type(self).__name__))
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         start = going.start(objective, solver)
-        solution = solve(
-            objective, solver, stop, start, callbacks, random_state=seed, keeper=going.checkpoint
-        )
+
+        def run(start: Solution | None) -> Solution:
+            stop: StopRule = Gap(self.tol)
+            if self.max_seconds is not None:
+                stop = stop | Seconds(max(0.0, self.max_seconds - going.used))
+            return solve(
+                objective, solver, stop, start, callbacks, random_state=seed, keeper=going.checkpoint
+            )
+
+        solution = run(start)
         if start is not None and solution.status is Status.INCONSISTENT:
             # An oracle that is no longer what it says: nothing of the earlier fit is certain.
-            solution = solve(objective, solver, stop, None, callbacks, random_state=seed)
+            going.begin_anew(solution.seconds)
+            solution = run(None)
         # After Ctrl-C, KeyboardInterrupt says it all.
         told = solution.status is Status.INTERRUPTED and not relay.ended and self.on_interrupt == "raise"
         if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON) and not told:
@@ -221,7 +226,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             learn(self, solution)
             going.keep(solution)
             learning.whole = True
-            self._look_at_fit(X, term, objective, solution)
+            self._look_at_fit(X, term, objective, solution, going.used)
             task.context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
         return self
 
@@ -263,7 +268,9 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         """Learn from the solution what predictions need."""
 
-    def _look_at_fit(self, X: Matrix, term: WorstCase, objective: Objective, solution: Solution) -> None:
+    def _look_at_fit(
+        self, X: Matrix, term: WorstCase, objective: Objective, solution: Solution, used: float
+    ) -> None:
         """Warn where the oracle's changes leave next to nothing to learn."""
 
         def plain(unchanged: WorstCase) -> tuple[Objective, Solver]:
@@ -272,9 +279,8 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             return same, self._best_solver(same)
 
         name, output = type(self).__name__, self._output(len(self.classes_))
-        trained = Trained(
-            name, term, output, objective, solution, lambda: self._scores(X), plain, self.max_seconds
-        )
+        left = seconds_left(self.max_seconds, used + solution.seconds)
+        trained = Trained(name, term, output, objective, solution, lambda: self._scores(X), plain, left)
         warn_if_uninformative(trained, stacklevel=4)
 
     @abstractmethod

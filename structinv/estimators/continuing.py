@@ -66,11 +66,14 @@ class Continuing:
         if estimator.warm_start or path is not None:
             self.parts = _parts(estimator, X, y, sample_weight)
         self.checkpoint = None if path is None else _opened(estimator, path, self.parts)
+        # Seconds of the fit before the run under way: before it was killed, or began anew.
+        self.used = 0.0 if self.checkpoint is None else self.checkpoint.used
 
-    @property
-    def used(self) -> float:
-        """Seconds that the fit has taken before it was killed."""
-        return 0.0 if self.checkpoint is None else self.checkpoint.used
+    def begin_anew(self, seconds: float) -> None:
+        """Give up what a run of so many seconds has found; they are used up all the same."""
+        self.used += seconds
+        if self.checkpoint is not None:
+            self.checkpoint.begin_anew(seconds)
 
     def start(self, objective: Objective, solver: Solver) -> Solution | None:
         """A solution to start from; None to start afresh."""

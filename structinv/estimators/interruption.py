@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
+from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator
 
 from ..solvers.interruption import Interrupts, interrupts
+
+Result = TypeVar("Result")
 
 ON_INTERRUPT = ("raise", "return")
 
@@ -67,3 +72,30 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[Learning]:
 def learnt_attributes(estimator: BaseEstimator) -> dict[str, Any]:
     """What an estimator has learnt, by name."""
     return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+
+
+def leaving_on_interrupt(work: Callable[[], Result]) -> Result:
+    """Do work of which Python hears nothing until it is done, without Ctrl-C waiting for it.
+
+    It is done in a thread of its own. After Ctrl-C that thread is left to itself: nobody can stop it, it
+    ends with its work or with the process, and what it finds is dropped.
+
+    Examples
+    --------
+    >>> leaving_on_interrupt(lambda: 6 * 7)
+    42
+    """
+    if threading.current_thread() is not threading.main_thread():
+        # Others get no signals.
+        return work()
+    settings, done = get_config(), Future[Result]()
+
+    def work_there() -> None:
+        try:
+            with config_context(**settings):
+                done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    threading.Thread(target=work_there, daemon=True).start()
+    return done.result()

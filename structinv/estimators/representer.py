@@ -29,7 +29,7 @@ from .kernel import check_cover, check_known
 from .labels import as_labels, without_label
 from .representer_base import RepresenterEstimator
 from .shapes import flat_rows, learn_shape, shaped
-from .uninformative import Trained, warn_if_uninformative
+from .uninformative import Trained, seconds_left, warn_if_uninformative
 
 MARGIN_LOSSES = ("logistic", "hinge", "squared_hinge")
 CLASSIFIER_LOSSES = (*MARGIN_LOSSES, "squared", "epsilon_insensitive")
@@ -285,11 +285,11 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
             objective = self._train(X, labelled, invariances, n_outputs, loss_of, task, going, learnt)
             learning.whole = True
             if self.oracle is not None:
-                self._look_at_fit(objective)
+                self._look_at_fit(objective, going.used)
             context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
         return self
 
-    def _look_at_fit(self, objective: Objective) -> None:
+    def _look_at_fit(self, objective: Objective, used: float) -> None:
         """Warn where the oracle's changes leave next to nothing to learn."""
         term: Any = objective.terms[0]
         space: Any = objective.space
@@ -303,9 +303,10 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
             return same, self._best_solver(same)
 
         output = Binary() if space.n_outputs == 1 else Multiclass()
+        left = seconds_left(self.max_seconds, used + self.solution_.seconds)
         trained = Trained(
             type(self).__name__, term, output, objective, self.solution_,
-            lambda: self._values(term.X), plain, self.max_seconds,
+            lambda: self._values(term.X), plain, left,
         )  # fmt: skip
         try:
             warn_if_uninformative(trained, stacklevel=4)

@@ -43,8 +43,8 @@ class Trained:
         Gives the scores of the labelled rows, (n, n_outputs).
     plain : callable
         Makes the same objective with another term in the place of `term`, and a solver for it.
-    max_seconds : float, optional
-        That of the fit.
+    left : float, default=inf
+        Seconds that the fit has left of its time; see `seconds_left`.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Trained:
     solution: Solution
     scores: Callable[[], np.ndarray]
     plain: Callable[[WorstCase], tuple[Objective, Solver]]
-    max_seconds: float | None = None
+    left: float = np.inf
 
 
 def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
@@ -83,7 +83,7 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
     classes, codes = term.output.classes, term.output.codes
     unchanged = WorstCase(term.X, classes[codes], Identity(), fit.output, term.weights)
     objective, solver = fit.plain(unchanged)
-    stop = Gap(ROUGH_GAP) | Seconds(_seconds(solution, fit.max_seconds))
+    stop = Gap(ROUGH_GAP) | Seconds(max(LEAST_SECONDS, min(solution.seconds, fit.left)))
     plain = solve(objective, solver, stop, random_state=0)
     if plain.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
@@ -114,10 +114,9 @@ def _errors(term: WorstCase, predicted: np.ndarray) -> float:
     return float(term.weights @ (predicted != term.output.codes) / term.weights.sum())
 
 
-def _seconds(solution: Solution, most: float | None) -> float:
-    """How long the fit without changes may take."""
-    left = np.inf if most is None else most - solution.seconds
-    return float(max(LEAST_SECONDS, min(solution.seconds, left)))
+def seconds_left(limit: float | None, used: float) -> float:
+    """What is left of a time limit, if there is one, after so many seconds in all."""
+    return np.inf if limit is None else limit - used
 
 
 def _scores(space: Space, f: Element, term: WorstCase) -> np.ndarray:

@@ -25,7 +25,7 @@ from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
 from .base import canonical, check_number, check_oracle_type
 from .estimates import EstimatesItself, checked_labels, named, virtual_memory
-from .interruption import all_or_nothing, check_on_interrupt
+from .interruption import all_or_nothing, check_on_interrupt, leaving_on_interrupt
 from .shapes import check_shape, flat_rows, learn_shape, shaped
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
@@ -107,7 +107,7 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
             needed = virtual_memory(len(rows), size, X.shape[1], X.dtype.itemsize)
             check_memory(named(virtual.bound, size, len(rows)), needed, "list fewer, or take fewer rows")
             points, origins, members = virtual.of(rows)
-            svc = new_svc().fit(points, y[origins], weights[origins])
+            svc = leaving_on_interrupt(lambda: new_svc().fit(points, y[origins], weights[origins]))
             self.svc_: SVC = svc
             self.classes_ = svc.classes_
             self.support_ = origins[svc.support_]
@@ -277,7 +277,7 @@ class VirtualSVC(_VirtualSampleClassifier):
         Which members are drawn.
     on_interrupt : {"raise", "return"}, default="raise"
         As other estimators have it; Ctrl-C raises KeyboardInterrupt either way, since libsvm has
-        nothing to keep.
+        nothing to keep. It cannot be stopped, either: what it was about goes on behind the scenes.
 
     Attributes
     ----------
@@ -349,7 +349,7 @@ class VirtualSupportVectorSVC(_VirtualSampleClassifier):
         Which members are drawn.
     on_interrupt : {"raise", "return"}, default="raise"
         As other estimators have it; Ctrl-C raises KeyboardInterrupt either way, since libsvm has
-        nothing to keep.
+        nothing to keep. It cannot be stopped, either: what it was about goes on behind the scenes.
 
     Attributes
     ----------
@@ -388,7 +388,7 @@ class VirtualSupportVectorSVC(_VirtualSampleClassifier):
 
     def _rows(self, X, y, weights, heavy, new_svc):
         some = X if len(heavy) == X.shape[0] else X[heavy]
-        self.svc_plain_ = new_svc().fit(some, y[heavy], weights[heavy])
+        self.svc_plain_ = leaving_on_interrupt(lambda: new_svc().fit(some, y[heavy], weights[heavy]))
         return heavy[np.sort(self.svc_plain_.support_)]
 
 

@@ -142,12 +142,15 @@ class Bounds:
         The objective at `f`, if the solver has just computed it.
     attained : float, optional
         Its value over the changes that the oracles found, the lowest of all points seen.
+    others : tuple of element
+        Further candidates, whose values are computed if there is time.
     """
 
     f: Element
     dual: float
     upper: float | None = None
     attained: float | None = None
+    others: tuple[Element, ...] = ()
 
 
 class Solver(BaseEstimator, ABC):
@@ -200,7 +203,11 @@ class Solver(BaseEstimator, ABC):
 
     @abstractmethod
     def bounds(self, objective: Objective, state: Any) -> Bounds:
-        """The candidate and the dual value, recomputed from the state."""
+        """The candidate and the dual value, recomputed from the state.
+
+        Once ``objective.hurried()`` is True, the values of a candidate that a pass of the oracles would
+        tell are left to the loop, to which they are the certificate.
+        """
 
     @abstractmethod
     def planes(self, objective: Objective, state: Any) -> PlaneSet:

@@ -101,6 +101,11 @@ class Checkpoint:
         arrays, self._arrays = self._arrays, {}
         return arrays["f"], _unpacked(arrays, objective)
 
+    def begin_anew(self, seconds: float) -> None:
+        """A run of so many seconds is given up: the next one starts at nothing, and they count."""
+        self.used += seconds
+        self.written = 0.0
+
     def __call__(self, seconds: float, so_far: Callable[[], tuple[np.ndarray, PlaneSet]]) -> None:
         """Write if it is time to; see `keeper` of `solve`."""
         if seconds < self.written + self.every:

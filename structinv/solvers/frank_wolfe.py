@@ -100,6 +100,8 @@ class FrankWolfe(Solver):
         offset = sum(part.offset for part in state.parts)
         if not np.isfinite(half):
             return Bounds(f, -np.inf)
+        if objective.hurried():
+            return Bounds(f, offset - half)
         values = [part.value(f) for part in state.parts]
         objective.rows_asked += sum(term.rows_of(ALL_ROWS) for term in objective.terms)
         upper, attained = (half + sum(side) for side in zip(*values, strict=True))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..compiled import Stopwatch
 from ..dual_states import never
+from ..matrices import ALL_ROWS
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import Element
 from .base import Record, Solution, Solver, Status
+from .closing import Closing
 from .interruption import Interrupts, interrupts
 from .stopping import Gap, Progress, Stall, StopRule
 
@@ -54,9 +57,10 @@ def solve(
     Returns
     -------
     Solution
-        Its bounds are recomputed after the last step, with nothing cached. Ctrl-C ends a run like a
-        stop rule, with the best function so far; a second one ends that last computation, too, and
-        the bounds are those of the last check.
+        Its value is the objective's own, with nothing cached. Ctrl-C ends a run like a stop rule, with
+        the best function so far; a second one ends that last computation, too, and the bounds are
+        those of the last check. Of a time limit, what the last check took is kept back for the last
+        one, so that no more than a pass of the oracles follows the deadline.
 
     Raises
     ------
@@ -84,17 +88,18 @@ def solve(
         run = _Run(objective, solver, (stop or Gap(1e-3)) | Stall(), warm_start, check_always)
         objective.hurried = run.hurried
         try:
-            known = warm_start.planes if warm_start is not None and len(warm_start.planes) else None
-            state = solver.init(objective, rng, known)
-            status = run.iterate(state, callbacks, ctrl_c, keeper)
-            ctrl_c.welcome = False
-        except BaseException as error:
-            if run.state is None or not ctrl_c.behind(error):
-                raise
-            ctrl_c.pressed, status = True, Status.INTERRUPTED
+            try:
+                known = warm_start.planes if warm_start is not None and len(warm_start.planes) else None
+                state = solver.init(objective, rng, known)
+                status = run.iterate(state, callbacks, ctrl_c, keeper)
+                ctrl_c.welcome = False
+            except BaseException as error:
+                if run.state is None or not ctrl_c.behind(error):
+                    raise
+                ctrl_c.pressed, status = True, Status.INTERRUPTED
+            return run.finish(status, ctrl_c)
         finally:
             objective.hurried = never
-        return run.finish(status, ctrl_c)
 
 
 def _check_warm_start(objective: Objective, warm_start: Solution) -> None:
@@ -121,12 +126,16 @@ class _Run:
         self.stop = stop
         self.state: Any = None
         self.history: list[Record] = []
+        self.closing = Closing(stop.deadline)
+        self.rows_of_a_pass = sum(term.rows_of(ALL_ROWS) for term in objective.terms)
         self.watch = Stopwatch()
         self.calls_before = objective.rows_asked
         self.iteration = 0
         self.f = self.last = objective.space.zeros()
         at_zero = objective.value(self.f)
         self.primal, self.at_f = at_zero.upper, at_zero.attained
+        # Whether that value is the objective's own, with nothing cached.
+        self.certified = False
         # With loose bounds, the point of the lowest primal is not that of the lowest attained value.
         self.attained = at_zero.attained
         self.scale = 1e-12 * at_zero.attained
@@ -136,12 +145,11 @@ class _Run:
         self.resumed = warm_start is not None
         if warm_start is not None:
             value = objective.value(warm_start.f)
-            self._offer(warm_start.f, value.upper, value.attained)
+            self._offer(warm_start.f, value.upper, value.attained, own=True)
 
     def hurried(self) -> bool:
-        """Whether time is up, so that a step under way had better end."""
-        deadline = self.stop.deadline
-        return bool(np.isfinite(deadline)) and self._seconds() >= deadline
+        """Whether time is up, but for what ending takes, so that a step under way had better end."""
+        return bool(np.isfinite(self.closing.deadline)) and self.closing.is_due(self._seconds())
 
     def iterate(
         self,
@@ -158,7 +166,9 @@ class _Run:
                 return Status.INTERRUPTED
             # A callback may have run something of its own.
             ctrl_c.welcome = True
+            began, asked = self._seconds(), self._rows()
             estimate = self.solver.step(self.objective, state)
+            self.closing.stepped(self._seconds() - began, self._rows() - asked, self.rows_of_a_pass)
             self.iteration += 1
             reason = self._reason(self._due(estimate), callbacks)
             if reason is None and self.solver.finished(self.objective, state):
@@ -171,12 +181,14 @@ class _Run:
         return self.f, self.solver.planes(self.objective, self.state)
 
     def _certify(self, status: Status) -> None:
-        """Compute the value anew where the run has ended."""
+        """Compute the value anew where the run has ended, unless it is the objective's own."""
         if self.iteration and (not self.history or self.history[-1].iteration < self.iteration):
             self._check()
         # The function of the planes is what epsilon is about: another point may do better by
         # chance, even zero, where epsilon leaves out more than the losses are worth.
         f = self.last.copy() if status is Status.WITHIN_EPSILON else self.f
+        if f is self.f and self.certified:
+            return
         value = self.objective.value(self.objective.space.fresh(f))
         self.f, self.primal = f, value.upper
         self.attained = min(self.attained, value.attained)
@@ -233,7 +245,9 @@ class _Run:
             return Status.NOT_FINITE
         progress = self._progress(checked)
         wishes = [callback(progress) for callback in callbacks]
-        reason = self.stop.reason(progress)
+        # Ended here, the run is over by then.
+        over = replace(progress, seconds=progress.seconds + self.closing.seconds)
+        reason = self.stop.reason(over)
         if reason is None and any(wishes):
             return Status.INTERRUPTED
         return reason
@@ -250,16 +264,19 @@ class _Run:
 
     def _check(self) -> bool:
         """Update the best bounds; False if they are not numbers."""
+        began, asked = self._seconds(), self._rows()
         bounds = self.solver.bounds(self.objective, self.state)
         if not np.isfinite(bounds.dual + self.objective.space.dot(bounds.f, bounds.f)):
             return False
-        upper, attained = bounds.upper, bounds.attained
-        if upper is None or attained is None:
-            value = self.objective.value(bounds.f)
-            upper, attained = value.upper, value.attained
-        if not np.isfinite(attained):
+        if bounds.upper is None or bounds.attained is None:
+            finite = self._value(bounds.f)
+        elif finite := bool(np.isfinite(bounds.attained)):
+            self._offer(bounds.f, bounds.upper, bounds.attained, own=False)
+        for f in bounds.others:
+            finite = finite and (self.hurried() or self._value(f))
+        if not finite:
             return False
-        self._offer(bounds.f, upper, attained)
+        self.closing.checked(self._seconds() - began, self._rows() - asked)
         self.last = bounds.f
         self.dual = max(self.dual, bounds.dual)
         self.history.append(
@@ -267,7 +284,14 @@ class _Run:
         )
         return True
 
-    def _offer(self, f: np.ndarray, upper: float, attained: float) -> None:
+    def _value(self, f: Element) -> bool:
+        """Offer a function with the objective's own value; False if that is not a number."""
+        value = self.objective.value(f)
+        if np.isfinite(value.attained):
+            self._offer(f, value.upper, value.attained, own=True)
+        return bool(np.isfinite(value.attained))
+
+    def _offer(self, f: Element, upper: float, attained: float, own: bool) -> None:
         """Keep `f` if it is better than the best so far.
 
         With loose bounds, or none, the best is what does best against the changes that are found: the
@@ -275,6 +299,7 @@ class _Run:
         """
         if (attained, upper) < (self.at_f, self.primal):
             self.f, self.primal, self.at_f = f.copy(), upper, attained
+            self.certified = own and self.objective.space.fresh(f) is f
         self.attained = min(self.attained, attained)
 
     def _relative(self, primal: float) -> float:

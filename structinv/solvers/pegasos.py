@@ -207,10 +207,8 @@ class Pegasos(Solver):
 
     def bounds(self, objective: Objective, state: PegasosState) -> Bounds:
         """See `Solver.bounds`."""
-        found = []
-        for f, offset in [(state.f, state.offset), state.mean][: 1 + self.average]:
-            value = objective.value(f)
-            found.append((value.attained, value.upper, f))
+        points = [(state.f, state.offset), state.mean][: 1 + self.average]
+        for f, offset in points:
             self._raise(objective, state, f, offset)
         f, offset, passes = state.anchor
         if passes < state.passes:
@@ -218,8 +216,9 @@ class Pegasos(Solver):
             share = state.passes / (state.passes - passes)
             later = share * state.f + (1.0 - share) * f
             self._raise(objective, state, later, share * state.offset + (1.0 - share) * offset)
-        attained, upper, lowest = min(found, key=lambda point: point[:2])
-        return Bounds(lowest, _dual(objective, *state.best), upper, attained)
+        # The average is the better one, but nothing before the first pass has ended.
+        first, *others = [f for f, _ in points][:: -1 if state.passes else 1]
+        return Bounds(first, _dual(objective, *state.best), others=tuple(others))
 
     def _raise(self, objective: Objective, state: PegasosState, f: np.ndarray, offset: float) -> None:
         """Keep a feasible point if its dual value is the highest so far."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, row_dots, scale_rows, stack, take
+from ..matrices import Matrix, add_combinations, row_dots, scale_rows, stack, take
 from ..tensor_rows import TensorRows
 from .base import Furthest, Normals, Question, Space, best_members
 
@@ -78,6 +78,13 @@ class ExplicitSpace(Space):
         if isinstance(normals, TensorRows):
             return normals.combination(coefficients)
         return normals.T @ coefficients
+
+    def add(self, f: np.ndarray, points: Matrix, coefficients: np.ndarray) -> None:
+        """Add ``sum_i sum_k coefficients[i, k] e_k (x) points[i]`` to `f`, without making normals."""
+        table = self._table(f)
+        add_combinations(points, coefficients, table[:, : self.n_features])
+        if self.intercept:
+            table[:, -1] += coefficients.sum(axis=0)
 
     def mix(self, normals: Normals, coefficients: np.ndarray) -> Normals:
         """See `Space.mix`."""
@@ -157,7 +164,8 @@ class ExplicitSpace(Space):
             reached = self._ask(f, part, table, few, worths[few], points)
             where = asked, alternative
             gains[where], rewards[where], upper[where] = reached[1:]
-            found.append((where, reached[0]))
+            if points:
+                found.append((where, reached[0]))
 
         def chosen(alternative: np.ndarray) -> Matrix:
             return _gather(question, found, alternative)

@@ -1,0 +1,52 @@
+"""How long it takes to end a run, so that the loop can keep it back from the time there is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+MOST_KEPT_BACK = 0.5
+
+
+class Closing:
+    """Seconds that the last check and the certificate will take, as the checks before have shown.
+
+    Where a check asks no oracle, as the solver knows its values from the step, the certificate is a
+    pass on top of it, and as slow a row as the step was.
+
+    Parameters
+    ----------
+    deadline : float
+        In seconds since the start; infinity if there is none.
+
+    Examples
+    --------
+    >>> closing = Closing(deadline=10.0)
+    >>> closing.is_due(9.0)
+    False
+    >>> closing.checked(2.0, asked=100)
+    >>> closing.seconds, closing.is_due(9.0)
+    (2.0, True)
+    """
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self._check = 0.0
+        self._pass = 0.0
+
+    def stepped(self, seconds: float, asked: int, rows: int) -> None:
+        """Learn from a step in which so many rows were asked; a pass asks `rows`."""
+        if asked > 0:
+            self._pass = seconds * rows / asked
+
+    def checked(self, seconds: float, asked: int) -> None:
+        """Learn from a check in which so many rows were asked."""
+        self._check = seconds if asked > 0 else seconds + self._pass
+
+    @property
+    def seconds(self) -> float:
+        """What is kept back: never more than half of the time there is, so that steps are made, too."""
+        return 0.0 if np.isinf(self.deadline) else min(self._check, MOST_KEPT_BACK * self.deadline)
+
+    def is_due(self, now: float) -> bool:
+        """Whether a run that is to end by the deadline has to end now."""
+        return now + self.seconds >= self.deadline
