@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from .dual_states import (
@@ -181,9 +182,8 @@ class WorstCase(Term):
         """See `Term.values`."""
         if space.dot(f, f) == 0:
             return self._values_at_zero(space)
-        # Without lists of members an answer is a few numbers a row, and each portion would have to make
-        # directions of all weights anew.
-        at_once = isinstance(space, ExplicitSpace) and not self.oracle.finite
+        # Rows that are sparse cost less than directions of all weights, which each portion makes anew.
+        at_once = isinstance(space, ExplicitSpace) and sp.issparse(self.X) and not self.oracle.finite
         parts = [ALL_ROWS] if at_once else self._parts(ALL_ROWS)
         answers = [self._evaluate(space, f, part, points=False) for part in parts]
         upper = np.concatenate([answer.upper for answer in answers])
