@@ -127,7 +127,15 @@ class InvarianceOracle(BaseEstimator, ABC):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """This oracle on the rows of `X`, asked by row number from then on."""
         self._check_rows(X)
-        return BoundOracle(self, X, y)
+        return BoundOracle(self.prepared(), X, y)
+
+    def prepared(self) -> InvarianceOracle:
+        """This oracle, for one `bind`: what all its answers are made from is made once, and kept.
+
+        The oracle itself, by default. One that keeps something returns a copy, whose parameters must
+        not change any more, so that what it keeps is never stale and is freed with the bound oracle.
+        """
+        return self
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise ValueError or TypeError if a parameter is out of its range."""
@@ -331,10 +339,14 @@ class BoundOracle:
         first = slice(0, 1)
         return points_of_cover(self.oracle, self.cover(first), dense_rows(self.X, first)).shape[1]
 
+    def pullback(self, V: np.ndarray) -> np.ndarray | None:
+        """`InvarianceOracle.pullback`, which is the same for all rows."""
+        return pulled_back(self.oracle, V)
+
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """`InvarianceOracle.member_scores` on the rows named; directions are pulled back only once."""
         if self._pulled is None or not np.array_equal(self._pulled[0], V):
-            maps = None if sp.issparse(self.X) else pulled_back(self.oracle, V)
+            maps = None if sp.issparse(self.X) else self.pullback(V)
             flat = None if maps is None else flat_maps(maps, floating(self.X[:0]).dtype)
             self._pulled = V.copy(), flat
         flat = self._pulled[1]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,6 +40,7 @@ from .image_parameters import (
     log_density,
 )
 from .image_paths import Path, furthest
+from .kept import Kept
 
 _HALVINGS = 8
 _FIT_HALVINGS = 45
@@ -110,6 +112,9 @@ class ImageOracle(InvarianceOracle):
     spread: float | None = None
     smoothing: float = 0.0
 
+    # Of a prepared copy only.
+    _kept: Kept | None = None
+
     @abstractmethod
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Matrices A (m, 2, 2) and translations t (m, 2) of the maps with these values, (m,).
@@ -180,11 +185,25 @@ class ImageOracle(InvarianceOracle):
             raise ValueError(f"smoothing must be at least 0, got {self.smoothing!r}")
         image_shape(self.shape, n_features)
 
+    def prepared(self) -> Self:
+        """See `InvarianceOracle.prepared`: the values are looked at once, and their maps kept."""
+        if self._kept is not None:
+            return self
+        prepared = copy.copy(self)
+        prepared._kept = Kept()
+        return prepared
+
+    def _once(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        return make() if self._kept is None else self._kept.get(name, make)
+
     def _shape(self, n_features: int) -> ImageShape:
-        self.validate(n_features)
-        shape = image_shape(self.shape, n_features)
-        assert shape is not None
-        return shape
+        def make() -> ImageShape:
+            self.validate(n_features)
+            shape = image_shape(self.shape, n_features)
+            assert shape is not None
+            return shape
+
+        return self._once(("shape", n_features), make)
 
     def _check_range(self) -> None:
         if self.between is None:
@@ -209,6 +228,9 @@ class ImageOracle(InvarianceOracle):
         return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64), shape
 
     def _table(self) -> _Table:
+        return self._once("table", self._new_table)
+
+    def _new_table(self) -> _Table:
         values = np.array(self.values() if self.finite else np.linspace(*self._ends(), self.grid))
         n_families = len(self.families())
         family = np.r_[-1, np.tile(np.arange(n_families), len(values))]
@@ -239,8 +261,14 @@ class ImageOracle(InvarianceOracle):
         matrices = answers.numbers(source, "matrices", found[0], (len(values), 2, 2))
         return matrices, answers.numbers(source, "translations", found[1], (len(values), 2))
 
-    def _maps(self, shape: ImageShape, warps: np.ndarray) -> ImageMaps:
-        return image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
+    def _maps(self, shape: ImageShape) -> ImageMaps:
+        """The maps of all members in the table."""
+
+        def make() -> ImageMaps:
+            warps = self._table().warps
+            return image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
+
+        return self._once(("maps", shape), make)
 
     def _changed(self, X: np.ndarray, shape: ImageShape, warps: np.ndarray) -> np.ndarray:
         return warp_images(X, shape, warps, self.order, self.fill, bool(self.unitary))
@@ -253,14 +281,14 @@ class ImageOracle(InvarianceOracle):
 
     def _all_members(self, X: Matrix) -> np.ndarray:
         rows, shape = self._rows(X)
-        maps = self._maps(shape, self._table().warps)
+        maps = self._maps(shape)
         size = len(maps.constant)
         return maps.apply(rows, np.tile(np.arange(size), (len(rows), 1)))
 
     def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
         """See `InvarianceOracle.members`."""
         rows, shape = self._rows(X)
-        maps = self._maps(shape, self._table().warps)
+        maps = self._maps(shape)
         index, last = np.asarray(index, dtype=np.intp), len(maps.constant) - 1
         if index.shape != (len(rows),) or np.any((index < 0) | (index > last)):
             raise ValueError(f"index must be {len(rows)} numbers from 0 to {last}, got {index!r}")
@@ -277,7 +305,7 @@ class ImageOracle(InvarianceOracle):
         if not self.finite or answers_for_itself(self, ImageOracle):
             return None
         rows, shape = self._rows(X)
-        return self._maps(shape, self._table().warps).scores(rows, V)
+        return self._maps(shape).scores(rows, V)
 
     def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
         """See `InvarianceOracle.member_grades`: a number is the grade of all but the identity."""
@@ -289,7 +317,7 @@ class ImageOracle(InvarianceOracle):
         """See `InvarianceOracle.pullback`; None with `between`, or a background that is a number."""
         if not self.finite:
             return None
-        maps = self._maps(self._shape(V.shape[1]), self._table().warps)
+        maps = self._maps(self._shape(V.shape[1]))
         return maps.pull_back(V) if maps.linear else None
 
     def support(
@@ -306,7 +334,7 @@ class ImageOracle(InvarianceOracle):
         found = None if self.finite else self._furthest(rows, shape, V, assign)
         if found is not None:
             return found
-        maps = self._maps(shape, self._table().warps)
+        maps = self._maps(shape)
         best = np.argmax(maps.facing_scores(rows, V, assign), axis=1)
         if self.finite:
             return Support(maps.apply(rows, best[:, None])[:, 0])
@@ -343,6 +371,9 @@ class ImageOracle(InvarianceOracle):
 
     def _path(self, number: int) -> Path | None:
         """The path of a family, if that is where `geometry` leads, too."""
+        return self._once(("path", number), lambda: self._new_path(number))
+
+    def _new_path(self, number: int) -> Path | None:
         low, high = self._ends()
         path = self.path(self.families()[number], low, high)
         if path is None:
@@ -366,7 +397,7 @@ class ImageOracle(InvarianceOracle):
             raise self._absent("graded support with between, so it cannot be discounted", "has no")
         rows, shape = self._rows(X)
         check_directions(rows, V, assign, reward)
-        maps = self._maps(shape, self._table().warps)
+        maps = self._maps(shape)
         grades = self.member_grades(len(maps.constant), rho)
         scores = maps.facing_scores(rows, V, assign) + reward[:, None] * grades
         best = np.argmax(scores, axis=1)
@@ -513,7 +544,7 @@ class ImageOracle(InvarianceOracle):
             logs = log_density(self.distribution, table.value, self.neutral, self.spread)
             shares = np.exp(logs - np.max(logs))
             index = rng.choice(len(shares), many, p=shares / np.sum(shares))
-            return self._maps(shape, table.warps).apply(rows, index)
+            return self._maps(shape).apply(rows, index)
         family = rng.integers(len(self.families()), size=many)
         value = draw(self.distribution, *self._ends(), self.neutral, self.spread, many, rng)
         warps = self._warps(family.ravel(), value.ravel()).reshape(*many, 6)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from math import isqrt
 from typing import Any
 
@@ -124,8 +124,6 @@ class ImageMaps:
         Row p of map number s is ``data[indptr[s, p]:indptr[s, p + 1]]``, in CSR.
     constant : (s, pixels) array
         What a map adds to each pixel: zero but for a background that is a number.
-    transposed : CSR matrix (s * pixels, pixels)
-        The transposed maps, one below the other.
     """
 
     shape: ImageShape
@@ -133,7 +131,15 @@ class ImageMaps:
     indices: np.ndarray
     data: np.ndarray
     constant: np.ndarray
-    transposed: sp.csr_matrix
+
+    @cached_property
+    def transposed(self) -> sp.csr_matrix:
+        """The transposed maps, one below the other, (s * pixels, pixels)."""
+        size, pixels = self.constant.shape
+        starts = np.empty(size * pixels + 1, dtype=np.int64)
+        rows, values = np.empty_like(self.indices), np.empty_like(self.data)
+        _transpose_maps(self.indptr, self.indices, self.data, starts, rows, values)
+        return sp.csr_matrix((values, rows, starts), shape=(size * pixels, pixels))
 
     @property
     def linear(self) -> bool:
@@ -199,16 +205,8 @@ class ImageMaps:
 def image_maps(
     shape: ImageShape, warps: np.ndarray, order: int, fill: str | float, unitary: bool
 ) -> ImageMaps:
-    """The maps of these warps, (s, 6); kept, so that asking again is cheap."""
+    """The maps of these warps, (s, 6)."""
     warps = np.ascontiguousarray(warps, dtype=np.float64)
-    return _image_maps(shape, warps.tobytes(), order, fill, unitary)
-
-
-@lru_cache(maxsize=32)
-def _image_maps(
-    shape: ImageShape, key: bytes, order: int, fill: str | float, unitary: bool
-) -> ImageMaps:
-    warps = np.frombuffer(key).reshape(-1, 6)
     code, background = fill_code(fill)
     gains = warp_gains(warps, unitary)
     size, pixels = len(warps), shape.pixels
@@ -223,12 +221,9 @@ def _image_maps(
     indices, data = np.empty(starts[-1], np.int32), np.empty(starts[-1])
     _fill_maps(warps, gains, shape.height, shape.width, order, code, counts, sums, indices, data)
     constant = background * (1.0 - sums)
-    turned = np.empty_like(starts), np.empty_like(indices), np.empty_like(data)
-    _transpose_maps(indptr, indices, data, *turned)
     for part in (indptr, indices, data, constant):
         part.setflags(write=False)
-    transposed = sp.csr_matrix((turned[2], turned[1], turned[0]), shape=(size * pixels, pixels))
-    return ImageMaps(shape, indptr, indices, data, constant, transposed)
+    return ImageMaps(shape, indptr, indices, data, constant)
 
 
 def fill_code(fill: str | float) -> tuple[int, float]:
