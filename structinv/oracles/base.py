@@ -353,8 +353,7 @@ class BoundOracle:
         if flat is None:
             return self.oracle.member_scores(take(self.X, rows), V)
         part = floating(take(self.X, rows))
-        scores = (part @ flat).reshape(part.shape[0], len(V), flat.shape[1] // len(V))
-        return scores.swapaxes(1, 2)
+        return (part @ flat).reshape(part.shape[0], flat.shape[1] // len(V), len(V))
 
     def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
         """`InvarianceOracle.member_grades` of the members of each `cover`, (n, s)."""
@@ -586,8 +585,8 @@ def pulled_back(oracle: InvarianceOracle, V: np.ndarray) -> np.ndarray | None:
 
 
 def flat_maps(maps: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """What `pullback` gives, as the matrix (d, p * s) that rows are multiplied with."""
-    return np.ascontiguousarray(maps.swapaxes(0, 1).reshape(-1, maps.shape[2]).T, dtype=dtype)
+    """What `pullback` gives, as the matrix (d, s * p) that rows are multiplied with."""
+    return maps.reshape(-1, maps.shape[2]).astype(dtype, copy=False).T
 
 
 def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import isqrt
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..compiled import njit
 from ..machine import check_memory
@@ -132,15 +130,6 @@ class ImageMaps:
     data: np.ndarray
     constant: np.ndarray
 
-    @cached_property
-    def transposed(self) -> sp.csr_matrix:
-        """The transposed maps, one below the other, (s * pixels, pixels)."""
-        size, pixels = self.constant.shape
-        starts = np.empty(size * pixels + 1, dtype=np.int64)
-        rows, values = np.empty_like(self.indices), np.empty_like(self.data)
-        _transpose_maps(self.indptr, self.indices, self.data, starts, rows, values)
-        return sp.csr_matrix((values, rows, starts), shape=(size * pixels, pixels))
-
     @property
     def linear(self) -> bool:
         """Whether nothing is added."""
@@ -163,11 +152,16 @@ class ImageMaps:
 
     def pull_back(self, V: np.ndarray) -> np.ndarray:
         """T'v for all maps T and directions v, (s, p, d), in float64."""
-        pixels, channels = self.shape.pixels, self.shape.channels
-        V = np.asarray(V, dtype=np.float64)
-        flat = V.reshape(len(V), pixels, channels).transpose(1, 0, 2).reshape(pixels, -1)
-        pulled = (self.transposed @ flat).reshape(-1, pixels, len(V), channels)
-        return pulled.transpose(0, 2, 1, 3).reshape(-1, len(V), self.shape.size)
+        V = np.ascontiguousarray(V, dtype=np.float64)
+        pulled = np.empty((len(self.constant), *V.shape))
+
+        def pull(part: slice) -> None:
+            _pull_back_maps(
+                self.indptr[part], self.indices, self.data, self.shape.channels, V, pulled[part]
+            )
+
+        in_threads(pull, len(pulled), len(self.data) * V.shape[0] * self.shape.channels)
+        return pulled
 
     def constants(self, V: np.ndarray) -> np.ndarray:
         """``<v, b>`` for what the maps add, b, (s, p)."""
@@ -210,8 +204,8 @@ def image_maps(
     code, background = fill_code(fill)
     gains = warp_gains(warps, unitary)
     size, pixels = len(warps), shape.pixels
-    # Maps and their transposes, numbers and places.
-    needed = 2.0 * size * pixels * (16 if order == 3 else 4) * 12
+    # Numbers and places.
+    needed = 1.0 * size * pixels * (16 if order == 3 else 4) * 12
     check_memory(f"{size} changes of images of {pixels} pixels", needed, "list fewer values")
     counts, sums = np.zeros((size, pixels), np.int64), np.zeros((size, pixels))
     nothing = np.zeros(0, np.int32), np.zeros(0)
@@ -377,23 +371,20 @@ def _insert(place, weight, places, weights, found):
 
 
 @njit(cache=True, nogil=True)
-def _transpose_maps(indptr, indices, data, starts, rows, values):
-    """The transposed maps, one below the other, in CSR."""
-    size, pixels = indptr.shape[0], indptr.shape[1] - 1
-    starts[:] = 0
-    for s in range(size):
-        first = s * pixels + 1
-        for e in range(indptr[s, 0], indptr[s, pixels]):
-            starts[first + indices[e]] += 1
-    for k in range(size * pixels):
-        starts[k + 1] += starts[k]
-    place = starts[:-1].copy()
-    for s in range(size):
-        for p in range(pixels):
+def _pull_back_maps(indptr, indices, data, channels, V, pulled):
+    """T'v for all maps T and directions v, (s, p, d)."""
+    # All directions side by side, so that a weight is looked up once for them.
+    across, n_directions = V.T.copy(), V.shape[0]
+    sums = np.empty_like(across)
+    for s in range(indptr.shape[0]):
+        sums[:] = 0.0
+        for p in range(indptr.shape[1] - 1):
             for e in range(indptr[s, p], indptr[s, p + 1]):
-                k = s * pixels + indices[e]
-                rows[place[k]], values[place[k]] = p, data[e]
-                place[k] += 1
+                for channel in range(channels):
+                    source, target = p * channels + channel, indices[e] * channels + channel
+                    for j in range(n_directions):
+                        sums[target, j] += data[e] * across[source, j]
+        pulled[s] = sums.T
 
 
 @njit(cache=True, nogil=True)
