@@ -6,6 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -450,7 +451,9 @@ class ImageOracle(InvarianceOracle):
             low, high = self._around(now, value)
             if k > 0:
                 low, high = np.where(unchanged, low, value), np.where(unchanged, high, value)
-            self._climb(rows, shape, now, value.copy(), (low, high), score, points, reached, _HALVINGS)
+            best, ends = value.copy(), (low, high)
+            for _ in range(_HALVINGS):
+                ends = self._halve(rows, shape, now, best, ends, score, points, reached)
         return points
 
     def _around(self, family: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -466,7 +469,7 @@ class ImageOracle(InvarianceOracle):
             high[mine] = values[np.minimum(place + 1, len(values) - 1)]
         return low, high
 
-    def _climb(
+    def _halve(
         self,
         rows: np.ndarray,
         shape: ImageShape,
@@ -476,22 +479,22 @@ class ImageOracle(InvarianceOracle):
         score: Callable[[np.ndarray], np.ndarray],
         points: np.ndarray,
         reached: np.ndarray,
-        halvings: int,
-    ) -> None:
-        """Improve `points` and what they have `reached`, in place, between the ends of an interval."""
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Improve values, their `points` and what these have `reached`, in place, between two ends.
+
+        Returns the ends of the half that remains.
+        """
         low, high = ends
-        for _ in range(halvings):
-            left, right = (low + value) / 2, (value + high) / 2
-            centre, side = value.copy(), np.zeros(len(value), dtype=int)
-            for number, tried in ((-1, left), (1, right)):
-                z = self._changed(rows, shape, self._warps(family, tried)[:, None])[:, 0]
-                found = score(z)
-                better = found > reached
-                points[better], reached[better], value[better] = z[better], found[better], tried[better]
-                side[better] = number
-            # Two of the four quarters remain, on both sides of the best value.
-            low = np.choose(side + 1, [low, left, centre])
-            high = np.choose(side + 1, [centre, right, high])
+        left, right = (low + value) / 2, (value + high) / 2
+        centre, side = value.copy(), np.zeros(len(value), dtype=int)
+        for number, tried in ((-1, left), (1, right)):
+            z = self._changed(rows, shape, self._warps(family, tried)[:, None])[:, 0]
+            found = score(z)
+            better = found > reached
+            points[better], reached[better], value[better] = z[better], found[better], tried[better]
+            side[better] = number
+        # Two of the four quarters remain, on both sides of the best value.
+        return np.choose(side + 1, [low, left, centre]), np.choose(side + 1, [centre, right, high])
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """Whether `z` is a member, up to rounding; with `between`, by a search for its value."""
@@ -510,23 +513,28 @@ class ImageOracle(InvarianceOracle):
 
         for k in range(len(self.families())):
             family = np.full(len(steps), k)
-            points = self._changed(rows, shape, self._warps(family, steps)[None])[0]
+            warps = self._once(("steps", k, shape), partial(self._warps, family, steps))
+            points = self._changed(rows, shape, warps[None])[0]
             reached = closeness(points)
             stride = np.max(np.linalg.norm(np.diff(points, axis=0), axis=1), initial=0.0)
-            if -np.max(reached) > 4.0 * stride + near * np.sqrt(len(z)):
+            reach, room = 4.0 * stride, near * np.sqrt(len(z))
+            if -np.max(reached) > reach + room:
                 # Further away than anything between two steps can be.
                 continue
             edges = np.r_[-np.inf, reached, -np.inf]
             peaks = np.flatnonzero((reached >= edges[:-2]) & (reached >= edges[2:]))
             peaks = peaks[np.argsort(-reached[peaks])][:8]
             ends = steps[np.maximum(peaks - 1, 0)], steps[np.minimum(peaks + 1, len(steps) - 1)]
-            found, best = points[peaks], reached[peaks]
-            self._climb(
-                np.repeat(rows, len(peaks), axis=0), shape, family[peaks], steps[peaks].copy(), ends,
-                closeness, found, best, _FIT_HALVINGS,
-            )  # fmt: skip
-            if np.any(np.max(np.abs(found - z), axis=1) <= near):
-                return True
+            value, found, best = steps[peaks], points[peaks], reached[peaks]
+            same, family = np.repeat(rows, len(peaks), axis=0), family[peaks]
+            for _ in range(_FIT_HALVINGS):
+                ends = self._halve(same, shape, family, value, ends, closeness, found, best)
+                if np.any(np.max(np.abs(found - z), axis=1) <= near):
+                    return True
+                # Nearest pixels jump, however small the step.
+                reach = reach / 2 if self.order > 0 else reach
+                if -np.max(best) > reach + room:
+                    break
         return False
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
