@@ -101,7 +101,7 @@ class PlaneCache(DualState):
     def _planes_in_time(
         self, f: Element, blocks: np.ndarray, hurried: Hurried
     ) -> tuple[Normals, np.ndarray, np.ndarray]:
-        """Normals, offsets and heights of planes of the first blocks: one portion, and while there is time."""
+        """Normals, offsets and heights of planes: of one portion, then more while there is time."""
         step = self.term.blocks_at_once(self.space)
         found = [self.term.planes(self.space, f, blocks[:step])]
         for first in range(step, len(blocks), step):

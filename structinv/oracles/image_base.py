@@ -41,6 +41,7 @@ from .image_parameters import (
     log_density,
 )
 from .image_paths import Path, furthest
+from .image_search import halve
 from .kept import Kept
 
 _HALVINGS = 8
@@ -451,9 +452,9 @@ class ImageOracle(InvarianceOracle):
             low, high = self._around(now, value)
             if k > 0:
                 low, high = np.where(unchanged, low, value), np.where(unchanged, high, value)
-            best, ends = value.copy(), (low, high)
+            best, ends, change = value.copy(), (low, high), self._changed_by(rows, shape, now)
             for _ in range(_HALVINGS):
-                ends = self._halve(rows, shape, now, best, ends, score, points, reached)
+                ends = halve(change, score, best, ends, points, reached)
         return points
 
     def _around(self, family: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -469,32 +470,11 @@ class ImageOracle(InvarianceOracle):
             high[mine] = values[np.minimum(place + 1, len(values) - 1)]
         return low, high
 
-    def _halve(
-        self,
-        rows: np.ndarray,
-        shape: ImageShape,
-        family: np.ndarray,
-        value: np.ndarray,
-        ends: tuple[np.ndarray, np.ndarray],
-        score: Callable[[np.ndarray], np.ndarray],
-        points: np.ndarray,
-        reached: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Improve values, their `points` and what these have `reached`, in place, between two ends.
-
-        Returns the ends of the half that remains.
-        """
-        low, high = ends
-        left, right = (low + value) / 2, (value + high) / 2
-        centre, side = value.copy(), np.zeros(len(value), dtype=int)
-        for number, tried in ((-1, left), (1, right)):
-            z = self._changed(rows, shape, self._warps(family, tried)[:, None])[:, 0]
-            found = score(z)
-            better = found > reached
-            points[better], reached[better], value[better] = z[better], found[better], tried[better]
-            side[better] = number
-        # Two of the four quarters remain, on both sides of the best value.
-        return np.choose(side + 1, [low, left, centre]), np.choose(side + 1, [centre, right, high])
+    def _changed_by(
+        self, rows: np.ndarray, shape: ImageShape, family: np.ndarray
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """From a value for each row to the rows as members of the families named."""
+        return lambda values: self._changed(rows, shape, self._warps(family, values)[:, None])[:, 0]
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """Whether `z` is a member, up to rounding; with `between`, by a search for its value."""
@@ -526,9 +506,10 @@ class ImageOracle(InvarianceOracle):
             peaks = peaks[np.argsort(-reached[peaks])][:8]
             ends = steps[np.maximum(peaks - 1, 0)], steps[np.minimum(peaks + 1, len(steps) - 1)]
             value, found, best = steps[peaks], points[peaks], reached[peaks]
-            same, family = np.repeat(rows, len(peaks), axis=0), family[peaks]
+            same = np.repeat(rows, len(peaks), axis=0)
+            change = self._changed_by(same, shape, family[peaks])
             for _ in range(_FIT_HALVINGS):
-                ends = self._halve(same, shape, family, value, ends, closeness, found, best)
+                ends = halve(change, closeness, value, ends, found, best)
                 if np.any(np.max(np.abs(found - z), axis=1) <= near):
                     return True
                 # Nearest pixels jump, however small the step.
