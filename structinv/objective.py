@@ -85,6 +85,10 @@ class Term(ABC):
         """All blocks, in portions whose planes fit in memory several times over."""
         return [ALL_ROWS]
 
+    def blocks_at_once(self, space: Space) -> int:
+        """How many blocks to ask for together, so that a solver can look at the clock in between."""
+        return max(1, self.n_blocks)
+
     def total(self, space: Space, f: Element) -> tuple[float, float]:
         """The weighted sum of `values`."""
         above, reached = self.values(space, f)
@@ -241,6 +245,11 @@ class WorstCase(Term):
     def portions(self) -> list[Rows]:
         """See `Term.portions`."""
         return self._parts(ALL_ROWS)
+
+    def blocks_at_once(self, space: Space) -> int:
+        """See `Term.blocks_at_once`: those of the rows whose members the space holds together."""
+        rows = space.rows_at_once(self.bound)
+        return max(1, rows * self.n_blocks // max(1, self.X.shape[0]))
 
     def _parts(self, blocks: Rows) -> list[Rows]:
         """The blocks in portions whose answers fit in memory several times over."""

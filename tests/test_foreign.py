@@ -43,7 +43,7 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 from sklearn.svm import SVC, LinearSVC
 
-from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, certify
+from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, VirtualSVC, certify
 from structinv.oracles import Box, Ellipsoid, FDrop, Flip, FScale
 
 N, D = 30, 5
@@ -332,6 +332,7 @@ REFUSED = {
     "no classes": (LinearRegression(), TypeError, "LinearRegression has no classes_"),
     "neighbours": (KNeighborsClassifier(), TypeError, "KNeighborsClassifier has no coef_"),
     "kernel": (SVC(), TypeError, "SVC has no coef_"),
+    "virtual samples": (VirtualSVC(), TypeError, "VirtualSVC has no coef_.*InvariantSVC certifies"),
     "kernel of ours": (RepresenterClassifier(), TypeError, "RepresenterClassifier has no coef_"),
     "pairs": (OneVsOneClassifier(LinearSVC()), TypeError, "OneVsOneClassifier has no coef_"),
     "rest": (OneVsRestClassifier(KNeighborsClassifier()), TypeError, "linear classifiers, .* KNeigh"),

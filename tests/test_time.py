@@ -81,6 +81,13 @@ def in_a_kernel():
     return problem, kernel_problems.optimum("halves", "multiclass", "gaussian")[0]
 
 
+def with_members_made_anew():
+    """A kernel's space with room for no member, so that each question makes all of them again."""
+    setting, kernel = SETTING["multiclass"], kernel_problems.KERNELS["gaussian"]
+    problem = kernel_problems.problem(ORBIT_CASE["halves"].oracle, setting, kernel, cache_mb=0.0)
+    return problem, kernel_problems.optimum("halves", "multiclass", "gaussian")[0]
+
+
 def of_functionals(loss, penalty):
     def make():
         return representers.problem(loss, penalty), representers.optimum(loss, penalty)
@@ -96,6 +103,7 @@ PROBLEMS = {
     "linear members": (FrankWolfe(), LinearMemberState, explicit("finite", "multiclass")),
     "members": (FrankWolfe(), MemberState, in_a_kernel),
     "plane cache": (FrankWolfe(), PlaneCache, explicit("fscale", "multiclass-slack")),
+    "plane cache in a kernel": (FrankWolfe(), PlaneCache, with_members_made_anew),
     "penalties": (FrankWolfe(), PenaltyState, KINKED),
     "coordinates": (Representer(method="dual-cd"), CoordinateState, KINKED),
     "newton": (Representer(method="newton-cg"), None, SMOOTH),
@@ -332,3 +340,20 @@ def test_a_second_fit_without_changes_has_what_a_resumed_fit_has_left(monkeypatc
         FDrop(1), checkpoint=tmp_path / "run", max_seconds=100, random_state=0
     ).fit(X, y)
     assert seen == [pytest.approx(40.0 - model.solution_.seconds)]
+
+
+@pytest.mark.parametrize("questions", [0, 1, 3, 6])
+def test_no_more_rows_are_asked_than_there_is_time_for(questions, monkeypatch):
+    # Room for the members of a single row.
+    monkeypatch.setattr("structinv.spaces.kernel.VALUES_AT_ONCE", 1)
+    problem, _ = with_members_made_anew()
+    solver = FrankWolfe()
+    state = solver.init(problem, np.random.default_rng(0))
+    before = problem.rows_asked
+    problem.hurried = Countdown(questions)
+    estimate = solver.step(problem, state)
+    # The first question comes before the first row, and each row but that one has a question.
+    assert problem.rows_asked - before == questions < problem.n_blocks
+    assert estimate == np.inf
+    problem.hurried = lambda: False
+    assert np.isfinite(solver.bounds(problem, state).dual)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..planes import PlaneSet, WorkingSet
-from ..spaces import Element, Space
+from ..spaces import Element, Normals, Space
 from .base import DualState, Hurried, join_planes, never
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ class PlaneCache(DualState):
         for number in order:
             if hurried():
                 return np.inf, rows
-            total += self._visit(f, self.batches[number], self.sets[number])
-            rows += self.term.rows_of(self.batches[number])
+            gap, asked = self._visit(f, self.batches[number], self.sets[number], hurried)
+            total += gap
+            rows += self.term.rows_of(self.batches[number][:asked])
         cached = self._use_up(f, order, 0.2 * total, hurried)
         self.settled = self.n_added == 0 and cached <= SETTLED_SHARE * total
         for working in self.sets:
@@ -80,17 +81,38 @@ class PlaneCache(DualState):
                 break
         return cached
 
-    def _visit(self, f: Element, blocks: np.ndarray, working: WorkingSet) -> float:
-        """Ask for planes of a batch, add those that rise above the known ones, ascend; the gap."""
-        planes = self.term.planes(self.space, f, blocks)
-        heights = planes.heights
-        known, mean = working.heights(f)
+    def _visit(
+        self, f: Element, blocks: np.ndarray, working: WorkingSet, hurried: Hurried
+    ) -> tuple[float, int]:
+        """Ask for planes of a batch, add those that rise above the known ones, ascend.
+
+        Returns the gap, and how many of the first blocks there was time to ask for.
+        """
+        normals, offsets, heights = self._planes_in_time(f, blocks, hurried)
+        asked = len(heights)
+        known, mean = (each[:asked] for each in working.heights(f))
         new = np.flatnonzero(heights > known + self.epsilon + 1e-12 * (1.0 + np.abs(heights)))
         self.n_added += len(new)
-        working.add(planes.normals[new], planes.offsets[new], new)
-        gap = float(working.weights @ np.maximum(0.0, heights - mean))
+        working.add(normals[new], offsets[new], new)
+        gap = float(working.weights[:asked] @ np.maximum(0.0, heights - mean))
         working.ascend(f, 0.1 * gap, max_passes=3)
-        return gap
+        return gap if asked == len(blocks) else np.inf, asked
+
+    def _planes_in_time(
+        self, f: Element, blocks: np.ndarray, hurried: Hurried
+    ) -> tuple[Normals, np.ndarray, np.ndarray]:
+        """Normals, offsets and heights of planes: of one portion, then more while there is time."""
+        step = self.term.blocks_at_once(self.space)
+        found = [self.term.planes(self.space, f, blocks[:step])]
+        for first in range(step, len(blocks), step):
+            if hurried():
+                break
+            found.append(self.term.planes(self.space, f, blocks[first : first + step]))
+        return (
+            self.space.stack([planes.normals for planes in found]),
+            np.concatenate([planes.offsets for planes in found]),
+            np.concatenate([planes.heights for planes in found]),
+        )
 
     def value(self, f: Element) -> tuple[float, float]:
         """See `DualState.value`."""

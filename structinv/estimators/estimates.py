@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples
 from ..compiled import Stopwatch
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
-from ..oracles.base import BoundOracle, pulled_back
+from ..oracles.base import BoundOracle
 
 # Rows of the two small fits from which seconds are told.
 SMALL = (16, 32)
@@ -144,7 +144,7 @@ def linear_memory(X: Matrix, bound: BoundOracle, n_outputs: int) -> tuple[float,
     size = bound.cover(slice(0, 1)).points.shape[1]
     rows = min(X.shape[0], LINEAR_ROWS_AT_ONCE)
     scores = 8.0 * rows * size * n_outputs
-    if pulled_back(oracle, np.zeros((1, X.shape[1]))) is None:
+    if bound.pullback(np.zeros((1, X.shape[1]))) is None:
         return 2 * scores + float(rows) * size * X.shape[1] * X.dtype.itemsize, size
     return 2 * scores + 3 * 8.0 * size * X.shape[1] * n_outputs, size
 

@@ -77,7 +77,9 @@ class InvariantSVC(InvariantClassifier):
     cache_mb : float, default=1000
         Memory for values of the kernel, in units of 10^6 bytes; see `estimate_memory`.
     max_seconds : float, optional
-        The fit ends after this time, with a warning.
+        The fit ends after this time, with a warning. What is under way is not broken off: listing the
+        members of all rows, where they are kept, or of a few rows, where they are made anew for each
+        question; and the bounds of what was found take one more pass over all rows.
     class_weight : dict or "balanced", optional
         Factors of C for each class.
     random_state : int, RandomState or None, default=None

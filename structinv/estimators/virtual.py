@@ -295,6 +295,11 @@ class VirtualSVC(_VirtualSampleClassifier):
     feature_names_in_ : (n_features_in_,) array
         Only if all feature names of X are strings.
 
+    Notes
+    -----
+    There is no `certify`: of several classes each pair has a machine with a vote, and votes have no
+    margin to bound. `InvariantSVC`, with the same oracle and kernel, gives certificates.
+
     Examples
     --------
     >>> import numpy as np
@@ -368,6 +373,11 @@ class VirtualSupportVectorSVC(_VirtualSampleClassifier):
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array
         Only if all feature names of X are strings.
+
+    Notes
+    -----
+    There is no `certify`: of several classes each pair has a machine with a vote, and votes have no
+    margin to bound. `InvariantSVC`, with the same oracle and kernel, gives certificates.
 
     Examples
     --------

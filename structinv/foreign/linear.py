@@ -55,7 +55,8 @@ def linear_classifier(model: Any) -> LinearClassifier:
             raise TypeError(
                 "estimator must be a fitted linear classifier, or with at='features' an estimator of "
                 "structinv that certifies; or a Pipeline that ends in one, or a refitted search for "
-                f"one; {name} has no {missing[0]}. If there is a linear classifier inside, pass that"
+                f"one; {name} has no {missing[0]}. If there is a linear classifier inside, pass that; "
+                "of kernel machines InvariantSVC certifies, trained with the same oracle and kernel"
             )
         coef, intercept = _dense(model.coef_), _dense(model.intercept_)
     classes = model.classes_

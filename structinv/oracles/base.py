@@ -127,7 +127,15 @@ class InvarianceOracle(BaseEstimator, ABC):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """This oracle on the rows of `X`, asked by row number from then on."""
         self._check_rows(X)
-        return BoundOracle(self, X, y)
+        return BoundOracle(self.prepared(), X, y)
+
+    def prepared(self) -> InvarianceOracle:
+        """This oracle, for one `bind`: what all its answers are made from is made once, and kept.
+
+        The oracle itself, by default. One that keeps something returns a copy, whose parameters must
+        not change any more, so that what it keeps is never stale and is freed with the bound oracle.
+        """
+        return self
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise ValueError or TypeError if a parameter is out of its range."""
@@ -331,18 +339,21 @@ class BoundOracle:
         first = slice(0, 1)
         return points_of_cover(self.oracle, self.cover(first), dense_rows(self.X, first)).shape[1]
 
+    def pullback(self, V: np.ndarray) -> np.ndarray | None:
+        """`InvarianceOracle.pullback`, which is the same for all rows."""
+        return pulled_back(self.oracle, V)
+
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """`InvarianceOracle.member_scores` on the rows named; directions are pulled back only once."""
         if self._pulled is None or not np.array_equal(self._pulled[0], V):
-            maps = None if sp.issparse(self.X) else pulled_back(self.oracle, V)
+            maps = None if sp.issparse(self.X) else self.pullback(V)
             flat = None if maps is None else flat_maps(maps, floating(self.X[:0]).dtype)
             self._pulled = V.copy(), flat
         flat = self._pulled[1]
         if flat is None:
             return self.oracle.member_scores(take(self.X, rows), V)
         part = floating(take(self.X, rows))
-        scores = (part @ flat).reshape(part.shape[0], len(V), flat.shape[1] // len(V))
-        return scores.swapaxes(1, 2)
+        return (part @ flat).reshape(part.shape[0], flat.shape[1] // len(V), len(V))
 
     def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
         """`InvarianceOracle.member_grades` of the members of each `cover`, (n, s)."""
@@ -574,8 +585,8 @@ def pulled_back(oracle: InvarianceOracle, V: np.ndarray) -> np.ndarray | None:
 
 
 def flat_maps(maps: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """What `pullback` gives, as the matrix (d, p * s) that rows are multiplied with."""
-    return np.ascontiguousarray(maps.swapaxes(0, 1).reshape(-1, maps.shape[2]).T, dtype=dtype)
+    """What `pullback` gives, as the matrix (d, s * p) that rows are multiplied with."""
+    return maps.reshape(-1, maps.shape[2]).astype(dtype, copy=False).T
 
 
 def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:

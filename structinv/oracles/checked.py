@@ -222,6 +222,10 @@ class CheckedOracle(BoundOracle):
             )
         return list(names)
 
+    def pullback(self, V: np.ndarray) -> np.ndarray | None:
+        """See `BoundOracle.pullback`."""
+        return self.inner.pullback(V)
+
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """See `BoundOracle.member_scores`."""
         scores, source = self.inner.member_scores(rows, V), self._source("member_scores")

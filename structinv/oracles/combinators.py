@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -94,6 +95,15 @@ class Pair(Combination):
         """Raise if a part is not an oracle or has a parameter out of range."""
         validate_part("left", self.left, n_features)
         validate_part("right", self.right, n_features)
+
+    def prepared(self) -> Self:
+        """See `InvarianceOracle.prepared`: both parts are."""
+        left, right = self.left.prepared(), self.right.prepared()
+        if left is self.left and right is self.right:
+            return self
+        prepared = copy.copy(self)
+        prepared.left, prepared.right = left, right
+        return prepared
 
     def check_labels(self, classes: np.ndarray) -> None:
         """See `InvarianceOracle.check_labels`; asks both parts."""

@@ -68,7 +68,7 @@ class Compose(Pair):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The right part on the rows of `X`; the left one is bound to the changed rows."""
         self._check_rows(X)
-        return _BoundCompose(self, X, y)
+        return _BoundCompose(self.prepared(), X, y)
 
 
 class _BoundCompose(BoundOracle):

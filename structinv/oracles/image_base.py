@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,6 +41,8 @@ from .image_parameters import (
     log_density,
 )
 from .image_paths import Path, furthest
+from .image_search import halve
+from .kept import Kept
 
 _HALVINGS = 8
 _FIT_HALVINGS = 45
@@ -110,6 +114,9 @@ class ImageOracle(InvarianceOracle):
     spread: float | None = None
     smoothing: float = 0.0
 
+    # Of a prepared copy only.
+    _kept: Kept | None = None
+
     @abstractmethod
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Matrices A (m, 2, 2) and translations t (m, 2) of the maps with these values, (m,).
@@ -180,11 +187,25 @@ class ImageOracle(InvarianceOracle):
             raise ValueError(f"smoothing must be at least 0, got {self.smoothing!r}")
         image_shape(self.shape, n_features)
 
+    def prepared(self) -> Self:
+        """See `InvarianceOracle.prepared`: the values are looked at once, and their maps kept."""
+        if self._kept is not None:
+            return self
+        prepared = copy.copy(self)
+        prepared._kept = Kept()
+        return prepared
+
+    def _once(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        return make() if self._kept is None else self._kept.get(name, make)
+
     def _shape(self, n_features: int) -> ImageShape:
-        self.validate(n_features)
-        shape = image_shape(self.shape, n_features)
-        assert shape is not None
-        return shape
+        def make() -> ImageShape:
+            self.validate(n_features)
+            shape = image_shape(self.shape, n_features)
+            assert shape is not None
+            return shape
+
+        return self._once(("shape", n_features), make)
 
     def _check_range(self) -> None:
         if self.between is None:
@@ -209,6 +230,9 @@ class ImageOracle(InvarianceOracle):
         return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64), shape
 
     def _table(self) -> _Table:
+        return self._once("table", self._new_table)
+
+    def _new_table(self) -> _Table:
         values = np.array(self.values() if self.finite else np.linspace(*self._ends(), self.grid))
         n_families = len(self.families())
         family = np.r_[-1, np.tile(np.arange(n_families), len(values))]
@@ -239,8 +263,14 @@ class ImageOracle(InvarianceOracle):
         matrices = answers.numbers(source, "matrices", found[0], (len(values), 2, 2))
         return matrices, answers.numbers(source, "translations", found[1], (len(values), 2))
 
-    def _maps(self, shape: ImageShape, warps: np.ndarray) -> ImageMaps:
-        return image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
+    def _maps(self, shape: ImageShape) -> ImageMaps:
+        """The maps of all members in the table."""
+
+        def make() -> ImageMaps:
+            warps = self._table().warps
+            return image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
+
+        return self._once(("maps", shape), make)
 
     def _changed(self, X: np.ndarray, shape: ImageShape, warps: np.ndarray) -> np.ndarray:
         return warp_images(X, shape, warps, self.order, self.fill, bool(self.unitary))
@@ -253,14 +283,14 @@ class ImageOracle(InvarianceOracle):
 
     def _all_members(self, X: Matrix) -> np.ndarray:
         rows, shape = self._rows(X)
-        maps = self._maps(shape, self._table().warps)
+        maps = self._maps(shape)
         size = len(maps.constant)
         return maps.apply(rows, np.tile(np.arange(size), (len(rows), 1)))
 
     def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
         """See `InvarianceOracle.members`."""
         rows, shape = self._rows(X)
-        maps = self._maps(shape, self._table().warps)
+        maps = self._maps(shape)
         index, last = np.asarray(index, dtype=np.intp), len(maps.constant) - 1
         if index.shape != (len(rows),) or np.any((index < 0) | (index > last)):
             raise ValueError(f"index must be {len(rows)} numbers from 0 to {last}, got {index!r}")
@@ -277,7 +307,7 @@ class ImageOracle(InvarianceOracle):
         if not self.finite or answers_for_itself(self, ImageOracle):
             return None
         rows, shape = self._rows(X)
-        return self._maps(shape, self._table().warps).scores(rows, V)
+        return self._maps(shape).scores(rows, V)
 
     def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
         """See `InvarianceOracle.member_grades`: a number is the grade of all but the identity."""
@@ -289,7 +319,7 @@ class ImageOracle(InvarianceOracle):
         """See `InvarianceOracle.pullback`; None with `between`, or a background that is a number."""
         if not self.finite:
             return None
-        maps = self._maps(self._shape(V.shape[1]), self._table().warps)
+        maps = self._maps(self._shape(V.shape[1]))
         return maps.pull_back(V) if maps.linear else None
 
     def support(
@@ -306,7 +336,7 @@ class ImageOracle(InvarianceOracle):
         found = None if self.finite else self._furthest(rows, shape, V, assign)
         if found is not None:
             return found
-        maps = self._maps(shape, self._table().warps)
+        maps = self._maps(shape)
         best = np.argmax(maps.facing_scores(rows, V, assign), axis=1)
         if self.finite:
             return Support(maps.apply(rows, best[:, None])[:, 0])
@@ -343,6 +373,9 @@ class ImageOracle(InvarianceOracle):
 
     def _path(self, number: int) -> Path | None:
         """The path of a family, if that is where `geometry` leads, too."""
+        return self._once(("path", number), lambda: self._new_path(number))
+
+    def _new_path(self, number: int) -> Path | None:
         low, high = self._ends()
         path = self.path(self.families()[number], low, high)
         if path is None:
@@ -366,7 +399,7 @@ class ImageOracle(InvarianceOracle):
             raise self._absent("graded support with between, so it cannot be discounted", "has no")
         rows, shape = self._rows(X)
         check_directions(rows, V, assign, reward)
-        maps = self._maps(shape, self._table().warps)
+        maps = self._maps(shape)
         grades = self.member_grades(len(maps.constant), rho)
         scores = maps.facing_scores(rows, V, assign) + reward[:, None] * grades
         best = np.argmax(scores, axis=1)
@@ -419,7 +452,9 @@ class ImageOracle(InvarianceOracle):
             low, high = self._around(now, value)
             if k > 0:
                 low, high = np.where(unchanged, low, value), np.where(unchanged, high, value)
-            self._climb(rows, shape, now, value.copy(), (low, high), score, points, reached, _HALVINGS)
+            best, ends, change = value.copy(), (low, high), self._changed_by(rows, shape, now)
+            for _ in range(_HALVINGS):
+                ends = halve(change, score, best, ends, points, reached)
         return points
 
     def _around(self, family: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -435,32 +470,11 @@ class ImageOracle(InvarianceOracle):
             high[mine] = values[np.minimum(place + 1, len(values) - 1)]
         return low, high
 
-    def _climb(
-        self,
-        rows: np.ndarray,
-        shape: ImageShape,
-        family: np.ndarray,
-        value: np.ndarray,
-        ends: tuple[np.ndarray, np.ndarray],
-        score: Callable[[np.ndarray], np.ndarray],
-        points: np.ndarray,
-        reached: np.ndarray,
-        halvings: int,
-    ) -> None:
-        """Improve `points` and what they have `reached`, in place, between the ends of an interval."""
-        low, high = ends
-        for _ in range(halvings):
-            left, right = (low + value) / 2, (value + high) / 2
-            centre, side = value.copy(), np.zeros(len(value), dtype=int)
-            for number, tried in ((-1, left), (1, right)):
-                z = self._changed(rows, shape, self._warps(family, tried)[:, None])[:, 0]
-                found = score(z)
-                better = found > reached
-                points[better], reached[better], value[better] = z[better], found[better], tried[better]
-                side[better] = number
-            # Two of the four quarters remain, on both sides of the best value.
-            low = np.choose(side + 1, [low, left, centre])
-            high = np.choose(side + 1, [centre, right, high])
+    def _changed_by(
+        self, rows: np.ndarray, shape: ImageShape, family: np.ndarray
+    ) -> Callable[[np.ndarray], np.ndarray]:
+        """From a value for each row to the rows as members of the families named."""
+        return lambda values: self._changed(rows, shape, self._warps(family, values)[:, None])[:, 0]
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """Whether `z` is a member, up to rounding; with `between`, by a search for its value."""
@@ -479,23 +493,29 @@ class ImageOracle(InvarianceOracle):
 
         for k in range(len(self.families())):
             family = np.full(len(steps), k)
-            points = self._changed(rows, shape, self._warps(family, steps)[None])[0]
+            warps = self._once(("steps", k, shape), partial(self._warps, family, steps))
+            points = self._changed(rows, shape, warps[None])[0]
             reached = closeness(points)
             stride = np.max(np.linalg.norm(np.diff(points, axis=0), axis=1), initial=0.0)
-            if -np.max(reached) > 4.0 * stride + near * np.sqrt(len(z)):
+            reach, room = 4.0 * stride, near * np.sqrt(len(z))
+            if -np.max(reached) > reach + room:
                 # Further away than anything between two steps can be.
                 continue
             edges = np.r_[-np.inf, reached, -np.inf]
             peaks = np.flatnonzero((reached >= edges[:-2]) & (reached >= edges[2:]))
             peaks = peaks[np.argsort(-reached[peaks])][:8]
             ends = steps[np.maximum(peaks - 1, 0)], steps[np.minimum(peaks + 1, len(steps) - 1)]
-            found, best = points[peaks], reached[peaks]
-            self._climb(
-                np.repeat(rows, len(peaks), axis=0), shape, family[peaks], steps[peaks].copy(), ends,
-                closeness, found, best, _FIT_HALVINGS,
-            )  # fmt: skip
-            if np.any(np.max(np.abs(found - z), axis=1) <= near):
-                return True
+            value, found, best = steps[peaks], points[peaks], reached[peaks]
+            same = np.repeat(rows, len(peaks), axis=0)
+            change = self._changed_by(same, shape, family[peaks])
+            for _ in range(_FIT_HALVINGS):
+                ends = halve(change, closeness, value, ends, found, best)
+                if np.any(np.max(np.abs(found - z), axis=1) <= near):
+                    return True
+                # Nearest pixels jump, however small the step.
+                reach = reach / 2 if self.order > 0 else reach
+                if -np.max(best) > reach + room:
+                    break
         return False
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -513,7 +533,7 @@ class ImageOracle(InvarianceOracle):
             logs = log_density(self.distribution, table.value, self.neutral, self.spread)
             shares = np.exp(logs - np.max(logs))
             index = rng.choice(len(shares), many, p=shares / np.sum(shares))
-            return self._maps(shape, table.warps).apply(rows, index)
+            return self._maps(shape).apply(rows, index)
         family = rng.integers(len(self.families()), size=many)
         value = draw(self.distribution, *self._ends(), self.neutral, self.spread, many, rng)
         warps = self._warps(family.ravel(), value.ravel()).reshape(*many, 6)

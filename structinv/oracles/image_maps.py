@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import isqrt
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..compiled import njit
 from ..machine import check_memory
@@ -124,8 +122,6 @@ class ImageMaps:
         Row p of map number s is ``data[indptr[s, p]:indptr[s, p + 1]]``, in CSR.
     constant : (s, pixels) array
         What a map adds to each pixel: zero but for a background that is a number.
-    transposed : CSR matrix (s * pixels, pixels)
-        The transposed maps, one below the other.
     """
 
     shape: ImageShape
@@ -133,7 +129,6 @@ class ImageMaps:
     indices: np.ndarray
     data: np.ndarray
     constant: np.ndarray
-    transposed: sp.csr_matrix
 
     @property
     def linear(self) -> bool:
@@ -157,11 +152,16 @@ class ImageMaps:
 
     def pull_back(self, V: np.ndarray) -> np.ndarray:
         """T'v for all maps T and directions v, (s, p, d), in float64."""
-        pixels, channels = self.shape.pixels, self.shape.channels
-        V = np.asarray(V, dtype=np.float64)
-        flat = V.reshape(len(V), pixels, channels).transpose(1, 0, 2).reshape(pixels, -1)
-        pulled = (self.transposed @ flat).reshape(-1, pixels, len(V), channels)
-        return pulled.transpose(0, 2, 1, 3).reshape(-1, len(V), self.shape.size)
+        V = np.ascontiguousarray(V, dtype=np.float64)
+        pulled = np.empty((len(self.constant), *V.shape))
+
+        def pull(part: slice) -> None:
+            _pull_back_maps(
+                self.indptr[part], self.indices, self.data, self.shape.channels, V, pulled[part]
+            )
+
+        in_threads(pull, len(pulled), len(self.data) * V.shape[0] * self.shape.channels)
+        return pulled
 
     def constants(self, V: np.ndarray) -> np.ndarray:
         """``<v, b>`` for what the maps add, b, (s, p)."""
@@ -199,21 +199,13 @@ class ImageMaps:
 def image_maps(
     shape: ImageShape, warps: np.ndarray, order: int, fill: str | float, unitary: bool
 ) -> ImageMaps:
-    """The maps of these warps, (s, 6); kept, so that asking again is cheap."""
+    """The maps of these warps, (s, 6)."""
     warps = np.ascontiguousarray(warps, dtype=np.float64)
-    return _image_maps(shape, warps.tobytes(), order, fill, unitary)
-
-
-@lru_cache(maxsize=32)
-def _image_maps(
-    shape: ImageShape, key: bytes, order: int, fill: str | float, unitary: bool
-) -> ImageMaps:
-    warps = np.frombuffer(key).reshape(-1, 6)
     code, background = fill_code(fill)
     gains = warp_gains(warps, unitary)
     size, pixels = len(warps), shape.pixels
-    # Maps and their transposes, numbers and places.
-    needed = 2.0 * size * pixels * (16 if order == 3 else 4) * 12
+    # Numbers and places.
+    needed = 1.0 * size * pixels * (16 if order == 3 else 4) * 12
     check_memory(f"{size} changes of images of {pixels} pixels", needed, "list fewer values")
     counts, sums = np.zeros((size, pixels), np.int64), np.zeros((size, pixels))
     nothing = np.zeros(0, np.int32), np.zeros(0)
@@ -223,12 +215,9 @@ def _image_maps(
     indices, data = np.empty(starts[-1], np.int32), np.empty(starts[-1])
     _fill_maps(warps, gains, shape.height, shape.width, order, code, counts, sums, indices, data)
     constant = background * (1.0 - sums)
-    turned = np.empty_like(starts), np.empty_like(indices), np.empty_like(data)
-    _transpose_maps(indptr, indices, data, *turned)
     for part in (indptr, indices, data, constant):
         part.setflags(write=False)
-    transposed = sp.csr_matrix((turned[2], turned[1], turned[0]), shape=(size * pixels, pixels))
-    return ImageMaps(shape, indptr, indices, data, constant, transposed)
+    return ImageMaps(shape, indptr, indices, data, constant)
 
 
 def fill_code(fill: str | float) -> tuple[int, float]:
@@ -382,23 +371,20 @@ def _insert(place, weight, places, weights, found):
 
 
 @njit(cache=True, nogil=True)
-def _transpose_maps(indptr, indices, data, starts, rows, values):
-    """The transposed maps, one below the other, in CSR."""
-    size, pixels = indptr.shape[0], indptr.shape[1] - 1
-    starts[:] = 0
-    for s in range(size):
-        first = s * pixels + 1
-        for e in range(indptr[s, 0], indptr[s, pixels]):
-            starts[first + indices[e]] += 1
-    for k in range(size * pixels):
-        starts[k + 1] += starts[k]
-    place = starts[:-1].copy()
-    for s in range(size):
-        for p in range(pixels):
+def _pull_back_maps(indptr, indices, data, channels, V, pulled):
+    """T'v for all maps T and directions v, (s, p, d)."""
+    # All directions side by side, so that a weight is looked up once for them.
+    across, n_directions = V.T.copy(), V.shape[0]
+    sums = np.empty_like(across)
+    for s in range(indptr.shape[0]):
+        sums[:] = 0.0
+        for p in range(indptr.shape[1] - 1):
             for e in range(indptr[s, p], indptr[s, p + 1]):
-                k = s * pixels + indices[e]
-                rows[place[k]], values[place[k]] = p, data[e]
-                place[k] += 1
+                for channel in range(channels):
+                    source, target = p * channels + channel, indices[e] * channels + channel
+                    for j in range(n_directions):
+                        sums[target, j] += data[e] * across[source, j]
+        pulled[s] = sums.T
 
 
 @njit(cache=True, nogil=True)

@@ -144,6 +144,13 @@ class Space(ABC):
     blocks_in_a_set: int = 128
     planes_of_a_block: int = 10
 
+    def rows_at_once(self, source: Source) -> int:
+        """Of how many rows of a bound oracle `furthest` holds the members at a time.
+
+        All, by default. Solvers may look at the clock between two portions.
+        """
+        return max(1, source.X.shape[0])
+
     @abstractmethod
     def furthest(
         self,

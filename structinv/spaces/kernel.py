@@ -10,7 +10,7 @@ import numpy as np
 
 from ..kernels import Kernel, kernel_diagonal, kernel_lipschitz
 from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
-from .base import Furthest, Question, Space, best_members, competing
+from .base import Furthest, Question, Source, Space, best_members, competing
 
 PLANES_EXPECTED_OF_A_BLOCK = 12
 
@@ -279,6 +279,13 @@ class KernelSpace(Space):
 
         return Furthest(gains, rewards, upper, chosen if points else None)
 
+    def rows_at_once(self, source: Source) -> int:
+        """See `Space.rows_at_once`; all where the members are known points."""
+        pool = self.atoms.pool(source)
+        if pool.mesh is not None:
+            return super().rows_at_once(source)
+        return max(1, VALUES_AT_ONCE // (2 * pool.size * self.n_features))
+
     def _members(
         self, f: Expansion, pool: Pool, question: Question, n_rows: int
     ) -> tuple[np.ndarray, np.ndarray]:
@@ -289,7 +296,7 @@ class KernelSpace(Space):
             return values[pool.numbers[question.rows]], pool.mesh[question.rows]
         values, mesh = np.empty((n_rows, *shape[1:])), np.empty(n_rows)
         function = f.function()
-        step = max(1, VALUES_AT_ONCE // (2 * pool.size * self.n_features))
+        step = self.rows_at_once(question.source)
         for first in range(0, n_rows, step):
             part = np.arange(first, min(first + step, n_rows))
             cover = question.only(part).cover()

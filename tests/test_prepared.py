@@ -1,0 +1,145 @@
+"""What oracles of images make is made once for each bind, and belongs to it alone."""
+
+import copy
+import gc
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from structinv import InvariantLinearSVC, InvariantSVC
+from structinv.oracles import Box, Rotations, Shifts, image_base
+from structinv.oracles.base import pulled_back
+from structinv.oracles.checked import bind
+
+RNG = np.random.default_rng(0)
+X = RNG.random((6, 16))
+V = RNG.standard_normal((2, 16))
+Y = np.array([0, 1, 0, 1, 0, 1])
+ANGLES = (-30.0, 10.0, 45.0)
+ORACLES = {
+    "alone": (Rotations(ANGLES), 1),
+    "discounted": (Rotations(ANGLES).discounted(0.5), 1),
+    "for a label": (Rotations(ANGLES).only_for(1), 1),
+    "union": (Rotations(ANGLES) | Shifts(1), 2),
+    "union of three": (Rotations(ANGLES) | Shifts(1) | Rotations((5.0,), fill="wrap"), 3),
+    "after each other": (Rotations(ANGLES) @ Shifts(1), 2),
+    "with a box": (Rotations(ANGLES) @ Box(0.1), 1),
+    "between": (Rotations(between=(-20, 20)), 1),
+}
+FITS = {
+    "linear": lambda oracle: InvariantLinearSVC(oracle, random_state=0),
+    "kernel": lambda oracle: InvariantSVC(oracle, random_state=0),
+    "kernel without room": lambda oracle: InvariantSVC(oracle, random_state=0, cache_mb=1e-3),
+}
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """The maps made so far."""
+    maps = []
+
+    def image_maps(*args):
+        maps.append(weakref.ref(found := original(*args)))
+        return found
+
+    original = image_base.image_maps
+    monkeypatch.setattr(image_base, "image_maps", image_maps)
+    return maps
+
+
+def ask(bound, V=V):
+    """All kinds of questions about all rows, and one."""
+    assign = np.arange(len(X)) % len(V)
+    some = slice(0, 1)
+    return [
+        bound.support(slice(None), V, assign, np.zeros(len(X))).points,
+        bound.cover(some).points,
+        bound.members(some, np.array([1])),
+        bound.member_scores(some, V),
+        np.array([bound.contains(0, X[0]), bound.contains(0, X[1])]),
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in ORACLES if name not in ("with a box", "between")])
+def test_maps_are_made_once_for_all_questions(name, made):
+    oracle, n_parts = ORACLES[name]
+    bound = bind(oracle, X, Y)
+    for _ in range(3):
+        ask(bound, RNG.standard_normal((2, 16)))
+    assert len(made) == n_parts
+
+
+@pytest.mark.parametrize("name", ["with a box", "between"])
+def test_maps_of_sets_that_are_no_lists_are_made_once(name, made):
+    oracle, n_parts = ORACLES[name]
+    bound, assign = bind(oracle, X, Y), np.zeros(len(X), dtype=int)
+    for _ in range(3):
+        bound.support(slice(None), RNG.standard_normal((2, 16)), assign)
+        if name == "between":
+            bound.cover(slice(None))
+            bound.refine(slice(0, 2), np.array([0, 3]), lambda z: z.sum(axis=1))
+    assert len(made) == n_parts
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_a_fit_makes_maps_once_and_they_go_with_the_model(name, made, monkeypatch):
+    looks = []
+    original = image_base.listed
+    monkeypatch.setattr(image_base, "listed", lambda *args: looks.append(1) or original(*args))
+    oracle = Rotations(ANGLES)
+    model = FITS[name](oracle).fit(X, Y)
+    assert model.n_iter_ > 2
+    assert len(made) == 1
+    # Before the fit, when it is bound, and for the table: however many questions there are.
+    assert len(looks) <= 4
+    assert vars(oracle) == vars(Rotations(ANGLES))
+    # Planes of a linear model know the members that they are of, and make them when they are wanted.
+    del model
+    gc.collect()
+    assert made[0]() is None
+
+
+def test_answers_are_those_of_an_oracle_that_keeps_nothing():
+    oracle = Rotations(ANGLES)
+    bound, assign = bind(oracle, X), np.arange(len(X)) % 2
+    for _ in range(2):
+        np.testing.assert_array_equal(bound.orbit(slice(None)), oracle.orbit(X))
+        np.testing.assert_array_equal(
+            bound.support(slice(None), V, assign).points, oracle.support(X, V, assign).points
+        )
+        np.testing.assert_array_equal(bound.pullback(V), pulled_back(oracle, V))
+
+
+def test_parameters_set_later_are_those_of_later_binds():
+    oracle = Rotations(ANGLES)
+    bound = bind(oracle, X)
+    before = bound.orbit(slice(None))
+    oracle.set_params(degrees=(90.0,))
+    np.testing.assert_array_equal(bound.orbit(slice(None)), before)
+    np.testing.assert_array_equal(bind(oracle, X).orbit(slice(None)), Rotations(90.0).orbit(X))
+
+
+@pytest.mark.parametrize("another", [clone, copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))])
+def test_copies_of_a_prepared_oracle_hold_no_maps(another, made):
+    prepared = Rotations(ANGLES).prepared()
+    assert prepared.prepared() is prepared
+    orbit = prepared.orbit(X)
+    new = another(prepared)
+    np.testing.assert_array_equal(new.orbit(X), orbit)
+    assert len(made) == 2
+    assert len(pickle.dumps(prepared)) < len(pickle.dumps(Rotations(ANGLES))) + 200
+
+
+def test_a_search_for_a_member_ends_where_it_is_out_of_reach(monkeypatch):
+    oracle = Shifts(between=(0.0, 1.0))
+    x = RNG.random((1, 16))
+    member = oracle.sample(x, 1, np.random.default_rng(0))[0, 0]
+    warps, original = [], image_base.warp_images
+    monkeypatch.setattr(image_base, "warp_images", lambda *args: warps.append(1) or original(*args))
+    assert not oracle.contains(x[0], member + 1e-3)
+    n_families = len(oracle.families())
+    assert len(warps) < n_families + image_base._FIT_HALVINGS
+    assert oracle.contains(x[0], member)
