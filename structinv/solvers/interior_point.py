@@ -20,7 +20,7 @@ from .base import Bounds, Solver, check_planes, check_positive_integer
 MOST_WEIGHTS = 2000
 # The master is solved to this share of the gap, starting from so many times the gap.
 MASTER_SHARE = 0.1
-START_FACTOR = 100.0
+START_FACTOR = 30.0
 # A plane counts as idle below this share of the largest mass.
 IDLE_MASS = 1e-4
 SEARCH_STEPS, SEARCH_SHRINK = 5, 0.3
