@@ -2,13 +2,15 @@
 
 ``min 1/2 |w|^2 + sum_b c_b xi_b`` subject to ``xi_b >= offset_j - <normal_j, w>`` for the planes j of
 block b, and ``xi_b >= 0``. Pairwise steps on its dual crawl where normals are long and nearly parallel;
-Newton's method on the barrier does not see how they are scaled (Mehrotra 1992).
+Newton's method on the barrier does not see how they are scaled (Mehrotra 1992), and as its equations
+cost much more than a solution of them, a step is corrected several times (Gondzio 1996).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -19,6 +21,10 @@ from .matrices import in_threads, one_blas_thread
 MAX_STEPS = 50
 CENTRING_STEPS = 60
 TO_BOUNDARY = 0.995
+# Gondzio's correctors: how many, how much longer a step they aim at, what share of that is worth one
+# more, and what share and multiple of the wanted product of slack and mass are near enough.
+CORRECTORS, LONGER, WORTH = 3, 0.3, 0.1
+NEAR_LOW, NEAR_HIGH = 0.3, 5.0
 # Shorter steps than this get nowhere: rounding has taken over.
 SHORTEST = 1e-9
 # So many products of a matrix product cost as much as a value elsewhere.
@@ -44,16 +50,20 @@ class OuterRows:
         first = np.argmax(coefficients != 0, axis=1)[:, None]
         signs = np.where(np.take_along_axis(coefficients, first, axis=1) < 0, -1.0, 1.0)
         points, coefficients = signs * points, signs * coefficients
-        kinds, kind = np.unique(coefficients, axis=0, return_inverse=True)
+        order = np.lexsort(coefficients.T)
+        ordered = coefficients[order]
+        edges = np.flatnonzero(np.any(ordered[1:] != ordered[:-1], axis=1)) + 1
+        edges = np.concatenate([[0], edges, [len(order)]])
+        kinds = ordered[edges[:-1]]
         if len(kinds) > MOST_KINDS * coefficients.shape[1]:
             written = coefficients[:, :, None] * points[:, None, :]
             points, kinds = written.reshape(len(points), -1), np.ones((1, 1))
-            kind = np.zeros(len(points), dtype=np.int64)
+            order, edges = np.arange(len(points)), np.array([0, len(points)])
         self.kinds = kinds
-        self.kind = np.ravel(kind)
-        self.order = np.argsort(self.kind, kind="stable")
-        edges = np.searchsorted(self.kind[self.order], np.arange(len(kinds) + 1))
+        self.order = order
         self.parts = [slice(*edge) for edge in zip(edges[:-1], edges[1:], strict=True)]
+        self.kind = np.empty_like(order)
+        self.kind[order] = np.repeat(np.arange(len(kinds)), np.diff(edges))
         self.points = np.ascontiguousarray(points[self.order], dtype=np.float64)
         self.place = np.empty_like(self.order)
         self.place[self.order] = np.arange(len(self.order))
@@ -79,20 +89,28 @@ class OuterRows:
         """``sum_j factors_j row_j row_j'`` for non-negative factors, (size, size)."""
         k, p = self.kinds.shape[1], self.points.shape[1]
         moment = np.zeros((k, p, k, p))
-        roots = np.sqrt(factors[self.order])
-        for part, u in zip(self.parts, self.kinds, strict=True):
-            scaled = self.points[part] * roots[part, None]
-            own = scaled.T @ scaled
+        for number, own in _second_moments(self.points, np.sqrt(factors[self.order]), self.parts):
+            u = self.kinds[number]
             for i in np.flatnonzero(u):
                 for j in np.flatnonzero(u):
                     moment[i, :, j, :] += u[i] * u[j] * own
         return moment.reshape(self.size, self.size)
 
-    def sums(self, factors: np.ndarray, groups: np.ndarray, n_groups: int) -> np.ndarray:
-        """``sum_j factors_j row_j`` over the rows of each group, -1 being none; (n_groups, size)."""
-        found = np.zeros((n_groups, self.kinds.shape[1], self.points.shape[1]))
-        _add_rows(self.points, self.kinds, self.kind, self.place, factors, groups, found)
-        return found.reshape(n_groups, self.size)
+    def sums(self, factors: np.ndarray, members: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """``sum_j factors_j row_j`` over groups of rows, (n_groups, size).
+
+        Group g owns the rows ``members[start[g]]`` to ``members[start[g + 1] - 1]``.
+        """
+        found = np.empty((len(start) - 1, self.kinds.shape[1], self.points.shape[1]))
+
+        def add(part: slice) -> None:
+            edges = start[part.start : part.stop + 1]
+            _add_rows(
+                self.points, self.kinds, self.kind, self.place, factors, members, edges, found[part]
+            )
+
+        in_threads(add, len(found), found.size)
+        return found.reshape(len(found), self.size)
 
 
 @dataclass(frozen=True)
@@ -119,6 +137,19 @@ class Master:
     def n_constraints(self) -> int:
         """Number of planes, null planes included."""
         return len(self.offsets) + len(self.weights)
+
+    @cached_property
+    def single(self) -> np.ndarray:
+        """Whether a plane is the only one of its block."""
+        return (np.bincount(self.blocks) == 1)[self.blocks]
+
+    @cached_property
+    def companies(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The blocks of several planes, their planes, block by block, and where each block starts."""
+        members = np.argsort(self.blocks, kind="stable")
+        members = members[~self.single[members]]
+        several, start = np.unique(self.blocks[members], return_index=True)
+        return several, members, np.append(start, len(members))
 
     def per_block(self, values: np.ndarray) -> np.ndarray:
         """Sums over the planes of each block."""
@@ -197,17 +228,27 @@ class Master:
         return shares, float(self.weights @ self.highest(heights) - mass @ heights)
 
     def _step(self, at: Iterate) -> bool:
-        """A predictor and a corrector (Mehrotra 1992); whether it got anywhere."""
+        """A predictor and correctors (Mehrotra 1992, Gondzio 1996); whether it got anywhere."""
         newton = _Newton(self, at)
         products = at.mass * at.slack
         level = products.mean()
         predicted = newton.direction(-products)
         length = min(1.0, at.longest(predicted))
-        after = (at.mass + length * predicted.mass) @ (at.slack + length * predicted.slack)
-        share = max(after / len(products), 0.0) / level
+        share = max(at.products(predicted, length).mean(), 0.0) / level
         wanted = level * max(share**3, 1e-6)
-        chosen = newton.direction(wanted - products - predicted.mass * predicted.slack)
+        change = wanted - products - predicted.mass * predicted.slack
+        chosen = newton.direction(change)
         length = min(1.0, TO_BOUNDARY * at.longest(chosen))
+        for _ in range(CORRECTORS):
+            # What is too far from the wanted product, were the step longer, is moved there.
+            ahead = at.products(chosen, min(1.0, length + LONGER))
+            moved = np.clip(ahead, NEAR_LOW * wanted, NEAR_HIGH * wanted) - ahead
+            change = change + np.maximum(moved, -NEAR_HIGH * wanted)
+            corrected = newton.direction(change)
+            longer = min(1.0, TO_BOUNDARY * at.longest(corrected))
+            if longer < length + WORTH * LONGER:
+                break
+            chosen, length = corrected, longer
         if not length > SHORTEST:
             return False
         at.move(chosen, length)
@@ -232,6 +273,10 @@ class Iterate:
         ]
         return float(min(ratios))
 
+    def products(self, step: Iterate, length: float) -> np.ndarray:
+        """Slack times mass of each plane after so much of a step."""
+        return (self.mass + length * step.mass) * (self.slack + length * step.slack)
+
     def move(self, step: Iterate, length: float) -> None:
         """Go there."""
         self.w = self.w + length * step.w
@@ -254,15 +299,14 @@ class _Newton:
         self.left_slack = at.slack + heights - master._owners(at.bounds)
         self.left_mass = master._totals(at.mass) - master.weights
         # What a block's bound takes up is of rank one; where there is a single plane, it is a factor.
-        single = (np.bincount(blocks) == 1)[blocks]
         own = self.ratio[:m]
-        factors = np.where(single, own * self.ratio[m:][blocks] / self.totals[blocks], own)
+        factors = np.where(master.single, own * self.ratio[m:][blocks] / self.totals[blocks], own)
         matrix = rows.second_moment(factors)
-        several = np.unique(blocks[~single])
+        several, members, start = master.companies
         if len(several):
-            groups = np.where(single, -1, np.searchsorted(several, blocks))
-            means = rows.sums(own, groups, len(several)) / np.sqrt(self.totals[several])[:, None]
-            matrix -= _second_moment(means)
+            means = rows.sums(own / np.sqrt(self.totals)[blocks], members, start)
+            for _, taken in _second_moments(means, np.ones(len(means)), [slice(0, len(means))]):
+                matrix -= taken
         self._factorise(matrix)
 
     def _factorise(self, matrix: np.ndarray) -> None:
@@ -301,26 +345,35 @@ class _Newton:
         return Iterate(w, bounds, slack - self.left_slack, gained - self.ratio * slack)
 
 
-def _second_moment(rows: np.ndarray) -> np.ndarray:
-    """``sum_j row_j row_j'``, in threads of our own, since those of BLAS are held to one here."""
-    parts: dict[int, np.ndarray] = {}
+def _second_moments(
+    rows: np.ndarray, roots: np.ndarray, parts: Sequence[slice]
+) -> list[tuple[int, np.ndarray]]:
+    """Terms of ``sum_j roots_j^2 row_j row_j'`` over the rows of each part, and the part's number.
 
-    def add(part: slice) -> None:
-        parts[part.start] = rows[part].T @ rows[part]
+    In threads of our own, since those of BLAS are held to one here.
+    """
+    found: dict[int, tuple[int, np.ndarray]] = {}
+
+    def add(portion: slice) -> None:
+        for number, part in enumerate(parts):
+            first, last = max(part.start, portion.start), min(part.stop, portion.stop)
+            if first < last:
+                scaled = rows[first:last] * roots[first:last, None]
+                found[first] = number, scaled.T @ scaled
 
     in_threads(add, len(rows), rows.size * rows.shape[1] // PRODUCTS_OF_A_VALUE)
     # In their order, whichever thread was done first.
-    return sum((parts[start] for start in sorted(parts)[1:]), parts[0])
+    return [found[first] for first in sorted(found)]
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(points, kinds, kind, place, factors, groups, found):
-    for j in range(len(groups)):
-        group = groups[j]
-        if group < 0:
-            continue
-        for k in range(kinds.shape[1]):
-            factor = factors[j] * kinds[kind[j], k]
-            if factor != 0.0:
-                for i in range(points.shape[1]):
-                    found[group, k, i] += factor * points[place[j], i]
+def _add_rows(points, kinds, kind, place, factors, members, start, found):
+    for g in range(len(found)):
+        found[g] = 0.0
+        for j in members[start[g] : start[g + 1]]:
+            point = points[place[j]]
+            for k in range(kinds.shape[1]):
+                factor = factors[j] * kinds[kind[j], k]
+                if factor != 0.0:
+                    for i in range(len(point)):
+                        found[g, k, i] += factor * point[i]

@@ -20,10 +20,12 @@ from .base import Bounds, Solver, check_planes, check_positive_integer
 MOST_WEIGHTS = 2000
 # The master is solved to this share of the gap, starting from so many times the gap.
 MASTER_SHARE = 0.1
-START_FACTOR = 100.0
-# A plane counts as idle below this share of the largest mass.
-IDLE_MASS = 1e-4
+START_FACTOR = 30.0
+# A plane counts as idle below this share of the largest mass, times the relative gap: what is lost
+# with it is to be small beside what is still to be gained.
+IDLE_MASS = 1e-2
 SEARCH_STEPS, SEARCH_SHRINK = 5, 0.3
+TINY = np.finfo(float).tiny
 
 
 @dataclass
@@ -138,7 +140,8 @@ class InteriorPoint(Solver):
     def _forget(self, objective: Objective, state: InteriorPointState) -> None:
         """Forget planes that have had next to no mass for too long."""
         mass = objective.weights[state.found.blocks] * state.found.masses
-        idle = mass <= IDLE_MASS * mass.max(initial=0.0)
+        share = IDLE_MASS * min(1.0, _gap(objective, state) / max(state.attained, TINY))
+        idle = mass <= share * mass.max(initial=0.0)
         state.idle = np.where(idle, state.idle + 1, 0)
         kept = np.flatnonzero(state.idle <= self.max_idle)
         if len(kept) < len(state.idle):
@@ -148,8 +151,7 @@ class InteriorPoint(Solver):
     def _solve_master(self, objective: Objective, state: InteriorPointState) -> None:
         """Masses of the planes at hand, from a point that is as far from the optimum as the best one."""
         found, space = state.found, objective.space
-        gap = state.attained - max(state.dual, float(objective.weights @ objective.floors))
-        gap = max(gap, 1e-14 * abs(state.attained), np.finfo(float).tiny)
+        gap = _gap(objective, state)
         owners, blocks = np.unique(found.blocks, return_inverse=True)
         rows, start = _rows(space, found, state.best)
         offsets = found.offsets - objective.floors[found.blocks]
@@ -173,6 +175,12 @@ class InteriorPoint(Solver):
     def planes(self, objective: Objective, state: InteriorPointState) -> PlaneSet:
         """See `Solver.planes`."""
         return state.found if state.proof is None else state.proof
+
+
+def _gap(objective: Objective, state: InteriorPointState) -> float:
+    """Between the best point and the largest lower bound so far; above 0."""
+    gap = state.attained - max(state.dual, float(objective.weights @ objective.floors))
+    return max(gap, 1e-14 * abs(state.attained), TINY)
 
 
 def _combination(objective: Objective, found: PlaneSet) -> Element:
