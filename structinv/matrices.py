@@ -281,9 +281,13 @@ def _interleave_csr(mask: np.ndarray, inside: Matrix, outside: Matrix) -> Matrix
     return joined
 
 
+def resolution(*arrays: Any) -> float:
+    """How far numbers may be apart, by their size, and still be equal in the coarsest precision."""
+    floats = [array.dtype for array in arrays if array is not None and array.dtype.kind == "f"]
+    return max(1e-9, 16 * max((float(np.finfo(dtype).eps) for dtype in floats), default=0.0))
+
+
 def rounding(x: np.ndarray, z: np.ndarray) -> float:
     """How far two points may be apart and still count as equal, by their size and precision."""
-    parts = [part for part in (x, z) if part.dtype.kind == "f"]
-    eps = max((float(np.finfo(part.dtype).eps) for part in parts), default=0.0)
     size = max(float(np.max(np.abs(part), initial=0.0)) for part in (x, z))
-    return max(1e-9, 16 * eps) * size
+    return resolution(x, z) * size
