@@ -181,6 +181,16 @@ def row_dots(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
+def _put_rows(first, indptr, indices, data, all_indices, all_data):
+    """Copy row i of a part so that it begins at entry ``first[i]``."""
+    for i in range(len(first)):
+        shift = first[i] - indptr[i]
+        for k in range(indptr[i], indptr[i + 1]):
+            all_indices[shift + k] = indices[k]
+            all_data[shift + k] = data[k]
+
+
+@njit(cache=True, nogil=True)
 def _products_csr(indptr, indices, data, V, found):
     for i in range(found.shape[0]):
         for p in range(found.shape[1]):
@@ -246,15 +256,38 @@ def interleave(mask: np.ndarray, inside: Matrix, outside: Matrix) -> Matrix:
         return inside
     if not np.any(mask):
         return outside
+    if sp.issparse(inside) and sp.issparse(outside):
+        return _interleave_csr(mask, inside, outside)
     place = np.empty(len(mask), dtype=np.intp)
     place[mask] = np.arange(inside.shape[0])
     place[~mask] = inside.shape[0] + np.arange(outside.shape[0])
     return stack([inside, outside])[place]
 
 
+def _interleave_csr(mask: np.ndarray, inside: Matrix, outside: Matrix) -> Matrix:
+    # SciPy would copy both twice, and look at each copy.
+    lengths = np.empty(len(mask), dtype=np.int64)
+    lengths[mask], lengths[~mask] = np.diff(inside.indptr), np.diff(outside.indptr)
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    arrays = (inside.indices, outside.indices, inside.indptr, outside.indptr)
+    kind = np.result_type(*arrays) if ends[-1] <= np.iinfo(np.int32).max else np.dtype(np.int64)
+    dtype = np.result_type(inside.dtype, outside.dtype)
+    joined = sp.csr_matrix((len(mask), inside.shape[1]), dtype=dtype)
+    joined.indptr = ends.astype(kind)
+    joined.indices, joined.data = np.empty(ends[-1], dtype=kind), np.empty(ends[-1], dtype=dtype)
+    for some, part in ((mask, inside), (~mask, outside)):
+        places = ends[:-1][some]
+        _put_rows(places, part.indptr, part.indices, part.data, joined.indices, joined.data)
+    return joined
+
+
+def resolution(*arrays: Any) -> float:
+    """How far numbers may be apart, by their size, and still be equal in the coarsest precision."""
+    floats = [array.dtype for array in arrays if array is not None and array.dtype.kind == "f"]
+    return max(1e-9, 16 * max((float(np.finfo(dtype).eps) for dtype in floats), default=0.0))
+
+
 def rounding(x: np.ndarray, z: np.ndarray) -> float:
     """How far two points may be apart and still count as equal, by their size and precision."""
-    parts = [part for part in (x, z) if part.dtype.kind == "f"]
-    eps = max((float(np.finfo(part.dtype).eps) for part in parts), default=0.0)
     size = max(float(np.max(np.abs(part), initial=0.0)) for part in (x, z))
-    return max(1e-9, 16 * eps) * size
+    return resolution(x, z) * size

@@ -281,3 +281,10 @@ def chain_optimum(case: str, rescaling: str) -> float:
         total = total + weight * cp.maximum(*parts)
         first += length
     return minimum(total)
+
+
+def two_classes(n=60, d=12, seed=0):
+    """Rows of two classes that a plane through 0 parts."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    return X, (X @ rng.standard_normal(d) > 0).astype(int)

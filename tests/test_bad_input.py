@@ -9,8 +9,25 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import structinv.estimators.base
-from structinv import InvariantLinearSVC
-from structinv.oracles import Box, Ellipsoid, FDrop, FScale, ImageOracle, InvarianceOracle, Support
+from structinv import (
+    InvariantLinearSVC,
+    InvariantSVC,
+    RepresenterClassifier,
+    RepresenterRegressor,
+    VirtualSupportVectorSVC,
+    VirtualSVC,
+)
+from structinv.functionals import Gradient
+from structinv.oracles import (
+    Box,
+    Ellipsoid,
+    FDrop,
+    FScale,
+    ImageOracle,
+    InvarianceOracle,
+    Shifts,
+    Support,
+)
 from structinv.solvers import FrankWolfe
 
 from .oracle_cases import CASES, rows
@@ -389,3 +406,28 @@ def test_rewards_of_another_length_are_refused():
     inputs, V = np.ones((4, 9)), np.ones((1, 9))
     with pytest.raises(ValueError, match=r"reward must have shape \(4,\)"):
         FDrop(2).graded_support(inputs, V, np.zeros(4, dtype=int), np.ones(3), 0.5)
+
+
+CHANGES = Shifts(1, directions=4, shape=(2, 2))
+WITH_ORACLE = [
+    InvariantLinearSVC,
+    InvariantSVC,
+    RepresenterClassifier,
+    VirtualSVC,
+    VirtualSupportVectorSVC,
+]
+WITH_FUNCTIONALS = [InvariantSVC, RepresenterClassifier, RepresenterRegressor]
+
+
+@pytest.mark.parametrize("kind", WITH_FUNCTIONALS)
+@pytest.mark.parametrize("given", [CHANGES, [Gradient(), CHANGES]], ids=["alone", "listed"])
+def test_an_oracle_among_functionals_is_told_where_it_belongs(kind, given):
+    with pytest.raises(TypeError, match=r"invariances must .*Tangents\(Shifts\(.*or give .*oracle="):
+        kind(invariances=given).fit(X, TWO)
+
+
+@pytest.mark.parametrize("kind", WITH_ORACLE)
+@pytest.mark.parametrize("given", [Gradient(), Gradient().bind(X)], ids=["free", "bound"])
+def test_a_functional_for_an_oracle_is_told_where_it_belongs(kind, given):
+    with pytest.raises(TypeError, match=r"oracle must be an InvarianceOracle.*invariances=\[\.\.\.\]"):
+        kind(oracle=given).fit(X, TWO)

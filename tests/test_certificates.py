@@ -386,3 +386,15 @@ def test_another_oracle_may_be_certified():
             method(X, y, oracle="fdrop")
         with pytest.raises(ValueError, match="max_changes must be at least 0"):
             method(X, y, oracle=FDrop(-1))
+
+
+def test_rows_in_single_precision_are_rounded_themselves():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 64)), np.arange(200) % 2
+    model = InvariantLinearSVC(Box(0.1), C=0.01, random_state=0).fit(X, y)
+    few = X[:50].astype(np.float32)
+    margins = model.certify(few, y[:50]).margins
+    signs = np.where(y[:50] == 1, 1.0, -1.0)
+    score = few.astype(np.float64) @ model.coef_[0] + model.intercept_[0]
+    worst = signs * score - 0.1 * np.abs(model.coef_[0]).sum()
+    assert np.all(margins <= worst)

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.files import write_atomically
-from structinv.oracles import Box, Ellipsoid, FDrop, FiniteOracle, Shifts
+from structinv.oracles import Box, Ellipsoid, FDrop, FiniteOracle, InvarianceOracle, Shifts, Support
 from structinv.solvers import Status, checkpoint
 
 SOLVERS = ["frank_wolfe", "svmstruct", "bmrm", "pegasos"]
@@ -285,3 +285,33 @@ def test_kill_9(tmp_path, solver, tol):
     assert float(told[2]) <= tol
     assert float(told[3]) == pytest.approx(float(afresh[3]), rel=2 * tol)
     assert not path.exists()
+
+
+REACH = {"size": 0.5, "calls": 0}
+
+
+class Reaching(InvarianceOracle):
+    """A box whose size is told elsewhere, as is the call in which somebody presses Ctrl-C."""
+
+    def support(self, X, V, assign, reward=None):
+        REACH["calls"] -= 1
+        if REACH["calls"] == 0:
+            raise KeyboardInterrupt
+        return Support(X + REACH["size"] * np.sign(V[assign]))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("solver", ["bmrm", "svmstruct", "interior_point"])
+def test_a_checkpoint_does_not_trust_a_strangers_oracle(tmp_path, monkeypatch, solver):
+    X, y = np.random.default_rng(0).standard_normal((150, 8)), np.arange(150) % 2
+    shared = {"solver": solver, "random_state": 0, "fit_intercept": False}
+    path = tmp_path / "fit.npz"
+    monkeypatch.setitem(REACH, "size", 0.5)
+    monkeypatch.setitem(REACH, "calls", 12)
+    with pytest.raises(KeyboardInterrupt):
+        InvariantLinearSVC(Reaching(), checkpoint=path, **shared).fit(X, y)
+    assert path.exists()
+    monkeypatch.setitem(REACH, "size", 0.1)
+    truth = InvariantLinearSVC(Reaching(), **shared).fit(X, y)
+    resumed = InvariantLinearSVC(Reaching(), checkpoint=path, **shared).fit(X, y)
+    assert resumed.solution_.dual <= truth.solution_.primal * (1 + 1e-9)

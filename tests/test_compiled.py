@@ -159,3 +159,9 @@ def test_a_function_compiled_during_a_fit_is_not_booked_as_training(silent):
     assert solution.compile_seconds > 0.0
     assert solution.compile_seconds == silent.seconds
     assert solution.history[-1].seconds <= solution.seconds
+
+
+def test_functions_of_others_without_a_module_compile():
+    names = {}
+    exec("def add_one(x):\n    return x + 1", names)
+    assert numba.njit(names["add_one"])(1) == 2

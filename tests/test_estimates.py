@@ -20,6 +20,8 @@ from structinv import (
 from structinv.functionals import Gradient, Tangents
 from structinv.oracles import Box, FDrop, FiniteOracle, Rotations, Shifts
 
+from .problems import two_classes
+
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 TURNS = Rotations(degrees=tuple(np.linspace(-30, 30, 60)))
@@ -159,3 +161,11 @@ def test_kernels_keep_what_fits_where_all_does_not(monkeypatch):
     with pytest.raises(MemoryError, match="lower cache_mb"):
         InvariantSVC(TURNS, cache_mb=1000, **FEW).fit(X, y)
     assert InvariantSVC(TURNS, cache_mb=5, **FEW).fit(X, y).solution_.relative_gap <= 1e-2
+
+
+def test_small_fits_of_an_estimate_leave_checkpoints_alone(tmp_path):
+    X, y = two_classes(200)
+    path = tmp_path / "fit.npz"
+    model = InvariantLinearSVC(FDrop(1), checkpoint=path, max_seconds=1e-3, random_state=0)
+    assert 0.0 < model.estimate_seconds(X, y) <= 1e-3
+    assert not path.exists()

@@ -8,15 +8,7 @@ from scipy import ndimage
 from sklearn.datasets import load_digits
 
 from structinv import InvariantLinearSVC
-from structinv.oracles import (
-    ImageShape,
-    Rotations,
-    Scalings,
-    Shears,
-    Shifts,
-    check_oracle,
-    image_paths,
-)
+from structinv.oracles import ImageShape, Rotations, Scalings, Shears, Shifts, check_oracle, image_paths
 from structinv.oracles.image_base import ImageOracle
 from structinv.oracles.image_maps import fill_code, image_shape
 from structinv.oracles.image_paths import Path, furthest
@@ -267,3 +259,25 @@ def test_a_linear_model_is_certified_exactly():
     turned = members_at(oracle.left, X[80:], np.linspace(-10, 10, 301))
     margins = signs[:, None] * (turned @ model.coef_[0] + model.intercept_[0])
     assert np.all(certificate.margins <= margins.min(axis=1))
+
+
+@pytest.mark.parametrize("outlier", [1e2, 1e4, 1e8])
+def test_what_a_walk_may_hide_is_allowed_for(outlier):
+    """A shift by 3 turns the row by less than what rounding of the outlier hides."""
+    image, weights = np.zeros((4, 8)), np.zeros((4, 8))
+    image[3, 2], image[0, 0] = 1.0, outlier
+    weights[3, 3], weights[3, 5] = 1.0, 1.0 + 3.6e-15 * outlier
+    oracle = Shifts(between=(0.0, 4.0), shape=(4, 8))
+    answer = oracle.support(image.reshape(1, -1), weights.reshape(1, -1), np.array([0]))
+    moved = np.zeros((4, 8))
+    moved[:, 3:] = image[:, :-3]
+    assert oracle.contains(image.ravel(), moved.ravel())
+    reached = answer.points[0] @ weights.ravel() if answer.upper is None else answer.upper[0]
+    assert moved.ravel() @ weights.ravel() <= reached
+
+
+def test_exact_rows_of_continuous_images_exist():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((30, 64)), np.arange(30) % 2
+    model = InvariantLinearSVC(C=0.1, random_state=0).fit(X, y)
+    assert np.all(model.certify(X, y, oracle=Rotations(between=(-10, 10))).exact)

@@ -12,6 +12,7 @@ from structinv.oracles.checked import bind
 from structinv.oracles.image_base import ImageOracle
 
 from .malformed import ARRAYS, INDICES, SPARSE, data, draw, run
+from .problems import two_classes
 
 X, Y = data()
 MACHINES = [
@@ -216,3 +217,27 @@ def test_a_number_as_factor_is_a_ball():
         np.testing.assert_allclose(margins, plain - 0.1 * np.linalg.norm(model.coef_), atol=1e-12)
     with pytest.raises(ValueError, match="factor must be at least 0"):
         InvariantLinearSVC(Ellipsoid(-0.1)).fit(X, Y)
+
+
+def test_an_oracle_that_changes_its_rows_is_named():
+    class Careless(FiniteOracle):
+        def orbit(self, X):
+            X[:, 0] = 7.0
+            return np.stack([X, X[:, ::-1]], axis=1)
+
+    X, y = two_classes()
+    with pytest.raises(ValueError, match=r"Careless\.\w+ must not change its input X"):
+        InvariantLinearSVC(Careless()).fit(X, y)
+
+
+def test_labels_left_alone_do_not_write_into_what_an_oracle_keeps():
+    class Keeping(FiniteOracle):
+        kept = np.array([[[0.0], [1.0]], [[5.0], [6.0]]])
+
+        def orbit(self, X):
+            return self.kept
+
+    X, y = np.array([[0.0], [5.0]]), np.array([0, 1])
+    one, other = Keeping().only_for([0]), Keeping().only_for([1])
+    cover = bind(one | other, X, y).cover(slice(None)).points
+    np.testing.assert_array_equal(cover[:, :, 0], [[0, 1, 0], [5, 5, 6]])

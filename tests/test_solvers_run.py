@@ -8,7 +8,7 @@ import pytest
 from structinv.functionals import LinearFunctionals
 from structinv.losses import Absolute, Squared
 from structinv.objective import Objective, Penalty, WorstCase
-from structinv.oracles import Box, Ellipsoid, FDrop, FScale
+from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity
 from structinv.outputs import Binary
 from structinv.solvers import (
     BMRM,
@@ -29,7 +29,7 @@ from structinv.solvers import (
 from structinv.spaces import ExplicitSpace
 
 from .oracle_cases import D
-from .problems import SETTING, assert_brackets, objective, optimum
+from .problems import SETTING, assert_brackets, objective, optimum, two_classes
 
 BY_BLOCK = ["frank_wolfe", "interior_point", "representer", "svmstruct"]
 every_solver = pytest.mark.parametrize("name", sorted(REGISTRY))
@@ -351,3 +351,10 @@ def test_a_run_that_stalls_without_any_bound_blames_the_oracle():
     assert "exact oracle" in solution.status.advice
     bounded = solve(objective(FDrop(1)), OneStep(), Gap(1e-6) | Stall(patience=8), random_state=0)
     assert bounded.status is Status.STALLED
+
+
+def test_nothing_at_once_is_not_within_epsilon():
+    X, y = two_classes()
+    problem = Objective(ExplicitSpace(12), [WorstCase(X, y, Identity(), Binary(), 30.0)])
+    solution = solve(problem, FrankWolfe(epsilon=1e-9), Gap(1e-6), random_state=0)
+    assert solution.status is Status.CONVERGED

@@ -18,13 +18,15 @@ from structinv.dual_states import (
 )
 from structinv.estimators import base, continuing
 from structinv.matrices import count
-from structinv.objective import WorstCase
-from structinv.oracles import FDrop
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import Box, FDrop
+from structinv.outputs import Binary
 from structinv.solvers import (
     BMRM,
     REGISTRY,
     FrankWolfe,
     Gap,
+    InteriorPoint,
     Iterations,
     Pegasos,
     Representer,
@@ -34,7 +36,7 @@ from structinv.solvers import (
     solve,
 )
 from structinv.solvers.dual_coordinates import CoordinateState
-from structinv.spaces import KernelSpace
+from structinv.spaces import ExplicitSpace, KernelSpace
 
 from . import kernel_problems
 from . import test_representer_solvers as representers
@@ -357,3 +359,21 @@ def test_no_more_rows_are_asked_than_there_is_time_for(questions, monkeypatch):
     assert estimate == np.inf
     problem.hurried = lambda: False
     assert np.isfinite(solver.bounds(problem, state).dual)
+
+
+def test_the_interior_point_stops_between_its_steps():
+    rng = np.random.default_rng(0)
+    X, y = 100 * rng.random((80, 10)), np.arange(80) % 2
+    problem = Objective(ExplicitSpace(10), [WorstCase(X, y, Box(0.1), Binary(), 1.0)])
+    asked = []
+
+    class Hurried(InteriorPoint):
+        def step(self, objective, state):
+            # From now on time is up.
+            objective.hurried = lambda: asked.append(True) or True
+            return super().step(objective, state)
+
+    solution = solve(problem, Hurried(), Gap(0) | Seconds(1e-3), random_state=0)
+    assert asked
+    assert solution.status is Status.TIME_LIMIT
+    assert solution.dual <= solution.primal

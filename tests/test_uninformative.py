@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from structinv import (
-    InvariantLinearSVC,
-    InvariantSVC,
-    RepresenterClassifier,
-    UninformativeFitWarning,
-)
+from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, UninformativeFitWarning
+from structinv.datasets import make_mail_like
 from structinv.estimators import uninformative
 from structinv.oracles import Box, FDrop, FScale, Identity, Shifts
 from structinv.solvers import Status
@@ -190,3 +186,9 @@ def test_how_many_words_may_change_has_no_default(oracle):
     with pytest.raises(TypeError, match="max_changes"):
         oracle()
     assert clone(oracle(3)).max_changes == 3
+
+
+def test_a_constant_model_is_told_of_however_small_the_weight():
+    X, y = make_mail_like(random_state=0)
+    with pytest.warns(UninformativeFitWarning):
+        InvariantLinearSVC(FDrop(10), C=1e-6, random_state=0).fit(X, y)

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from structinv.datasets import make_mail_like
 from structinv.dual_states import HullState
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity, TangentDerivative
+from structinv.oracles.checked import bind
 from structinv.oracles.union_hull import LEAST_ROOM, UnionHull
 from structinv.outputs import Binary
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
@@ -143,3 +145,10 @@ def test_a_part_without_steps_of_its_own_leaves_planes():
 
     problem = objective(Own(1) | FScale(2), SETTING["binary"])
     assert not isinstance(state_of(problem), HullState)
+
+
+def test_the_hull_of_all_labels_is_that_of_the_oracle_alone():
+    X, y = make_mail_like(40, 500, random_state=0)
+    asked = np.ones(40), np.ones(40), False
+    found = bind(FDrop(1).only_for(np.unique(y)), X, y).inner.hull(*asked)
+    assert type(found.inner) is type(bind(FDrop(1), X, y).hull(*asked).inner)

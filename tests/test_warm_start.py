@@ -19,6 +19,8 @@ from structinv.functionals import Gradient
 from structinv.oracles import Box, FDrop, FiniteOracle, FScale, Shifts
 from structinv.solvers import Status
 
+from .problems import two_classes
+
 SOLVERS = ["frank_wolfe", "svmstruct", "bmrm", "pegasos"]
 TOLERANCE = {"pegasos": 3e-2}
 
@@ -284,3 +286,26 @@ def test_digests_tell_arrays_apart():
     different += [np.array(["a", "b"]), np.array(["a", "b"], dtype=object), np.array(["ab", ""])]
     assert len({digest(each) for each in different}) == len(different)
     assert digest(X[::-1]) == digest(X[::-1].copy())
+
+
+class Reversal(FiniteOracle):
+    def orbit(self, X):
+        return np.stack([X, X[:, ::-1]], axis=1)
+
+
+def test_images_of_another_shape_are_other_images():
+    rng = np.random.default_rng(0)
+    X, y = rng.random((40, 36)), np.arange(40) % 2
+    model = InvariantSVC(Shifts(1), C=0.3, warm_start=True, solver="bmrm", random_state=0)
+    model.fit(X.reshape(40, 4, 9), y).fit(X.reshape(40, 9, 4), y)
+    cold = clone(model).fit(X.reshape(40, 9, 4), y)
+    assert model.solution_.dual <= cold.solution_.primal
+
+
+def test_planes_of_sparse_hulls_start_lists_of_dense_rows():
+    X, y = two_classes()
+    model = InvariantLinearSVC(FDrop(1), solver="frank_wolfe", warm_start=True, random_state=0)
+    model.fit(X, y).set_params(oracle=Reversal()).fit(X, y)
+    cold = clone(model).fit(X, y)
+    assert model.solution_.dual <= cold.solution_.primal
+    assert cold.solution_.dual <= model.solution_.primal

@@ -20,6 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..certificates import Certificate, WorstChange
+from ..functionals import BoundFunctional, Functional
 from ..matrices import Matrix, with_data
 from ..objective import Objective, Penalty, WorstCase
 from ..oracles import Identity, InvarianceOracle
@@ -498,6 +499,8 @@ def check_oracle_type(oracle: Any) -> InvarianceOracle:
     hint = ""
     if isinstance(oracle, type) and issubclass(oracle, InvarianceOracle):
         hint = f"; write {oracle.__name__}() for an instance of the class"
+    if isinstance(oracle, (Functional, BoundFunctional)):
+        hint = "; functionals go into invariances=[...] of InvariantSVC and RepresenterClassifier"
     raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}{hint}")
 
 

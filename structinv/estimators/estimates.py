@@ -33,9 +33,55 @@ class EstimatesItself:
     # With which power of the number of rows seconds grow at most.
     _largest_power = 2.0
 
-    @abstractmethod
     def estimate_memory(self, X: Any, y: Any = None) -> int:
-        """About how many bytes a fit needs at most; see the estimators."""
+        """About how many bytes a fit needs at most, told before it.
+
+        Counted is what grows with rows, members and functionals:
+
+        - Linear machines: the planes, if there come to be 4 a row (16 a row and class where there are
+          several classes, and the oracle does not list its members), some functions, and where the
+          oracle lists the members of S(x) the values of all of them for as many rows as are looked at
+          together, and either the weights as all changes move them or these members.
+        - Kernel machines: the points that the fit keeps (all members of all orbits, if the cache has
+          room for enough of their columns, else support vectors as they are found), the table of kernel
+          values between support vectors and these points (at most `cache_mb`), some functions at these
+          points, the planes, if there come to be 12 a row, and where members are not all known the
+          inner products of planes (at most half of `cache_mb`); with `invariances` their Gram matrix (at
+          most `cache_mb`), and functions over their representers.
+        - Representer machines: a copy of `X`, the Gram matrix of all functionals with its factors, where
+          it is so small that it is formed (at most five times `cache_mb`), or the tables of fast
+          products, some functions over the functionals, and with an oracle what a kernel machine counts.
+          All rows are taken as labelled.
+        - Machines of virtual samples: those of all rows, as they are made, as they are kept and as
+          libsvm copies them, and its cache, or the whole Gram matrix for kernels that it does not know.
+
+        `X` itself is counted for representer machines alone; what oracle and kernel work with is not.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
+        y : (n_samples,) array-like, optional
+            Labels or targets; two classes are assumed without them, and oracles that depend on labels
+            need them.
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from structinv import InvariantLinearSVC, InvariantSVC
+        >>> InvariantLinearSVC().estimate_memory(np.zeros((1000, 10))) < 1_000_000
+        True
+        >>> InvariantSVC(cache_mb=8.0).estimate_memory(np.zeros((1000, 10))) <= 8e6 * 1.5 + 1e6
+        True
+        """
+        return int(self._memory(X, y))
+
+    @abstractmethod
+    def _memory(self, X: Any, y: Any) -> float:
+        """`estimate_memory`, unrounded."""
 
     def estimate_seconds(self, X: Any, y: Any) -> float:
         """About how many seconds a fit would take here, told before it.

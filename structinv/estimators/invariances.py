@@ -9,6 +9,7 @@ import numpy as np
 from ..functionals import BoundFunctional, FamilyFunctionals, Functional, Representers
 from ..losses import REGISTRY, ScalarLoss
 from ..objective import Penalty
+from ..oracles import InvarianceOracle
 from .base import check_number
 from .shapes import shaped
 
@@ -34,11 +35,15 @@ class Invariances:
 
     def __init__(self, families: Any, nu: Any, losses: Any, parameters: Any) -> None:
         if isinstance(families, (Functional, BoundFunctional)) or not np.iterable(families):
-            raise TypeError(f"invariances must be a list of families of functionals, got {families!r}")
+            hint = _hint(families)
+            raise TypeError(
+                f"invariances must be a list of families of functionals, got {families!r}{hint}"
+            )
         self.families = list(families)
         for family in self.families:
             if not isinstance(family, (Functional, BoundFunctional)):
-                raise TypeError(f"invariances must hold Functional or bound ones, got {family!r}")
+                hint = _hint(family)
+                raise TypeError(f"invariances must hold Functional or bound ones, got {family!r}{hint}")
         size = len(self.families)
         weights = _one_each("nu", nu, size)
         names = _one_each("invariance_loss", losses, size)
@@ -74,6 +79,17 @@ class Invariances:
             Penalty(FamilyFunctionals(representers, first + number, n_outputs), loss, float(nu))
             for number, (nu, loss) in enumerate(zip(self.nu, self.losses, strict=True))
         ]
+
+
+def _hint(given: Any) -> str:
+    """What to write for an oracle, whose changes functionals compare f along."""
+    if not isinstance(given, InvarianceOracle):
+        return ""
+    return (
+        f"; write functionals.TransformDifference({given!r}) for differences of f between a row and its "
+        f"changes, functionals.Tangents({given!r}) for derivatives along them, or give a classifier "
+        "the oracle as oracle="
+    )
 
 
 def _one_each(name: str, value: Any, size: int) -> list[Any]:

@@ -348,34 +348,7 @@ class InvariantSVC(InvariantClassifier):
             f += space.of_representers(self.alpha_.T.copy())
         return kernel_worst_change(space, f, oracle, output, X, points)
 
-    def estimate_memory(self, X: Any, y: Any = None) -> int:
-        """About how many bytes a fit needs at most, told before it.
-
-        Counted are the points that the fit keeps (all members of all orbits, if the cache has room
-        for enough of their columns, else support vectors as they are found), the table of kernel
-        values between support vectors and these points (at most `cache_mb`), some functions at these
-        points, the planes, if there come to be 12 a row, and where members are not all known the
-        inner products of planes (at most half of `cache_mb`); with `invariances` their Gram matrix (at
-        most `cache_mb`), and functions over their representers. `X` itself, and what oracle and kernel
-        work with, are not counted.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features) array-like
-        y : (n_samples,) array-like, optional
-            Labels; two classes are assumed without them, and oracles that depend on them need them.
-
-        Returns
-        -------
-        int
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from structinv import InvariantSVC
-        >>> InvariantSVC(cache_mb=8.0).estimate_memory(np.zeros((1000, 10))) <= 8e6 * 1.5 + 1e6
-        True
-        """
+    def _memory(self, X: Any, y: Any) -> float:
         oracle = self._check_parameters()
         oracle = shaped(oracle, self, X)
         X = check_array(flat_rows(X), dtype=self._rows["dtype"], estimator=self, input_name="X")
@@ -384,9 +357,7 @@ class InvariantSVC(InvariantClassifier):
         bound = bind(oracle, self._inputs(self._prepare(X, oracle)), labels)
         size = check_cover(bound, type(self).__name__)
         kept, tables = kernel_memory(bound.X, size, n_classes, 1e6 * self.cache_mb)
-        return int(kept + tables) + self._memory_of_invariances(
-            bound.X, 1 if n_classes == 2 else n_classes
-        )
+        return kept + tables + self._memory_of_invariances(bound.X, 1 if n_classes == 2 else n_classes)
 
     def _memory_of_invariances(self, X: np.ndarray, n_outputs: int) -> int:
         """The table of their Gram matrix, and some functions."""

@@ -221,32 +221,7 @@ class InvariantLinearSVC(InvariantClassifier):
         kind = Binary if n_classes == 2 else Multiclass
         return kind(cost=self.cost, rescaling=self.rescaling)
 
-    def estimate_memory(self, X: Any, y: Any = None) -> int:
-        """About how many bytes a fit needs at most, told before it.
-
-        Counted are the planes, if there come to be 4 a row (16 a row and class where there are several
-        classes, and the oracle does not list its members), some functions, and where the oracle lists
-        the members of S(x) the values of all of them for as many rows as are looked at together, and
-        either the weights as all changes move them or these members. `X` itself is not counted, nor
-        what the oracle works with.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
-        y : (n_samples,) array-like, optional
-            Labels; two classes are assumed without them, and oracles that depend on them need them.
-
-        Returns
-        -------
-        int
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from structinv import InvariantLinearSVC
-        >>> InvariantLinearSVC().estimate_memory(np.zeros((1000, 10))) < 1_000_000
-        True
-        """
+    def _memory(self, X: Any, y: Any) -> float:
         oracle = shaped(self._check_parameters(), self, X)
         X = check_array(flat_rows(X), estimator=self, input_name="X", **self._rows)
         X, labels = self._prepare(X, oracle), checked_labels(X, y)
@@ -258,7 +233,7 @@ class InvariantLinearSVC(InvariantClassifier):
         planes = n_planes * (8.0 * entries + 24.0 * X.shape[0])
         functions = LINEAR_FUNCTIONS_AT_ONCE * 8.0 * (X.shape[1] + 1) * n_outputs
         members, _ = linear_memory(X, bind(oracle, X, labels), n_outputs)
-        return int(planes + functions + members)
+        return planes + functions + members
 
     def _new_space(self, X: Matrix, term: WorstCase) -> ExplicitSpace:
         needed, size = linear_memory(X, term.bound, term.output.n_outputs)

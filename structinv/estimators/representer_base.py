@@ -147,31 +147,7 @@ class RepresenterEstimator(ConvexEstimator):
         self.support_vectors_ = f.atoms.points(used)
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T)
 
-    def estimate_memory(self, X: Any, y: Any = None) -> int:
-        """About how many bytes a fit needs at most, told before it.
-
-        Counted are a copy of `X`, the Gram matrix of all functionals with its factors, where it is so
-        small that it is formed (at most five times `cache_mb`), or the tables of fast products, some
-        functions over the functionals, and with an oracle what `InvariantSVC` counts. All rows are taken
-        as labelled. What the kernel works with is not counted.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
-        y : (n_samples,) array-like, optional
-            Labels or targets; two classes are assumed without them.
-
-        Returns
-        -------
-        int
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from structinv import RepresenterRegressor
-        >>> RepresenterRegressor(cache_mb=8.0).estimate_memory(np.zeros((1000, 10))) < 50_000_000
-        True
-        """
+    def _memory(self, X: Any, y: Any) -> float:
         invariances = self._check_parameters()
         oracle: Any = self.oracle
         oracle = None if oracle is None else shaped(oracle, self, X)
@@ -187,7 +163,7 @@ class RepresenterEstimator(ConvexEstimator):
             oracle.validate(X.shape[1])
             members = check_cover(bind(oracle, X, labels), type(self).__name__)
             needed += sum(kernel_memory(X, members, n_classes, 1e6 * self.cache_mb))
-        return int(needed)
+        return needed
 
     def _tables(self, n_rows: int, size: int) -> float:
         """Bytes of Gram matrices of so many functionals, or of the tables that fast products take."""

@@ -116,30 +116,7 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
             self.n_virtual_ = len(origins)
         return self
 
-    def estimate_memory(self, X: Any, y: Any = None) -> int:
-        """About how many bytes a fit needs at most, told before it.
-
-        Counted are the virtual samples of all rows, as they are made, as they are kept and as libsvm
-        copies them, and its cache, or the whole Gram matrix for kernels that it does not know. `X`
-        itself is not counted.
-
-        Parameters
-        ----------
-        X : (n_samples, n_features) array-like, or sparse matrix where the estimator takes it
-        y : (n_samples,) array-like, optional
-            Labels; two classes are assumed without them, and oracles that depend on them need them.
-
-        Returns
-        -------
-        int
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from structinv import VirtualSVC
-        >>> VirtualSVC(cache_mb=8.0).estimate_memory(np.zeros((1000, 10))) < 20_000_000
-        True
-        """
+    def _memory(self, X: Any, y: Any) -> float:
         oracle = shaped(self._check_parameters(), self, X)
         X = check_array(flat_rows(X), estimator=self, input_name="X", **_ROWS)
         X, labels = self._prepare(X, oracle), checked_labels(X, y)
@@ -147,7 +124,7 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
         entries = X.shape[1] if isinstance(X, np.ndarray) else 2 * X.nnz // max(X.shape[0], 1)
         n_virtual = X.shape[0] * size
         gram = min(1e6 * self.cache_mb, 4.0 * n_virtual**2) if self._native else 16.0 * n_virtual**2
-        return int(virtual_memory(X.shape[0], size, entries, X.dtype.itemsize) + gram)
+        return virtual_memory(X.shape[0], size, entries, X.dtype.itemsize) + gram
 
     @abstractmethod
     def _rows(

@@ -106,6 +106,8 @@ class Folded(Kernel):
         equations = self._equations()
         if equations.representers.size == 0:
             return total
+        # Kernels of others may keep what they return.
+        total = total.copy()
         fewer, more = (X, Y) if len(X) < len(Y) else (Y, X)
         for first in range(0, len(fewer), COLUMNS_AT_ONCE):
             part = slice(first, first + COLUMNS_AT_ONCE)

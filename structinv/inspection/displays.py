@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .figures import row_of_axes, written
+
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Numbers = Sequence[float] | np.ndarray
@@ -91,7 +92,7 @@ def draw_certified(panels: Mapping[str, Curves], path: Path | str | None = None)
     """
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-    figure, row = _row_of_axes(len(panels), sharey=True)
+    figure, row = row_of_axes(len(panels), sharey=True)
     for axes, (title, curves) in zip(row, panels.items(), strict=True):
         for name, (edits, shares) in curves.items():
             axes.plot(edits, shares, marker="o", markersize=3, label=name)
@@ -134,7 +135,7 @@ def draw_gaps(
     """
     from matplotlib.ticker import NullFormatter
 
-    figure, row = _row_of_axes(len(panels), sharey=True)
+    figure, row = row_of_axes(len(panels), sharey=True)
     for axes, (title, histories) in zip(row, panels.items(), strict=True):
         for name, records in histories.items():
             seconds, gaps = gap_curve(records)
@@ -178,7 +179,7 @@ def draw_errors(curves: Mapping[str, Curve], path: Path | str | None = None) -> 
 
     if not curves:
         raise ValueError("curves must hold a curve, got none")
-    figure, (left, right) = _row_of_axes(2, sharey=False)
+    figure, (left, right) = row_of_axes(2, sharey=False)
     for number, (name, curve) in enumerate(curves.items()):
         # A little to the side of each other, or equal curves would hide their bars.
         places = np.asarray(curve.sizes) * 1.02 ** (number - 0.5 * (len(curves) - 1))
@@ -205,20 +206,3 @@ def gap_curve(records: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
     primal = np.minimum.accumulate([record.primal for record in records])
     dual = np.maximum.accumulate([record.dual for record in records])
     return seconds, np.maximum(primal - dual, 1e-12 * primal) / primal
-
-
-def written(figure: Figure, path: Path | str | None) -> Figure:
-    """The figure, written to a file if one is named."""
-    if path is not None:
-        figure.savefig(path, dpi=150)
-    return figure
-
-
-def _row_of_axes(count: int, sharey: bool) -> tuple[Figure, list[Axes]]:
-    from matplotlib.figure import Figure
-
-    if not count:
-        raise ValueError("panels must hold a panel, got none")
-    # A figure of its own, not pyplot: no display and no global state.
-    figure = Figure(figsize=(4.2 * count, 3.6), layout="constrained")
-    return figure, list(np.ravel(figure.subplots(1, count, sharey=sharey, squeeze=False)))

@@ -13,7 +13,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.base import ALL_ROWS
 from ..oracles.checked import bind
 from ..oracles.image_maps import ImageShape, image_shape
-from .displays import written
+from .figures import new_figure, written
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,8 +64,6 @@ def draw_worst_cases(
     >>> len(figure.axes)
     8
     """
-    from matplotlib.figure import Figure
-
     rows = _images("originals", originals), _images("changed", changed)
     if rows[0].shape != rows[1].shape:
         raise ValueError(
@@ -83,7 +81,7 @@ def draw_worst_cases(
     titles = None if titles is None else [str(title) for title in titles]
     lines = 0 if titles is None else max(title.count("\n") + 1 for title in titles)
     tall = 1.25 * form.height / form.width
-    figure = Figure(figsize=(1.25 * count + 0.5, 2 * tall + 0.17 * lines + 0.2), layout="constrained")
+    figure = new_figure(1.25 * count + 0.5, 2 * tall + 0.17 * lines + 0.2)
     grid = figure.subplots(2, count, squeeze=False)
     for line, name, images in zip(grid, ("original", "worst case"), rows, strict=True):
         for axes, image in zip(line, images, strict=True):
@@ -137,15 +135,11 @@ def draw_transforms(
     >>> [text.get_text() for text in figure.axes[0].get_xticklabels()]
     ['identity', 'flip']
     """
-    from matplotlib.figure import Figure
-
     counts, names, groups = transform_counts(transforms, labels, order=order, classes=classes)
     n_classes, n_names = counts.shape
     lines = [str(group) for group in groups]
-    figure = Figure(
-        figsize=(0.36 * n_names + 0.08 * max(map(len, lines)) + 1.8, 0.3 * n_classes + 2.2),
-        layout="constrained",
-    )
+    width = 0.36 * n_names + 0.08 * max(map(len, lines)) + 1.8
+    figure = new_figure(width, 0.3 * n_classes + 2.2)
     axes = figure.subplots()
     axes.imshow(counts, cmap="Blues", vmin=0, vmax=max(1, counts.max()), aspect="auto")
     axes.set_xticks(range(n_names), names, rotation=90, fontsize=8)

@@ -78,9 +78,8 @@ class Sum(_Pair):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
-        return _changed(
-            np.add, kernel_matrix(self.left, X, Y, norms), kernel_matrix(self.right, X, Y, norms)
-        )
+        # A new array: kernels of others may keep what they return.
+        return kernel_matrix(self.left, X, Y, norms) + kernel_matrix(self.right, X, Y, norms)
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
@@ -98,7 +97,7 @@ class Sum(_Pair):
 
     def _join(self, left, right, order):
         for which, values in right.items():
-            left[which] = _changed(np.add, left[which], values) if which in left else values
+            left[which] = left[which] + values if which in left else values
         return left
 
     def _blurred(self, variance, n_features):
@@ -125,9 +124,7 @@ class Product(_Pair):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
-        return _changed(
-            np.multiply, kernel_matrix(self.left, X, Y, norms), kernel_matrix(self.right, X, Y, norms)
-        )
+        return kernel_matrix(self.left, X, Y, norms) * kernel_matrix(self.right, X, Y, norms)
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
@@ -195,7 +192,7 @@ class Scaled(Kernel):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
-        return _changed(np.multiply, kernel_matrix(self.kernel, X, Y, norms), float(self.factor))
+        return float(self.factor) * kernel_matrix(self.kernel, X, Y, norms)
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
@@ -225,7 +222,7 @@ class Scaled(Kernel):
         """See `Kernel.partials`; errors name the kernel."""
         found = self.kernel.partials(distances, products, order)
         factor = float(self.factor)
-        return {which: _changed(np.multiply, values, factor) for which, values in found.items()}
+        return {which: factor * values for which, values in found.items()}
 
     def _blurred(self, variance, n_features):
         kernel = self.kernel.blurred(variance, n_features)

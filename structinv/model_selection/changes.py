@@ -20,6 +20,7 @@ from sklearn.utils.validation import column_or_1d
 from ..estimators.base import check_number, check_oracle_type
 from ..exceptions import UninformativeFitWarning
 from ..foreign import certify
+from ..inspection.figures import written
 from ..oracles import InvarianceOracle
 from .pictures import draw_settings
 
@@ -94,10 +95,7 @@ class ChangesSelection:
         -------
         matplotlib.figure.Figure
         """
-        figure = draw_settings(self.table_, self.best_index_)
-        if path is not None:
-            figure.savefig(path, dpi=150)
-        return figure
+        return written(draw_settings(self.table_, self.best_index_), path)
 
 
 def select_changes(

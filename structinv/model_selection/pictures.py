@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..inspection.figures import row_of_axes
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -22,7 +24,6 @@ def draw_settings(table: dict[str, Any], best: int) -> Figure:
     best : int
         Which setting gets a star.
     """
-    from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
 
     names = [name.removeprefix("param_") for name in table if name.startswith("param_")]
@@ -35,8 +36,8 @@ def draw_settings(table: dict[str, Any], best: int) -> Figure:
         for n in range(len(values))
     ])  # fmt: skip
     lines = list(dict.fromkeys(labels.tolist()))
-    figure = Figure(figsize=(8.4, 3.6), layout="constrained")
-    for axes, (column, title) in zip(figure.subplots(1, 2, sharey=True), PANELS.items(), strict=True):
+    figure, row = row_of_axes(len(PANELS), sharey=True)
+    for axes, (column, title) in zip(row, PANELS.items(), strict=True):
         for number, line in enumerate(lines):
             chosen = np.flatnonzero(labels == line)
             # A little to the side of each other, or equal lines would hide their bars.
@@ -47,7 +48,8 @@ def draw_settings(table: dict[str, Any], best: int) -> Figure:
             axes.errorbar(places, shares, yerr=errors, label=line, color=f"C{number % 10}", **style)
             if best in chosen:
                 here = int(np.flatnonzero(chosen == best)[0])
-                star = {"marker": "*", "markersize": 14, "markerfacecolor": "none", "color": "black"}
+                star: dict[str, Any] = {"marker": "*", "markersize": 14, "markerfacecolor": "none"}
+                star["color"] = "black"
                 axes.plot(places[here], shares[here], linestyle="none", label="best", **star)
         axes.set(title=title, xlabel=along, xticks=range(len(ticks)), xticklabels=ticks)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from .. import answers
-from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, take
+from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, resolution, take
 from .arguments import check_directions, grade_profile
 
 if TYPE_CHECKING:
@@ -556,7 +556,8 @@ class FiniteOracle(InvarianceOracle):
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """Whether `z` is a member, up to rounding."""
         members = self._members(x[None, :])[0]
-        return bool(np.any(np.all(np.isclose(members, z, rtol=1e-9, atol=1e-12), axis=1)))
+        near = np.isclose(members, z, rtol=resolution(members), atol=1e-12)
+        return bool(np.any(np.all(near, axis=1)))
 
 
 def points_of_cover(oracle: InvarianceOracle, cover: Any, X: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..matrices import ALL_ROWS, Matrix, row_dots
+from ..matrices import ALL_ROWS, Matrix, resolution, row_dots
 from .base import BoundOracle, InvarianceOracle, Support
 from .checked import bind, tangents_of
 from .witnesses import Witnesses
@@ -59,7 +59,7 @@ def check_oracle(
     Raises
     ------
     OracleCheckError
-        Names the property that fails and the first row and direction where it does.
+        Names the property that fails and the first row of `X` and direction where it does.
     TypeError, ValueError
         If `oracle` is none (a class, say), or `X` and `y` are no rows and labels.
 
@@ -114,6 +114,8 @@ class _Trial:
     points: np.ndarray = field(init=False)
     values: np.ndarray = field(init=False)
     upper: np.ndarray = field(init=False)
+    # How exact answers in their precision can be.
+    rtol: float = field(init=False)
 
     @classmethod
     def start(
@@ -140,6 +142,7 @@ class _Trial:
             self.bound = self.oracle.bind(self.X, self.y)
         self.answers = [self.ask(self.bound, self.V[k], self.rewards[k]) for k in self.questions]
         self.points = np.stack([answer.points for answer in self.answers])
+        self.rtol = resolution(*(part for a in self.answers for part in (a.points, a.upper, a.rho)))
         pairs = list(zip(self.answers, self.V, self.rewards, strict=True))
         self.values = np.stack([_value(a, v, r) for a, v, r in pairs])
         self.upper = np.stack([_upper(a, v, r) for a, v, r in pairs])
@@ -165,9 +168,18 @@ class _Trial:
         _check_form(answer, len(assign), bound.X)
         return answer
 
-    def tolerance(self, V: np.ndarray, points: np.ndarray, rtol: float = 1e-9) -> np.ndarray:
+    def tolerance(self, V: np.ndarray, points: np.ndarray) -> np.ndarray:
         """Rounding to be expected in ``points @ V``, whatever their leading axes."""
+        rtol = max(self.rtol, resolution(points))
         return rtol * (np.abs(points) @ np.abs(V) + np.abs(self.X) @ np.abs(V)) + 1e-300
+
+    def where(self, row: int, v: np.ndarray | None = None) -> str:
+        """A row as the caller knows it, and a direction by its entries."""
+        name = f"row {row} of X" if row < len(self.X) - 1 else "the row of zeros that is tried, too"
+        if v is None:
+            return name
+        entries = np.array2string(v, precision=6, threshold=20, max_line_width=10**6, separator=", ")
+        return f"{name}, direction {entries}"
 
 
 def _directions(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -244,12 +256,27 @@ def _untouched(name: str, **arrays: Any) -> Iterator[None]:
             raise OracleCheckError(f"{name} must not change its input {key}")
 
 
-def _fail_where(bad: np.ndarray, message: str) -> None:
-    """Raise with the first place, its last axis being rows and the one before it questions."""
-    if np.any(bad):
-        place = np.argwhere(np.atleast_2d(bad))[0]
-        question = f", question {place[-2]}" if np.ndim(bad) > 1 else ""
-        raise OracleCheckError(f"{message} (row {place[-1]}{question})")
+def _fail_where(
+    trial: _Trial,
+    bad: np.ndarray,
+    message: str,
+    along: np.ndarray | None = None,
+    rows: np.ndarray | None = None,
+) -> None:
+    """Raise with the first place, its last axis being rows and the one before it questions.
+
+    Where rows have been asked about in another order, `rows` tells which they are; the directions of
+    other questions, one for all rows or one each, are told by `along`.
+    """
+    if not np.any(bad):
+        return
+    place = np.argwhere(bad)[0]
+    row = int(place[-1])
+    if along is not None:
+        along = along if along.ndim == 1 else along[row]
+    elif len(place) > 1:
+        along = trial.V[place[-2]]
+    raise OracleCheckError(f"{message} ({trial.where(row if rows is None else int(rows[row]), along)})")
 
 
 def _check_identity(trial: _Trial) -> None:
@@ -262,6 +289,7 @@ def _check_identity(trial: _Trial) -> None:
     identity = trial.V @ trial.X.T + grades
     tolerance = trial.tolerance(trial.V.T, trial.X).T
     _fail_where(
+        trial,
         trial.values < identity - tolerance,
         "an answer is worse than the unchanged row: S(x) must contain x",
     )
@@ -272,19 +300,21 @@ def _check_membership(trial: _Trial) -> None:
     for question in trial.questions:
         for row, z in enumerate(trial.points[question]):
             if contains(row, z) is False:
-                raise OracleCheckError(f"an answer lies outside S(x) (row {row}, question {question})")
+                raise OracleCheckError(
+                    f"an answer lies outside S(x) ({trial.where(row, trial.V[question])})"
+                )
     for row, x in enumerate(trial.X):
         if contains(row, x) is False:
-            raise OracleCheckError(f"contains must hold for the unchanged row (row {row})")
+            raise OracleCheckError(f"contains must hold for the unchanged row ({trial.where(row)})")
         # Further out than any answer went.
         far = x + 10.0 * (1.0 + np.max(np.abs(trial.points[:, row] - x)))
         if np.all(np.isfinite(trial.upper)) and contains(row, far):
-            raise OracleCheckError(f"contains holds for a point far outside (row {row})")
+            raise OracleCheckError(f"contains holds for a point far outside ({trial.where(row)})")
 
 
 def _check_upper(trial: _Trial) -> None:
-    tolerance = np.einsum("qnd,qd->qn", np.abs(trial.points), np.abs(trial.V)) * 1e-9
-    _fail_where(trial.upper < trial.values - tolerance, "upper is below what the answer reaches")
+    tolerance = np.einsum("qnd,qd->qn", np.abs(trial.points), np.abs(trial.V)) * trial.rtol
+    _fail_where(trial, trial.upper < trial.values - tolerance, "upper is below what the answer reaches")
 
 
 def _check_cross(trial: _Trial) -> None:
@@ -298,8 +328,10 @@ def _check_cross(trial: _Trial) -> None:
         if not ungraded[question]:
             reached = reached + rho * trial.rewards[question]
         _fail_where(
+            trial,
             reached > trial.upper[question] + trial.tolerance(v, trial.points),
-            f"the answer for another question beats the upper of question {question}",
+            "the answer for another direction beats the upper",
+            v,
         )
 
 
@@ -319,13 +351,13 @@ def _check_members(trial: _Trial) -> None:
         reached = np.einsum("nsd,qd->qsn", members, trial.V)
         tolerance = trial.tolerance(trial.V.T, np.moveaxis(members, 1, 0))
         excess = reached - trial.upper[:, None, :] - np.moveaxis(tolerance, 2, 0)
-        _fail_where(np.max(excess, axis=1, initial=-1.0) > 0, f"a member from {name} beats upper")
+        _fail_where(trial, np.max(excess, axis=1, initial=-1.0) > 0, f"a member from {name} beats upper")
         for row in range(n):
             if any(contains(row, z) is False for z in members[row]):
-                raise OracleCheckError(f"a member from {name} lies outside S(x) (row {row})")
+                raise OracleCheckError(f"a member from {name} lies outside S(x) ({trial.where(row)})")
     if sample is not None and sample.shape[1] != 20:
         raise OracleCheckError("sample must have as many members as asked for")
-    if orbit is not None and not np.array_equal(orbit[:, 0], trial.X):
+    if orbit is not None and not np.array_equal(orbit[:, 0], trial.X.astype(orbit.dtype)):
         raise OracleCheckError("orbit must list the identity first")
 
 
@@ -347,7 +379,8 @@ def _check_witnesses(trial: _Trial) -> None:
         ).find()
         if found is not None:
             raise OracleCheckError(
-                f"contains admits a point that beats upper: {found[0]} (row {row}, question {found[1]})"
+                f"contains admits a point that beats upper: {found[0]} "
+                f"({trial.where(row, trial.V[found[1]])})"
             )
 
 
@@ -366,13 +399,15 @@ def _check_listed(trial: _Trial) -> None:
     if scores is not None:
         wanted = np.einsum("nsd,qd->nsq", cover.points, trial.V)
         off = np.abs(scores - wanted) - 1e-6 * (np.abs(cover.points) @ np.abs(trial.V.T)) - 1e-300
-        _fail_where(off.max(axis=1).T > 0, "member_scores are not those of the members of the cover")
+        message = "member_scores are not those of the members of the cover"
+        _fail_where(trial, off.max(axis=1).T > 0, message)
     for member in {0, size // 2, size - 1}:
         index = np.full(n, member)
         made = _refused(bound.members)(ALL_ROWS, index)
         off = np.abs(made - cover.points[:, member]).max(axis=1)
         off = off - 1e-6 * np.abs(cover.points).max(axis=(1, 2))
-        _fail_where(off > 0, f"member {member} is not the one of this number in the cover")
+        message = f"member {member} is not the one of this number in the cover"
+        _fail_where(trial, off > 0, message)
         _optional(bound.refine)(ALL_ROWS, index, lambda points: points @ trial.V[0])
 
 
@@ -382,7 +417,7 @@ def _check_brute_force(trial: _Trial) -> None:
     orbit = trial.bound.orbit(ALL_ROWS)
     distance = np.abs(trial.points[:, :, None, :] - orbit[None]).max(axis=3).min(axis=2)
     size = np.abs(trial.points).max(axis=2) + np.abs(trial.X).max(axis=1)
-    _fail_where(distance > 1e-9 * size, "an answer is not a member of the orbit")
+    _fail_where(trial, distance > trial.rtol * size, "an answer is not a member of the orbit")
 
 
 def _check_blocks(trial: _Trial) -> None:
@@ -452,12 +487,14 @@ def _same(
 ) -> None:
     """Values and bounds agree; points may differ where several are best."""
     sizes = np.einsum("nd,nd->n", np.abs(trial.X[ids]), np.abs(V[assign])) + np.abs(wanted[0])
+    rtol = max(rtol, trial.rtol)
     sizes += np.max(np.abs(trial.points), initial=0.0) * np.abs(V[assign]).sum(axis=1) + reward
     got = _value(answer, V, reward, assign), _upper(answer, V, reward, assign)
     for part, new, old in zip(("value", "upper"), got, wanted, strict=True):
         finite = np.isfinite(old) & np.isfinite(new)
         bad = np.where(finite, np.abs(new - np.where(finite, old, 0.0)) > rtol * sizes, new != old)
-        _fail_where(bad, f"{name}: the {part} of the answer differs")
+        message = f"{name}: the {part} of the answer differs"
+        _fail_where(trial, bad, message, V[assign], ids)
 
 
 def _check_copies(trial: _Trial) -> None:
@@ -492,7 +529,8 @@ def _check_scaling(trial: _Trial) -> None:
             scaled = trial.ask(trial.bound, factor * trial.V[k], trial.rewards[k])
             bad = np.abs(_value(scaled, trial.V[k], None) - trial.values[k])
             bad = bad > trial.tolerance(trial.V[k], trial.points[k])
-            _fail_where(bad, f"the best value must scale with the direction, question {k}")
+            message = "the best value must scale with the direction"
+            _fail_where(trial, bad, message, trial.V[k])
 
 
 def _check_flags(trial: _Trial) -> None:
@@ -505,16 +543,17 @@ def _check_flags(trial: _Trial) -> None:
             answer = trial.ask(bound, trial.V[k], trial.rewards[k])
             moved = _value(answer, trial.V[k], trial.rewards[k])
             gap = np.abs(moved - shift @ trial.V[k] - trial.values[k])
-            sizes = trial.tolerance(trial.V[k], trial.points[k]) + 1e-9 * np.abs(moved)
-            sizes += 1e-9 * np.abs(shift) @ np.abs(trial.V[k])
-            _fail_where(gap > sizes, "declared additive, but the set depends on x")
+            sizes = trial.tolerance(trial.V[k], trial.points[k]) + trial.rtol * np.abs(moved)
+            sizes += trial.rtol * np.abs(shift) @ np.abs(trial.V[k])
+            message = "declared additive, but the set depends on x"
+            _fail_where(trial, gap > sizes, message, trial.V[k])
     contains = _optional(trial.bound.contains)
     if trial.oracle.convex:
         for k in range(1, len(trial.points)):
             for row, middle in enumerate((trial.points[k - 1] + trial.points[k]) / 2):
                 if contains(row, middle) is False:
                     raise OracleCheckError(
-                        f"declared convex, but a middle of two answers is outside (row {row})"
+                        f"declared convex, but a middle of two answers is outside ({trial.where(row)})"
                     )
 
 

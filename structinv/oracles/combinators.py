@@ -17,7 +17,6 @@ from ..matrices import (
     row_dots,
     scale_rows,
     select,
-    stack,
     take,
 )
 from .arguments import check_directions, grade_profile
@@ -239,17 +238,16 @@ class _BoundOnlyFor(BoundOracle):
         return Support(points, upper, rho if graded else None)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        halves = [np.flatnonzero(self.covered), np.flatnonzero(~self.covered)]
-        rows = [half for half in halves if len(half)]
-        both = [self.oracle.oracle, Identity()]
-        parts = [part for part, half in zip(both, halves, strict=True) if len(half)]
-        labels = np.asarray(self.y)
-        hulls = [
-            bind(part, self.X[mine], labels[mine]).hull(signs[mine], weights[mine], intercept)
-            for part, mine in zip(parts, rows, strict=True)
-        ]
-        known = [hull for hull in hulls if hull is not None]
-        return _SplitHull(rows, known) if len(known) == len(hulls) else None
+        labels, hulls = np.asarray(self.y), []
+        for part, mine in ((self.oracle.oracle, self.covered), (Identity(), ~self.covered)):
+            if not np.any(mine):
+                continue
+            rows = np.flatnonzero(mine)
+            hull = bind(part, self.X[rows], labels[rows]).hull(signs[rows], weights[rows], intercept)
+            if hull is None:
+                return None
+            hulls.append(hull)
+        return _SplitHull(self.covered, hulls[0], hulls[1]) if len(hulls) == 2 else hulls[0]
 
     def orbit(self, rows: Rows) -> np.ndarray:
         """For the labels left alone the identity as often as the others have members."""
@@ -312,37 +310,38 @@ class _BoundOnlyFor(BoundOracle):
 
 
 class _SplitHull(Hull):
-    """Hulls of two sets of rows, as one."""
+    """Hulls of the rows where a mask holds and of all others, as one."""
 
-    def __init__(self, rows: list[np.ndarray], hulls: list[Hull]) -> None:
-        self.rows = rows
-        self.hulls = hulls
-        self.place = np.argsort(np.concatenate(rows))
-        self.shares = all(hull.shares for hull in hulls)
+    def __init__(self, mask: np.ndarray, inside: Hull, outside: Hull) -> None:
+        self.mask = mask
+        self.hulls = (inside, outside)
+        self.rows = (np.flatnonzero(mask), np.flatnonzero(~mask))
+        # The number of each row in its own hull.
+        self.number = np.empty(len(mask), dtype=np.intp)
+        for rows in self.rows:
+            self.number[rows] = np.arange(len(rows))
+        self.shares = inside.shares and outside.shares
 
     @property
     def offset(self) -> float:
         return sum(hull.offset for hull in self.hulls)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        for rows, hull in zip(self.rows, self.hulls, strict=True):
-            mine = np.searchsorted(rows, order[np.isin(order, rows)])
+        for rows, (hull, places, mine) in zip(self.rows, self._shared_out(order), strict=True):
             part = gaps[rows]
             hull.sweep(f, mine, part)
-            gaps[rows] = part
+            gaps[order[places]] = part[mine]
 
     def losses(self, f: np.ndarray) -> np.ndarray | None:
-        parts = [hull.losses(f) for hull in self.hulls]
-        known = [part for part in parts if part is not None]
-        return np.concatenate(known)[self.place] if len(known) == len(parts) else None
+        inside, outside = (hull.losses(f) for hull in self.hulls)
+        return None if inside is None or outside is None else self._joined(inside, outside)
 
     def combination(self) -> np.ndarray:
         return np.sum([hull.combination() for hull in self.hulls], axis=0)
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
-        parts = [hull.planes() for hull in self.hulls]
-        normals = stack([normals for normals, _ in parts])[self.place]
-        return normals, np.concatenate([levels for _, levels in parts])[self.place]
+        (normals, levels), (others, of_others) = (hull.planes() for hull in self.hulls)
+        return interleave(self.mask, normals, others), self._joined(levels, of_others)
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
         for rows, hull in zip(self.rows, self.hulls, strict=True):
@@ -358,7 +357,7 @@ class _SplitHull(Hull):
                 points, level = parts[number if known else 0]
                 normals.append(points if known else scale_rows(points, np.zeros(len(level))))
                 levels.append(known * level)
-            found.append((stack(normals)[self.place], np.concatenate(levels)[self.place]))
+            found.append((interleave(self.mask, *normals), self._joined(*levels)))
         return found
 
     def restore_several(
@@ -369,32 +368,38 @@ class _SplitHull(Hull):
 
     @property
     def levels(self) -> np.ndarray:
-        return np.concatenate([hull.levels for hull in self.hulls])[self.place]
+        return self._joined(*(hull.levels for hull in self.hulls))
+
+    def _joined(self, inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
+        """A number for each row, from those of both hulls."""
+        values = np.empty(len(self.mask), dtype=np.result_type(inside, outside))
+        values[self.rows[0]], values[self.rows[1]] = inside, outside
+        return values
 
     def _shared_out(self, asked: np.ndarray) -> list[tuple[Hull, np.ndarray, np.ndarray]]:
         """Each hull, the places of its rows among those asked about, and their numbers there."""
-        found = []
-        for rows, hull in zip(self.rows, self.hulls, strict=True):
-            places = np.flatnonzero(np.isin(asked, rows))
-            found.append((hull, places, np.searchsorted(rows, asked[places])))
-        return found
+        mask, numbers = self.mask[asked], self.number[asked]
+        halves = np.flatnonzero(mask), np.flatnonzero(~mask)
+        pairs = zip(self.hulls, halves, strict=True)
+        return [(hull, places, numbers[places]) for hull, places in pairs]
 
     def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
         for hull, places, mine in self._shared_out(rows):
             hull.rescale(mine, factors[places])
 
     def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
-        split = self._shared_out(rows)
-        found = [hull.candidates(f, mine) for hull, _, mine in split]
-        order = np.argsort(np.concatenate([places for _, places, _ in split]))
+        found = [hull.candidates(f, mine) for hull, _, mine in self._shared_out(rows)]
         averages, corners, known = zip(*found, strict=True)
-        return stack(averages)[order], stack(corners)[order], known
+        mask = self.mask[rows]
+        return interleave(mask, *averages), interleave(mask, *corners), known
 
     def absorb(
         self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
     ) -> None:
-        for (hull, places, mine), own in zip(self._shared_out(rows), corners, strict=True):
-            theirs = np.isin(chosen, places)
+        inside = self.mask[rows[chosen]]
+        for (hull, places, mine), theirs, own in zip(
+            self._shared_out(rows), (inside, ~inside), corners, strict=True
+        ):
             local = np.searchsorted(places, chosen[theirs])
             hull.absorb(mine, local, keep[theirs], steps[theirs], own)
 

@@ -1,0 +1,44 @@
+"""Rows of matrices, dense or CSR, against NumPy."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from structinv.matrices import interleave
+
+MASKS = st.lists(st.booleans(), min_size=1, max_size=9).map(np.array)
+
+
+def both(mask, seed=0):
+    rng = np.random.default_rng(seed)
+    dense = rng.integers(0, 3, (len(mask), 4)) * rng.random((len(mask), 4))
+    return dense, dense[mask], dense[~mask]
+
+
+@given(mask=MASKS, seed=st.integers(0, 99))
+def test_sparse_rows_are_interleaved_as_dense_ones_are(mask, seed):
+    whole, inside, outside = both(mask, seed)
+    np.testing.assert_array_equal(interleave(mask, inside, outside), whole)
+    joined = interleave(mask, sp.csr_matrix(inside), sp.csr_matrix(outside))
+    joined.check_format(full_check=True)
+    np.testing.assert_array_equal(joined.toarray(), whole)
+
+
+def test_one_part_may_be_dense():
+    mask = np.array([True, False, True])
+    whole, inside, outside = both(mask)
+    np.testing.assert_array_equal(interleave(mask, sp.csr_matrix(inside), outside).toarray(), whole)
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [np.int32, np.int64])
+def test_the_wider_type_of_both_is_kept(precision, width):
+    mask = np.array([True, False, True])
+    _, inside, outside = both(mask)
+    left, right = sp.csr_matrix(inside.astype(precision)), sp.csr_matrix(outside.astype(np.float32))
+    left.indices, left.indptr = left.indices.astype(width), left.indptr.astype(width)
+    joined = interleave(mask, left, right)
+    assert joined.dtype == precision
+    assert joined.indices.dtype == joined.indptr.dtype == width
