@@ -55,7 +55,7 @@ class _Pair(Kernel):
 
     @abstractmethod
     def _join(self, left: Partials, right: Partials, order: int) -> Partials:
-        """The pair's partials from those of both, whose arrays it may change."""
+        """The pair's partials from those of both, which it leaves as they are."""
 
 
 class Sum(_Pair):
@@ -96,6 +96,7 @@ class Sum(_Pair):
         return None if left is None or right is None else left + right
 
     def _join(self, left, right, order):
+        left = dict(left)
         for which, values in right.items():
             left[which] = left[which] + values if which in left else values
         return left
@@ -220,9 +221,10 @@ class Scaled(Kernel):
 
     def partials(self, distances, products, order):
         """See `Kernel.partials`; errors name the kernel."""
-        found = self.kernel.partials(distances, products, order)
+        found = dict(self.kernel.partials(distances, products, order))
         factor = float(self.factor)
-        return {which: factor * values for which, values in found.items()}
+        # Taken out one by one, so that memory that nobody keeps is used again.
+        return {which: factor * found.pop(which) for which in list(found)}
 
     def _blurred(self, variance, n_features):
         kernel = self.kernel.blurred(variance, n_features)
