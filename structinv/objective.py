@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from .dual_states import (
+    MOST_MEMBERS,
     DualState,
     HullState,
     Hurried,
@@ -201,7 +202,8 @@ class WorstCase(Term):
                 return hull
         if isinstance(space, KernelSpace) and self.output.rowwise:
             pool = space.atoms.pool(self.bound)
-            if pool.mesh is not None and np.all(pool.mesh == 0):
+            listed = pool.mesh is not None and np.all(pool.mesh == 0)
+            if listed and pool.size <= MOST_MEMBERS:
                 return MemberState(self, space, pool, rng, epsilon)
         if isinstance(space, ExplicitSpace) and self.output.rowwise:
             size = self._listed(space)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from structinv import objective as objective_module
+from structinv.dual_states import MOST_MEMBERS, MemberState, PlaneCache
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from structinv.matrices import ALL_ROWS
 from structinv.objective import Objective, WorstCase
@@ -415,6 +416,19 @@ def test_portions_do_not_matter(cache_mb, monkeypatch):
         )
     for one, other in zip(*answers, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+def test_very_long_lists_keep_no_table_of_members(monkeypatch):
+    case, setting = ORBIT_CASE["discounted-member"], SETTING["multiclass"]
+    this = problem(case.oracle, setting, Gaussian(2.0))
+    (term,) = this.terms
+    states, ends = [], []
+    for most in (MOST_MEMBERS, 1):
+        monkeypatch.setattr(objective_module, "MOST_MEMBERS", most)
+        states.append(type(term.dual_state(this.space, np.random.default_rng(0))))
+        ends.append(solve(this, REGISTRY["frank_wolfe"](), Gap(1e-6), random_state=0).primal)
+    assert states == [MemberState, PlaneCache]
+    assert ends[1] == pytest.approx(ends[0], rel=2e-6)
 
 
 def test_rows_without_a_loss_leave_no_atoms():

@@ -3,11 +3,12 @@
 from .base import DualState, Hurried, join_planes, never, total
 from .hull import HullState
 from .linear_members import LinearMemberState
-from .members import MemberState
+from .members import MOST_MEMBERS, MemberState
 from .penalty import PenaltyState, slopes_fit
 from .plane_cache import PlaneCache
 
 __all__ = [
+    "MOST_MEMBERS",
     "DualState",
     "HullState",
     "Hurried",

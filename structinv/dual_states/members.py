@@ -18,6 +18,8 @@ from .row_steps import ascend_row
 if TYPE_CHECKING:
     from ..objective import WorstCase
 
+# More members of a row than this have too large a table of inner products.
+MOST_MEMBERS = 2048
 FOCUSED_PASSES = 5
 # Rows priced together, and the share of the gap that is left for the next sweep. With an epsilon,
 # newcomers are what is to be saved, so each sweep does more before it asks for some.
