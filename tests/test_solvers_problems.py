@@ -3,6 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.svm import LinearSVC
 
 from structinv.functionals import LinearFunctionals
@@ -244,7 +245,7 @@ def test_an_oracle_without_a_tight_bound_never_converges(excess, setting, name):
 @pytest.mark.parametrize("oracle", [FDrop(2), FScale(2)])
 def test_values_of_all_rows_ask_once_for_each_alternative(oracle, monkeypatch):
     """Making directions of all weights is dear where features are many."""
-    X, _ = counts(n=12)
+    X = sp.csr_matrix(counts(n=12)[0])
     term = WorstCase(X, np.arange(12) % 3, oracle, Multiclass())
     space = ExplicitSpace(X.shape[1], 3, intercept=True)
     f = np.random.default_rng(0).standard_normal(space.size)
