@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from .matrices import Matrix, rounding, with_data
+from .matrices import Matrix, read_only, rounding, with_data
 
 # Precisions that compiled functions take.
 _PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
@@ -16,6 +17,45 @@ _PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 def method(owner: Any, name: str) -> str:
     """How messages name a method: ``Shifts.orbit``."""
     return f"{type(owner).__name__}.{name}"
+
+
+def of_a_stranger(plugin: Any) -> bool:
+    """Whether the class of an object is none of this package's.
+
+    Examples
+    --------
+    >>> from structinv.oracles import Box
+    >>> of_a_stranger(Box(0.1)), of_a_stranger(type("Mine", (Box,), {})(0.1))
+    (False, True)
+    """
+    return type(plugin).__module__.partition(".")[0] != __package__
+
+
+def ask(plugin: Any, source: str, call: Callable[..., Any], *question: Any) -> Any:
+    """``call(*question)``; if the plugin is a stranger's, it cannot change the arrays of the question.
+
+    Raises
+    ------
+    ValueError
+        That names the source, if it tries to.
+
+    Examples
+    --------
+    >>> def halve(x):
+    ...     x /= 2
+    >>> ask(halve, "halve", halve, np.ones(2))
+    Traceback (most recent call last):
+        ...
+    ValueError: halve must not change its inputs: copy them first (output array is read-only)
+    """
+    if not of_a_stranger(plugin):
+        return call(*question)
+    try:
+        return call(*map(read_only, question))
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise ValueError(f"{source} must not change its inputs: copy them first ({error})") from error
 
 
 def numbers(

@@ -84,6 +84,19 @@ def with_data(X: sp.csr_matrix, data: np.ndarray) -> sp.csr_matrix:
     return other
 
 
+def read_only(X: Any) -> Any:
+    """An array or CSR matrix that shares its numbers with `X`, and lets nobody change them."""
+    if sp.issparse(X):
+        locked = with_data(X, read_only(X.data))
+        locked.indices, locked.indptr = read_only(X.indices), read_only(X.indptr)
+        return locked
+    if not isinstance(X, np.ndarray):
+        return X
+    locked = X.view()
+    locked.flags.writeable = False
+    return locked
+
+
 def same_entries(left: Matrix, right: Matrix) -> bool:
     """Whether two matrices, both dense or both CSR, hold the same numbers."""
     if sp.issparse(left) and sp.issparse(right):

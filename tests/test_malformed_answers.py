@@ -7,6 +7,9 @@ import scipy.sparse as sp
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.estimators.representer import RepresenterClassifier
 from structinv.estimators.virtual import VirtualSVC
+from structinv.functionals import Functional, Values
+from structinv.kernels import Gaussian
+from structinv.matrices import row_dots, same_entries
 from structinv.oracles import BoundOracle, Box, FiniteOracle, InvarianceOracle, Shifts, Support
 from structinv.oracles.checked import bind
 from structinv.oracles.image_base import ImageOracle
@@ -111,7 +114,8 @@ class AllRowsBound(BoundOracle):
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
 def test_the_rows_themselves_are_no_answer_about_some_of_them(kind):
     bound = bind(AllRows(), kind(X))
-    assert bound.support(slice(None), X[:1], np.zeros(9, dtype=int)).points is bound.X
+    points = bound.support(slice(None), X[:1], np.zeros(9, dtype=int)).points
+    assert same_entries(points, bound.X)
     with pytest.raises(ValueError, match=r"AllRows\.support must return points of shape \(3, 4\)"):
         bound.support(np.arange(3), X[:1], np.zeros(3, dtype=int))
 
@@ -219,15 +223,134 @@ def test_a_number_as_factor_is_a_ball():
         InvariantLinearSVC(Ellipsoid(-0.1)).fit(X, Y)
 
 
-def test_an_oracle_that_changes_its_rows_is_named():
-    class Careless(FiniteOracle):
-        def orbit(self, X):
-            X[:, 0] = 7.0
-            return np.stack([X, X[:, ::-1]], axis=1)
+class ChangesRowsOfOrbits(FiniteOracle):
+    def orbit(self, X):
+        X[:, 0] = 7.0
+        return np.stack([X, X[:, ::-1]], axis=1)
+
+
+class ChangesDirections(InvarianceOracle):
+    def support(self, X, V, assign, reward=None):
+        V /= np.linalg.norm(V, axis=1, keepdims=True) + 1e-9
+        return Support(X + 0.4 * V[assign])
+
+
+class ChangesSparseRows(InvarianceOracle):
+    supports_sparse = True
+
+    def support(self, X, V, assign, reward=None):
+        X.data *= 0.5
+        return Support(X)
+
+
+class ChangesWhenBound(ChangesDirections):
+    def bind(self, X, y=None):
+        X -= X.mean(axis=0)
+        return super().bind(X, y)
+
+
+class ChangesRowsOfKernels(Gaussian):
+    def matrix(self, X, Y, norms=None):
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        return super().matrix(X, Y)
+
+
+class ChangesRowsOfFamilies(Functional):
+    def parts(self, X, kernel):
+        X *= 2.0
+        return [Values(X)]
+
+
+def changes_rows(X, Y):
+    Y -= 1.0
+    return X @ Y.T
+
+
+@pytest.mark.parametrize(
+    ("model", "who"),
+    [
+        (InvariantLinearSVC(ChangesRowsOfOrbits()), "ChangesRowsOfOrbits.orbit"),
+        (InvariantSVC(ChangesRowsOfOrbits()), "ChangesRowsOfOrbits.orbit"),
+        (InvariantLinearSVC(ChangesDirections()), "ChangesDirections.support"),
+        (InvariantLinearSVC(ChangesDirections() | Box(0.1)), "ChangesDirections.support"),
+        (InvariantLinearSVC(ChangesDirections().only_for(1)), "ChangesDirections.support"),
+        (InvariantLinearSVC(ChangesWhenBound()), "ChangesWhenBound.bind"),
+        (InvariantSVC(kernel=ChangesRowsOfKernels(1.0)), "ChangesRowsOfKernels.matrix"),
+        (InvariantSVC(kernel=changes_rows), "changes_rows"),
+        (RepresenterClassifier(invariances=[ChangesRowsOfFamilies()]), "ChangesRowsOfFamilies.parts"),
+    ],
+)
+def test_who_changes_the_arrays_of_a_question_is_named(model, who):
+    X, y = two_classes()
+    before = X.copy()
+    with pytest.raises(ValueError, match=f"{who}.* must not change its inputs"):
+        model.fit(X, y)
+    np.testing.assert_array_equal(X, before)
+
+
+def test_who_changes_sparse_rows_is_named():
+    X, y = two_classes()
+    X = sp.csr_matrix(X)
+    before = X.copy()
+    with pytest.raises(ValueError, match="ChangesSparseRows.support must not change its inputs"):
+        InvariantLinearSVC(ChangesSparseRows()).fit(X, y)
+    np.testing.assert_array_equal(X.toarray(), before.toarray())
+
+
+class WorseThanTheRow(InvarianceOracle):
+    """The sign of a box's answer is wrong."""
+
+    def __init__(self, upper=False, graded=False):
+        self.upper = upper
+        self.graded = graded
+
+    def support(self, X, V, assign, reward=None):
+        points = X - 0.5 * np.sign(V[assign])
+        upper = row_dots(points, V, assign) if self.upper else None
+        return Support(points, upper, np.full(len(X), 0.9) if self.graded else None)
+
+
+class LowMaxima(BoundOracle):
+    def maximum(self, rows, V, assign):
+        values = row_dots(self.X[rows], V, assign)
+        return values - 1.0, np.abs(values) + 1.0
+
+
+class WithLowMaxima(Box):
+    def bind(self, X, y=None):
+        return LowMaxima(self, X, y)
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        WorseThanTheRow(),
+        WorseThanTheRow(upper=True),
+        WorseThanTheRow(graded=True),
+        WorseThanTheRow(upper=True, graded=True),
+        WithLowMaxima(0.1),
+        WorseThanTheRow() | Box(0.1),
+    ],
+)
+def test_answers_worse_than_the_row_itself_are_errors(oracle):
+    """They would certify rows that are misclassified as they stand."""
+    X, y = two_classes()
+    model = InvariantLinearSVC(random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="must do at least as well as the unchanged row"):
+        model.certify(X, y, oracle=oracle)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounding_is_not_worse_than_the_row(dtype):
+    class Nothing(InvarianceOracle):
+        def support(self, X, V, assign, reward=None):
+            points = X * X.dtype.type(1.0 - 4 * np.finfo(X.dtype).eps)
+            return Support(points)
 
     X, y = two_classes()
-    with pytest.raises(ValueError, match=r"Careless\.\w+ must not change its input X"):
-        InvariantLinearSVC(Careless()).fit(X, y)
+    X = X.astype(dtype)
+    model = InvariantLinearSVC(random_state=0).fit(X, y)
+    assert model.certify(X, y, oracle=Nothing()).accuracy <= model.score(X, y)
 
 
 def test_labels_left_alone_do_not_write_into_what_an_oracle_keeps():

@@ -213,7 +213,8 @@ def kernel_matrix(
         If it is no finite array of shape (n, m).
     """
     source = answers.method(kernel, "matrix")
-    return answers.numbers(source, "values", kernel.matrix(X, Y, norms), (len(X), len(Y)))
+    found = answers.ask(kernel, source, kernel.matrix, X, Y, norms)
+    return answers.numbers(source, "values", found, (len(X), len(Y)))
 
 
 def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
@@ -225,7 +226,8 @@ def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
         If it is no finite array of shape (n,), or a value is below 0 by more than rounding.
     """
     source = answers.method(kernel, "diagonal")
-    found = answers.numbers(source, "values", kernel.diagonal(X), (len(X),))
+    found = answers.ask(kernel, source, kernel.diagonal, X)
+    found = answers.numbers(source, "values", found, (len(X),))
     if np.min(found, initial=0.0) < -1e-4 * np.max(found, initial=0.0):
         raise ValueError(f"{source} must return values of at least 0, got {found.min():g}")
     return np.maximum(found, 0.0)

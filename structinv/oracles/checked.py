@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from .. import answers
-from ..matrices import Matrix, Rows
+from ..matrices import Matrix, Rows, resolution, row_dots, take
 from .base import (
     BoundOracle,
     Cover,
@@ -48,27 +49,13 @@ def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Ch
         ...
     ValueError: Reversal.orbit must return members of shape (3, s, 2), got (2, 3, 2)
     """
-    few = _few_rows(X)
-    inner = oracle.bind(X, y)
+    source = answers.method(oracle, "bind")
+    inner = answers.ask(oracle, source, oracle.bind, X, y)
     if not isinstance(inner, BoundOracle):
-        source = answers.method(oracle, "bind")
         raise TypeError(f"{source} must return a BoundOracle, got {type(inner).__name__}")
     if isinstance(inner, CheckedOracle):
         return inner
-    bound = CheckedOracle(inner, oracle, X, y, few)
-    bound.look_at_rows("bind")
-    return bound
-
-
-def _few_rows(X: Matrix) -> np.ndarray:
-    """Copies of the first row, one in the middle and the last one, to see whether somebody changes X."""
-    n_rows = X.shape[0]
-    if n_rows == 0:
-        return np.zeros(0)
-    few = [0, n_rows // 2, n_rows - 1]
-    if isinstance(X, np.ndarray):
-        return X[few]
-    return np.concatenate([X.data[X.indptr[row] : X.indptr[row + 1]] for row in few])
+    return CheckedOracle(inner, oracle, X, y)
 
 
 def tangents_of(oracle: InvarianceOracle, X: np.ndarray) -> np.ndarray:
@@ -80,7 +67,8 @@ def tangents_of(oracle: InvarianceOracle, X: np.ndarray) -> np.ndarray:
         If it is no finite array of shape (n, t, d).
     """
     source = answers.method(oracle, "tangents")
-    return answers.numbers(source, "directions", oracle.tangents(X), (X.shape[0], "t", X.shape[1]))
+    found = answers.ask(oracle, source, oracle.tangents, X)
+    return answers.numbers(source, "directions", found, (X.shape[0], "t", X.shape[1]))
 
 
 class CheckedOracle(BoundOracle):
@@ -97,36 +85,28 @@ class CheckedOracle(BoundOracle):
     oracle : InvarianceOracle
     X : (n, d) array or CSR matrix
     y : (n,) array, optional
-    few : array
-        Values of some of the rows, as they were before anybody was asked.
     """
 
     def __init__(
-        self,
-        inner: BoundOracle,
-        oracle: InvarianceOracle,
-        X: Matrix,
-        y: np.ndarray | None,
-        few: np.ndarray,
+        self, inner: BoundOracle, oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None
     ) -> None:
         super().__init__(oracle, X, y)
         self.inner = inner
-        self.few = few
+        self._stranger = answers.of_a_stranger(oracle)
         # How many members the orbit and the cover have, known from the first answers that show it.
         self._sizes: dict[str, int] = {}
         self._scored = False
 
-    def look_at_rows(self, name: str) -> None:
-        """Raise ValueError if the rows are not what they were."""
-        if not np.array_equal(_few_rows(self.X), self.few, equal_nan=True):
-            raise ValueError(f"{self._source(name)} must not change its input X")
+    def _ask(self, name: str, *question: Any) -> Any:
+        """What `inner` answers."""
+        return answers.ask(self.oracle, self._source(name), getattr(self.inner, name), *question)
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
     ) -> Support:
         """See `BoundOracle.support`."""
-        answer = self.inner.support(rows, V, assign, reward)
-        return self._supported("support", answer, len(assign))
+        answer = self._supported("support", self._ask("support", rows, V, assign, reward), len(assign))
+        return self._look_at_answer("support", answer, (rows, V, assign), reward)
 
     def graded_support(
         self,
@@ -137,11 +117,56 @@ class CheckedOracle(BoundOracle):
         rho: float | Sequence[float],
     ) -> Support:
         """See `BoundOracle.graded_support`."""
-        answer = self.inner.graded_support(rows, V, assign, reward, rho)
-        return self._supported("graded_support", answer, len(assign))
+        found = self._ask("graded_support", rows, V, assign, reward, rho)
+        answer = self._supported("graded_support", found, len(assign))
+        return self._look_at_answer("graded_support", answer, (rows, V, assign), reward)
+
+    def _look_at_answer(
+        self,
+        name: str,
+        answer: Support,
+        question: tuple[Rows, np.ndarray, np.ndarray],
+        reward: np.ndarray | None,
+    ) -> Support:
+        """The answer, unless it does worse than the unchanged row."""
+        if self._stranger:
+            V, assign = question[1:]
+            # The unchanged row has the largest grade, 1.
+            bonus: Any = 0.0 if reward is None or answer.rho is None else reward
+            reached = answer.upper
+            if reached is None:
+                reached = row_dots(answer.points, V, assign) + (
+                    0.0 if answer.rho is None else bonus * answer.rho
+                )
+            self._look_at_heights(name, reached, answer.points, question, bonus)
+        return answer
+
+    def _look_at_heights(
+        self,
+        name: str,
+        reached: np.ndarray,
+        points: Matrix,
+        question: tuple[Rows, np.ndarray, np.ndarray],
+        bonus: Any = 0.0,
+    ) -> None:
+        """Raise ValueError if bounds on a support are below the unchanged row: margins would gain."""
+        rows, V, assign = question
+        X = take(self.X, rows)
+        own = row_dots(X, V, assign) + bonus
+        worse = np.flatnonzero(reached < own)
+        if not len(worse):
+            return
+        sizes = (bonus + sum(row_dots(abs(part), np.abs(V), assign) for part in (X, points)))[worse]
+        missing = own[worse] - reached[worse] - resolution(_numbers(X), _numbers(points)) * sizes
+        if np.any(missing > 0):
+            row = worse[np.argmax(missing)]
+            raise ValueError(
+                f"{self._source(name)} must do at least as well as the unchanged row: S(x) contains x; "
+                f"got {reached[row]:.6g}, and {own[row]:.6g} without a change, for row {row} of those "
+                "asked about"
+            )
 
     def _supported(self, name: str, answer: Any, n_rows: int) -> Support:
-        self.look_at_rows(name)
         source = self._source(name)
         if not isinstance(answer, Support):
             raise ValueError(f"{source} must return a Support, got {type(answer).__name__}")
@@ -158,30 +183,28 @@ class CheckedOracle(BoundOracle):
         self, rows: Rows, V: np.ndarray, assign: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """See `BoundOracle.maximum`."""
-        known: Any = self.inner.maximum(rows, V, assign)
+        known = self._ask("maximum", rows, V, assign)
         if known is None:
             return None
         source, shape = self._source("maximum"), (len(assign),)
         if not isinstance(known, tuple) or len(known) != 2:
             raise TypeError(f"{source} must return None or a pair of arrays, got {known!r}")
         values, sizes = known
-        return (
-            answers.numbers(source, "values", values, shape),
-            answers.numbers(source, "sizes", sizes, shape),
-        )
+        values = answers.numbers(source, "values", values, shape)
+        if self._stranger:
+            self._look_at_heights("maximum", values, take(self.X, rows), (rows, V, assign))
+        return values, answers.numbers(source, "sizes", sizes, shape)
 
     def orbit(self, rows: Rows) -> np.ndarray:
         """See `BoundOracle.orbit`."""
-        found = self.inner.orbit(rows)
-        self.look_at_rows("orbit")
+        found = self._ask("orbit", rows)
         members = answers.members(self._source("orbit"), found, dense_rows(self.X, rows))
         self._same_size("orbit", members.shape[1])
         return members
 
     def cover(self, rows: Rows) -> Cover:
         """See `BoundOracle.cover`."""
-        cover, source = self.inner.cover(rows), self._source("cover")
-        self.look_at_rows("cover")
+        cover, source = self._ask("cover", rows), self._source("cover")
         points = points_of_cover(self.oracle, cover, dense_rows(self.X, rows))
         self._same_size("cover", points.shape[1])
         mesh = answers.numbers(source, "mesh", cover.mesh, (len(points),), finite=False)
@@ -206,7 +229,7 @@ class CheckedOracle(BoundOracle):
 
     def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
         """See `BoundOracle.members`."""
-        made = self.inner.members(rows, index)
+        made = self._ask("members", rows, index)
         shape = (self.count(rows), self.X.shape[1])
         return answers.rows(self._source("members"), made, self.X, shape)
 
@@ -224,12 +247,11 @@ class CheckedOracle(BoundOracle):
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
         """See `BoundOracle.pullback`."""
-        return self.inner.pullback(V)
+        return self._ask("pullback", V)
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """See `BoundOracle.member_scores`."""
-        scores, source = self.inner.member_scores(rows, V), self._source("member_scores")
-        self.look_at_rows("member_scores")
+        scores, source = self._ask("member_scores", rows, V), self._source("member_scores")
         if scores is None:
             if self._scored:
                 raise ValueError(f"{source} must return scores in every call or in none, got None")
@@ -258,19 +280,19 @@ class CheckedOracle(BoundOracle):
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
         """See `BoundOracle.refine`."""
-        points = self.inner.refine(rows, index, score)
+        points = self._ask("refine", rows, index, score)
         shape = (self.count(rows), self.X.shape[1])
         return answers.numbers(self._source("refine"), "points", points, shape)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         """See `BoundOracle.sample`."""
-        members = self.inner.sample(rows, size, rng)
+        members = self._ask("sample", rows, size, rng)
         shape = (self.count(rows), size, self.X.shape[1])
         return answers.numbers(self._source("sample"), "members", members, shape)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         """See `BoundOracle.contains`."""
-        inside = self.inner.contains(row, z)
+        inside = self._ask("contains", row, z)
         if not isinstance(inside, (bool, np.bool_)):
             source = self._source("contains")
             raise TypeError(f"{source} must return True or False, got {inside!r}")
@@ -278,7 +300,7 @@ class CheckedOracle(BoundOracle):
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         """See `BoundOracle.hull`."""
-        hull = self.inner.hull(signs, weights, intercept)
+        hull = self._ask("hull", signs, weights, intercept)
         if hull is None:
             return None
         source = self._source("hull")
@@ -303,6 +325,10 @@ def _author(oracle: InvarianceOracle, name: str) -> str:
     if own or name not in _MADE_FROM:
         return name
     return _author(oracle, _MADE_FROM[name])
+
+
+def _numbers(X: Matrix) -> np.ndarray:
+    return X.data if sp.issparse(X) else np.asarray(X)
 
 
 class CheckedHull(Hull):
