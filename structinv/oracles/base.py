@@ -109,7 +109,8 @@ class InvarianceOracle(BaseEstimator, ABC):
         Parameters
         ----------
         X : (n, d) array, or CSR matrix if `supports_sparse`
-            The rows asked about. Never changed.
+            The rows asked about. Never changed: what classes outside this package are asked with is
+            read-only, here and below.
         V : (p, d) array of float64
             Directions, shared by many rows.
         assign : (n,) array of int
