@@ -346,6 +346,7 @@ class CheckedHull(Hull):
     def __init__(self, inner: Hull, source: str, X: Matrix, intercept: bool) -> None:
         self.inner = inner
         self.source = f"{type(inner).__name__} of {source}"
+        self.X = X
         self.shape = X.shape
         self.n_weights = X.shape[1] + bool(intercept)
 
@@ -372,14 +373,13 @@ class CheckedHull(Hull):
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
         """See `Hull.planes`."""
-        found: Any = self.inner.planes()
+        return self._looked_at(self.inner.planes())
+
+    def _looked_at(self, found: Any) -> tuple[Matrix, np.ndarray]:
         if not isinstance(found, tuple) or len(found) != 2:
             raise TypeError(f"{self.source} must return planes as normals and levels, got {found!r}")
-        normals, levels = found
-        shaped = getattr(normals, "shape", None)
-        if shaped != self.shape:
-            raise ValueError(f"{self.source} must return normals of shape {self.shape}, got {shaped}")
-        return normals, answers.table(self.source, "levels", levels, self.shape[:1])
+        normals = answers.rows(self.source, found[0], self.X, self.X.shape)
+        return normals, answers.table(self.source, "levels", found[1], self.shape[:1])
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
         """See `Hull.restore`."""
@@ -387,7 +387,10 @@ class CheckedHull(Hull):
 
     def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
         """See `Hull.planes_by_part`."""
-        return self.inner.planes_by_part()
+        parts: Any = self.inner.planes_by_part()
+        if not isinstance(parts, list) or not parts:
+            raise TypeError(f"{self.source} must return a list of planes, got {parts!r}")
+        return [self._looked_at(part) for part in parts]
 
     def restore_several(
         self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
