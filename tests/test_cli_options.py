@@ -293,6 +293,15 @@ class TestScores:
         zero = succeed("predict", folder / "rows.model", folder / "rows.svm", "--threshold", 0)
         assert zero == plain
 
+    def test_threshold_that_is_no_number(self, folder):
+        line = fail("predict", folder / "rows.model", folder / "rows.svm", "--threshold", "nan")
+        assert "--threshold must be a number or an infinity, got nan" in line
+
+    @pytest.mark.parametrize(("threshold", "label"), [("inf", "-1"), ("-inf", "1")])
+    def test_an_infinite_threshold_gives_one_answer(self, folder, threshold, label):
+        out = succeed("predict", folder / "rows.model", folder / "rows.svm", "--threshold", threshold)
+        assert set(out.split()) == {label}
+
     def test_threshold_where_it_means_nothing(self, folder):
         three = ("predict", folder / "table.model", folder / "wine.csv", "--threshold", 0)
         assert "more than two classes" in fail(*three)
@@ -318,7 +327,7 @@ class TestReports:
         first = (folder / "rows.svm").read_text().splitlines()[0]
         (tmp_path / "new").write_text("7" + first[first.index(" ") :])
         result = run("explain", folder / "rows.model", tmp_path / "new", "--row", 0)
-        assert "no label, predicted" in result.stdout
+        assert "Row 0: label 7 (no class of the model), predicted" in result.stdout
         assert "as 7 is no class of the model" in result.stderr
 
     def test_labels_are_shown_as_they_are(self, tmp_path):

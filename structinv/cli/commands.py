@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -166,6 +167,8 @@ def predict(
     ignore_new_features: given.IgnoreNew = False,
 ) -> None:
     """Predict one label per line for the rows of DATA."""
+    if threshold is not None and math.isnan(threshold):
+        raise ValueError("--threshold must be a number or an infinity, got nan")
     output = Path("-") if output is None else output
     check_output(output, data, model)
     saved = load_model(model)
@@ -212,7 +215,6 @@ def explain(
     if label is not None and label[0] not in saved.classifier.classes_:
         (name,) = saved.label_names(label)
         say(f"the predicted label is explained, as {name} is no class of the model")
-        label = None
     explanation_report(Console(), saved, X[[row]], label, row)
 
 
