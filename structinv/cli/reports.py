@@ -95,13 +95,14 @@ def explanation_report(
 
     Without y, and with one that is no class of the model, it is that of the prediction.
     """
-    known = y is not None and y[0] in saved.classifier.classes_
-    edit = explain_edit(saved.classifier, X, y if known else None)
+    title = "no label" if y is None else f"label {escape(saved.label_names(y)[0])}"
+    if y is not None and y[0] not in saved.classifier.classes_:
+        title += " (no class of the model)"
+        y = None
+    edit = explain_edit(saved.classifier, X, y)
     predicted = saved.classifier.predict(X)
     (guess,) = saved.label_names(predicted)
-    (label,) = saved.label_names(y if known else predicted)
-    title = "no label" if y is None else f"label {escape(saved.label_names(y)[0])}"
-    title += "" if known or y is None else " (no class of the model)"
+    (label,) = saved.label_names(predicted if y is None else y)
     table = Table(
         title=f"Row {row}: {title}, predicted {escape(guess)}; worst edit within"
         f" {escape(saved.oracle_name())}",
