@@ -182,6 +182,33 @@ def read_idx(path: Source) -> NDArray[Any]:
     return values.reshape(shape).astype(stored.newbyteorder("="))
 
 
+def line_of_row(path: Source, row: int) -> int:
+    """The number of the line, from 1, of a row of a file in SVMlight format.
+
+    Parameters
+    ----------
+    path : str, path-like or stream of bytes
+    row : int
+        Counted from 0; lines that are empty or comments have none.
+
+    Raises
+    ------
+    IndexError
+        If the file has fewer rows.
+
+    Examples
+    --------
+    >>> line_of_row(BytesIO(b"# two rows\\n1 1:2\\n\\n-1 2:4\\n"), 1)
+    4
+    """
+    with opened(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            row -= bool(line.partition(b"#")[0].strip())
+            if row < 0:
+                return number
+    raise IndexError(f"{name_of(path)} has fewer rows")
+
+
 def _parse_svmlight(
     stream: BinaryIO, n_features: int | None, zero_based: bool | Literal["auto"]
 ) -> tuple[sparse.csr_matrix, NDArray[np.float64]]:
