@@ -105,6 +105,26 @@ class TestFiles:
         assert result.exit_code == 2
         assert "standard input, line 2" in result.stderr
 
+    @pytest.mark.parametrize("what", [("predict",), ("evaluate",), ("explain", "--row", 0)])
+    def test_a_model_from_standard_input(self, folder, what):
+        name, *options = what
+        rows, model = folder / "rows.svm", folder / "rows.model"
+        result = run(name, "-", rows, *options, input=model.read_bytes())
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout == succeed(name, model, rows, *options)
+
+    @pytest.mark.parametrize("pair", [("-", "-"), ("-", "/dev/stdin"), ("/dev/stdin", "-")])
+    @pytest.mark.parametrize("what", [("predict",), ("evaluate",), ("explain", "--row", 0)])
+    def test_one_input_cannot_be_model_and_rows(self, pair, what):
+        name, *options = what
+        line = fail(name, *pair, *options)
+        assert f"MODEL {pair[0]} and DATA {pair[1]} are both standard input" in line
+
+    def test_what_is_no_model_names_standard_input(self, folder):
+        result = run("predict", "-", folder / "rows.svm", input=b"1 1:1\n")
+        assert result.exit_code == 2
+        assert "error: standard input is not a model file" in result.stderr
+
     def test_a_pipe_is_read_once(self, folder, tmp_path):
         os.mkfifo(tmp_path / "pipe")
         content = (folder / "rows.svm").read_bytes()

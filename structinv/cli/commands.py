@@ -150,7 +150,7 @@ def fit(
 @one_line_errors
 def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.IgnoreNew = False) -> None:
     """Accuracy on DATA, plain and certified, for all rows and per class."""
-    saved = load_model(model)
+    saved = load_model(model, data)
     X, y = saved.features.read(rereadable(data), ignore_new_features)
     evaluation_report(Console(), saved, X, y)
 
@@ -171,7 +171,7 @@ def predict(
         raise ValueError("--threshold must be a number or an infinity, got nan")
     output = Path("-") if output is None else output
     check_output(output, data, model)
-    saved = load_model(model)
+    saved = load_model(model, data)
     classifier = saved.classifier
     if threshold is not None and (certify or len(classifier.classes_) != 2):
         why = "--certify is about the threshold 0" if certify else "the model has more than two classes"
@@ -202,7 +202,7 @@ def explain(
     Of a row without a label, or with one that the model does not know, it is the predicted label whose
     score is shown.
     """
-    saved = load_model(model)
+    saved = load_model(model, data)
     source = rereadable(data)
     X = saved.features.read_unlabelled(source, ignore_new_features)
     if not 0 <= row < X.shape[0]:

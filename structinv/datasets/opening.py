@@ -32,6 +32,11 @@ def name_of(source: Source) -> str:
     return str(getattr(source, "name", "the data"))
 
 
+def is_standard_input(path: str | PathLike[str]) -> bool:
+    """Whether a path names standard input."""
+    return str(path) in ("-", "/dev/stdin")
+
+
 def rereadable(path: str | PathLike[str]) -> Source:
     """The path itself, or all bytes of what can be read once only: "-" (standard input), a pipe.
 
