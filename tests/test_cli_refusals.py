@@ -1,5 +1,7 @@
 """The command line: what it refuses before any work, and how it names the place."""
 
+import gzip
+import lzma
 from io import BytesIO
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from structinv import InvariantLinearSVC
 from structinv.cli.model_file import load_model
 from structinv.cli.writing import check_folder
+from structinv.datasets import load_jsonlines, load_svmlight, load_table
 from structinv.datasets.readers import line_of_row
 from structinv.estimators.estimates import LINEAR_FUNCTIONS_AT_ONCE
 
@@ -101,3 +104,43 @@ def test_lines_of_rows(lines):
     assert [line_of_row(source, row) for row in range(len(places))] == places
     with pytest.raises(IndexError, match="fewer rows"):
         line_of_row(source, len(places))
+
+
+@pytest.mark.parametrize("kind", ["json", "svmlight", "table"])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, lzma.compress])
+class TestEncodings:
+    CONTENT = {
+        "json": '{"text": "cheap pills", "label": "spam"}\n{"text": "notes", "label": "ham"}\n' * 5,
+        "svmlight": "1 1:2 3:1\n-1 2:1\n" * 5,
+        "table": "a,b,label\n" + "1,2,x\n2,1,y\n" * 5,
+    }
+    LOADERS = {"json": load_jsonlines, "svmlight": load_svmlight, "table": load_table}
+
+    def refused(self, path, kind):
+        """The error of the reader, which is that of the command."""
+        with pytest.raises(ValueError, match="must be text in UTF-8") as caught:
+            self.LOADERS[kind](path)
+        line = fail("fit", path, "--oracle", "identity", "-o", path.with_name("m"))
+        assert line == f"structinv: error: {caught.value}"
+        assert str(path) in line
+        return line
+
+    @pytest.mark.parametrize("mark", ["UTF-16", "UTF-32"])
+    @pytest.mark.parametrize("order", ["LE", "BE"])
+    def test_byte_order_marks(self, tmp_path, kind, compress, mark, order):
+        path = tmp_path / "data"
+        path.write_bytes(compress(f"\ufeff{self.CONTENT[kind]}".encode(mark + order)))
+        line = self.refused(path, kind)
+        assert f"its byte-order mark is that of {mark}: convert it" in line
+        assert f"iconv -f {mark} -t UTF-8" in line
+
+    @pytest.mark.parametrize("encoding", ["UTF-16LE", "UTF-16BE", "UTF-32LE"])
+    def test_without_a_mark(self, tmp_path, kind, compress, encoding):
+        path = tmp_path / "data"
+        path.write_bytes(compress(self.CONTENT[kind].encode(encoding)))
+        assert "it has NUL bytes" in self.refused(path, kind)
+
+    def test_in_utf_8_it_is_read(self, tmp_path, kind, compress):
+        path = tmp_path / "data"
+        path.write_bytes(compress(self.CONTENT[kind].encode()))
+        succeed("fit", path, "--oracle", "identity", "-o", tmp_path / "m")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from .opening import Source, name_of, opened
+from .opening import Source, name_of, opened, opened_text
 
 _LABEL_TYPES = (str, bool, int)
 
@@ -61,7 +61,7 @@ def load_svmlight(
     ([[2.0, 0.0, 1.0], [0.0, 4.0, 0.0]], [1.0, -1.0])
     """
     name = name_of(path)
-    with opened(path) as stream:
+    with opened_text(path) as stream:
         try:
             X, y = _parse_svmlight(stream, n_features, zero_based)
         except (ValueError, OverflowError) as error:
@@ -112,7 +112,7 @@ def load_jsonlines(
     name = name_of(path)
     texts: list[str] = []
     labels: list[str | bool | int] = []
-    with opened(path) as stream:
+    with opened_text(path) as stream:
         for place, line in _records(stream, name):
             try:
                 record = _parse_record(line) if isinstance(line, bytes) else _checked_record(line)
