@@ -350,6 +350,15 @@ class TestReports:
         assert "Row 0: label 7 (no class of the model), predicted" in result.stdout
         assert "as 7 is no class of the model" in result.stderr
 
+    def test_a_warning_writes_labels_as_predict_does(self, tmp_path):
+        rng = np.random.default_rng(0)
+        y = np.where(np.arange(200) < 20, 1, -1)
+        X = 0.3 * rng.standard_normal((200, 3)) + (y == 1)[:, None]
+        dump_svmlight_file(X, y, str(tmp_path / "rows"))
+        result = run("fit", tmp_path / "rows", "--oracle", "box", "--radius", 1, "-o", tmp_path / "m")
+        (label,) = set(succeed("predict", tmp_path / "m", tmp_path / "rows").split())
+        assert f"all 200 training rows are predicted {label} (90% right" in result.stderr
+
     def test_labels_are_shown_as_they_are(self, tmp_path):
         (tmp_path / "mails").write_text('{"text": "red sun", "label": "x"}\n' * 2)
         assert "one class: 'x'" in fail("fit", tmp_path / "mails", *PLAIN, "-o", tmp_path / "m")

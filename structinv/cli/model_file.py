@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..datasets.opening import is_standard_input
 from ..estimators import InvariantClassifier
+from ..estimators.labels import label_name
 from ..oracles import Identity
 from ..persistence.model_files import model_bytes, read_model
 from .rows import Features, Labels, features_from_notes
@@ -91,9 +90,3 @@ def load_model(path: Path, data: Path | None = None) -> SavedModel:
         return SavedModel(classifier, features, dict(notes["training"]))
     except Exception as error:
         raise ValueError(f"{name} is not a model file of the command line: {error}") from None
-
-
-def label_name(label: Any) -> str:
-    """A label as text; a whole number without its fraction."""
-    whole = isinstance(label, (float, np.floating)) and float(label).is_integer()
-    return str(int(label)) if whole else str(label)
