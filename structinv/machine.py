@@ -12,6 +12,7 @@ from threadpoolctl import ThreadpoolController
 # Limits that users, schedulers and the workers of joblib set; the first number of a list counts.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 _MEMINFO = Path("/proc/meminfo")
+_OWN_PAGES = Path("/proc/self/statm")
 _OWN_GROUP = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
 
@@ -50,10 +51,11 @@ def free_memory() -> float:
     """Bytes that this process could still take, without swapping; infinity where nobody knows.
 
     On Linux what the kernel calls available, or what is left to the process's control group if that is
-    less; elsewhere the free pages that the system tells of.
+    less, or to its address space where that is limited (``ulimit -v``); elsewhere the free pages that
+    the system tells of.
     """
     if _MEMINFO.is_file():
-        return min(_available(), *(_left(folder) for folder in _groups()), float("inf"))
+        return min(_available(), _addresses_left(), *(_left(folder) for folder in _groups()))
     try:
         return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
@@ -77,6 +79,17 @@ def _available() -> float:
         if name == "MemAvailable":
             return 1024.0 * int(value.split()[0])
     return float("inf")
+
+
+def _addresses_left() -> float:
+    """Bytes by which the address space of this process may grow."""
+    import resource  # Unix only
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit == resource.RLIM_INFINITY:
+        return float("inf")
+    pages = int(_OWN_PAGES.read_text(encoding="ascii").split()[0])
+    return max(0.0, float(limit - pages * resource.getpagesize()))
 
 
 def _groups() -> list[Path]:

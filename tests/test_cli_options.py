@@ -105,6 +105,26 @@ class TestFiles:
         assert result.exit_code == 2
         assert "standard input, line 2" in result.stderr
 
+    @pytest.mark.parametrize("what", [("predict",), ("evaluate",), ("explain", "--row", 0)])
+    def test_a_model_from_standard_input(self, folder, what):
+        name, *options = what
+        rows, model = folder / "rows.svm", folder / "rows.model"
+        result = run(name, "-", rows, *options, input=model.read_bytes())
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout == succeed(name, model, rows, *options)
+
+    @pytest.mark.parametrize("pair", [("-", "-"), ("-", "/dev/stdin"), ("/dev/stdin", "-")])
+    @pytest.mark.parametrize("what", [("predict",), ("evaluate",), ("explain", "--row", 0)])
+    def test_one_input_cannot_be_model_and_rows(self, pair, what):
+        name, *options = what
+        line = fail(name, *pair, *options)
+        assert f"MODEL {pair[0]} and DATA {pair[1]} are both standard input" in line
+
+    def test_what_is_no_model_names_standard_input(self, folder):
+        result = run("predict", "-", folder / "rows.svm", input=b"1 1:1\n")
+        assert result.exit_code == 2
+        assert "error: standard input is not a model file" in result.stderr
+
     def test_a_pipe_is_read_once(self, folder, tmp_path):
         os.mkfifo(tmp_path / "pipe")
         content = (folder / "rows.svm").read_bytes()
@@ -293,6 +313,15 @@ class TestScores:
         zero = succeed("predict", folder / "rows.model", folder / "rows.svm", "--threshold", 0)
         assert zero == plain
 
+    def test_threshold_that_is_no_number(self, folder):
+        line = fail("predict", folder / "rows.model", folder / "rows.svm", "--threshold", "nan")
+        assert "--threshold must be a number or an infinity, got nan" in line
+
+    @pytest.mark.parametrize(("threshold", "label"), [("inf", "-1"), ("-inf", "1")])
+    def test_an_infinite_threshold_gives_one_answer(self, folder, threshold, label):
+        out = succeed("predict", folder / "rows.model", folder / "rows.svm", "--threshold", threshold)
+        assert set(out.split()) == {label}
+
     def test_threshold_where_it_means_nothing(self, folder):
         three = ("predict", folder / "table.model", folder / "wine.csv", "--threshold", 0)
         assert "more than two classes" in fail(*three)
@@ -318,8 +347,17 @@ class TestReports:
         first = (folder / "rows.svm").read_text().splitlines()[0]
         (tmp_path / "new").write_text("7" + first[first.index(" ") :])
         result = run("explain", folder / "rows.model", tmp_path / "new", "--row", 0)
-        assert "no label, predicted" in result.stdout
+        assert "Row 0: label 7 (no class of the model), predicted" in result.stdout
         assert "as 7 is no class of the model" in result.stderr
+
+    def test_a_warning_writes_labels_as_predict_does(self, tmp_path):
+        rng = np.random.default_rng(0)
+        y = np.where(np.arange(200) < 20, 1, -1)
+        X = 0.3 * rng.standard_normal((200, 3)) + (y == 1)[:, None]
+        dump_svmlight_file(X, y, str(tmp_path / "rows"))
+        result = run("fit", tmp_path / "rows", "--oracle", "box", "--radius", 1, "-o", tmp_path / "m")
+        (label,) = set(succeed("predict", tmp_path / "m", tmp_path / "rows").split())
+        assert f"all 200 training rows are predicted {label} (90% right" in result.stderr
 
     def test_labels_are_shown_as_they_are(self, tmp_path):
         (tmp_path / "mails").write_text('{"text": "red sun", "label": "x"}\n' * 2)

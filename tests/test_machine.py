@@ -132,6 +132,21 @@ def test_memory_is_what_kernel_and_control_groups_leave(tmp_path, monkeypatch, v
     assert free_memory() == free
 
 
+@pytest.mark.parametrize(("pages", "free"), [(10, 90), (100, 0), (120, 0)])
+def test_memory_within_a_limited_address_space(tmp_path, monkeypatch, pages, free):
+    resource = pytest.importorskip("resource")
+    (tmp_path / "meminfo").write_text("MemAvailable: 1000000 kB\n")
+    (tmp_path / "pages").write_text(f"{pages} 5 1 1 0 1 0\n")
+    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(machine, "_OWN_PAGES", tmp_path / "pages")
+    monkeypatch.setattr(machine, "_OWN_GROUP", tmp_path / "absent")
+    limit = 100 * resource.getpagesize()
+    monkeypatch.setattr(resource, "getrlimit", {resource.RLIMIT_AS: (limit, -1)}.get)
+    assert free_memory() == free * resource.getpagesize()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, -1))
+    assert free_memory() == 1024e6
+
+
 def test_memory_where_nothing_is_known(tmp_path, monkeypatch):
     monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "absent")
     monkeypatch.setattr(machine.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 4096}[name])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -149,7 +150,7 @@ def fit(
 @one_line_errors
 def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.IgnoreNew = False) -> None:
     """Accuracy on DATA, plain and certified, for all rows and per class."""
-    saved = load_model(model)
+    saved = load_model(model, data)
     X, y = saved.features.read(rereadable(data), ignore_new_features)
     evaluation_report(Console(), saved, X, y)
 
@@ -166,9 +167,11 @@ def predict(
     ignore_new_features: given.IgnoreNew = False,
 ) -> None:
     """Predict one label per line for the rows of DATA."""
+    if threshold is not None and math.isnan(threshold):
+        raise ValueError("--threshold must be a number or an infinity, got nan")
     output = Path("-") if output is None else output
     check_output(output, data, model)
-    saved = load_model(model)
+    saved = load_model(model, data)
     classifier = saved.classifier
     if threshold is not None and (certify or len(classifier.classes_) != 2):
         why = "--certify is about the threshold 0" if certify else "the model has more than two classes"
@@ -199,7 +202,7 @@ def explain(
     Of a row without a label, or with one that the model does not know, it is the predicted label whose
     score is shown.
     """
-    saved = load_model(model)
+    saved = load_model(model, data)
     source = rereadable(data)
     X = saved.features.read_unlabelled(source, ignore_new_features)
     if not 0 <= row < X.shape[0]:
@@ -212,7 +215,6 @@ def explain(
     if label is not None and label[0] not in saved.classifier.classes_:
         (name,) = saved.label_names(label)
         say(f"the predicted label is explained, as {name} is no class of the model")
-        label = None
     explanation_report(Console(), saved, X[[row]], label, row)
 
 

@@ -24,6 +24,7 @@ from ..oracles import FDrop, FScale, Identity, InvarianceOracle
 from .demo_digits import digits_table, draw_digits, fit_digits
 from .messages import say, working_on
 from .reports import percent
+from .writing import check_folder
 
 _SOLVERS = ("frank_wolfe", "svmstruct", "bmrm", "pegasos")
 
@@ -71,6 +72,9 @@ class Run:
 
 def run_demo(out: Path, *, seed: int, quick: bool, console: Console) -> None:
     """Train, print the table, draw the plots into the folder `out`."""
+    drawing = find_spec("matplotlib") is not None
+    if drawing:
+        check_folder(out)
     studies = [_mail(seed, quick), _digits(seed, quick)]
     with working_on("compiling"):
         _warm_up(seed)
@@ -83,7 +87,7 @@ def run_demo(out: Path, *, seed: int, quick: bool, console: Console) -> None:
     with working_on("training kernel machines on digits"):
         fits = fit_digits(seed, quick)
     console.print(digits_table(fits))
-    if find_spec("matplotlib") is None:
+    if not drawing:
         say('no plots: they need matplotlib, pip install "structinv[plot]"')
         return
     with working_on("comparing solvers"):

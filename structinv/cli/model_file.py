@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from ..datasets.opening import is_standard_input
 from ..estimators import InvariantClassifier
+from ..estimators.labels import label_name
 from ..oracles import Identity
 from ..persistence.model_files import model_bytes, read_model
 from .rows import Features, Labels, features_from_notes
@@ -58,12 +59,27 @@ class SavedModel:
         return model_bytes(self.features.around(self.classifier), notes=notes)
 
 
-def load_model(path: Path) -> SavedModel:
-    """Read a model file; one that asks for types beyond plain values is refused by their names."""
-    model, notes = read_model(path.read_bytes(), str(path))
+def load_model(path: Path, data: Path | None = None) -> SavedModel:
+    """Read a model file; one that asks for types beyond plain values is refused by their names.
+
+    Parameters
+    ----------
+    path : Path
+        "-" is standard input.
+    data : Path, optional
+        Where the rows come from, which cannot be standard input as well.
+    """
+    if data is not None and is_standard_input(path) and is_standard_input(data):
+        raise ValueError(
+            f"MODEL {path} and DATA {data} are both standard input, which holds one of them: name "
+            "a file for the other"
+        )
+    standard = str(path) == "-"
+    name = "standard input" if standard else str(path)
+    model, notes = read_model(sys.stdin.buffer.read() if standard else path.read_bytes(), name)
     if "features" not in notes:
         raise ValueError(
-            f"{path} was saved in Python and does not say how files are read: take structinv.load"
+            f"{name} was saved in Python and does not say how files are read: take structinv.load"
         )
     try:
         features, classifier = features_from_notes(notes["features"], model)
@@ -73,10 +89,4 @@ def load_model(path: Path) -> SavedModel:
             raise ValueError("its weights do not fit its features")
         return SavedModel(classifier, features, dict(notes["training"]))
     except Exception as error:
-        raise ValueError(f"{path} is not a model file of the command line: {error}") from None
-
-
-def label_name(label: Any) -> str:
-    """A label as text; a whole number without its fraction."""
-    whole = isinstance(label, (float, np.floating)) and float(label).is_integer()
-    return str(int(label)) if whole else str(label)
+        raise ValueError(f"{name} is not a model file of the command line: {error}") from None

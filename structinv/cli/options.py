@@ -36,7 +36,10 @@ Data = Annotated[
     ),
 ]
 Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A file written by fit.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="MODEL", help="A file written by fit; - reads standard input.", show_default=False
+    ),
 ]
 IgnoreNew = Annotated[
     bool, typer.Option("--ignore-new-features", help="Drop features that training did not have.")

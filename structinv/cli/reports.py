@@ -91,14 +91,20 @@ def evaluation_report(console: Console, saved: SavedModel, X: Matrix, y: Labels)
 def explanation_report(
     console: Console, saved: SavedModel, X: Matrix, y: Labels | None, row: int
 ) -> None:
-    """The worst edit of one row, word by word, from the most harmful on; of its prediction without y."""
+    """The worst edit of one row, word by word, from the most harmful on.
+
+    Without y, and with one that is no class of the model, it is that of the prediction.
+    """
+    title = "no label" if y is None else f"label {escape(saved.label_names(y)[0])}"
+    if y is not None and y[0] not in saved.classifier.classes_:
+        title += " (no class of the model)"
+        y = None
     edit = explain_edit(saved.classifier, X, y)
     predicted = saved.classifier.predict(X)
     (guess,) = saved.label_names(predicted)
     (label,) = saved.label_names(predicted if y is None else y)
-    known = "no label" if y is None else f"label {escape(label)}"
     table = Table(
-        title=f"Row {row}: {known}, predicted {escape(guess)}; worst edit within"
+        title=f"Row {row}: {title}, predicted {escape(guess)}; worst edit within"
         f" {escape(saved.oracle_name())}",
         caption=f"The score is the margin of the label {escape(label)}: above 0 it is predicted.",
     )

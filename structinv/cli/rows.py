@@ -15,6 +15,9 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from ..datasets import load_jsonlines, load_svmlight, load_table
 from ..datasets.opening import Kind, Source, kind_of, name_of, rereadable
+from ..datasets.readers import line_of_row
+from ..estimators.estimates import LINEAR_FUNCTIONS_AT_ONCE
+from ..machine import check_memory, free_memory
 from ..matrices import Matrix
 
 Scaling = Literal["count", "log", "tfidf"]
@@ -67,6 +70,8 @@ class NumberedFeatures:
         dense = reading.dense_for is not None
         if dense:
             X = _dense(X, source, str(reading.dense_for))
+        else:
+            _check_weights(X, y, source, zero_based)
         return cls(X.shape[1], zero_based, dense), X, y
 
     def read(self, source: Source, ignore_new: bool = False) -> tuple[Matrix, Labels]:
@@ -264,3 +269,21 @@ def _dense(X: sparse.csr_matrix, source: Source, who: str) -> NDArray[np.float64
             "fewer rows or features, or an oracle for sparse rows, fscale or fdrop"
         )
     return X.toarray()
+
+
+def _check_weights(X: sparse.csr_matrix, y: Labels, source: Source, zero_based: bool) -> None:
+    """Raise MemoryError if weights for so many features do not fit, and say which line has the last."""
+    n_classes = len(np.unique(y))
+    n_outputs = 1 if n_classes <= 2 else n_classes
+    needed = LINEAR_FUNCTIONS_AT_ONCE * 8.0 * X.shape[1] * n_outputs
+    if X.nnz == 0 or needed <= free_memory():
+        return
+    largest = int(np.argmax(X.indices))
+    line = line_of_row(source, int(np.searchsorted(X.indptr, largest, side="right")) - 1)
+    number = int(X.indices[largest]) + (not zero_based)
+    check_memory(
+        f"{name_of(source)}, line {line} has feature number {number}, the largest: "
+        f"training with weights for {X.shape[1]} features",
+        needed,
+        "hash the features or number them anew, without gaps",
+    )

@@ -12,12 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..compiled import Stopwatch
 from ..estimators import InvariantClassifier, InvariantLinearSVC, InvariantSVC
+from ..estimators.labels import label_name
 from ..exceptions import UninformativeFitWarning
 from ..matrices import Matrix
 from ..model_selection import select_changes
 from ..oracles import REGISTRY, ImageShape
 from ..solvers import Status
-from .model_file import label_name
 from .reports import weights_report
 from .rows import Labels
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import typer
@@ -29,6 +30,22 @@ def check_output(output: Path, *inputs: Path) -> None:
     if not output.parent.is_dir():
         raise ValueError(f"--output must lie in an existing folder, and {output.parent} is none")
     check_writable(output)
+
+
+def check_folder(out: Path) -> None:
+    """Fail before the work where ``--out`` names no folder that can be made or filled."""
+    there = next((each for each in (out, *out.parents) if each.exists()), out)
+    if not there.is_dir():
+        raise ValueError(f"--out must be a folder, or one that can be made, and {there} is none")
+    try:
+        # Permissions do not tell everything: an administrator cannot write to every file system either.
+        with tempfile.TemporaryDirectory(dir=there):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"--out must be a folder that can be written, and nothing can be written to {there}: "
+            f"{error.strerror}"
+        ) from None
 
 
 def write(output: Path, content: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import lzma
 import sys
@@ -24,12 +25,25 @@ _MAGIC: dict[bytes, tuple[str, Any]] = {
 }
 _LOOKED_AT = 65536
 
+# Byte-order marks of what is text and not UTF-8; the mark of UTF-16 is the start of one of UTF-32.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
+
 
 def name_of(source: Source) -> str:
     """What messages call it."""
     if isinstance(source, (str, PathLike)):
         return str(Path(source))
     return str(getattr(source, "name", "the data"))
+
+
+def is_standard_input(path: str | PathLike[str]) -> bool:
+    """Whether a path names standard input."""
+    return str(path) in ("-", "/dev/stdin")
 
 
 def rereadable(path: str | PathLike[str]) -> Source:
@@ -81,6 +95,42 @@ def opened(source: Source) -> Iterator[BinaryIO]:
 
 
 @contextmanager
+def opened_text(source: Source) -> Iterator[BinaryIO]:
+    """As `opened`, for what must be text in UTF-8; bytes that are none further on are for the reader.
+
+    Raises
+    ------
+    ValueError
+        As `opened`; and for a byte-order mark of UTF-16 or UTF-32, and for NUL bytes near the start.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> with opened_text(BytesIO("1 1:2".encode("utf-16"))) as stream:
+    ...     stream.read()
+    Traceback (most recent call last):
+    ...
+    ValueError: the data must be text in UTF-8, and its byte-order mark is that of UTF-16: ...
+    """
+    with opened(source) as stream:
+        start = stream.read(_LOOKED_AT)
+        stream.seek(0)
+        found = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
+        if found is not None:
+            what, encoding = f"its byte-order mark is that of {found}: convert it", found
+        elif b"\0" in start:
+            what = "it has NUL bytes, as binary data and UTF-16 have: convert what is text"
+            encoding = "UTF-16LE"
+        else:
+            yield stream
+            return
+        raise ValueError(
+            f"{name_of(source)} must be text in UTF-8, and {what}, such as with iconv -f {encoding} "
+            "-t UTF-8"
+        )
+
+
+@contextmanager
 def _raw(source: Source) -> Iterator[BinaryIO]:
     if isinstance(source, (str, PathLike)):
         with open(source, "rb") as stream:
@@ -101,6 +151,11 @@ def kind_of(source: Source) -> Kind:
     ----------
     source : path or stream of bytes
 
+    Raises
+    ------
+    ValueError
+        As `opened_text`.
+
     Examples
     --------
     >>> from io import BytesIO
@@ -108,7 +163,7 @@ def kind_of(source: Source) -> Kind:
     >>> [kind_of(BytesIO(content)) for content in contents]
     ['json', 'svmlight', 'table']
     """
-    with opened(source) as stream:
+    with opened_text(source) as stream:
         start = stream.read(_LOOKED_AT)
     lines = start.removeprefix(b"\xef\xbb\xbf").splitlines()
     first = next((line for line in map(bytes.strip, lines) if line and line[:1] != b"#"), b"")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from .opening import Source, name_of, opened
+from .opening import Source, name_of, opened, opened_text
 
 _LABEL_TYPES = (str, bool, int)
 
@@ -61,7 +61,7 @@ def load_svmlight(
     ([[2.0, 0.0, 1.0], [0.0, 4.0, 0.0]], [1.0, -1.0])
     """
     name = name_of(path)
-    with opened(path) as stream:
+    with opened_text(path) as stream:
         try:
             X, y = _parse_svmlight(stream, n_features, zero_based)
         except (ValueError, OverflowError) as error:
@@ -112,7 +112,7 @@ def load_jsonlines(
     name = name_of(path)
     texts: list[str] = []
     labels: list[str | bool | int] = []
-    with opened(path) as stream:
+    with opened_text(path) as stream:
         for place, line in _records(stream, name):
             try:
                 record = _parse_record(line) if isinstance(line, bytes) else _checked_record(line)
@@ -180,6 +180,33 @@ def read_idx(path: Source) -> NDArray[Any]:
         )
     values = np.frombuffer(content, dtype=stored, offset=start)
     return values.reshape(shape).astype(stored.newbyteorder("="))
+
+
+def line_of_row(path: Source, row: int) -> int:
+    """The number of the line, from 1, of a row of a file in SVMlight format.
+
+    Parameters
+    ----------
+    path : str, path-like or stream of bytes
+    row : int
+        Counted from 0; lines that are empty or comments have none.
+
+    Raises
+    ------
+    IndexError
+        If the file has fewer rows.
+
+    Examples
+    --------
+    >>> line_of_row(BytesIO(b"# two rows\\n1 1:2\\n\\n-1 2:4\\n"), 1)
+    4
+    """
+    with opened(path) as stream:
+        for number, line in enumerate(stream, start=1):
+            row -= bool(line.partition(b"#")[0].strip())
+            if row < 0:
+                return number
+    raise IndexError(f"{name_of(path)} has fewer rows")
 
 
 def _parse_svmlight(

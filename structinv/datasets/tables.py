@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from .opening import Source, name_of, opened
+from .opening import Source, name_of, opened_text
 
 
 def load_table(
@@ -51,7 +51,7 @@ def load_table(
     ([[1.0, 2.5], [3.0, 4.0]], ['a', 'b'], ['width', 'height'])
     """
     name = name_of(path)
-    with opened(path) as stream:
+    with opened_text(path) as stream:
         lines = _lines(stream, name)
         header = [cell.strip() for cell in next(lines, (0, []))[1]]
         _check_header(header, name, label_key if required else None)

@@ -1,4 +1,4 @@
-"""Labels of which some are missing: which rows have one."""
+"""How messages write labels, and which rows have one where some are missing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ from typing import Any
 import numpy as np
 
 MISSING = -1
+
+
+def label_name(label: Any) -> str:
+    """A label as text; a whole number without its fraction.
+
+    Examples
+    --------
+    >>> [label_name(label) for label in (-1.0, 0.5, 3, "ham")]
+    ['-1', '0.5', '3', 'ham']
+    """
+    whole = isinstance(label, (float, np.floating)) and float(label).is_integer()
+    return str(int(label)) if whole else str(label)
 
 
 def as_labels(y: Any) -> Any:

@@ -15,6 +15,7 @@ from ..oracles import Identity
 from ..outputs import Output
 from ..solvers import Gap, Seconds, Solution, Solver, Status, solve
 from ..spaces import Element, Space
+from .labels import label_name
 
 # What a fit may win over no function at all, as a share of what it wins without changes. Ten times
 # the usual gap, so that it can be told from nothing.
@@ -92,7 +93,7 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
     wrong, still_wrong = (_errors(term, each) for each in (predicted, without))
     if constant and not np.all(without == without[0]) and still_wrong <= ERRORS_LEFT * wrong:
         what = (
-            f"all {len(codes)} training rows are predicted {classes[predicted[0]]!s} "
+            f"all {len(codes)} training rows are predicted {label_name(classes[predicted[0]])} "
             f"({1 - wrong:.0%} right; about {1 - still_wrong:.0%} without changes"
             f"{', by weight' if np.ptp(term.weights) > 0 else ''})"
         )
