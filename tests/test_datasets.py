@@ -363,3 +363,12 @@ def test_forgetting_the_telltale_words_helps_once_senders_adapt():
 def test_mail_names_a_bad_argument(name, value):
     with pytest.raises(ValueError, match=f"{name} must .*got"):
         make_mail_like(**{name: value})
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_a_mark_of_utf_8_is_no_part_of_the_rows(encoding, tmp_path):
+    path = tmp_path / "rows"
+    path.write_text("1 1:2\n-1 2:3\n", encoding=encoding)
+    X, y = load_svmlight(path)
+    np.testing.assert_array_equal(X.toarray(), [[2, 0], [0, 3]])
+    np.testing.assert_array_equal(y, [1, -1])

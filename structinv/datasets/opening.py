@@ -114,7 +114,8 @@ def opened_text(source: Source) -> Iterator[BinaryIO]:
     """
     with opened(source) as stream:
         start = stream.read(_LOOKED_AT)
-        stream.seek(0)
+        # A mark of UTF-8 says nothing, and is no part of the text.
+        stream.seek(len(codecs.BOM_UTF8) if start.startswith(codecs.BOM_UTF8) else 0)
         found = next((name for mark, name in _MARKS.items() if start.startswith(mark)), None)
         if found is not None:
             what, encoding = f"its byte-order mark is that of {found}: convert it", found
@@ -165,7 +166,7 @@ def kind_of(source: Source) -> Kind:
     """
     with opened_text(source) as stream:
         start = stream.read(_LOOKED_AT)
-    lines = start.removeprefix(b"\xef\xbb\xbf").splitlines()
+    lines = start.splitlines()
     first = next((line for line in map(bytes.strip, lines) if line and line[:1] != b"#"), b"")
     if first[:1] in (b"{", b"["):
         return "json"
