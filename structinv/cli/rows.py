@@ -16,7 +16,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer
 from ..datasets import load_jsonlines, load_svmlight, load_table
 from ..datasets.opening import Kind, Source, kind_of, name_of, rereadable
 from ..datasets.readers import line_of_row
-from ..estimators.estimates import LINEAR_FUNCTIONS_AT_ONCE
+from ..estimators.estimates import linear_functions
 from ..machine import check_memory, free_memory
 from ..matrices import Matrix
 
@@ -275,7 +275,7 @@ def _check_weights(X: sparse.csr_matrix, y: Labels, source: Source, zero_based: 
     """Raise MemoryError if weights for so many features do not fit, and say which line has the last."""
     n_classes = len(np.unique(y))
     n_outputs = 1 if n_classes <= 2 else n_classes
-    needed = LINEAR_FUNCTIONS_AT_ONCE * 8.0 * X.shape[1] * n_outputs
+    needed = linear_functions(X.shape[1], n_outputs)
     if X.nnz == 0 or needed <= free_memory():
         return
     largest = int(np.argmax(X.indices))

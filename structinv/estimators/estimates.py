@@ -178,6 +178,11 @@ def named(bound: BoundOracle, size: int, n_rows: int) -> str:
     return f"oracle {name}: {size} members of each of {n_rows} rows, {size * n_rows} in all,"
 
 
+def linear_functions(n_features: int, n_outputs: int) -> float:
+    """Bytes of the functions that a solver holds at once."""
+    return LINEAR_FUNCTIONS_AT_ONCE * 8.0 * (n_features + 1) * n_outputs
+
+
 def linear_memory(X: Matrix, bound: BoundOracle, n_outputs: int) -> tuple[float, int]:
     """Bytes of lists of members under linear functions, and how many members a row has.
 

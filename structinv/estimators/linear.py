@@ -24,10 +24,10 @@ from ..spaces import ExplicitSpace
 from .base import InvariantClassifier, canonical, check_number
 from .continuing import check_checkpoint
 from .estimates import (
-    LINEAR_FUNCTIONS_AT_ONCE,
     LINEAR_PLANES_OF_A_CLASS,
     LINEAR_PLANES_OF_A_ROW,
     checked_labels,
+    linear_functions,
     linear_memory,
     named,
 )
@@ -231,14 +231,18 @@ class InvariantLinearSVC(InvariantClassifier):
         few = n_outputs == 1 or oracle.finite
         n_planes = LINEAR_PLANES_OF_A_ROW if few else LINEAR_PLANES_OF_A_CLASS * n_outputs
         planes = n_planes * (8.0 * entries + 24.0 * X.shape[0])
-        functions = LINEAR_FUNCTIONS_AT_ONCE * 8.0 * (X.shape[1] + 1) * n_outputs
+        functions = linear_functions(X.shape[1], n_outputs)
         members, _ = linear_memory(X, bind(oracle, X, labels), n_outputs)
         return planes + functions + members
 
     def _new_space(self, X: Matrix, term: WorstCase) -> ExplicitSpace:
+        n_features = X.shape[1]
+        weights = linear_functions(n_features, term.output.n_outputs)
+        what = f"training with weights for {n_features} features"
+        check_memory(what, weights, "hash the features or number them anew, without gaps")
         needed, size = linear_memory(X, term.bound, term.output.n_outputs)
         check_memory(named(term.bound, size, X.shape[0]), needed, "list fewer, or take fewer rows")
-        return ExplicitSpace(X.shape[1], term.output.n_outputs, intercept=bool(self.fit_intercept))
+        return ExplicitSpace(n_features, term.output.n_outputs, intercept=bool(self.fit_intercept))
 
     def _best_solver(self, objective: Any) -> Solver:
         X, n_weights = objective.terms[0].X, objective.space.size
