@@ -81,8 +81,8 @@ class TestIndicesThatNoMemoryHolds:
         assert not (tmp_path / "m").exists()
 
     def test_every_class_has_weights(self, tmp_path, small_machine, no_work):
-        # Two classes share one function.
-        fits = int(9e8 / 8 / LINEAR_FUNCTIONS_AT_ONCE)
+        # Two classes share one function; the intercept has a weight, too.
+        fits = int(9e8 / 8 / LINEAR_FUNCTIONS_AT_ONCE) - 1
         path = self.write(tmp_path, f"2 {fits}:1")
         assert "line 13 has feature" in fail("fit", path, "--oracle", "identity", "-o", tmp_path / "m")
         path = self.write(tmp_path, f"1 {fits}:1")
