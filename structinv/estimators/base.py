@@ -505,15 +505,23 @@ def check_oracle_type(oracle: Any) -> InvarianceOracle:
 
 
 def check_number(
-    name: str, value: Any, *, minimum: float, strict: bool = False, finite: bool = True
+    name: str,
+    value: Any,
+    *,
+    minimum: float,
+    maximum: float = np.inf,
+    strict: bool = False,
+    finite: bool = True,
 ) -> None:
-    """Raise TypeError or ValueError unless `value` is a real number of at least `minimum`."""
+    """Raise TypeError or ValueError unless `value` is a real number from `minimum` to `maximum`."""
     allowed = f"a number {'above' if strict else 'of at least'} {minimum:g}"
+    if np.isfinite(maximum):
+        allowed += f" and at most {maximum:g}"
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be {allowed}, got {value!r}")
     number = float(value)
     too_small = not number > minimum if strict else not number >= minimum
-    if too_small or (finite and not np.isfinite(number)):
+    if too_small or number > maximum or (finite and not np.isfinite(number)):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
 
 
