@@ -94,8 +94,7 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
             allowed = "None, an integer from 0 to 2**32 - 1 or a RandomState"
             raise ValueError(f"random_state must be {allowed}, got {self.random_state!r}") from None
         check_on_interrupt(self.on_interrupt)
-        if not isinstance(self.warm_start, (bool, np.bool_)):
-            raise TypeError(f"warm_start must be True or False, got {self.warm_start!r}")
+        check_boolean("warm_start", self.warm_start)
         self._check_solver()
         return check_oracle_type(self.oracle)
 
@@ -502,6 +501,12 @@ def check_oracle_type(oracle: Any) -> InvarianceOracle:
     if isinstance(oracle, (Functional, BoundFunctional)):
         hint = "; functionals go into invariances=[...] of InvariantSVC and RepresenterClassifier"
     raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}{hint}")
+
+
+def check_boolean(name: str, value: Any) -> None:
+    """Raise TypeError unless `value` is True or False: anything else is true by accident."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
 
 
 def check_number(

@@ -21,7 +21,7 @@ from ..solvers import REGISTRY, Representer, Solution, Solver
 from ..solvers.newton_cg import NewtonCG
 from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
-from .base import ConvexEstimator, FitTask, check_number
+from .base import ConvexEstimator, FitTask, check_boolean, check_number
 from .continuing import Continuing
 from .estimates import checked_labels
 from .invariances import Invariances
@@ -47,8 +47,7 @@ class RepresenterEstimator(ConvexEstimator):
         self._check_common()
         check_number("C", self.C, minimum=0.0, strict=True)
         check_number("cache_mb", self.cache_mb, minimum=0.0)
-        if not isinstance(self.bias, (bool, np.bool_)):
-            raise TypeError(f"bias must be True or False, got {self.bias!r}")
+        check_boolean("bias", self.bias)
         self._loss()
         if isinstance(self.kernel, str) and self.kernel not in KERNELS:
             # That of "precomputed" shows no inputs that functionals could act on.
