@@ -24,6 +24,7 @@ from ..functionals import BoundFunctional, Functional
 from ..matrices import Matrix, with_data
 from ..objective import Objective, Penalty, WorstCase
 from ..oracles import Identity, InvarianceOracle
+from ..oracles.arguments import instance_of
 from ..outputs import Binary, EncodedOutput, Multiclass, Output
 from ..solvers import (
     REGISTRY,
@@ -497,7 +498,7 @@ def check_oracle_type(oracle: Any) -> InvarianceOracle:
         return oracle
     hint = ""
     if isinstance(oracle, type) and issubclass(oracle, InvarianceOracle):
-        hint = f"; write {oracle.__name__}() for an instance of the class"
+        hint = f"; write {instance_of(oracle)} for an instance of the class"
     if isinstance(oracle, (Functional, BoundFunctional)):
         hint = "; functionals go into invariances=[...] of InvariantSVC and RepresenterClassifier"
     raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}{hint}")
