@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,9 @@ def without_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
 
 
 def labels_equal(y: np.ndarray, label: Any) -> np.ndarray:
-    """Which labels equal one, of whatever type, (n,) of bool."""
+    """Which labels equal one, of whatever type, (n,) of bool; NaN stands for every NaN."""
+    if isinstance(label, Real) and np.isnan(float(label)):
+        return np.asarray(y != y, dtype=bool)
     return np.broadcast_to(np.asarray(y == label, dtype=bool), y.shape)
 
 
