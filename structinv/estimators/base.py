@@ -41,6 +41,7 @@ from ..spaces import Space
 from .continuing import Continuing
 from .estimates import EstimatesItself
 from .interruption import all_or_nothing, check_on_interrupt, learnt_attributes
+from .labels import as_labels, check_one_kind, one_label_a_row
 from .shapes import check_shape, flat_rows, learn_shape, shaped
 from .uninformative import Trained, seconds_left, warn_if_uninformative
 
@@ -201,9 +202,10 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             task = FitTask(self._init_callback_context(max_subtasks=None), X, y, sample_weight)
             learn_shape(self, X)
             oracle = shaped(oracle, self, X)
-            X, y = validate_data(self, flat_rows(X), y, **self._rows)
+            X, y = validate_data(self, flat_rows(X), as_labels(y), **self._rows)
             task.context.call_on_fit_task_begin(estimator=self, **task.data)
             X = self._prepare(X, oracle)
+            check_one_kind(y)
             check_classification_targets(y)
             classes, codes = np.unique(y, return_inverse=True)
             if len(classes) < 2:
@@ -369,9 +371,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         oracle.check_labels(self.classes_)
         if y is None:
             y = self.classes_[self._output(len(self.classes_)).predict(self._scores(X))]
-        y = np.asarray(y)
-        if y.shape != (X.shape[0],):
-            raise ValueError(f"y must have shape ({X.shape[0]},), one label a row, got {y.shape}")
+        y = one_label_a_row(y, X.shape[0])
         return X, self._output(len(self.classes_)).encode(y, self.classes_), oracle
 
     def _check(self, X: Any, finite: bool = True) -> Matrix:
