@@ -303,7 +303,7 @@ AFTERWARDS = {
 }
 LABELS = {
     "y-short": ((X, Y[:-1]), ValueError, r"y must have shape \(9,\), one label a row, got \(8,\)"),
-    "y-table": ((X, Y[:, None]), ValueError, r"y must have shape \(9,\).*got \(9, 1\)"),
+    "y-table": ((X, np.c_[Y, Y]), ValueError, r"y must have shape \(9,\).*got \(9, 2\)"),
     "y-number": ((X, 1), ValueError, r"y must have shape \(9,\).*got \(\)"),
     "y-unknown": ((X, Y + 1), ValueError, r"y holds labels that are not among the classes: \[3\]"),
     "y-below": ((X, Y - 1), ValueError, r"not among the classes: \[-1\]"),

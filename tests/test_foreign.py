@@ -195,6 +195,7 @@ class TestPipelines:
         [RFE(LinearSVC(), n_features_to_select=2)],
         [SequentialFeatureSelector(RidgeClassifier(), n_features_to_select=2, cv=2)],
         ["passthrough"],
+        [FunctionTransformer(), StandardScaler(), FunctionTransformer(validate=True)],
         [StandardScaler(), SelectKBest(k=4), PCA(2), "passthrough", MinMaxScaler()],
         [make_pipeline(StandardScaler(), PCA(3))],
     ]
@@ -282,8 +283,8 @@ class TestPipelines:
     @pytest.mark.parametrize(
         ("step", "message"),
         [
-            (FunctionTransformer(), "FunctionTransformer is not known to be affine"),
             (Normalizer(), "Normalizer is not known to be affine"),
+            (FunctionTransformer(np.log1p), r"FunctionTransformer\(func=.*log1p"),
             (MinMaxScaler(clip=True), r"MinMaxScaler\(clip=True\) is not affine"),
             (TfidfTransformer(), r"TfidfTransformer\(norm='l2', sublinear_tf=False\) is not affine"),
             (TfidfTransformer(norm=None, sublinear_tf=True), "sublinear_tf=True"),

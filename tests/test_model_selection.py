@@ -283,6 +283,11 @@ class TestSelectChanges:
             ({"grid": {"oracle__max_changes": [-1]}}, ValueError, "max_changes must be at least 0"),
             ({"oracle": "fdrop"}, TypeError, "oracle must be an InvarianceOracle"),
             ({"clean_loss": -1.0}, ValueError, "clean_loss must be a number of at least 0"),
+            (
+                {"clean_loss": 2},
+                ValueError,
+                "clean_loss must be a number of at least 0 and at most 1, got 2",
+            ),
             ({"clean_loss": "1se"}, TypeError, "clean_loss must be a number of at least 0"),
             ({"cv": [(np.arange(30), np.arange(30, 60))]}, ValueError, "at least two folds, got 1"),
             ({"cv": 31}, ValueError, "n_splits=31"),

@@ -305,7 +305,7 @@ def test_parameters_of_the_regressor():
     for params, error, message in (
         ({"loss": "hinge"}, ValueError, r"loss must be one of \['squared', .*, got 'hinge'"),
         ({"unlabeled": "?"}, TypeError, "unlabeled must be a number or None, got '\\?'"),
-        ({"unlabeled": np.nan}, ValueError, "unlabeled must be finite, as y has to be, got nan"),
+        ({"unlabeled": -np.inf}, ValueError, "unlabeled must be finite or NaN, got -inf"),
         (
             {"loss_params": {"width": 1}},
             ValueError,
@@ -511,3 +511,17 @@ def test_rows_after_a_fit(name, method):
     rows, error, message = AFTERWARDS[name]
     with pytest.raises(error, match=message):
         getattr(model, method)(rows)
+
+
+def test_targets_that_are_nan_are_refused_unless_they_stand_for_none():
+    targets = np.where(np.arange(12) % 3 == 0, np.nan, X[:, 0])
+    message = "y contains NaN. For rows without a target pass unlabeled=np.nan"
+    for marker in (None, -1.0):
+        check_refused(RepresenterRegressor(unlabeled=marker), ValueError, message, X, targets)
+    model = RepresenterRegressor(unlabeled=np.nan)
+    check_refused(clone(model), ValueError, "y must hold a target, got none", X, np.full(12, np.nan))
+    check_refused(
+        clone(model), ValueError, "y contains infinity", X, np.where(targets > 0, np.inf, targets)
+    )
+    check_refused(clone(model), ValueError, "inconsistent numbers of samples", X, targets[:5])
+    check_refused(clone(model), ValueError, "y", X, None)

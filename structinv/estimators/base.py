@@ -24,6 +24,7 @@ from ..functionals import BoundFunctional, Functional
 from ..matrices import Matrix, with_data
 from ..objective import Objective, Penalty, WorstCase
 from ..oracles import Identity, InvarianceOracle
+from ..oracles.arguments import instance_of
 from ..outputs import Binary, EncodedOutput, Multiclass, Output
 from ..solvers import (
     REGISTRY,
@@ -40,6 +41,7 @@ from ..spaces import Space
 from .continuing import Continuing
 from .estimates import EstimatesItself
 from .interruption import all_or_nothing, check_on_interrupt, learnt_attributes
+from .labels import as_labels, check_one_kind, one_label_a_row
 from .shapes import check_shape, flat_rows, learn_shape, shaped
 from .uninformative import Trained, seconds_left, warn_if_uninformative
 
@@ -94,8 +96,7 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
             allowed = "None, an integer from 0 to 2**32 - 1 or a RandomState"
             raise ValueError(f"random_state must be {allowed}, got {self.random_state!r}") from None
         check_on_interrupt(self.on_interrupt)
-        if not isinstance(self.warm_start, (bool, np.bool_)):
-            raise TypeError(f"warm_start must be True or False, got {self.warm_start!r}")
+        check_boolean("warm_start", self.warm_start)
         self._check_solver()
         return check_oracle_type(self.oracle)
 
@@ -201,9 +202,10 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             task = FitTask(self._init_callback_context(max_subtasks=None), X, y, sample_weight)
             learn_shape(self, X)
             oracle = shaped(oracle, self, X)
-            X, y = validate_data(self, flat_rows(X), y, **self._rows)
+            X, y = validate_data(self, flat_rows(X), as_labels(y), **self._rows)
             task.context.call_on_fit_task_begin(estimator=self, **task.data)
             X = self._prepare(X, oracle)
+            check_one_kind(y)
             check_classification_targets(y)
             classes, codes = np.unique(y, return_inverse=True)
             if len(classes) < 2:
@@ -369,9 +371,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         oracle.check_labels(self.classes_)
         if y is None:
             y = self.classes_[self._output(len(self.classes_)).predict(self._scores(X))]
-        y = np.asarray(y)
-        if y.shape != (X.shape[0],):
-            raise ValueError(f"y must have shape ({X.shape[0]},), one label a row, got {y.shape}")
+        y = one_label_a_row(y, X.shape[0])
         return X, self._output(len(self.classes_)).encode(y, self.classes_), oracle
 
     def _check(self, X: Any, finite: bool = True) -> Matrix:
@@ -498,22 +498,36 @@ def check_oracle_type(oracle: Any) -> InvarianceOracle:
         return oracle
     hint = ""
     if isinstance(oracle, type) and issubclass(oracle, InvarianceOracle):
-        hint = f"; write {oracle.__name__}() for an instance of the class"
+        hint = f"; write {instance_of(oracle)} for an instance of the class"
     if isinstance(oracle, (Functional, BoundFunctional)):
         hint = "; functionals go into invariances=[...] of InvariantSVC and RepresenterClassifier"
     raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}{hint}")
 
 
+def check_boolean(name: str, value: Any) -> None:
+    """Raise TypeError unless `value` is True or False: anything else is true by accident."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
 def check_number(
-    name: str, value: Any, *, minimum: float, strict: bool = False, finite: bool = True
+    name: str,
+    value: Any,
+    *,
+    minimum: float,
+    maximum: float = np.inf,
+    strict: bool = False,
+    finite: bool = True,
 ) -> None:
-    """Raise TypeError or ValueError unless `value` is a real number of at least `minimum`."""
+    """Raise TypeError or ValueError unless `value` is a real number from `minimum` to `maximum`."""
     allowed = f"a number {'above' if strict else 'of at least'} {minimum:g}"
+    if np.isfinite(maximum):
+        allowed += f" and at most {maximum:g}"
     if not isinstance(value, Real) or isinstance(value, bool):
         raise TypeError(f"{name} must be {allowed}, got {value!r}")
     number = float(value)
     too_small = not number > minimum if strict else not number >= minimum
-    if too_small or (finite and not np.isfinite(number)):
+    if too_small or number > maximum or (finite and not np.isfinite(number)):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
 
 

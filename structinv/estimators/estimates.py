@@ -15,6 +15,7 @@ from ..compiled import Stopwatch
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
+from .labels import one_a_row, one_label_a_row
 
 # Rows of the two small fits from which seconds are told.
 SMALL = (16, 32)
@@ -117,7 +118,9 @@ class EstimatesItself:
         >>> 0.0 < InvariantLinearSVC(random_state=0).estimate_seconds(X, X[:, 0] > 0) < 600.0
         True
         """
-        n_rows, order = _num_samples(X), _in_turn(np.asarray(y))
+        n_rows = _num_samples(X)
+        y = one_a_row(y, n_rows)
+        order = _in_turn(y)
         taken = []
         # The first is for compilers, and for what is made once in a process.
         for size in (min(SMALL[0], n_rows), *(min(size, n_rows) for size in SMALL)):
@@ -136,7 +139,7 @@ class EstimatesItself:
             watch = Stopwatch()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model.fit(_safe_indexing(X, rows), np.asarray(y)[rows])
+                model.fit(_safe_indexing(X, rows), y[rows])
             taken.append(watch.seconds)
             if taken[0] > SMALL_SECONDS:
                 return self._at_most(taken[0] * max(1.0, n_rows / size))
@@ -154,7 +157,8 @@ class EstimatesItself:
 
 def _in_turn(y: np.ndarray) -> np.ndarray:
     """Row numbers, the classes taking turns; of many values as they come."""
-    classes, codes = np.unique(y, return_inverse=True)
+    # The order of labels of several kinds, some of which may stand for none, is of no account here.
+    classes, codes = np.unique(y.astype(str) if y.dtype.kind == "O" else y, return_inverse=True)
     if len(classes) > SMALL[0] // 2:
         return np.arange(len(y))
     turn = np.zeros(len(y), dtype=np.intp)
@@ -166,10 +170,7 @@ def _in_turn(y: np.ndarray) -> np.ndarray:
 
 def checked_labels(X: Any, y: Any) -> np.ndarray | None:
     """Labels, one a row, or None without any."""
-    labels = None if y is None else np.asarray(y)
-    if labels is not None and labels.shape != (X.shape[0],):
-        raise ValueError(f"y must have shape ({X.shape[0]},), one label a row, got {labels.shape}")
-    return labels
+    return None if y is None else one_label_a_row(y, X.shape[0])
 
 
 def named(bound: BoundOracle, size: int, n_rows: int) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Number, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import column_or_1d
 
 MISSING = -1
 
@@ -33,6 +35,63 @@ def as_labels(y: Any) -> Any:
             mixed[:] = y
             return mixed
     return y
+
+
+def one_label_a_row(y: Any, n_rows: int) -> np.ndarray:
+    """Labels of one kind, (n_rows,); see `one_a_row`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If there is not one label a row, or they are of several kinds.
+    """
+    labels = one_a_row(y, n_rows)
+    check_one_kind(labels)
+    return labels
+
+
+def one_a_row(y: Any, n_rows: int) -> np.ndarray:
+    """Labels or none, (n_rows,); a column of them is taken, with scikit-learn's warning."""
+    labels = np.asarray(as_labels(y))
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = column_or_1d(labels, warn=True)
+    if labels.shape != (n_rows,):
+        raise ValueError(f"y must have shape ({n_rows},), one label a row, got {labels.shape}")
+    return labels
+
+
+def check_one_kind(y: np.ndarray, missing: str = "rows without a label have to be left out") -> None:
+    """Raise TypeError unless labels are of one kind, so that they have an order.
+
+    Parameters
+    ----------
+    y : (n,) array
+    missing : str
+        What the message says of rows without a label, if there is None among the labels.
+    """
+    if y.dtype.kind != "O":
+        return
+    kinds = {_kind_of(kind) for kind in set(map(type, y))}
+    if len(kinds) > 1 or kinds == {"None"}:
+        hint = f"; {missing}" if "None" in kinds else ""
+        raise TypeError(f"y must hold labels of one kind, got {' and '.join(sorted(kinds))}{hint}")
+
+
+def _kind_of(kind: type) -> str:
+    if issubclass(kind, (Number, np.bool_)):
+        return "numbers"
+    if issubclass(kind, str):
+        return "strings"
+    return "None" if kind is type(None) else kind.__name__
+
+
+def say_what_is_missing(unlabeled: Any) -> str:
+    """What marks a row without a label, for messages; see `without_label`."""
+    if unlabeled is None:
+        return "with unlabeled=None every row needs a label"
+    auto = isinstance(unlabeled, str) and unlabeled == "auto"
+    mark = f"the number {MISSING}" if auto else f"{unlabeled!r} (unlabeled={unlabeled!r})"
+    return f"{mark} marks rows without a label, None does not"
 
 
 def without_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
@@ -78,7 +137,9 @@ def without_label(y: np.ndarray, unlabeled: Any) -> np.ndarray:
 
 
 def labels_equal(y: np.ndarray, label: Any) -> np.ndarray:
-    """Which labels equal one, of whatever type, (n,) of bool."""
+    """Which labels equal one, of whatever type, (n,) of bool; NaN stands for every NaN."""
+    if isinstance(label, Real) and np.isnan(float(label)):
+        return np.asarray(y != y, dtype=bool)
     return np.broadcast_to(np.asarray(y == label, dtype=bool), y.shape)
 
 

@@ -16,6 +16,7 @@ from ..planes import PlaneSet
 from ..solvers import Pegasos, Solution, Status
 from ..solvers.pegasos import Streamed
 from .base import class_factors
+from .labels import as_labels, check_one_kind
 from .shapes import check_shape, flat_rows, learn_shape, shaped
 
 
@@ -52,7 +53,8 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
         learn_shape(estimator, X)
     check_shape(estimator, X)
     oracle = shaped(oracle, estimator, X)
-    X, y = validate_data(estimator, flat_rows(X), y, reset=first, **estimator._rows)
+    X, y = validate_data(estimator, flat_rows(X), as_labels(y), reset=first, **estimator._rows)
+    check_one_kind(y)
     check_classification_targets(y)
     X = estimator._prepare(X, oracle)
     classes = _classes(estimator, y, classes, first)

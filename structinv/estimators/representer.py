@@ -26,7 +26,7 @@ from .continuing import Continuing
 from .interruption import all_or_nothing
 from .invariances import Invariances
 from .kernel import check_cover, check_known
-from .labels import as_labels, without_label
+from .labels import as_labels, check_one_kind, say_what_is_missing, without_label
 from .representer_base import RepresenterEstimator
 from .shapes import flat_rows, learn_shape, shaped
 from .uninformative import Trained, seconds_left, warn_if_uninformative
@@ -264,6 +264,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
             if len(labelled) == 0:
                 raise ValueError("y must hold a labelled row, got none")
             known = y[labelled]
+            check_one_kind(known, say_what_is_missing(self.unlabeled))
             check_classification_targets(known)
             classes, codes = np.unique(known, return_inverse=True)
             if len(classes) < 2:

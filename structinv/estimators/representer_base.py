@@ -21,11 +21,11 @@ from ..solvers import REGISTRY, Representer, Solution, Solver
 from ..solvers.newton_cg import NewtonCG
 from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
-from .base import ConvexEstimator, FitTask, check_number
+from .base import ConvexEstimator, FitTask, check_boolean, check_number
 from .continuing import Continuing
-from .estimates import checked_labels
 from .invariances import Invariances
 from .kernel import FUNCTIONS_AT_ONCE, check_cover, compacted, kernel_memory
+from .labels import check_one_kind, one_a_row, say_what_is_missing, without_label
 from .shapes import check_shape, flat_rows, shaped
 
 # A Gram matrix, its scaled copies and factors.
@@ -47,8 +47,7 @@ class RepresenterEstimator(ConvexEstimator):
         self._check_common()
         check_number("C", self.C, minimum=0.0, strict=True)
         check_number("cache_mb", self.cache_mb, minimum=0.0)
-        if not isinstance(self.bias, (bool, np.bool_)):
-            raise TypeError(f"bias must be True or False, got {self.bias!r}")
+        check_boolean("bias", self.bias)
         self._loss()
         if isinstance(self.kernel, str) and self.kernel not in KERNELS:
             # That of "precomputed" shows no inputs that functionals could act on.
@@ -152,8 +151,8 @@ class RepresenterEstimator(ConvexEstimator):
         oracle: Any = self.oracle
         oracle = None if oracle is None else shaped(oracle, self, X)
         X = check_array(flat_rows(X), dtype=[np.float64, np.float32], estimator=self, input_name="X")
-        labels = checked_labels(X, y)
-        n_classes = 2 if labels is None or is_regressor(self) else len(np.unique(labels))
+        labels = None if y is None else one_a_row(y, len(X))
+        n_classes = 2 if labels is None or is_regressor(self) else self._n_classes(labels)
         n_outputs = 1 if n_classes == 2 else n_classes
         kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
         families = invariances.bound(X, self)
@@ -164,6 +163,11 @@ class RepresenterEstimator(ConvexEstimator):
             members = check_cover(bind(oracle, X, labels), type(self).__name__)
             needed += sum(kernel_memory(X, members, n_classes, 1e6 * self.cache_mb))
         return needed
+
+    def _n_classes(self, labels: np.ndarray) -> int:
+        known = labels[~without_label(labels, self.unlabeled)]
+        check_one_kind(known, say_what_is_missing(self.unlabeled))
+        return len(np.unique(known))
 
     def _tables(self, n_rows: int, size: int) -> float:
         """Bytes of Gram matrices of so many functionals, or of the tables that fast products take."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..functionals import FamilyFunctionals, Functional, Representers
 from ..kernels import Kernel
@@ -19,6 +19,8 @@ from ..solvers.warm_start import carried
 from .base import FitTask, with_callbacks
 from .continuing import Continuing
 from .interruption import all_or_nothing
+from .invariances import Invariances
+from .labels import labels_equal
 from .representer_base import RepresenterEstimator
 from .shapes import flat_rows, learn_shape
 
@@ -39,7 +41,7 @@ warm_start, on_interrupt
         See `RepresenterClassifier`.
     loss : {"squared", "epsilon_insensitive", "absolute", "huber"}, default="squared"
     unlabeled : float, optional
-        The target of rows without one; none by default.
+        The target of rows without one, such as ``np.nan``; none by default.
 
     Attributes
     ----------
@@ -58,6 +60,12 @@ warm_start, on_interrupt
     >>> X = np.linspace(0, 3, 20)[:, None]
     >>> straight = RepresenterRegressor(invariances=[SecondDerivative(0, 0)], C=100.0)
     >>> straight.fit(X, 2 * X[:, 0]).predict([[1.5]]).round(1)
+    array([3.])
+
+    Some targets are not known:
+
+    >>> y = np.where(abs(X[:, 0] - 1.5) > 0.5, 2 * X[:, 0], np.nan)
+    >>> straight.set_params(unlabeled=np.nan).fit(X, y).predict([[1.5]]).round(1)
     array([3.])
     """
 
@@ -135,17 +143,9 @@ warm_start, on_interrupt
         """
         with all_or_nothing(self) as learning:
             invariances = self._check_parameters()
-            if self.unlabeled is not None and not isinstance(self.unlabeled, Real):
-                raise TypeError(f"unlabeled must be a number or None, got {self.unlabeled!r}")
-            if self.unlabeled is not None and not np.isfinite(float(self.unlabeled)):
-                raise ValueError(f"unlabeled must be finite, as y has to be, got {self.unlabeled!r}")
             context, given = self._init_callback_context(max_subtasks=None), X
             learn_shape(self, X)
-            X = flat_rows(X)
-            # A copy, since the functionals keep their rows.
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True, copy=True)
-            labelled = np.flatnonzero(y != self.unlabeled) if self.unlabeled is not None else None
-            labelled = np.arange(len(y)) if labelled is None else labelled
+            X, y, labelled = self._checked_targets(flat_rows(X), y)
             task = FitTask.of_labelled(context, given, y, sample_weight, labelled)
             context.call_on_fit_task_begin(estimator=self, **task.data)
             if len(labelled) == 0:
@@ -163,6 +163,38 @@ warm_start, on_interrupt
             learning.whole = True
             context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
         return self
+
+    def _check_parameters(self) -> Invariances:
+        invariances = super()._check_parameters()
+        if self.unlabeled is not None and not isinstance(self.unlabeled, Real):
+            raise TypeError(f"unlabeled must be a number or None, got {self.unlabeled!r}")
+        if self.unlabeled is not None and np.isinf(float(self.unlabeled)):
+            raise ValueError(f"unlabeled must be finite or NaN, got {self.unlabeled!r}")
+        return invariances
+
+    def _checked_targets(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Checked rows, a copy since the functionals keep them, targets, and which rows have one."""
+        marked = self.unlabeled is not None and np.isnan(float(self.unlabeled))
+        missing: Any = False
+        given = y
+        if marked and y is not None:
+            given = np.array(column_or_1d(y, dtype=np.float64, warn=True))
+            missing = np.isnan(given)
+            # scikit-learn is to look at all others.
+            given[missing] = 0.0
+        try:
+            X, given = validate_data(
+                self, X, given, dtype=[np.float64, np.float32], y_numeric=True, copy=True
+            )
+        except ValueError as error:
+            if marked or "y contains NaN" not in str(error):
+                raise
+            raise ValueError(f"{error} For rows without a target pass unlabeled=np.nan") from None
+        if marked:
+            given[missing] = np.nan
+        labelled = ~labels_equal(given, self.unlabeled) if self.unlabeled is not None else None
+        rows = np.arange(len(given)) if labelled is None else np.flatnonzero(labelled)
+        return X, given, rows
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted targets, (n,)."""

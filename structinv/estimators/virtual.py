@@ -26,6 +26,7 @@ from ..oracles.checked import bind
 from .base import canonical, check_number, check_oracle_type
 from .estimates import EstimatesItself, checked_labels, named, virtual_memory
 from .interruption import all_or_nothing, check_on_interrupt, leaving_on_interrupt
+from .labels import as_labels, check_one_kind
 from .shapes import check_shape, flat_rows, learn_shape, shaped
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
@@ -93,7 +94,8 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
             oracle = self._check_parameters()
             learn_shape(self, X)
             oracle = shaped(oracle, self, X)
-            X, y = validate_data(self, flat_rows(X), y, **_ROWS)
+            X, y = validate_data(self, flat_rows(X), as_labels(y), **_ROWS)
+            check_one_kind(y)
             check_classification_targets(y)
             X = self._prepare(X, oracle)
             new_svc = self._svc_maker(X)

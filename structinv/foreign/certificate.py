@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..certificates import Certificate, WorstChange, worst_change
 from ..estimators import InvariantClassifier
 from ..estimators.base import canonical, check_oracle_type
+from ..estimators.labels import one_label_a_row
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from .linear import LinearClassifier, check_scores, linear_classifier, roundings
@@ -118,9 +119,7 @@ def _checked(
     name = type(last).__name__ if not steps else f"The Pipeline that ends in {type(last).__name__}"
     check_scores(name, model, rows, whole.decision_function(X), labels)
     if y is not None:
-        labels = np.asarray(y)
-        if labels.shape != (rows.shape[0],):
-            raise ValueError(f"y must have shape ({rows.shape[0]},), one a row, got {labels.shape}")
+        labels = one_label_a_row(y, rows.shape[0])
     return model, rows, labels
 
 

@@ -162,6 +162,15 @@ def _pipeline(scores: Affine, step: Any) -> Affine:
     return before_steps(scores, [each for _, each in step.steps])
 
 
+def _identity(scores: Affine, step: Any) -> Affine:
+    if step.func is not None:
+        raise ValueError(
+            f"FunctionTransformer(func={step.func!r}) is not known to be affine; with func=None, which "
+            "changes nothing, it is"
+        )
+    return scores
+
+
 def _or(values: Any, otherwise: float, size: int) -> np.ndarray:
     return np.full(size, otherwise) if values is None else np.asarray(values)
 
@@ -175,7 +184,13 @@ def _known_steps() -> dict[type, Callable[[Affine, Any], Affine]]:
     from sklearn.decomposition import PCA, IncrementalPCA, TruncatedSVD
     from sklearn.feature_extraction.text import TfidfTransformer
     from sklearn.pipeline import Pipeline
-    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+    from sklearn.preprocessing import (
+        FunctionTransformer,
+        MaxAbsScaler,
+        MinMaxScaler,
+        RobustScaler,
+        StandardScaler,
+    )
 
     selectors = (
         chosen.GenericUnivariateSelect, chosen.RFE, chosen.RFECV, chosen.SelectFdr, chosen.SelectFpr,
@@ -194,5 +209,6 @@ def _known_steps() -> dict[type, Callable[[Affine, Any], Affine]]:
         random_projection.GaussianRandomProjection: _projection,
         random_projection.SparseRandomProjection: _projection,
         TfidfTransformer: _tfidf,
+        FunctionTransformer: _identity,
         Pipeline: _pipeline,
     }

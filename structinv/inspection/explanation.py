@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import _num_samples
 
 from ..estimators import InvariantLinearSVC
+from ..estimators.labels import one_label_a_row
 from ..oracles import InvarianceOracle
 
 
@@ -98,7 +99,7 @@ def explain_edit(
     # As it came: a data frame has the names that the model looks for.
     if _num_samples(X) != 1:
         raise ValueError(f"X must have one row to explain, got {_num_samples(X)}")
-    label = model.predict(X)[0] if y is None else np.asarray(y)[0]
+    label = model.predict(X)[0] if y is None else one_label_a_row(y, 1)[0]
     edited = _dense_row(model.worst_case(X, [label], oracle=oracle))
     row = _dense_row(X)
     direction, offset = _margin_direction(model, edited, label)

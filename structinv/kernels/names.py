@@ -87,10 +87,11 @@ def resolve_gamma(gamma: Any, X: Matrix) -> float:
     (0.25, 0.5, 3.0)
     """
     if isinstance(gamma, str) and gamma == "scale":
-        if sp.issparse(X):
-            variance = float(X.multiply(X).mean() - X.mean() ** 2)
-        else:
-            variance = float(np.var(X, dtype=np.float64))
+        with np.errstate(over="ignore", invalid="ignore"):
+            if sp.issparse(X):
+                variance = float(X.multiply(X).mean() - X.mean() ** 2)
+            else:
+                variance = float(np.var(X, dtype=np.float64))
         if not np.isfinite(X.shape[1] * variance) or 0 < variance < np.finfo(float).tiny:
             raise ValueError(
                 f"gamma='scale' needs a variance of X that is finite and not tiny, got {variance:g}: "

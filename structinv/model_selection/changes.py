@@ -178,7 +178,7 @@ def select_changes(
     """
     settings, oracles, own = _settings(model, grid, oracle)
     if clean_loss is not None:
-        check_number("clean_loss", clean_loss, minimum=0.0)
+        check_number("clean_loss", clean_loss, minimum=0.0, maximum=1.0)
     X, y = indexable(X, column_or_1d(y))
     check_classification_targets(y)
     folds = _folds(cv, X, y)

@@ -12,7 +12,14 @@ from sklearn.model_selection import BaseCrossValidator, StratifiedKFold
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..estimators.labels import MISSING, as_labels, labels_equal, without_label
+from ..estimators.labels import (
+    MISSING,
+    as_labels,
+    check_one_kind,
+    labels_equal,
+    say_what_is_missing,
+    without_label,
+)
 
 
 class LabelledSplit(BaseCrossValidator):
@@ -93,6 +100,7 @@ class LabelledSplit(BaseCrossValidator):
         labelled = np.flatnonzero(~without_label(y, self.unlabeled))
         if len(labelled) == 0:
             raise ValueError("y must hold a labelled row, got none")
+        check_one_kind(y[labelled], say_what_is_missing(self.unlabeled))
         _, codes = np.unique(y[labelled], return_inverse=True)
         folds = StratifiedKFold(
             self.n_splits,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 
 import numpy as np
@@ -26,6 +27,24 @@ def check_directions(
         )
     if reward is not None and np.shape(reward) != (n_rows,):
         raise ValueError(f"reward must have shape ({n_rows},), one a row, got {np.shape(reward)}")
+
+
+def instance_of(kind: type) -> str:
+    """How an instance of a class is written, with the arguments that it must be given.
+
+    Examples
+    --------
+    >>> from structinv.oracles import FDrop, Identity
+    >>> instance_of(FDrop), instance_of(Identity)
+    ('FDrop(max_changes=...)', 'Identity()')
+    """
+    parameters = inspect.signature(kind).parameters.values()
+    required = [
+        each.name
+        for each in parameters
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    return f"{kind.__name__}({', '.join(f'{name}=...' for name in required)})"
 
 
 def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np.ndarray:

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..matrices import ALL_ROWS, Matrix, resolution, row_dots
+from .arguments import instance_of
 from .base import BoundOracle, InvarianceOracle, Support
 from .checked import bind, tangents_of
 from .witnesses import Witnesses
@@ -81,7 +82,7 @@ def _checked_rows(oracle: InvarianceOracle, X: Any, y: Any) -> tuple[np.ndarray,
     if isinstance(oracle, type):
         raise TypeError(
             f"oracle must be an InvarianceOracle, got the class {oracle.__name__}; write "
-            f"{oracle.__name__}() for an instance of it"
+            f"{instance_of(oracle)} for an instance of it"
         )
     if not isinstance(oracle, InvarianceOracle):
         raise TypeError(f"oracle must be an InvarianceOracle, got {oracle!r}")

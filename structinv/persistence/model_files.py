@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import platform
+import warnings
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from io import BytesIO
@@ -81,7 +82,9 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
     Warns
     -----
     UserWarning
-        If a class or function of the model stands in ``__main__``.
+        If a class or function of the model stands in ``__main__``; or if the file asks for types that
+        `load` refuses unless they are named as trusted, which the warning lists: those of your own, and
+        of scikit-learn's models some, such as trees, that are more than values.
 
     Notes
     -----
@@ -110,7 +113,16 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
     if not isinstance(planes, bool):
         raise TypeError(f"planes must be True or False, got {planes!r}")
     check_writable(path)
-    write_atomically(path, model_bytes(model, planes=planes))
+    content = model_bytes(model, planes=planes)
+    refused, _ = _refused_types(content)
+    if refused:
+        warnings.warn(
+            f"the file asks for {', '.join(refused)}, which load refuses unless it is told to trust "
+            f"them: structinv.load(path, trusted={refused!r})",
+            UserWarning,
+            stacklevel=2,
+        )
+    write_atomically(path, content)
 
 
 def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> Any:
@@ -229,28 +241,35 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
     import skops.io
 
     page = _read_page(data, name)
-    trusted = [*trusted, *_TRUSTED]
     try:
-        unknown = skops.io.get_untrusted_types(data=data)
+        refused, known = _refused_types(data, trusted)
     except Exception as error:
         raise ValueError(f"{name} is not an intact model file: {_short(error)}") from None
-    if any(each.startswith("sklearn.metrics.") for each in unknown):
-        trusted += _scores_of_sklearn()
-    refused = sorted(set(unknown) - set(trusted))
     if refused:
         raise ValueError(
             f"{name} is refused: it asks for {', '.join(refused)}. If you know what these do and where "
             f"the file comes from, structinv.load(path, trusted={refused!r}) loads it"
         )
     try:
-        return Decoder().decode(skops.io.loads(data, trusted=trusted)), page["notes"]
+        return Decoder().decode(skops.io.loads(data, trusted=known)), page["notes"]
     except (ImportError, AttributeError) as error:
-        hint = ": define it in this program first" if any("__main__." in u for u in unknown) else ""
+        hint = ": define it in this program first" if any("__main__." in each for each in known) else ""
         raise ValueError(f"{name} needs what is not found here: {_short(error)}{hint}") from None
     except Exception as error:
         raise ValueError(
             f"{name} cannot be read: {_short(error)} (it was written with {_listed(page)})"
         ) from None
+
+
+def _refused_types(data: bytes, trusted: Iterable[str] = ()) -> tuple[list[str], list[str]]:
+    """Which types of a file `load` refuses, sorted, and all that it trusts in it."""
+    import skops.io
+
+    unknown = skops.io.get_untrusted_types(data=data)
+    known = [*trusted, *_TRUSTED]
+    if any(each.startswith("sklearn.metrics.") for each in unknown):
+        known += _scores_of_sklearn()
+    return sorted(set(unknown) - set(known)), known
 
 
 def _read_page(data: bytes, name: str) -> dict[str, Any]:

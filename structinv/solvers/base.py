@@ -162,9 +162,12 @@ class Solver(BaseEstimator, ABC):
     ----------
     takes_sums : bool
         Whether a run can start from planes of the sum of all blocks; of single blocks, otherwise.
+    patience : int
+        Iterations before a run may count as stalled: many, of solvers whose steps are small and cheap.
     """
 
     takes_sums: bool = False
+    patience: int = 500
 
     def validate(self, objective: Objective) -> None:
         """Raise ValueError for a parameter out of range, or an objective that is not sound for it."""

@@ -74,6 +74,9 @@ class InteriorPoint(Solver):
     InteriorPoint()
     """
 
+    # Some ten iterations do; where rounding has the last word, more get nowhere, and each is dear.
+    patience = 50
+
     def __init__(self, max_idle: int = 3) -> None:
         self.max_idle = max_idle
 

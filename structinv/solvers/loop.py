@@ -84,8 +84,10 @@ def solve(
     if warm_start is not None:
         _check_warm_start(objective, warm_start)
     rng = np.random.default_rng(random_state)
-    with interrupts() as ctrl_c:
-        run = _Run(objective, solver, (stop or Gap(1e-3)) | Stall(), warm_start, check_always)
+    stop = (stop or Gap(1e-3)) | Stall(solver.patience)
+    overflow = _Overflow()
+    with interrupts() as ctrl_c, np.errstate(over="call", invalid="ignore", call=overflow):
+        run = _Run(objective, solver, stop, warm_start, check_always, overflow)
         objective.hurried = run.hurried
         try:
             try:
@@ -110,6 +112,16 @@ def _check_warm_start(objective: Objective, warm_start: Solution) -> None:
         )
 
 
+class _Overflow:
+    """Hears of numbers that overflow, instead of the user, who hears of them by the status."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    def __call__(self, what: str, flag: int) -> None:
+        self.seen = True
+
+
 class _Run:
     """The best bounds of one run."""
 
@@ -120,7 +132,9 @@ class _Run:
         stop: StopRule,
         warm_start: Solution | None,
         check_always: bool,
+        overflow: _Overflow,
     ) -> None:
+        self.overflow = overflow
         self.objective = objective
         self.solver = solver
         self.stop = stop
@@ -167,10 +181,13 @@ class _Run:
             # A callback may have run something of its own.
             ctrl_c.welcome = True
             began, asked = self._seconds(), self._rows()
+            self.overflow.seen = False
             estimate = self.solver.step(self.objective, state)
             self.closing.stepped(self._seconds() - began, self._rows() - asked, self.rows_of_a_pass)
             self.iteration += 1
             reason = self._reason(self._due(estimate), callbacks)
+            if reason is None and self.overflow.seen and self._stands_still():
+                reason = Status.NOT_FINITE
             if reason is None and self.solver.finished(self.objective, state):
                 reason = Status.WITHIN_EPSILON
             if keeper is not None:
@@ -251,6 +268,13 @@ class _Run:
         if reason is None and any(wishes):
             return Status.INTERRUPTED
         return reason
+
+    def _stands_still(self) -> bool:
+        """Whether this iteration was checked, and its bounds are those of the check before it."""
+        before, now = self.history[-2:] if len(self.history) > 1 else (None, None)
+        if before is None or now is None or now.iteration < self.iteration:
+            return False
+        return (before.primal, before.dual) == (now.primal, now.dual)
 
     def _due(self, estimate: float | None) -> bool:
         """Whether to check: always without an estimate, else when it is promising, or at last."""

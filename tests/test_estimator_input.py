@@ -1,0 +1,135 @@
+"""What all estimators say of parameters and labels, whichever of them is asked."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import DataConversionWarning
+from sklearn.linear_model import LogisticRegression
+
+from structinv import InvariantLinearSVC, certify
+from structinv.estimators import REGISTRY
+from structinv.inspection import explain_edit
+from structinv.model_selection import LabelledSplit
+from structinv.oracles import Box
+
+X = np.random.default_rng(0).standard_normal((12, 4))
+Y = np.arange(12) % 2
+
+BOOLEANS = [
+    (kind, name)
+    for kind in REGISTRY.values()
+    for name, default in kind().get_params(deep=False).items()
+    if isinstance(default, bool)
+]
+
+
+@pytest.mark.parametrize("value", ["no", 1, 0.0, None])
+@pytest.mark.parametrize(("kind", "name"), BOOLEANS)
+def test_a_switch_is_true_or_false(kind, name, value):
+    with pytest.raises(TypeError, match=f"{name} must be True or False, got {value!r}"):
+        kind(**{name: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize(("kind", "name"), BOOLEANS)
+def test_a_switch_may_come_out_of_an_array(kind, name, value):
+    plain, other = (kind(**{name: kept(value)}, random_state=0).fit(X, Y) for kept in (bool, np.bool_))
+    np.testing.assert_array_equal(plain.predict(X), other.predict(X))
+
+
+def labels(kinds):
+    """As an array of objects and as a list."""
+    y = (list(kinds) * 12)[:12]
+    return [np.array(y, dtype=object), y]
+
+
+CLASSIFIERS = [kind for kind in REGISTRY.values() if is_classifier(kind())]
+FULL = [kind for kind in CLASSIFIERS if "unlabeled" not in kind().get_params()]
+PARTIAL = [kind for kind in CLASSIFIERS if kind not in FULL]
+ASKED = ["fit", "estimate_memory", "estimate_seconds"]
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize(
+    ("kinds", "named"),
+    [
+        (("a", "b", None), "None and strings; rows without a label have to be left out"),
+        ((None, 1, 0), "None and numbers; rows without a label have to be left out"),
+        (("a", "b", 1), "numbers and strings"),
+        ((b"a", "b"), "bytes and strings"),
+        ((None,), "None; rows"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", FULL)
+def test_labels_of_several_kinds_are_refused_by_name(kind, kinds, named, asked):
+    for y in labels(kinds):
+        with pytest.raises(TypeError, match=f"y must hold labels of one kind, got {named}"):
+            getattr(kind(), asked)(X, y)
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("kind", PARTIAL)
+def test_none_is_no_mark_for_rows_without_a_label(kind, asked):
+    for mark, said in (
+        ("auto", "the number -1 marks rows without a label, None does not"),
+        ("?", r"'\?' \(unlabeled='\?'\) marks rows without a label, None does not"),
+        (None, "with unlabeled=None every row needs a label"),
+    ):
+        for y in labels(("a", "b", None)):
+            with pytest.raises(TypeError, match=f"y must .* got None and strings; {said}"):
+                getattr(kind(unlabeled=mark), asked)(X, y)
+    for y in labels(("a", "b", -1)):
+        getattr(kind(), asked)(X, y)
+
+
+def test_labels_of_several_kinds_elsewhere():
+    model = InvariantLinearSVC(Box(0.1), solver="pegasos", random_state=0)
+    for y in labels(("a", "b", None)):
+        with pytest.raises(TypeError, match="y must hold labels of one kind"):
+            model.partial_fit(X, y)
+        with pytest.raises(TypeError, match="y must hold labels of one kind.*-1 marks rows"):
+            next(LabelledSplit(2).split(X, y))
+    model.fit(X, labels("ab")[0])
+    for y in labels(("a", "b", None)):
+        for ask in (model.certify, model.worst_case):
+            with pytest.raises(TypeError, match="y must hold labels of one kind"):
+                ask(X, y)
+
+
+def column_warns(ask, y):
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed"):
+        return ask(y)
+
+
+def test_a_column_of_labels_is_taken_everywhere_as_in_fit():
+    column = Y[:, None]
+    model = InvariantLinearSVC(Box(0.1), solver="pegasos", random_state=0)
+    fitted = column_warns(lambda y: clone(model).fit(X, y), column)
+    np.testing.assert_array_equal(fitted.predict(X), clone(model).fit(X, Y).predict(X))
+    batch = column_warns(lambda y: clone(model).partial_fit(X, y), column)
+    np.testing.assert_array_equal(batch.coef_, clone(model).partial_fit(X, Y).coef_)
+    for ask in (
+        lambda y: fitted.certify(X, y).margins,
+        lambda y: fitted.worst_case(X, y),
+        lambda y: certify(fitted, None, X, y).margins,
+        lambda y: certify(LogisticRegression().fit(X, Y), Box(0.1), X, y).margins,
+        lambda y: fitted.estimate_memory(X, y),
+    ):
+        np.testing.assert_array_equal(column_warns(ask, column), ask(Y))
+    column_warns(lambda y: fitted.estimate_seconds(X, y), column)
+    assert fitted.score(X, column) == fitted.score(X, Y)
+    explained = column_warns(lambda y: explain_edit(fitted, X[:1], y), column[:1])
+    np.testing.assert_array_equal(explained.moves, explain_edit(fitted, X[:1], Y[:1]).moves)
+    for wrong in (np.stack([Y, Y], axis=1), Y[None], column[:-1]):
+        with pytest.raises(ValueError, match=r"y must have shape \(12,\), one label a row"):
+            fitted.certify(X, wrong)
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_a_column_of_labels_warns_in_every_fit(kind):
+    if hasattr(kind, "certify"):
+        model = column_warns(lambda y: kind(random_state=0).fit(X, y), Y[:, None])
+        found = column_warns(lambda y: model.certify(X, y), Y[:, None])
+        np.testing.assert_array_equal(found.margins, model.certify(X, Y).margins)
+    column_warns(lambda y: kind().fit(X, y), Y[:, None])
