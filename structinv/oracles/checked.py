@@ -378,7 +378,9 @@ class CheckedHull(Hull):
     def _looked_at(self, found: Any) -> tuple[Matrix, np.ndarray]:
         if not isinstance(found, tuple) or len(found) != 2:
             raise TypeError(f"{self.source} must return planes as normals and levels, got {found!r}")
-        normals = answers.rows(self.source, found[0], self.X, self.X.shape)
+        # Planes of dense rows may be sparse, as those of words are.
+        like = sp.csr_matrix(self.shape) if sp.issparse(found[0]) else self.X
+        normals = answers.rows(self.source, found[0], like, self.shape)
         return normals, answers.table(self.source, "levels", found[1], self.shape[:1])
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
