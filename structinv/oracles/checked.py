@@ -346,7 +346,6 @@ class CheckedHull(Hull):
     def __init__(self, inner: Hull, source: str, X: Matrix, intercept: bool) -> None:
         self.inner = inner
         self.source = f"{type(inner).__name__} of {source}"
-        self.X = X
         self.shape = X.shape
         self.n_weights = X.shape[1] + bool(intercept)
 
@@ -378,9 +377,13 @@ class CheckedHull(Hull):
     def _looked_at(self, found: Any) -> tuple[Matrix, np.ndarray]:
         if not isinstance(found, tuple) or len(found) != 2:
             raise TypeError(f"{self.source} must return planes as normals and levels, got {found!r}")
+        normals = found[0]
         # Planes of dense rows may be sparse, as those of words are.
-        like = sp.csr_matrix(self.shape) if sp.issparse(found[0]) else self.X
-        normals = answers.rows(self.source, found[0], like, self.shape)
+        if sp.issparse(normals) and normals.format == "csr" and normals.shape == self.shape:
+            answers.places(self.source, "normals", normals)
+            answers.table(self.source, "entries of normals", normals.data, normals.indices.shape)
+        else:
+            normals = answers.table(self.source, "normals", normals, self.shape)
         return normals, answers.table(self.source, "levels", found[1], self.shape[:1])
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
