@@ -21,6 +21,8 @@ Matrix: TypeAlias = Any
 ALL_ROWS = slice(None)
 MOST_THREADS = 8
 VALUES_A_THREAD = 100_000
+# Dense rows of which a combination is taken at a time.
+COMBINED_AT_ONCE = 4096
 
 
 def take(X: Matrix, rows: Rows) -> Matrix:
@@ -179,8 +181,11 @@ def add_combinations(points: Matrix, weights: np.ndarray, into: np.ndarray) -> N
     """Add ``sum_i weights[i, k] points[i]`` to row k of `into`, of CSR rows without a copy of it."""
     if sp.issparse(points):
         _add_combinations_csr(points.indptr, points.indices, points.data, weights, into)
-    else:
-        into += (points.T @ weights).T
+        return
+    # In portions, since a product with other precision makes a copy of the points.
+    for first in range(0, len(points), COMBINED_AT_ONCE):
+        part = slice(first, first + COMBINED_AT_ONCE)
+        into += (points[part].T @ weights[part]).T
 
 
 def row_dots(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:

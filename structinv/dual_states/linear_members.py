@@ -253,9 +253,8 @@ class LinearMemberState(DualState):
         entries, places = np.unique(rows * self.size + members, return_inverse=True)
         ones, shape = np.ones(len(rows)), (len(entries), len(rows))
         summed = sp.csr_matrix((ones, (places.ravel(), np.arange(len(rows)))), shape) @ each
-        at_once = max(16 * ROWS_AT_ONCE, self._room)
-        for first in range(0, len(entries), at_once):
-            part = slice(first, first + at_once)
+        for first in range(0, len(entries), 16 * ROWS_AT_ONCE):
+            part = slice(first, first + 16 * ROWS_AT_ONCE)
             self.space.add(f, self._points(*np.divmod(entries[part], self.size)), summed[part])
         return f
 
