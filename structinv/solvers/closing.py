@@ -11,7 +11,8 @@ class Closing:
     """Seconds that the last check and the certificate will take, as the checks before have shown.
 
     Where a check asks no oracle, as the solver knows its values from the step, the certificate is a
-    pass on top of it, and as slow a row as the step was.
+    pass on top of it, and as slow a row as the step was. As long as there has been no check, a pass as
+    slow as the step's is kept back: a step asks each row, too, and does more.
 
     Parameters
     ----------
@@ -23,6 +24,9 @@ class Closing:
     >>> closing = Closing(deadline=10.0)
     >>> closing.is_due(9.0)
     False
+    >>> closing.stepped(3.0, asked=100, rows=100)
+    >>> closing.seconds
+    3.0
     >>> closing.checked(2.0, asked=100)
     >>> closing.seconds, closing.is_due(9.0)
     (2.0, True)
@@ -30,7 +34,7 @@ class Closing:
 
     def __init__(self, deadline: float) -> None:
         self.deadline = deadline
-        self._check = 0.0
+        self._check: float | None = None
         self._pass = 0.0
 
     def stepped(self, seconds: float, asked: int, rows: int) -> None:
@@ -45,7 +49,10 @@ class Closing:
     @property
     def seconds(self) -> float:
         """What is kept back: never more than half of the time there is, so that steps are made, too."""
-        return 0.0 if np.isinf(self.deadline) else min(self._check, MOST_KEPT_BACK * self.deadline)
+        if np.isinf(self.deadline):
+            return 0.0
+        ending = self._pass if self._check is None else self._check
+        return min(ending, MOST_KEPT_BACK * self.deadline)
 
     def is_due(self, now: float) -> bool:
         """Whether a run that is to end by the deadline has to end now."""
