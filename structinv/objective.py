@@ -466,6 +466,11 @@ class Objective:
         """How many blocks all terms have together."""
         return len(self.weights)
 
+    @property
+    def rows_of_a_pass(self) -> int:
+        """How many rows one pass over all terms asks the oracles about."""
+        return sum(term.rows_of(ALL_ROWS) for term in self.terms)
+
     def planes(self, f: Element, blocks: np.ndarray | None = None) -> Planes:
         """A plane of each block named (all by default, in order) that touches it at `f`."""
         if blocks is None:

@@ -20,6 +20,7 @@ from structinv.datasets import (
     read_idx,
 )
 from structinv.datasets.opening import kind_of, rereadable
+from structinv.datasets.readers import line_of_row
 
 ROWS = b"1 1:2 3:1.5\n-1 2:4 # a comment\n# only a comment\n\n1\n"
 OPENERS = {"": open, ".gz": gzip.open, ".xz": lzma.open}
@@ -372,3 +373,12 @@ def test_a_mark_of_utf_8_is_no_part_of_the_rows(encoding, tmp_path):
     X, y = load_svmlight(path)
     np.testing.assert_array_equal(X.toarray(), [[2, 0], [0, 3]])
     np.testing.assert_array_equal(y, [1, -1])
+
+
+def test_a_mark_of_utf_8_does_not_stand_for_the_broken_line(tmp_path):
+    path = tmp_path / "rows"
+    path.write_text("# rows\n1 1:2\n-1 2:x\n", encoding="utf-8-sig")
+    with pytest.raises(ValueError, match="line 3: not 'label index:value"):
+        load_svmlight(path)
+    path.write_text("# rows\n1 1:2\n", encoding="utf-8-sig")
+    assert line_of_row(path, 0) == 2

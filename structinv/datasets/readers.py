@@ -201,7 +201,7 @@ def line_of_row(path: Source, row: int) -> int:
     >>> line_of_row(BytesIO(b"# two rows\\n1 1:2\\n\\n-1 2:4\\n"), 1)
     4
     """
-    with opened(path) as stream:
+    with opened_text(path) as stream:
         for number, line in enumerate(stream, start=1):
             row -= bool(line.partition(b"#")[0].strip())
             if row < 0:
@@ -223,7 +223,7 @@ def _located(error: Exception, path: Source, zero_based: bool | Literal["auto"])
     name = name_of(path)
     # A block alone cannot tell where indices start, so "auto" lets every block start at 0.
     base = zero_based is not False
-    with opened(path) as stream:
+    with opened_text(path) as stream:
         lines = stream.readlines()
 
     def failure(first: int, last: int) -> Exception | None:
@@ -260,7 +260,7 @@ def _records(stream: BinaryIO, name: str) -> Iterator[tuple[str, Any]]:
         number += 1
         if not first:
             return
-    if not first.strip().removeprefix(b"\xef\xbb\xbf").startswith(b"["):
+    if not first.strip().startswith(b"["):
         yield f"line {number}", first
         for later, line in enumerate(stream, start=number + 1):
             if line.strip():

@@ -74,7 +74,7 @@ def load_table(
 
 def _lines(stream: BinaryIO, name: str) -> Iterator[tuple[int, list[str]]]:
     """The cells of every line that is not empty, and its number; comments may stand before the first."""
-    text = codecs.iterdecode(stream, "utf-8-sig")
+    text = codecs.iterdecode(stream, "utf-8")
     try:
         first, number = next(text, ""), 1
         while first and (not first.strip() or first.lstrip().startswith("#")):

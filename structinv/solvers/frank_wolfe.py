@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..dual_states import DualState, join_planes, total
-from ..matrices import ALL_ROWS
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import Element
@@ -103,7 +102,7 @@ class FrankWolfe(Solver):
         if objective.hurried():
             return Bounds(f, offset - half)
         values = [part.value(f) for part in state.parts]
-        objective.rows_asked += sum(term.rows_of(ALL_ROWS) for term in objective.terms)
+        objective.rows_asked += objective.rows_of_a_pass
         upper, attained = (half + sum(side) for side in zip(*values, strict=True))
         return Bounds(f, offset - half, upper, attained)
 

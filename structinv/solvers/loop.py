@@ -10,7 +10,6 @@ import numpy as np
 
 from ..compiled import Stopwatch
 from ..dual_states import never
-from ..matrices import ALL_ROWS
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import Element
@@ -141,7 +140,7 @@ class _Run:
         self.state: Any = None
         self.history: list[Record] = []
         self.closing = Closing(stop.deadline)
-        self.rows_of_a_pass = sum(term.rows_of(ALL_ROWS) for term in objective.terms)
+        self.rows_of_a_pass = objective.rows_of_a_pass
         self.watch = Stopwatch()
         self.calls_before = objective.rows_asked
         self.iteration = 0
