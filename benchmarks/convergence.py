@@ -24,9 +24,9 @@ from report import table, versions, write_json
 
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import FScale
-from structinv.outputs import Binary
 from structinv.solvers import REGISTRY, Gap, Iterations, Seconds, Solution, solve
 from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary
 
 TRAIN = ("enron1", "enron2")
 SIZES = (625, 1250, 2500, 5000, 10000)

@@ -53,8 +53,8 @@ from threadpoolctl import threadpool_info
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import teo2007_transforms
-from structinv.outputs import Multiclass
 from structinv.spaces import ExplicitSpace
+from structinv.structures import Multiclass
 
 GAMMA, C, TOL = 0.02, 10.0, 1e-2
 EPSILONS = (0.1, 0.3, 0.5)

@@ -39,10 +39,10 @@ from structinv.oracles import (
     Shears,
     Shifts,
 )
-from structinv.outputs import Multiclass
 from structinv.solvers import FrankWolfe, Gap, Iterations, solve
 from structinv.spaces import KernelSpace
 from structinv.spaces.atoms import expand
+from structinv.structures import Multiclass
 
 ROWS_AT_ONCE = 500
 # Errors of virtual support vector machines (DeCoste and Schoelkopf 2002), per cent.

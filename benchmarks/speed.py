@@ -55,8 +55,8 @@ from threadpoolctl import threadpool_limits
 from structinv import InvariantLinearSVC
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import FDrop, FScale, Identity
-from structinv.outputs import Binary
 from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary
 
 TRAIN = ("enron1", "enron2")
 ORACLES = {"FScale(10, 0.5, 2)": FScale(10, 0.5, 2.0), "FDrop(10)": FDrop(10)}

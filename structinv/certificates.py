@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from .kernels import Kernel, kernel_diagonal, kernel_lipschitz, precision, squared_norms
-from .matrices import ALL_ROWS, Matrix, row_dots, row_sizes, select
-from .objective import OracleQuestion
+from .matrices import ALL_ROWS, Matrix, Rows, row_dots, row_sizes, stack, take
 from .oracles.base import InvarianceOracle
-from .oracles.checked import bind
-from .outputs.base import EncodedOutput
+from .oracles.checked import CheckedOracle, bind
 from .spaces import Expansion, KernelSpace
+from .structures import BoundStructure, Rivals
 
 # Entries of members of S(x) that are held at once.
 ENTRIES_AT_ONCE = 4_000_000
@@ -96,43 +96,54 @@ class WorstChange:
 
 
 class _Margins:
-    """The smallest margins so far, as the alternatives to the true labels come in one by one."""
+    """What labels win at worst against the true ones of some rows, label by label.
 
-    def __init__(self, n_rows: int) -> None:
-        self.attacked = np.full(n_rows, np.inf)
-        self.bounds = np.full(n_rows, np.inf)
-        self.rounding = np.zeros(n_rows)
-        self.chosen = np.zeros(n_rows, dtype=np.int64)
+    Attributes
+    ----------
+    reached, highest : (n, n_labels) arrays
+        At the changes found, and at most; 0 for the true label.
+    rounding : (n, n_labels) array
+        How far a prediction's rounding can move either.
+    """
 
-    def add(
-        self,
-        number: int,
-        rival: np.ndarray,
-        reached: np.ndarray,
-        highest: np.ndarray,
-        rounding: np.ndarray,
-    ) -> None:
-        """By how much an alternative beats the label where it is a rival: found, and at most."""
-        self.rounding = np.maximum(self.rounding, rounding)
-        worse = rival & (-reached < self.attacked)
-        self.attacked[worse], self.chosen[worse] = -reached[worse], number
-        self.bounds = np.where(rival, np.minimum(self.bounds, -highest), self.bounds)
+    def __init__(self, n_rows: int, n_labels: int) -> None:
+        shape = (n_rows, n_labels)
+        self.reached, self.highest, self.rounding = np.zeros(shape), np.zeros(shape), np.zeros(shape)
 
-    def result(self, points: Matrix | None) -> WorstChange:
-        return WorstChange(self.attacked, self.bounds, self.rounding, points)
+    def worst(
+        self, labels: BoundStructure, blocks: Rows, extra: np.ndarray
+    ) -> tuple[np.ndarray, WorstChange]:
+        """The labelling other than the true one that comes nearest to it, and how near; of blocks."""
+        rows, starts = labels.rows(blocks)
+        codes = labels.codes[rows]
+        edges = np.arange(len(codes) + 1) if starts is None else starts
+        own = labels.structure.score(np.zeros(self.reached.shape), codes, extra, edges)
+        found = labels.runner_up(self.reached, codes, extra, starts)
+        above = labels.runner_up(self.highest, codes, extra, starts)
+        reached = labels.structure.score(self.reached, found.labels, extra, edges) - own
+        # Where there is no other labelling, none can win.
+        none = found.upper == -np.inf
+        highest = above.upper - own
+        rounding = np.add.reduceat(self.rounding.max(axis=1), edges[:-1])
+        if len(extra):
+            terms = np.diff(edges) + 1.0
+            rounding += 4 * np.finfo(float).eps * terms * terms * np.abs(extra).max()
+        attacked, bounds = np.where(none, np.inf, -reached), np.where(none, np.inf, -highest)
+        return found.labels, WorstChange(attacked, bounds, rounding, None)
 
 
 def worst_change(
     coef: np.ndarray,
     intercept: np.ndarray,
     oracle: InvarianceOracle,
-    output: EncodedOutput,
+    labels: BoundStructure,
     X: Matrix,
     points: bool = True,
+    extra: np.ndarray | None = None,
 ) -> WorstChange:
-    """The change of each row that lowers the margin of its label most, over all other labels.
+    """The changes that lower the margin of each example's labelling most, over all other labellings.
 
-    The margin of a linear model at the worst change is
+    The margin of a linear model at the worst change is, for a single row,
     ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)``, bounded by the oracle's upper bounds.
 
     Parameters
@@ -140,51 +151,115 @@ def worst_change(
     coef : (n_outputs, d) array
     intercept : (n_outputs,) array
     oracle : InvarianceOracle
-    output : EncodedOutput
-        Bound to the labels that are certified.
+    labels : BoundStructure
+        With the labels that are certified.
     X : (n, d) array or CSR matrix
     points : bool, default=True
         Whether the changed rows are wanted.
+    extra : (n_extra,) array, optional
+        Parameters that no input multiplies.
 
     Returns
     -------
     WorstChange
+        Of the examples; points are those of all rows.
     """
-    n_rows = X.shape[0]
-    labels = output.classes[output.codes]
-    bound = bind(oracle, X, labels)
-    margins = _Margins(n_rows)
-    answers = []
-    for number, table in enumerate(output.margin_directions):
-        V = np.ascontiguousarray(table @ coef, dtype=np.float64)
-        # Predictions round each score by itself, however much of them cancels in a margin.
-        sizes = np.ascontiguousarray(np.abs(table) @ np.abs(coef), dtype=np.float64)
-        constants = (table @ intercept)[output.codes].astype(np.float64)
-        rival = np.any(table != 0, axis=1)[output.codes]
-        alone = not points and np.array_equal(np.abs(V), sizes)
-        known = bound.maximum(ALL_ROWS, V, output.codes) if alone else None
-        if known is not None:
-            reached, size, moved = known[0] + constants, known[1], X
-            highest = reached
-        else:
-            answer = bound.support(ALL_ROWS, V, output.codes, None)
-            moved = answer.points
-            reached = row_dots(moved, V, output.codes) + constants
-            bounded = reached if answer.upper is None else answer.upper + constants
-            highest = np.maximum(reached, bounded)
-            size = row_sizes(moved, sizes, output.codes)
-        size = size + (np.abs(table) @ np.abs(intercept))[output.codes]
-        margins.add(number, rival, reached, highest, rounding_error(moved, coef.dtype) * size)
+    bound = bind(oracle, X, labels.classes[labels.codes])
+    extra = np.zeros(labels.n_extra) if extra is None else extra
+    scorer = _Linear(coef, intercept, bound)
+    parts, moved = [], []
+    for blocks in labels.portions(ALL_ROWS, max(1, ENTRIES_AT_ONCE // labels.n_labels)):
+        rows, _ = labels.rows(blocks)
+        rivals = labels.rivals(rows)
+        margins, kept = scorer.margins(rows, rivals, points)
+        chosen, found = margins.worst(labels, blocks, extra)
+        parts.append(found)
         if points:
-            answers.append(moved)
-    return margins.result(select(margins.chosen, answers) if points else None)
+            moved.append(scorer.points(rows, rivals, chosen) if kept is None else kept)
+    return joined(parts, stack(moved) if points else None)
+
+
+class _Linear:
+    """A linear model that is asked about labels of rows at worst."""
+
+    def __init__(self, coef: np.ndarray, intercept: np.ndarray, bound: CheckedOracle) -> None:
+        self.coef = np.asarray(coef, dtype=np.float64)
+        self.intercept = np.asarray(intercept, dtype=np.float64)
+        self.dtype = coef.dtype
+        self.bound = bound
+
+    def margins(self, rows: Rows, rivals: Rivals, points: bool) -> tuple[_Margins, Matrix | None]:
+        """What labels win, and where there is only one rival a row and points are wanted, these."""
+        margins, moved = _Margins(len(rivals), rivals.n_labels), None
+        every = np.arange(len(rivals))
+        for shift in range(1, rivals.n_labels):
+            labels = (rivals.codes + shift) % rivals.n_labels
+            where = every, labels
+            reached, highest, rounding, moved = self._ask(rows, rivals, labels, points)
+            margins.reached[where], margins.highest[where] = reached, highest
+            margins.rounding[where] = rounding
+        return margins, moved if points and rivals.n_labels == 2 else None
+
+    def points(self, rows: Rows, rivals: Rivals, labels: np.ndarray) -> Matrix:
+        """The worst members for a label of each row."""
+        _, directions, _, assign = self._facing(rivals, labels)
+        return self.bound.support(rows, directions, assign, None).points
+
+    def _facing(
+        self, rivals: Rivals, labels: np.ndarray
+    ) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
+        own, other, assign = rivals.pairs(labels)
+        functions = rivals.functions
+        V, constants = (
+            functions.tables(each, other) - functions.tables(each, own)
+            for each in (self.coef, self.intercept[:, None])
+        )
+        return (own, other), V, constants[:, 0], assign
+
+    def _ask(
+        self, rows: Rows, rivals: Rivals, labels: np.ndarray, points: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Matrix | None]:
+        """What one label for each row wins at worst, a bound of that, and its rounding."""
+        (own, other), V, constants, assign = self._facing(rivals, labels)
+        # Predictions round each score by itself, however much of them cancels in a margin.
+        functions = rivals.functions
+        sizes, height = (
+            np.abs(functions.tables(each, other)) + np.abs(functions.tables(each, own))
+            for each in (self.coef, self.intercept[:, None])
+        )
+        height = height[assign, 0]
+        alone = not points and np.array_equal(np.abs(V), sizes)
+        known = self.bound.maximum(rows, V, assign) if alone else None
+        if known is not None:
+            moved: Matrix = take(self.bound.X, rows)
+            highest = reached = known[0] + constants[assign]
+            size = known[1]
+        else:
+            answer = self.bound.support(rows, V, assign, None)
+            moved = answer.points
+            reached = row_dots(moved, V, assign) + constants[assign]
+            bounded = reached if answer.upper is None else answer.upper + constants[assign]
+            highest = np.maximum(reached, bounded)
+            size = row_sizes(moved, sizes, assign)
+        rounding = rounding_error(moved, self.dtype) * (size + height)
+        return reached, highest, rounding, moved if points else None
+
+
+def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:
+    """Several parts as one, with the points of all."""
+    return WorstChange(
+        np.concatenate([part.attacked for part in parts]),
+        np.concatenate([part.bounds for part in parts]),
+        np.concatenate([part.rounding for part in parts]),
+        points,
+    )
 
 
 def kernel_worst_change(
     space: KernelSpace,
     f: Expansion,
     oracle: InvarianceOracle,
-    output: EncodedOutput,
+    labels: BoundStructure,
     X: np.ndarray,
     points: bool = True,
 ) -> WorstChange:
@@ -199,8 +274,8 @@ def kernel_worst_change(
     f : Expansion
     oracle : InvarianceOracle
         With an orbit or a cover.
-    output : EncodedOutput
-        Bound to the labels that are certified.
+    labels : BoundStructure
+        With the labels that are certified.
     X : (n, d) array
     points : bool, default=True
         Whether the changed rows are wanted.
@@ -221,32 +296,27 @@ def kernel_worst_change(
     with eps that of the precision in which predictions are computed, and maxima over the members. The
     second line, left out where L is infinite, is what a squared distance loses to cancellation.
     """
-    n_rows = X.shape[0]
-    bound = bind(oracle, X, output.classes[output.codes])
+    bound = bind(oracle, X, labels.classes[labels.codes])
     allowance = _KernelRounding(space.kernel, f, X)
+    extra = np.zeros(labels.n_extra)
     parts, moved = [], []
     step = max(1, ENTRIES_AT_ONCE // (len(bound.member_names()) * X.shape[1]))
-    for first in range(0, n_rows, step):
-        rows = slice(first, min(first + step, n_rows))
-        codes = output.codes[rows]
-        question = OracleQuestion(bound, rows)
-        tables = output.margin_directions
-        worst = space.furthest(f, question, tables, codes, np.zeros(tables.shape[:2]), points)
-        rounding = allowance.of(question.cover().points)
-        margins = _Margins(len(codes))
-        for number, table in enumerate(tables):
-            rival = np.any(table != 0, axis=1)[codes]
-            total = np.einsum("nk,nk->n", np.abs(table)[codes], rounding)
-            margins.add(number, rival, worst.gains[:, number], worst.upper[:, number], total)
-        parts.append(margins)
-        if worst.points is not None:
-            moved.append(space.points(worst.points(margins.chosen)))
-    return WorstChange(
-        np.concatenate([part.attacked for part in parts]),
-        np.concatenate([part.bounds for part in parts]),
-        np.concatenate([part.rounding for part in parts]),
-        np.concatenate(moved) if points else None,
-    )
+    for blocks in labels.portions(ALL_ROWS, step):
+        rows, _ = labels.rows(blocks)
+        rivals = labels.rivals(rows)
+        # Margins know of no cost, and of no rescaling by it.
+        rivals = replace(rivals, costs=np.zeros(rivals.costs.shape), slack=False)
+        found = space.furthest(f, bound, rows, rivals, points)
+        margins = _Margins(len(rivals), rivals.n_labels)
+        margins.reached, margins.highest = found.gains, found.upper
+        each = rivals.functions.sizes(allowance.of(bound.cover(rows).points))
+        margins.rounding = each + np.take_along_axis(each, rivals.codes[:, None], axis=1)
+        margins.rounding[np.arange(len(rivals)), rivals.codes] = 0.0
+        chosen, change = margins.worst(labels, blocks, extra)
+        parts.append(change)
+        if points:
+            moved.append(space.points(space.reach(f, bound, rows, rivals, found, chosen).points))
+    return joined(parts, np.concatenate(moved) if points else None)
 
 
 class _KernelRounding:

@@ -168,24 +168,24 @@ def row_sizes(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
     return row_dots(np.abs(points), V, assign)
 
 
-def products(points: Matrix, V: np.ndarray) -> np.ndarray:
-    """``<V[p], points[i]>`` for every row i and p, (n, p); of CSR rows without a copy of `V`."""
+def products(points: Matrix, table: np.ndarray) -> np.ndarray:
+    """``points @ table`` of a table with a row a feature, (n, p); of CSR rows without a copy of them."""
     if sp.issparse(points):
-        found = np.zeros((points.shape[0], len(V)))
-        _products_csr(points.indptr, points.indices, points.data, V, found)
+        table, found = np.ascontiguousarray(table), np.zeros((points.shape[0], table.shape[1]))
+        _products_csr(points.indptr, points.indices, points.data, table, found)
         return found
-    return np.asarray(points @ V.T)
+    return np.asarray(points @ table)
 
 
 def add_combinations(points: Matrix, weights: np.ndarray, into: np.ndarray) -> None:
-    """Add ``sum_i weights[i, k] points[i]`` to row k of `into`, of CSR rows without a copy of it."""
+    """Add ``points' weights`` to `into`, a row a feature; of CSR rows without a copy of it."""
     if sp.issparse(points):
         _add_combinations_csr(points.indptr, points.indices, points.data, weights, into)
         return
     # In portions, since a product with other precision makes a copy of the points.
     for first in range(0, len(points), COMBINED_AT_ONCE):
         part = slice(first, first + COMBINED_AT_ONCE)
-        into += (points[part].T @ weights[part]).T
+        into += points[part].T @ weights[part]
 
 
 def row_dots(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
@@ -209,24 +209,29 @@ def _put_rows(first, indptr, indices, data, all_indices, all_data):
 
 
 @njit(cache=True, nogil=True)
-def _products_csr(indptr, indices, data, V, found):
+def _products_csr(indptr, indices, data, table, found):
     for i in range(found.shape[0]):
-        for p in range(found.shape[1]):
-            v, total = V[p], 0.0
-            for k in range(indptr[i], indptr[i + 1]):
-                total += v[indices[k]] * data[k]
-            found[i, p] = total
+        for e in range(indptr[i], indptr[i + 1]):
+            row, x = table[indices[e]], data[e]
+            for p in range(found.shape[1]):
+                found[i, p] += x * row[p]
 
 
 @njit(cache=True, nogil=True)
 def _add_combinations_csr(indptr, indices, data, weights, into):
+    n_outputs = weights.shape[1]
+    used = np.empty(n_outputs, dtype=np.int64)
     for i in range(weights.shape[0]):
-        for k in range(weights.shape[1]):
-            weight = weights[i, k]
-            if weight != 0.0:
-                row = into[k]
-                for e in range(indptr[i], indptr[i + 1]):
-                    row[indices[e]] += weight * data[e]
+        # Most weights of a row are zero where outputs are many.
+        n_used = 0
+        for k in range(n_outputs):
+            if weights[i, k] != 0.0:
+                used[n_used] = k
+                n_used += 1
+        for e in range(indptr[i], indptr[i + 1]):
+            row, x = into[indices[e]], data[e]
+            for t in range(n_used):
+                row[used[t]] += weights[i, used[t]] * x
 
 
 @njit(cache=True, nogil=True)

@@ -15,7 +15,7 @@ ENTRIES_AT_ONCE = 4_000_000
 
 
 class TensorRows:
-    """Rows ``a_j = [vec(sum over r in group j of coefficients_r (x) points_r), extra_j]``.
+    """Rows ``a_j = [vec(sum over r in group j of points_r (x) coefficients_r), extra_j]``.
 
     A plane of a multiclass loss is an input times two or three coefficients, that of a structured
     loss a sum of those over its rows: this form multiplies the inputs once, not once an output.
@@ -45,7 +45,8 @@ class TensorRows:
             n_rows = rows.shape[0]
             return cls(rows, np.ones((n_rows, 1)), np.arange(n_rows + 1), np.zeros((n_rows, 0)))
         split = rows.shape[1] - n_extra
-        points = rows[:, :split].reshape(len(rows) * n_outputs, split // n_outputs)
+        points = rows[:, :split].reshape(len(rows), split // n_outputs, n_outputs).swapaxes(1, 2)
+        points = points.reshape(len(rows) * n_outputs, split // n_outputs)
         coefficients = np.tile(np.eye(n_outputs), (len(rows), 1))
         return cls(points, coefficients, n_outputs * np.arange(len(rows) + 1), rows[:, split:])
 
@@ -83,7 +84,7 @@ class TensorRows:
     def products(self, f: np.ndarray) -> np.ndarray:
         """Inner product of each row with a flat element."""
         k, n_extra = self.coefficients.shape[1], self.extra.shape[1]
-        table = f[: len(f) - n_extra].reshape(k, self.points.shape[1])
+        table = f[: len(f) - n_extra].reshape(self.points.shape[1], k)
         each = np.einsum("rk,rk->r", products(self.points, table), self.coefficients)
         return self._by_group(each) + self.extra @ f[len(f) - n_extra :]
 
@@ -92,7 +93,7 @@ class TensorRows:
         spread = self.coefficients * np.repeat(weights, np.diff(self.start))[:, None]
         points, n_extra = self.points, self.extra.shape[1]
         element = np.zeros(self.shape[1])
-        add_combinations(points, spread, element[: len(element) - n_extra].reshape(spread.shape[1], -1))
+        add_combinations(points, spread, element[: len(element) - n_extra].reshape(-1, spread.shape[1]))
         element[len(element) - n_extra :] = self.extra.T @ weights
         return element
 
@@ -131,12 +132,13 @@ class TensorRows:
     def toarray(self) -> np.ndarray:
         """The rows written out."""
         written = np.zeros(self.shape)
+        width = self.shape[1] - self.extra.shape[1]
+        table = written[:, :width].reshape(len(self), self.points.shape[1], self.coefficients.shape[1])
         for k in range(self.coefficients.shape[1]):
             part = scale_rows(self.points, self.coefficients[:, k])
             dense = part.toarray() if sp.issparse(part) else part
-            width = self.points.shape[1]
-            written[:, k * width : (k + 1) * width] = self._by_group(dense)
-        written[:, written.shape[1] - self.extra.shape[1] :] = self.extra
+            table[:, :, k] = self._by_group(dense)
+        written[:, width:] = self.extra
         return written
 
     def _by_group(self, values: np.ndarray) -> np.ndarray:

@@ -27,7 +27,9 @@ def problem(oracle, setting, kernel, *, space=None, factor=1.0, cache_mb=100.0):
     """The problem of a setting, without its intercept, all weights times `factor`."""
     space = space or KernelSpace(kernel, D, setting.n_outputs, cache_mb=cache_mb)
     weights = factor * np.array(setting.weights)
-    return Objective(space, [WorstCase(setting.X, setting.y, oracle, setting.output, weights)])
+    return Objective(
+        space, [WorstCase(setting.X, setting.y, oracle, setting.structure, weights, **setting.losses)]
+    )
 
 
 def features(kernel, points):

@@ -6,7 +6,7 @@ import dataclasses
 import re
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,10 @@ from structinv.kernels import Gaussian, Kernel
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FDrop, Identity, InvarianceOracle, Shifts
 from structinv.oracles.base import BoundOracle, Hull
-from structinv.outputs import Binary, Multiclass
-from structinv.outputs.base import Output
 from structinv.solvers import FrankWolfe, Gap, Iterations, solve
 from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary, Multiclass
+from structinv.structures.base import RowStructure, Structure
 
 from .oracle_cases import Permutations, Shrinkings
 
@@ -350,31 +350,26 @@ class SpoiltFamily(Functional):
         return [self.damage(self.damage.view, part)]
 
 
-class SpoiltOutput(Output):
+class SpoiltStructure(Structure):
+    rowwise = True
+
     def __init__(self, damage, sound):
         self.damage = damage
         self.sound = sound
 
-    def encode(self, y, classes=None):
-        encoded = self.sound.encode(y, classes)
-        damage = self.damage
-        if damage.view == "encode" and damage.field is None:
-            return damage("encode", encoded)
-        if damage.view == "encode":
-            value = damage("encode", getattr(encoded, damage.field))
-            setattr(encoded, damage.field, value)
-            return encoded
-        kind = type("SpoiltEncoded", (type(encoded),), {"choose": spoilt_choose})
-        encoded.__class__ = kind
-        encoded.damage = damage
-        return encoded
+    def functions(self, n_labels):
+        return self.damage("functions", self.sound.functions(n_labels))
 
-    def predict(self, scores):
-        return self.sound.predict(scores)
+    def decode(self, potentials, extra, starts):
+        best = potentials.max(axis=1)
+        found = replace(self.sound.decode(potentials, extra, starts), upper=best)
+        return self.damage("decode", found)
 
-
-def spoilt_choose(self, *args):
-    return self.damage("choose", super(type(self), self).choose(*args))
+    def separate(self, rivals, found, extra, starts):
+        if self.damage.view == "decode":
+            return super().separate(rivals, found, extra, starts)
+        answer = RowStructure.separate(self.sound, rivals, found, extra, starts)
+        return self.damage("separate", answer)
 
 
 # -- cases -------------------------------------------------------------------------------------------
@@ -453,7 +448,7 @@ HULL_VIEWS = ("hull.offset", "hull.sweep", "hull.losses", "hull.combination", "h
 def draw(seed: int) -> Case:
     """A case at random; every one is made from its number."""
     rng = np.random.default_rng(seed)
-    plugin = _pick(rng, ["oracle"] * 6 + ["kernel", "family", "output", "hull"])
+    plugin = _pick(rng, ["oracle"] * 6 + ["kernel", "family", "structure", "hull"])
     sound, wrap, at_bound, field, machine = "list", "plain", False, None, "linear"
     damage = _pick(rng, [*ARRAYS, *WHOLE])
     if plugin == "oracle":
@@ -486,14 +481,15 @@ def draw(seed: int) -> Case:
             damage = _pick(rng, [*SPARSE, "none", "word", "list"])
         if rng.random() < 0.1:
             view, field, damage = "parts", None, _pick(rng, WHOLE)
-    elif plugin == "output":
-        view = _pick(rng, ["encode", "choose", "choose"])
+    elif plugin == "structure":
+        view = _pick(rng, ["decode", "separate", "functions"])
         fields = {
-            "encode": [None, "codes", "directions", "margin_directions", "rewards"],
-            "choose": [None, "alternative", "offsets", "upper"],
+            "decode": [None, "labels", "upper"],
+            "separate": [None, "labels", "upper"],
+            "functions": [None, "outputs", "signs"],
         }
         field, machine, sound = _pick(rng, fields[view]), "objective", _pick(rng, ["binary", "classes"])
-        if field in ("codes", "alternative"):
+        if field in ("labels", "outputs"):
             damage = _pick(rng, INDICES)
     else:
         sound, view, machine = "box", _pick(rng, HULL_VIEWS), "linear"
@@ -584,8 +580,8 @@ def _ask(case: Case, damage: Damage, X: np.ndarray, y: np.ndarray) -> float | No
         RepresenterClassifier(invariances=[SpoiltFamily(damage)], nu=0.1, random_state=0).fit(X, y)
         return None
     labels = y if case.sound == "binary" else np.arange(N) % 3
-    output = SpoiltOutput(damage, Binary() if case.sound == "binary" else Multiclass())
-    term = WorstCase(X, labels, Shrinkings(), output)
-    space = ExplicitSpace(D, term.output.n_outputs)
+    sound = Binary() if case.sound == "binary" else Multiclass()
+    term = WorstCase(X, labels, Shrinkings(), SpoiltStructure(damage, sound))
+    space = ExplicitSpace(D, term.labels.n_outputs)
     stop = Gap(1e-3) | Iterations(200)
     return float(solve(Objective(space, [term]), FrankWolfe(), stop, random_state=0).primal)

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 
 from structinv.objective import Objective, Penalty, WorstCase
 from structinv.oracles import InvarianceOracle
-from structinv.outputs import Binary, Choice, EncodedOutput, Multiclass, Output
 from structinv.solvers import Solution
 from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary, Decoding, Multiclass, Separation, Structure
 
 from .oracle_cases import CASES, Case, D
 
@@ -28,10 +28,10 @@ COST = [[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.5, 0.0]]
 
 @dataclass(frozen=True)
 class Setting:
-    """An output with its labels, weights and intercept: all of a problem but the rows and the oracle."""
+    """A structure, its labels, weights and intercept: all of a problem but the rows and the oracle."""
 
     name: str
-    output: Output
+    structure: Structure
     n_classes: int
     cost: Sequence[Sequence[float]]
     slack: bool
@@ -41,6 +41,11 @@ class Setting:
     @property
     def n_outputs(self) -> int:
         return 1 if self.n_classes == 2 else self.n_classes
+
+    @property
+    def losses(self) -> dict[str, Any]:
+        """What labels cost, as `WorstCase` takes it."""
+        return {"cost": self.cost, "rescaling": "slack" if self.slack else "margin"}
 
     @property
     def y(self) -> np.ndarray:
@@ -66,12 +71,12 @@ _pair = [[0.0, 0.7], [2.0, 0.0]]
 
 SETTINGS = [
     Setting("binary", Binary(), 2, [[0, 1], [1, 0]], False, True, _unequal),
-    Setting("binary-slack", Binary(_pair, "slack"), 2, _pair, True, False, _some_zero),
-    Setting("multiclass", Multiclass(COST), 3, COST, False, False, _some_zero),
-    Setting("multiclass-slack", Multiclass(COST, "slack"), 3, COST, True, True, _unequal),
+    Setting("binary-slack", Binary(), 2, _pair, True, False, _some_zero),
+    Setting("multiclass", Multiclass(), 3, COST, False, False, _some_zero),
+    Setting("multiclass-slack", Multiclass(), 3, COST, True, True, _unequal),
 ]
 # Two classes without the in-hull steps, which need one cost or slack rescaling.
-COSTLY = Setting("binary-cost", Binary(_pair), 2, _pair, False, True, _unequal)
+COSTLY = Setting("binary-cost", Binary(), 2, _pair, False, True, _unequal)
 SETTING = {setting.name: setting for setting in [*SETTINGS, COSTLY]}
 
 
@@ -86,7 +91,7 @@ def objective(
     """The problem of a setting on the rows of the oracle cases, all weights times `factor`."""
     X = sp.csr_matrix(setting.X) if sparse else setting.X
     weights = factor * np.array(setting.weights)
-    term = WorstCase(X, setting.y, oracle, setting.output, weights)
+    term = WorstCase(X, setting.y, oracle, setting.structure, weights, **setting.losses)
     space = ExplicitSpace(D, setting.n_outputs, intercept=setting.intercept)
     return Objective(space, [term, *penalties])
 
@@ -171,58 +176,47 @@ def with_penalty(case: str, setting: str, name: str, penalty: Callable[[Any], An
     return _penalised[case, setting, name]
 
 
-class Chain(Output):
+class Chain(Structure):
     """Sequences of labels by brute force: a transform a position, transitions as extra parameters.
 
-    `y` holds one label a row; `lengths` says how many rows each sequence has. The cost is the number
-    of wrong positions.
+    With slack rescaling the cost of a whole labelling, the number of wrong positions, is a factor.
     """
 
-    def __init__(self, lengths: Sequence[int], rescaling: str = "margin") -> None:
-        self.lengths = lengths
-        self.rescaling = rescaling
-
-    def encode(self, y: np.ndarray, classes: np.ndarray | None = None) -> EncodedOutput:
-        return EncodedChain(y, self.lengths, self.rescaling == "slack")
-
-    def predict(self, scores: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
-
-
-class EncodedChain(EncodedOutput):
-    n_extra = LABELS**2
-
-    def __init__(self, codes: np.ndarray, lengths: Sequence[int], slack: bool) -> None:
-        self.classes = np.arange(LABELS)
-        self.codes = codes
-        self.groups = np.r_[0, np.cumsum(lengths)]
-        self.rewards = 1.0 - np.eye(LABELS)
-        self.directions = np.eye(LABELS)[:, None, :] - np.eye(LABELS)[None, :, :]
-        self.margin_directions = self.directions
+    def __init__(self, slack: bool = False) -> None:
         self.slack = slack
 
-    def choose(self, blocks, gains, rewards, upper, extra):
-        rows, boundaries = self.rows(blocks)
+    def n_extra(self, n_labels: int) -> int:
+        return n_labels**2
+
+    def features(self, labels, starts, n_labels):
+        rows = zip(starts[:-1], starts[1:], strict=True)
+        return np.array([transitions(labels[None, a:b])[0] for a, b in rows], dtype=float)
+
+    def decode(self, potentials, extra, starts):
         chosen = []
-        for first, last in zip(boundaries[:-1], boundaries[1:], strict=True):
-            truth, at = self.codes[rows[first:last]], np.arange(first, last)
+        for first, last in zip(starts[:-1], starts[1:], strict=True):
+            labels, at = sequences(last - first), np.arange(first, last)
+            scores = potentials[at, labels].sum(axis=1) + transitions(labels) @ extra
+            chosen.append(labels[np.argmax(scores)])
+        return Decoding(np.concatenate(chosen))
+
+    def separate(self, rivals, found, extra, starts):
+        if not self.slack:
+            return super().separate(rivals, found, extra, starts)
+        chosen = []
+        for first, last in zip(starts[:-1], starts[1:], strict=True):
+            truth, at = rivals.codes[first:last], np.arange(first, last)
             labels = sequences(last - first)
             moved = transitions(labels) - transitions(truth[None, :])
-            factor = np.sum(labels != truth, axis=1) if self.slack else np.ones(len(labels))
-            cost = rewards[at, labels].sum(axis=1)
-            value = factor * (gains[at, labels].sum(axis=1) + moved @ extra) + cost
-            reach = (upper - rewards)[at, labels].sum(axis=1)
+            factor = np.sum(labels != truth, axis=1)
+            cost = found.costs[at, labels].sum(axis=1)
+            value = factor * (found.gains[at, labels].sum(axis=1) + moved @ extra) + cost
+            reach = (found.upper - found.costs)[at, labels].sum(axis=1)
             bound = np.max(factor * (reach + moved @ extra) + cost)
             best = np.argmax(value)
-            chosen.append((labels[best], cost[best], bound, factor[best], moved[best]))
-        labels, offsets, bounds, factor, moved = zip(*chosen, strict=True)
-        return Choice(
-            alternative=np.concatenate(labels),
-            offsets=np.array(offsets),
-            upper=np.array(bounds),
-            scale=np.array(factor),
-            extra=-np.array(moved) * np.array(factor)[:, None],
-        )
+            chosen.append((labels[best], bound, factor[best]))
+        labels, bounds, factor = zip(*chosen, strict=True)
+        return Separation(np.concatenate(labels), np.array(bounds), np.array(factor, dtype=float))
 
 
 @cache
@@ -250,7 +244,9 @@ def chain_rows() -> tuple[np.ndarray, np.ndarray, tuple[int, ...], np.ndarray]:
 def chain_objective(oracle: InvarianceOracle, rescaling: str) -> Objective:
     X, y, lengths, weights = chain_rows()
     space = ExplicitSpace(D, LABELS, intercept=True, n_extra=LABELS**2)
-    return Objective(space, [WorstCase(X, y, oracle, Chain(lengths, rescaling), weights)])
+    return Objective(
+        space, [WorstCase(X, y, oracle, Chain(rescaling == "slack"), weights, lengths=lengths)]
+    )
 
 
 @cache

@@ -25,10 +25,10 @@ from structinv import (
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FiniteOracle, Support
 from structinv.oracles.base import InvarianceOracle
-from structinv.outputs import Binary
 from structinv.solvers import FrankWolfe, Iterations, Status, solve
 from structinv.solvers.interruption import interrupts
 from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary
 
 pytestmark = pytest.mark.skipif(
     signal.getsignal(signal.SIGINT) is not signal.default_int_handler,

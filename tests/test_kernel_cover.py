@@ -5,7 +5,6 @@ import pytest
 
 from structinv.kernels import Gaussian, Laplacian, Matern, Polynomial
 from structinv.matrices import ALL_ROWS
-from structinv.objective import OracleQuestion
 from structinv.oracles import Box, Cover, InvarianceOracle, Support
 from structinv.solvers import (
     REGISTRY,
@@ -82,6 +81,13 @@ def line_function(kernel, setting, oracle=LINE, seed=0, cache_mb=100.0):
     return this, this.space.combine(normals, np.random.default_rng(seed).uniform(-1.5, 1.5, N))
 
 
+def leads(rivals, values):
+    """What each label has more than the true one at each member, (n, s, n_labels)."""
+    members = range(values.shape[1])
+    labels = [np.full(N, label) for label in range(rivals.n_labels)]
+    return np.stack([[rivals.lead(values[:, m], k) for m in members] for k in labels]).transpose(2, 1, 0)
+
+
 @pytest.mark.parametrize("cache_mb", [100.0, 0.0])
 @pytest.mark.parametrize("setting", ["binary", "binary-slack", "multiclass", "multiclass-slack"])
 @pytest.mark.parametrize(
@@ -92,14 +98,11 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
     for seed in range(3):
         this, f = line_function(kernel, setting, seed=seed, cache_mb=cache_mb)
         term = this.terms[0]
-        question = OracleQuestion(term.bound, ALL_ROWS)
-        tables, codes = term.output.directions, term.output.codes
-        worth = term.output.rewards
-        worst = this.space.furthest(f, question, tables, codes, worth)
+        rivals = term.labels.rivals()
+        worst = this.space.furthest(f, term.bound, ALL_ROWS, rivals)
         members, cover = LINE.dense(setting.X), LINE.cover(setting.X).points
         true, grid = (
-            np.einsum("nsk,ank->nsa", f.function()(z.reshape(-1, D)).reshape(*z.shape[:2], -1),
-                      tables[:, codes]).max(axis=1)
+            leads(rivals, f.function()(z.reshape(-1, D)).reshape(*z.shape[:2], -1)).max(axis=1)
             for z in (members, cover)
         )  # fmt: skip
         # The dense sample misses less than this.
@@ -108,14 +111,14 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
             fine = kernel.lipschitz * step * 3.0 * np.sqrt(this.space.dot(f, f))
             assert np.all(worst.gains <= true + fine)
         assert np.all(worst.gains >= grid - 1e-12)
-        assert np.all(worst.upper >= true + worth[:, codes].T - 1e-12)
+        assert np.all(worst.upper >= true + rivals.costs - 1e-12)
         improved += np.count_nonzero(worst.gains > grid + 1e-6)
-        chosen = np.argmax(worst.gains + worst.rewards, axis=1)
-        slots = this.space.atoms.slots(worst.points(chosen))
-        reached = np.einsum(
-            "nk,nk->n", f.function()(this.space.atoms.points(slots)), tables[chosen, codes]
-        )
+        chosen = np.argmax(worst.gains + worst.costs, axis=1)
+        answer = this.space.reach(f, term.bound, ALL_ROWS, rivals, worst, chosen)
+        slots = this.space.atoms.slots(answer.points)
+        reached = rivals.lead(f.function()(this.space.atoms.points(slots)), chosen)
         np.testing.assert_allclose(reached, worst.gains[np.arange(N), chosen], atol=1e-11)
+        np.testing.assert_array_equal(answer.gains, worst.gains[np.arange(N), chosen])
         rows, near = this.space.atoms.origins[slots].T
         np.testing.assert_array_equal(rows, np.arange(N))
         away = np.linalg.norm(this.space.atoms.points(slots) - cover[rows, near], axis=1)
@@ -128,19 +131,19 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
 def test_the_bound_is_the_best_of_the_cover_and_norm_times_distance(setting):
     setting, kernel = SETTING[setting], Matern(2.0, 2.5)
     this, f = line_function(kernel, setting, LINE.only_for([1]))
-    output, cover = this.terms[0].output, LINE.cover(setting.X)
-    question = OracleQuestion(this.terms[0].bound, ALL_ROWS)
-    worst = this.space.furthest(f, question, output.directions, output.codes, output.rewards)
+    term, cover = this.terms[0], LINE.cover(setting.X)
+    rivals = term.labels.rivals()
+    worst = this.space.furthest(f, term.bound, ALL_ROWS, rivals)
     used = f.support()
     atoms, beta = this.space.atoms.points(used), f.coefficients[used]
-    for i, code in enumerate(output.codes):
+    for i, code in enumerate(rivals.codes):
         members = cover.points[i] if setting.y[i] == 1 else setting.X[i : i + 1]
-        for number, table in enumerate(output.directions[:, code]):
-            g = beta @ table
+        for label in set(range(rivals.n_labels)) - {code}:
+            g = -beta @ rivals.normals(np.full(N, label))[i]
             norm = np.sqrt(g @ kernel.matrix(atoms, atoms) @ g)
-            best = (kernel.matrix(members, atoms) @ g).max() + output.rewards[number, code]
+            best = (kernel.matrix(members, atoms) @ g).max() + rivals.costs[i, label]
             reach = kernel.lipschitz * norm * cover.mesh[i] if setting.y[i] == 1 else 0.0
-            assert worst.upper[i, number] == pytest.approx(best + reach, rel=1e-9, abs=1e-11)
+            assert worst.upper[i, label] == pytest.approx(best + reach, rel=1e-9, abs=1e-11)
 
 
 LINES = {

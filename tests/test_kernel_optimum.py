@@ -11,7 +11,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from structinv.kernels import Gaussian, Linear
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Identity
-from structinv.outputs import Binary, Multiclass
 from structinv.solvers import (
     BMRM,
     REGISTRY,
@@ -24,6 +23,7 @@ from structinv.solvers import (
     solve,
 )
 from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.structures import Binary, Multiclass
 
 from .kernel_problems import (
     EXACT,
@@ -189,8 +189,9 @@ def test_other_weights_start_from_a_solution(solver, cache_mb):
     earlier = solve(first, REGISTRY[solver](), Gap(tolerance), random_state=0)
     for factor in (1.0, 3.0, 0.2):
         best, _ = optimum("union", "multiclass", "gaussian", factor)
-        this = Objective(space, [WorstCase(setting.X, setting.y, case.oracle, setting.output,
-                                           factor * np.array(setting.weights))])  # fmt: skip
+        weights = factor * np.array(setting.weights)
+        rows = setting.X, setting.y, case.oracle, setting.structure
+        this = Objective(space, [WorstCase(*rows, weights, **setting.losses)])
         cold = solve(this, REGISTRY[solver](), Gap(tolerance), random_state=0)
         warm = solve(this, REGISTRY[solver](), Gap(tolerance), warm_start=earlier, random_state=0)
         for solution in (cold, warm):
@@ -231,7 +232,7 @@ def test_a_linear_kernel_is_explicit_features(name, setting, solver):
     members = case.members(setting.X, setting.y).reshape(-1, D)
     np.testing.assert_allclose(one.f.function()(members), members @ weights.T, atol=1e-4)
     used = one.f.support()
-    same = (one.f.coefficients[used].T @ kernel.space.atoms.points(used)).ravel()
+    same = (kernel.space.atoms.points(used).T @ one.f.coefficients[used]).ravel()
     assert explicit.value(same).upper == pytest.approx(kernel.value(one.f).upper, rel=1e-11)
     planes, plain = kernel.planes(one.f), explicit.planes(same)
     np.testing.assert_allclose(planes.upper, plain.upper, atol=1e-11)
@@ -310,7 +311,10 @@ def test_single_precision_rows_keep_a_table_in_single_precision(solver):
     best, values = optimum("union", "multiclass", "gaussian")
     space = KernelSpace(KERNELS["gaussian"], D, 3)
     X = setting.X.astype(np.float32)
-    this = Objective(space, [WorstCase(X, setting.y, case.oracle, setting.output, setting.weights)])
+    this = Objective(
+        space,
+        [WorstCase(X, setting.y, case.oracle, setting.structure, setting.weights, **setting.losses)],
+    )
     solution = solve(this, REGISTRY[solver](), Gap(1e-5), random_state=0)
     assert space.atoms.table.dtype == space.atoms.known.dtype == np.float32
     assert solution.status is Status.CONVERGED
@@ -324,6 +328,9 @@ def test_sparse_rows_become_dense_members(cache_mb):
     answers = []
     for X in (setting.X, sp.csr_matrix(setting.X)):
         space = KernelSpace(Gaussian(2.0), D, 3, cache_mb=cache_mb)
-        this = Objective(space, [WorstCase(X, setting.y, case.oracle, setting.output, setting.weights)])
+        this = Objective(
+            space,
+            [WorstCase(X, setting.y, case.oracle, setting.structure, setting.weights, **setting.losses)],
+        )
         answers.append(solve(this, SVMStruct(), Gap(1e-8), random_state=0).primal)
     assert answers[0] == pytest.approx(answers[1], rel=1e-9)

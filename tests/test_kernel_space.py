@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 
-from structinv import objective as objective_module
-from structinv.dual_states import MOST_MEMBERS, MemberState, PlaneCache
+from structinv.dual_states import MOST_MEMBERS, MemberState, PlaneCache, dual_state
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from structinv.matrices import ALL_ROWS
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import FiniteOracle, Identity
-from structinv.outputs import Binary
 from structinv.solvers import (
     REGISTRY,
     Gap,
@@ -22,6 +20,7 @@ from structinv.spaces import Expansion, KernelSpace
 from structinv.spaces import atoms as atoms_module
 from structinv.spaces import kernel as kernel_module
 from structinv.spaces.kernel import AtomRows
+from structinv.structures import Binary
 
 from .kernel_problems import CACHES, EXACT, every_cache, problem
 from .oracle_cases import ORDERS, D, Permutations, Shrinkings
@@ -398,7 +397,7 @@ def test_portions_do_not_matter(cache_mb, monkeypatch):
     answers = []
     for size in (None, 4):
         if size:
-            monkeypatch.setattr(objective_module, "ROWS_AT_ONCE", size)
+            monkeypatch.setattr("structinv.terms.worst_case.ROWS_AT_ONCE", size)
             for module in (atoms_module, kernel_module):
                 monkeypatch.setattr(module, "VALUES_AT_ONCE", 100)
         this = problem(case.oracle, setting, Gaussian(2.0), cache_mb=cache_mb)
@@ -424,8 +423,8 @@ def test_very_long_lists_keep_no_table_of_members(monkeypatch):
     (term,) = this.terms
     states, ends = [], []
     for most in (MOST_MEMBERS, 1):
-        monkeypatch.setattr(objective_module, "MOST_MEMBERS", most)
-        states.append(type(term.dual_state(this.space, np.random.default_rng(0))))
+        monkeypatch.setattr("structinv.dual_states.members.MOST_MEMBERS", most)
+        states.append(type(dual_state(term, this.space, np.random.default_rng(0))))
         ends.append(solve(this, REGISTRY["frank_wolfe"](), Gap(1e-6), random_state=0).primal)
     assert states == [MemberState, PlaneCache]
     assert ends[1] == pytest.approx(ends[0], rel=2e-6)
@@ -522,7 +521,7 @@ def test_members_that_are_no_numbers_are_refused(kernel, cache_mb):
 
 def test_a_space_that_does_not_fit_the_rows_is_refused():
     setting = SETTING["multiclass"]
-    term = WorstCase(setting.X, setting.y, Permutations(ORDERS), setting.output)
+    term = WorstCase(setting.X, setting.y, Permutations(ORDERS), setting.structure, **setting.losses)
     for space in (KernelSpace(Gaussian(), D), KernelSpace(Gaussian(), D + 1, 3)):
         with pytest.raises(ValueError, match="n_features, n_outputs, n_extra"):
             Objective(space, [term])

@@ -9,12 +9,12 @@ import pytest
 import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC
-from structinv.dual_states import LinearMemberState, MemberState, PlaneCache, linear_members
+from structinv.dual_states import LinearMemberState, MemberState, PlaneCache, dual_state, linear_members
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FScale, Identity
-from structinv.outputs import Multiclass
 from structinv.solvers import FrankWolfe, Gap, Iterations, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.structures import Multiclass
 from structinv.tensor_rows import TensorRows
 
 from .kernel_problems import KERNELS
@@ -32,7 +32,7 @@ SOME = ORBIT_CASE[NAMES[-1]]
 
 def state_of(problem, number=0, epsilon=0.0):
     rng = np.random.default_rng(0)
-    return problem.terms[number].dual_state(problem.space, rng, epsilon)
+    return dual_state(problem.terms[number], problem.space, rng, epsilon)
 
 
 def optimum(case, setting):
@@ -185,7 +185,7 @@ def test_rows_may_need_more_masses_than_there_was_room_for():
     state = state_of(problem)
     before = state.masses.shape[1]
     rows = np.arange(2)
-    n, a = state.size, state.n_alternatives
+    n, a = state.size, state.n_labels
     owners, members = np.repeat(rows, n * a), np.tile(np.repeat(np.arange(n), a), 2)
     alternatives = np.tile(np.arange(a), 2 * n)
     masses = rng.uniform(0.1, 1.0, len(owners)) / (n * a)
@@ -211,10 +211,14 @@ def test_single_precision_and_whole_numbers():
     best = optimum(SOME, setting)
     space = ExplicitSpace(D, setting.n_outputs)
     X = setting.X.astype(np.float32)
-    term = WorstCase(X, setting.y, SOME.oracle, setting.output, np.array(setting.weights))
+    term = WorstCase(
+        X, setting.y, SOME.oracle, setting.structure, np.array(setting.weights), **setting.losses
+    )
     found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4), random_state=0)
     assert found.primal == pytest.approx(best, rel=1e-3)
-    term = WorstCase(np.rint(X).astype(int), setting.y, SOME.oracle, setting.output, 0.1)
+    term = WorstCase(
+        np.rint(X).astype(int), setting.y, SOME.oracle, setting.structure, 0.1, **setting.losses
+    )
     assert (
         solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4), random_state=0).status
         is Status.CONVERGED
@@ -241,8 +245,8 @@ def test_two_terms_of_a_kernel_machine_both_know_their_members(setting):
     parts = [slice(0, half), slice(half, None)]
 
     def term(part, oracle):
-        output = setting.output
-        return WorstCase(setting.X[part], setting.y[part], oracle, output, weights[part])
+        rows = setting.X[part], setting.y[part]
+        return WorstCase(*rows, oracle, setting.structure, weights[part], **setting.losses)
 
     oracles = [ORBIT_CASE[NAMES[0]].oracle, Identity()]
     problem = Objective(space, [term(*each) for each in zip(parts, oracles, strict=True)])

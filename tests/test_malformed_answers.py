@@ -36,7 +36,7 @@ def test_damaged_answers(portion):
 def test_all_kinds_of_damage_are_drawn():
     cases = [draw(seed) for seed in range(10_000)]
     assert {*ARRAYS, *INDICES, *SPARSE} <= {case.damage for case in cases}
-    assert {"oracle", "kernel", "family", "output", "hull"} == {case.plugin for case in cases}
+    assert {"oracle", "kernel", "family", "structure", "hull"} == {case.plugin for case in cases}
 
 
 class Reversal(FiniteOracle):

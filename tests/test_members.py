@@ -221,7 +221,10 @@ def both_ways(oracle, setting, X, monkeypatch):
     """The same problem answered for all alternatives together, and one by one."""
     space = ExplicitSpace(D, setting.n_outputs, intercept=setting.intercept)
     together, apart = (
-        Objective(space, [WorstCase(X, setting.y, oracle, setting.output, setting.weights)])
+        Objective(
+            space,
+            [WorstCase(X, setting.y, oracle, setting.structure, setting.weights, **setting.losses)],
+        )
         for _ in range(2)
     )
     monkeypatch.setattr(together.terms[0].bound, "support", refuse)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structinv import InvariantLinearSVC
-from structinv.dual_states import MemberState
+from structinv.dual_states import MemberState, dual_state
 from structinv.kernels import Gaussian
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import (
@@ -19,7 +19,6 @@ from structinv.oracles import (
     Support,
     TangentDerivative,
 )
-from structinv.outputs import Binary
 from structinv.planes import PlaneSet
 from structinv.solvers import (
     BMRM,
@@ -33,6 +32,7 @@ from structinv.solvers import (
     solve,
 )
 from structinv.spaces import AtomRows, AtomStore, ExplicitSpace, KernelSpace, atoms
+from structinv.structures import Binary
 
 
 def data(n=40, d=20, seed=0):
@@ -204,9 +204,9 @@ def test_many_atoms_at_once_fill_the_cache_as_far_as_it_goes(monkeypatch, column
     monkeypatch.setattr(atoms, "COLUMNS_WORTH_A_CACHE", columns)
     n = 40
     this, term = machine(cache_mb=columns * 3 * n * dtype().itemsize / 1e6, dtype=dtype)
-    state = term.dual_state(this.space, np.random.default_rng(0))
+    state = dual_state(term, this.space, np.random.default_rng(0))
     keys = this.space.atoms.pool(term.bound).keys(np.arange(n), np.zeros(n, dtype=int))
-    signs = np.where(term.output.codes == 1, 1.0, -1.0)[:, None]
+    signs = np.where(term.labels.codes == 1, 1.0, -1.0)[:, None]
     normals = AtomRows(this.space.atoms, keys, signs, np.arange(n + 1))
     state.restore(PlaneSet(normals, np.ones(n), np.arange(n), np.full(n, 0.5)))
     assert this.space.atoms.n_cached_rows == columns
@@ -278,7 +278,7 @@ def test_other_weights_on_the_same_rows_go_on_with_the_same_members():
     this, term = machine()
     earlier = solve(this, FrankWolfe(), Gap(1e-3), random_state=0)
     again = WorstCase(term.X.copy(), data()[1], Turned(), Binary(), 3.0)
-    state = again.dual_state(this.space, np.random.default_rng(0))
+    state = dual_state(again, this.space, np.random.default_rng(0))
     assert isinstance(state, MemberState)
     later = solve(
         Objective(this.space, [again]), FrankWolfe(), Gap(1e-5), warm_start=earlier, random_state=0
@@ -290,7 +290,7 @@ def test_other_weights_on_the_same_rows_go_on_with_the_same_members():
     members = Turned().orbit(term.X)[later.planes.blocks]
     assert np.all(np.any(np.all(members == points[:, None], axis=2), axis=1))
     other = WorstCase(term.X + 1.0, data()[1], Turned(), Binary(), 3.0)
-    assert not isinstance(other.dual_state(this.space, np.random.default_rng(0)), MemberState)
+    assert not isinstance(dual_state(other, this.space, np.random.default_rng(0)), MemberState)
 
 
 def test_labels_of_another_kind_than_those_of_the_rows_are_refused():

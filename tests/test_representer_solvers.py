@@ -32,7 +32,6 @@ from structinv.losses import (
 )
 from structinv.objective import Objective, Penalty, WorstCase
 from structinv.oracles import FiniteOracle, Rotations, Shifts
-from structinv.outputs import Binary, Multiclass
 from structinv.solvers import (
     BMRM,
     FrankWolfe,
@@ -46,6 +45,7 @@ from structinv.solvers import (
     solve,
 )
 from structinv.spaces import RepresenterSpace
+from structinv.structures import Binary, Multiclass
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "solvers.md"
 KERNEL = Gaussian(0.7)

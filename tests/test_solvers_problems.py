@@ -19,9 +19,9 @@ from structinv.oracles import (
     Support,
     TangentDerivative,
 )
-from structinv.outputs import Binary, Multiclass
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary, Multiclass
 
 from .oracle_cases import FACTOR, TANGENTS, Case, D
 from .problems import (
@@ -252,9 +252,9 @@ def test_values_of_all_rows_ask_once_for_each_alternative(oracle, monkeypatch):
     asked, ask = [], ExplicitSpace._ask
     monkeypatch.setattr(ExplicitSpace, "_ask", lambda *given: asked.append(1) or ask(*given))
     upper, attained = term.values(space, f)
-    monkeypatch.setattr("structinv.objective.ROWS_AT_ONCE", 5)
+    monkeypatch.setattr("structinv.terms.worst_case.ROWS_AT_ONCE", 5)
     del asked[:]
     np.testing.assert_array_equal(term.values(space, f), [upper, attained])
-    assert len(asked) == len(term.output.directions)
+    assert len(asked) == term.labels.n_labels - 1
     planes = term.planes(space, f)
     np.testing.assert_allclose(upper, planes.upper, rtol=1e-12)

@@ -9,7 +9,6 @@ from structinv.functionals import LinearFunctionals
 from structinv.losses import Absolute, Squared
 from structinv.objective import Objective, Penalty, WorstCase
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity
-from structinv.outputs import Binary
 from structinv.solvers import (
     BMRM,
     REGISTRY,
@@ -27,6 +26,7 @@ from structinv.solvers import (
     solve,
 )
 from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary
 
 from .oracle_cases import D
 from .problems import SETTING, assert_brackets, objective, optimum, two_classes

@@ -13,6 +13,7 @@ from structinv.dual_states import (
     MemberState,
     PenaltyState,
     PlaneCache,
+    dual_state,
     hull,
     members,
 )
@@ -20,7 +21,6 @@ from structinv.estimators import base, continuing
 from structinv.matrices import count
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FDrop
-from structinv.outputs import Binary
 from structinv.solvers import (
     BMRM,
     REGISTRY,
@@ -37,6 +37,7 @@ from structinv.solvers import (
 )
 from structinv.solvers.dual_coordinates import CoordinateState
 from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.structures import Binary
 
 from . import kernel_problems
 from . import test_representer_solvers as representers
@@ -256,7 +257,7 @@ def test_members_of_a_kernel_are_taken_up_as_long_as_there_is_time(small_portion
     problem, _ = in_a_kernel()
     assert isinstance(problem.space, KernelSpace)
     assert isinstance(problem.terms[0], WorstCase)
-    state = problem.terms[0].dual_state(problem.space, np.random.default_rng(0))
+    state = dual_state(problem.terms[0], problem.space, np.random.default_rng(0))
     f = problem.space.zeros()
     assert state.sweep(f, Countdown(2))[0] == np.inf
     assert len(problem.space.atoms) == 1

@@ -5,14 +5,14 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.datasets import make_mail_like
-from structinv.dual_states import HullState
+from structinv.dual_states import HullState, dual_state
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity, TangentDerivative
 from structinv.oracles.checked import bind
 from structinv.oracles.union_hull import LEAST_ROOM, UnionHull
-from structinv.outputs import Binary
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary
 
 from .oracle_cases import (
     FACTOR,
@@ -67,7 +67,7 @@ def optimum(case, setting, factor):
 
 
 def state_of(problem):
-    return problem.terms[0].dual_state(problem.space, np.random.default_rng(0))
+    return dual_state(problem.terms[0], problem.space, np.random.default_rng(0))
 
 
 @every_problem

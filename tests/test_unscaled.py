@@ -14,9 +14,9 @@ from structinv import InvariantLinearSVC
 from structinv.estimators.base import nothing_learnt
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, Ellipsoid, Identity, Shifts
-from structinv.outputs import Binary, Multiclass
 from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Iterations, Status, solve
 from structinv.spaces import ExplicitSpace
+from structinv.structures import Binary, Multiclass
 
 ENOUGH = 60
 
@@ -29,7 +29,7 @@ def rows_of(name):
 
 def worst_case(X, y, oracle, intercept=True, weights=1.0):
     term = WorstCase(X, y, oracle, Binary() if len(np.unique(y)) == 2 else Multiclass(), weights)
-    return Objective(ExplicitSpace(X.shape[1], term.output.n_outputs, intercept=intercept), [term])
+    return Objective(ExplicitSpace(X.shape[1], term.labels.n_outputs, intercept=intercept), [term])
 
 
 def assert_solved(problem, gap=1e-3, iterations=ENOUGH):

@@ -1,14 +1,79 @@
 """Dual variables of a term, in the form in which block-coordinate solvers improve them."""
 
-from .base import DualState, Hurried, join_planes, never, total
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..spaces import Space
+from .base import DualState, Hurried, Refusal, join_planes, never, total
 from .hull import HullState
 from .linear_members import LinearMemberState
 from .members import MOST_MEMBERS, MemberState
 from .penalty import PenaltyState, slopes_fit
 from .plane_cache import PlaneCache
 
+if TYPE_CHECKING:
+    from ..terms import Term
+
+# The first that does not refuse is taken.
+REGISTRY: dict[str, Any] = {
+    "hull": HullState,
+    "members": MemberState,
+    "linear_members": LinearMemberState,
+    "penalty": PenaltyState,
+    "plane_cache": PlaneCache,
+}
+
+
+def dual_state(term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> DualState:
+    """The first of the registry's states that suits a term and a space.
+
+    Parameters
+    ----------
+    term : Term
+    space : Space
+    rng : numpy.random.Generator
+    epsilon : float, default=0.0
+        A plane that rises at most this above those that its block has is not taken up.
+    """
+    for kind in REGISTRY.values():
+        try:
+            return kind(term, space, rng, epsilon)
+        except Refusal:
+            continue
+    raise AssertionError("PlaneCache takes all terms")
+
+
+def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
+    """Why states of the registry do not suit a term and a space, by their names.
+
+    Those that suit are not among them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Identity
+    >>> from structinv.spaces import ExplicitSpace
+    >>> from structinv.structures import Binary
+    >>> from structinv.terms import WorstCase
+    >>> term = WorstCase(np.eye(2), np.array([0, 1]), Identity(), Binary())
+    >>> refusals(term, ExplicitSpace(2))["members"]
+    'the space is not a kernel\'s'
+    """
+    found = {}
+    for name, kind in REGISTRY.items():
+        try:
+            kind(term, space, np.random.default_rng(0), epsilon)
+        except Refusal as reason:
+            found[name] = str(reason)
+    return found
+
+
 __all__ = [
     "MOST_MEMBERS",
+    "REGISTRY",
     "DualState",
     "HullState",
     "Hurried",
@@ -16,8 +81,11 @@ __all__ = [
     "MemberState",
     "PenaltyState",
     "PlaneCache",
+    "Refusal",
+    "dual_state",
     "join_planes",
     "never",
+    "refusals",
     "slopes_fit",
     "total",
 ]

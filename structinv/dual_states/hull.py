@@ -10,12 +10,14 @@ import scipy.sparse as sp
 from ..matrices import Matrix, scale_rows
 from ..oracles.base import Hull
 from ..planes import PlaneSet
-from ..spaces import Element, ExplicitSpace
+from ..spaces import Element, Space
+from ..structures import Binary
 from ..tensor_rows import TensorRows
-from .base import DualState, Hurried, join_planes, never
+from .base import DualState, Hurried, Refusal, join_planes, never
+from .capabilities import linear_in_x, worst_case_of_rows
 
 if TYPE_CHECKING:
-    from ..objective import WorstCase
+    from ..terms import Term
 
 ROWS_IN_A_RUN = 4
 FOCUSED_PASSES = 10
@@ -28,35 +30,47 @@ class HullState(DualState):
 
     Parameters
     ----------
-    hull : Hull
     term : WorstCase
-        The term of which the hull is the dual.
+        Of two classes with one function.
     space : ExplicitSpace
+    rng : numpy.random.Generator
+    epsilon : float, default=0.0
+        Above 0 refused: there is no list of planes.
+
+    Attributes
+    ----------
+    hull : Hull
+        The oracle's own.
     signs : (n_rows,) array of -1 and 1
     factor : (n_rows,) array
         What the hull's planes are multiplied with to become planes of the term (slack rescaling).
-    rng : numpy.random.Generator
     """
 
     verifies = True
 
-    def __init__(
-        self,
-        hull: Hull,
-        term: WorstCase,
-        space: ExplicitSpace,
-        signs: np.ndarray,
-        factor: np.ndarray,
-        rng: np.random.Generator,
-    ) -> None:
-        self.hull = hull
+    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
+        if epsilon > 0:
+            raise Refusal("averaged planes are no list, and epsilon speaks of a list")
+        term, space = worst_case_of_rows(term), linear_in_x(space)
+        labels = term.labels
+        if not isinstance(labels.structure, Binary):
+            raise Refusal("the structure is not two classes with one function")
+        rivals = labels.rivals()
+        others = rivals.cost_of(1 - labels.codes)
+        # D max(0, 1 - y f) is the plain two-class loss with D as a factor of the weight.
+        if not labels.slack and np.any(others != 1.0):
+            raise Refusal("labels cost something other than 1, and the margin asked for is that cost")
+        self.factor = others
+        self.signs = np.where(labels.codes == 1, 1.0, -1.0)
+        hull = term.bound.hull(self.signs, term.weights * others, space.intercept)
+        if hull is None:
+            raise Refusal(f"{type(term.oracle).__name__} has no in-hull steps on these rows")
+        self.hull: Hull = hull
         self.term = term
         self.space = space
-        self.signs = signs
-        self.factor = factor
         self.rng = rng
-        self.rows = np.flatnonzero(term.weights * factor > 0)
-        self.gaps = np.zeros(len(factor))
+        self.rows = np.flatnonzero(term.weights * others > 0)
+        self.gaps = np.zeros(len(others))
         X = term.bound.X
         entries = X.nnz if sp.issparse(X) else X.size
         self.rows_at_once = max(LEAST_ROWS, ENTRIES_AT_ONCE * X.shape[0] // max(1, entries))

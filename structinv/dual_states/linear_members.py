@@ -12,14 +12,15 @@ from ..compiled import njit
 from ..matrices import ALL_ROWS, Matrix, floating, same_entries, scale_rows
 from ..oracles.base import BoundOracle
 from ..planes import PlaneSet
-from ..spaces import ExplicitSpace
-from ..spaces.base import competing, terms_of
+from ..spaces import ExplicitSpace, Space
+from ..structures import Rivals
 from ..tensor_rows import MadeRows, TensorRows
-from .base import DualState, Hurried, in_runs, never
+from .base import DualState, Hurried, Refusal, in_runs, never
+from .capabilities import linear_in_x, worst_case_of_rows
 from .member_steps import CarryingMembers
 
 if TYPE_CHECKING:
-    from ..objective import WorstCase
+    from ..terms import Term
 
 ROWS_AT_ONCE = 256
 BATCHES_OF_A_SWEEP = 12
@@ -35,7 +36,7 @@ class Held:
     """The members of some rows that have mass or may get it, row by row.
 
     Row number r of those asked about owns the entries ``start[r]`` to ``start[r + 1] - 1``; `masses`
-    is (n_entries, n_alternatives).
+    is (n_entries, n_labels).
     """
 
     start: np.ndarray
@@ -55,66 +56,59 @@ class LinearMemberState(DualState):
     Parameters
     ----------
     term : WorstCase
-        Whose loss is the largest over the alternatives of single rows, and whose oracle has lists.
+        Of single rows, and whose oracle has lists.
     space : ExplicitSpace
-        Without parameters that no input multiplies.
-    size : int
-        Number of members of each S(x).
     rng : numpy.random.Generator
-    epsilon : float
+    epsilon : float, default=0.0
         How far a member must rise above those of its row that have mass to be taken up.
     """
 
     verifies = True
 
-    def __init__(
-        self,
-        term: WorstCase,
-        space: ExplicitSpace,
-        size: int,
-        rng: np.random.Generator,
-        epsilon: float,
-    ) -> None:
+    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
+        term, space = worst_case_of_rows(term), linear_in_x(space)
+        scores = term.bound.member_scores(slice(0, 1), np.zeros((space.n_outputs, space.n_features)))
+        if scores is None:
+            raise Refusal(f"{type(term.oracle).__name__} lists no members that weights can score")
         self.term = term
         self.space = space
-        self.size = size
+        self.size = scores.shape[1]
         self.rng = rng
         self.epsilon = epsilon
-        output = term.output
-        self.outputs, self.factors = terms_of(output.directions)
-        self.competes = competing(output.directions, output.rewards)
         grades = term.bound.grades(ALL_ROWS)
-        self.grades = np.ones((1, size)) if grades is None else grades
+        self.grades = np.ones((1, self.size)) if grades is None else grades
         self.rows = np.flatnonzero(term.weights > 0)
-        self.gaps = np.zeros(len(output.codes))
-        # Of each row a few (member, alternative) pairs, as one number, -1 for none; and their masses.
-        self.pairs = np.full((len(output.codes), 2), -1, dtype=np.int32)
+        self.gaps = np.zeros(len(term.labels.codes))
+        # Of each row a few (member, label) pairs, as one number, -1 for none; and their masses.
+        self.pairs = np.full((len(self.gaps), 2), -1, dtype=np.int32)
         self.masses = np.zeros(self.pairs.shape)
 
     @property
-    def n_alternatives(self) -> int:
-        """Number of alternatives of the term's output."""
-        return len(self.term.output.directions)
+    def n_labels(self) -> int:
+        """Number of labels of the term's structure."""
+        return self.term.labels.n_labels
 
     @property
     def offset(self) -> float:
         """See `DualState.offset`."""
-        rows, members, alternatives, masses = self._active(np.arange(len(self.masses)))
-        return float(self.term.weights[rows] * masses @ self._offsets(rows, members, alternatives))
+        rows, members, labels, masses = self._active(np.arange(len(self.masses)))
+        return float(self.term.weights[rows] * masses @ self._offsets(rows, members, labels))
 
-    def _offsets(self, rows: np.ndarray, members: np.ndarray, alternatives: np.ndarray) -> np.ndarray:
-        output = self.term.output
-        return output.rewards[alternatives, output.codes[rows]] * self._grades_of(rows, members)
+    def _offsets(self, rows: np.ndarray, members: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        return self._rivals(rows).cost_of(labels) * self._grades_of(rows, members)
+
+    def _rivals(self, rows: np.ndarray) -> Rivals:
+        return self.term.labels.rivals(rows)
 
     def _grades_of(self, rows: np.ndarray, members: np.ndarray) -> np.ndarray:
         return self.grades[rows if len(self.grades) > 1 else 0, members]
 
     def _active(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Place in `rows`, member, alternative and mass of every plane of these rows that has one."""
+        """Place in `rows`, member, label and mass of every plane of these rows that has one."""
         masses = self.masses[rows]
         owners, slots = np.nonzero(masses)
-        members, alternatives = np.divmod(self.pairs[rows[owners], slots], self.n_alternatives)
-        return owners, members, alternatives, masses[owners, slots]
+        members, labels = np.divmod(self.pairs[rows[owners], slots], self.n_labels)
+        return owners, members, labels, masses[owners, slots]
 
     def sweep(self, f: np.ndarray, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then those with planes, again and again."""
@@ -173,27 +167,27 @@ class LinearMemberState(DualState):
 
     def _price(self, f: np.ndarray, rows: np.ndarray, newcomers: np.ndarray) -> np.ndarray:
         """The weighted gaps at `f`; the worst member that is not held goes into `newcomers`."""
-        output, arrival = self.term.output, np.empty(len(rows))
+        rivals, arrival = self._rivals(rows), np.empty(len(rows))
         scores = self.term.bound.member_scores(rows, self.space.weights(f))
         assert scores is not None
         grades = self.grades if len(self.grades) == 1 else self.grades[rows]
         _worst_newcomers(
-            np.ascontiguousarray(scores), self.space.constants(f), output.codes[rows], self.outputs,
-            self.factors, self.competes, output.rewards, grades, self.pairs[rows], self.masses[rows],
-            self.epsilon, newcomers, arrival,
+            np.ascontiguousarray(scores), self.space.constants(f), rivals.codes,
+            rivals.functions.outputs, rivals.functions.signs, rivals.costs, rivals.slack, grades,
+            self.pairs[rows], self.masses[rows], self.epsilon, newcomers, arrival,
         )  # fmt: skip
         return self.term.weights[rows] * arrival
 
     def _held(self, rows: np.ndarray, newcomers: np.ndarray) -> Held:
         """The members with mass, and the newcomers of rows that have one."""
-        owners, members, alternatives, masses = self._active(rows)
+        owners, members, labels, masses = self._active(rows)
         new = np.flatnonzero(newcomers >= 0)
         nothing = np.zeros(len(new), dtype=np.int64)
         return self._gathered(
             rows,
             np.concatenate([owners, new]),
             np.concatenate([members, newcomers[new]]),
-            np.concatenate([alternatives, nothing]),
+            np.concatenate([labels, nothing]),
             np.concatenate([masses, nothing]),
         )
 
@@ -202,13 +196,13 @@ class LinearMemberState(DualState):
         rows: np.ndarray,
         owners: np.ndarray,
         members: np.ndarray,
-        alternatives: np.ndarray,
+        labels: np.ndarray,
         masses: np.ndarray,
     ) -> Held:
-        """Masses of members and alternatives, each of the row ``rows[owners]``, by member."""
+        """Masses of members and labels, each of the row ``rows[owners]``, by member."""
         entries, places = np.unique(owners * self.size + members, return_inverse=True)
-        dense = np.zeros((len(entries), self.n_alternatives))
-        np.add.at(dense, (places, alternatives), masses)
+        dense = np.zeros((len(entries), self.n_labels))
+        np.add.at(dense, (places, labels), masses)
         own, listed = np.divmod(entries, self.size)
         return Held(np.searchsorted(own, np.arange(len(rows) + 1)), rows[own], listed, dense)
 
@@ -219,16 +213,16 @@ class LinearMemberState(DualState):
         self, f: np.ndarray, rows: np.ndarray, held: Held, carrying: CarryingMembers, order: np.ndarray
     ) -> np.ndarray:
         """Steps between the planes of the rows ``rows[order]``; the gaps of these on arrival."""
-        output = self.term.output
+        rivals = self._rivals(rows)
         problem = (
-            output.codes[rows], self.outputs, self.factors, self.competes, output.rewards,
+            rivals.codes, rivals.functions.outputs, rivals.functions.signs, rivals.costs, rivals.slack,
             self._grades_of(held.rows, held.members), self.term.weights[rows],
         )  # fmt: skip
-        return carrying.ascend(f.reshape(self.space.n_outputs, -1), order, problem, held.masses)
+        return carrying.ascend(self.space.table(f), order, problem, held.masses)
 
     def _keep(self, rows: np.ndarray, held: Held) -> None:
         """Write masses back, with as many columns as the row with most planes needs."""
-        entries, alternatives = np.nonzero(held.masses)
+        entries, labels = np.nonzero(held.masses)
         owners = np.searchsorted(held.start, entries, side="right") - 1
         slots = np.arange(len(entries)) - np.searchsorted(owners, owners)
         short = int(slots.max(initial=-1)) + 1 - self.masses.shape[1]
@@ -237,8 +231,8 @@ class LinearMemberState(DualState):
             self.masses = np.pad(self.masses, ((0, 0), (0, short)))
         self.masses[rows], self.pairs[rows] = 0.0, -1
         # Masses last: Ctrl-C in between must leave none without a member.
-        self.pairs[rows[owners], slots] = held.members[entries] * self.n_alternatives + alternatives
-        self.masses[rows[owners], slots] = held.masses[entries, alternatives]
+        self.pairs[rows[owners], slots] = held.members[entries] * self.n_labels + labels
+        self.masses[rows[owners], slots] = held.masses[entries, labels]
 
     def value(self, f: np.ndarray) -> tuple[float, float]:
         """See `DualState.value`."""
@@ -246,10 +240,10 @@ class LinearMemberState(DualState):
 
     def combination(self) -> np.ndarray:
         """See `DualState.combination`; members are made in portions, each once for all its planes."""
-        f, output = self.space.zeros(), self.term.output
-        rows, members, alternatives, masses = self._active(np.arange(len(self.masses)))
+        f = self.space.zeros()
+        rows, members, labels, masses = self._active(np.arange(len(self.masses)))
         sizes = self.term.weights[rows] * masses
-        each = -sizes[:, None] * output.directions[alternatives, output.codes[rows]]
+        each = sizes[:, None] * self._rivals(rows).normals(labels)
         entries, places = np.unique(rows * self.size + members, return_inverse=True)
         ones, shape = np.ones(len(rows)), (len(entries), len(rows))
         summed = sp.csr_matrix((ones, (places.ravel(), np.arange(len(rows)))), shape) @ each
@@ -260,12 +254,9 @@ class LinearMemberState(DualState):
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`; the normals make their points when they are asked for."""
-        rows, members, alternatives, masses = self._active(np.arange(len(self.masses)))
-        output = self.term.output
-        normals = self.made_rows(
-            np.column_stack([rows, members]), -output.directions[alternatives, output.codes[rows]]
-        )
-        return PlaneSet(normals, self._offsets(rows, members, alternatives), rows, masses)
+        rows, members, labels, masses = self._active(np.arange(len(self.masses)))
+        normals = self.made_rows(np.column_stack([rows, members]), self._rivals(rows).normals(labels))
+        return PlaneSet(normals, self._offsets(rows, members, labels), rows, masses)
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`; planes that are none of this set's are left to the null plane."""
@@ -275,8 +266,7 @@ class LinearMemberState(DualState):
         blocks = planes.blocks[single]
         if len(blocks) == 0:
             return
-        wanted = -self.term.output.directions[:, self.term.output.codes[blocks]].swapaxes(0, 1)
-        fits = np.all(wanted == coefficients[:, None], axis=2)
+        labels = self._rivals(blocks).labels_of(coefficients)
         members = np.full(len(blocks), -1)
         for member in range(self.size - 1, -1, -1):
             made = self._points(blocks, np.full(len(blocks), member))
@@ -285,32 +275,31 @@ class LinearMemberState(DualState):
             largest = excess.max(axis=1)
             largest = np.ravel(largest.toarray() if sp.issparse(largest) else largest)
             members[largest <= 0] = member
-        usable = np.flatnonzero((members >= 0) & np.any(fits, axis=1))
-        alternatives = np.argmax(fits[usable], axis=1)
-        self._set(blocks[usable], members[usable], alternatives, planes.masses[single[usable]])
+        usable = np.flatnonzero((members >= 0) & (labels >= 0))
+        masses = planes.masses[single[usable]]
+        self._set(blocks[usable], members[usable], labels[usable], masses)
 
     def _set(
-        self, blocks: np.ndarray, members: np.ndarray, alternatives: np.ndarray, masses: np.ndarray
+        self, blocks: np.ndarray, members: np.ndarray, labels: np.ndarray, masses: np.ndarray
     ) -> None:
-        """Give masses to members and alternatives of rows."""
+        """Give masses to members and labels of rows."""
         rows, owners = np.unique(blocks, return_inverse=True)
-        self._keep(rows, self._gathered(rows, owners, members, alternatives, masses))
+        self._keep(rows, self._gathered(rows, owners, members, labels, masses))
 
     def _restored(self, planes: PlaneSet, normals: MadeRows) -> bool:
         """Take over planes of members by their numbers, if those are the same members here."""
         rows, members = normals.which.T
         if not np.array_equal(rows, planes.blocks) or np.any(members >= self.size):
             return False
-        wanted = -self.term.output.directions[:, self.term.output.codes[rows]].swapaxes(0, 1)
-        fits = np.all(wanted == normals.coefficients[:, None], axis=2)
-        if not np.all(np.any(fits, axis=1)):
+        labels = self._rivals(rows).labels_of(normals.coefficients)
+        if np.any(labels < 0):
             return False
         for first in range(0, len(rows), 16 * ROWS_AT_ONCE):
             part = slice(first, first + 16 * ROWS_AT_ONCE)
             own = self.made_rows(normals.which[part], normals.coefficients[part])
             if not same_entries(own.points, normals[part].points):
                 return False
-        self._set(rows, members, np.argmax(fits, axis=1), planes.masses)
+        self._set(rows, members, labels, planes.masses)
         return True
 
     def made_rows(self, which: np.ndarray, coefficients: np.ndarray) -> MadeRows:
@@ -325,9 +314,10 @@ class LinearMemberState(DualState):
         single = np.flatnonzero(np.diff(normals.start) == 1)
         chosen = normals[single]
         points, coefficients = chosen.points[:, : self.space.n_features], chosen.coefficients
-        if coefficients.shape[1] == self.n_alternatives == 1:
+        if coefficients.shape[1] == 1 and self.n_labels == 2:
             # The factor may stand with the point or in front of it.
-            wanted = -self.term.output.directions[0, self.term.output.codes[planes.blocks[single]]]
+            rivals = self._rivals(planes.blocks[single])
+            wanted = rivals.normals(1 - rivals.codes)
             factor = np.divide(coefficients, wanted, out=np.zeros(wanted.shape), where=wanted != 0)
             points, coefficients = scale_rows(points, factor[:, 0]), wanted
         return points, coefficients, single
@@ -353,29 +343,29 @@ def made_rows(
 
 @njit(cache=True, nogil=True)
 def _worst_newcomers(
-    scores, constants, codes, outputs, factors, competes, rewards, grades, pairs, masses, epsilon,
-    newcomers, arrival,
+    scores, constants, codes, outputs, signs, costs, slack, grades, pairs, masses, epsilon, newcomers,
+    arrival,
 ):  # fmt: skip
     """The worst member of each row, if it is not held and lies above those that are; the gaps."""
-    n_alternatives = competes.shape[0]
+    n_labels = len(outputs)
     for r in range(len(codes)):
         c, own = codes[r], min(r, grades.shape[0] - 1)
         best, covered, mean, member = 0.0, 0.0, 0.0, -1
         for m in range(scores.shape[1]):
             held = False
             for slot in range(pairs.shape[1]):
-                held = held or (masses[r, slot] > 0.0 and pairs[r, slot] // n_alternatives == m)
-            for a in range(n_alternatives):
-                if not competes[a, c]:
+                held = held or (masses[r, slot] > 0.0 and pairs[r, slot] // n_labels == m)
+            truth = signs[c] * (scores[r, m, outputs[c]] + constants[outputs[c]])
+            for k in range(n_labels):
+                if k == c:
                     continue
-                height = rewards[a, c] * grades[own, m]
-                for t in range(outputs.shape[2]):
-                    k = outputs[a, c, t]
-                    height += factors[a, c, t] * (scores[r, m, k] + constants[k])
+                factor, o = costs[r, k] if slack else 1.0, outputs[k]
+                lead = signs[k] * (scores[r, m, o] + constants[o]) - truth
+                height = costs[r, k] * grades[own, m] + factor * lead
                 if held:
                     covered = max(covered, height)
                     for slot in range(pairs.shape[1]):
-                        if pairs[r, slot] == m * n_alternatives + a:
+                        if pairs[r, slot] == m * n_labels + k:
                             mean += masses[r, slot] * height
                 elif height > best:
                     best, member = height, m

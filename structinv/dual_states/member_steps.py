@@ -43,29 +43,29 @@ class CarryingMembers:
 
         Parameters
         ----------
-        table : (n_outputs, n_features [+ 1]) array
-            Weights, each output's constant last; changed in place.
+        table : (n_features [+ 1], n_outputs) array
+            Weights by feature, the constants last; changed in place.
         order : (m,) array of int
         problem : tuple
-            Codes of the rows; outputs, factors, competing alternatives and rewards; the members'
-            grades; the rows' weights.
-        masses : (n_entries, n_alternatives) array
+            Codes of the rows; outputs and signs of the labels; what these cost each row, and whether
+            that is a factor, too; the members' grades; the rows' weights.
+        masses : (n_entries, n_labels) array
             Changed in place.
         """
         gaps = np.zeros(len(self.start) - 1)
-        # By feature, so that an input's zeros are passed over once for all outputs.
-        weights = np.ascontiguousarray(table[:, self.columns].T)
-        constants = table[:, self.n_features :].copy()
+        # A copy of those columns only that the points use.
+        weights = np.ascontiguousarray(table[self.columns])
+        constants = table[self.n_features :].T.copy()
         rows = self.start, order, weights, constants
         self.sweep(*self.entries, *rows, *problem, masses, gaps)
-        table[:, self.columns] = weights.T
-        table[:, self.n_features :] = constants
+        table[self.columns] = weights
+        table[self.n_features :] = constants.T
         return gaps
 
 
 @njit(cache=True, nogil=True)
 def _sweep_dense(
-    points, start, order, weights, constants, codes, outputs, factors, competes, rewards, grades,
+    points, start, order, weights, constants, codes, outputs, signs, costs, slack, grades,
     row_weights, masses, gaps,
 ):  # fmt: skip
     n_features, n_outputs = weights.shape
@@ -90,7 +90,7 @@ def _sweep_dense(
             kernel[: m + 1, m] = kernel[m, : m + 1]
         _add_constants(local, kernel, constants)
         gaps[r] = ascend_row(
-            local, moved, kernel, all_held[:q], codes[r], outputs, factors, competes, rewards,
+            local, moved, kernel, all_held[:q], codes[r], outputs, signs, costs[r], slack,
             grades[mine], row_weights[r], masses[mine], True,
         )  # fmt: skip
         for m in range(q):
@@ -106,8 +106,8 @@ def _sweep_dense(
 
 @njit(cache=True, nogil=True)
 def _sweep_csr(
-    indptr, places, data, start, order, weights, constants, codes, outputs, factors, competes, rewards,
-    grades, row_weights, masses, gaps,
+    indptr, places, data, start, order, weights, constants, codes, outputs, signs, costs, slack, grades,
+    row_weights, masses, gaps,
 ):  # fmt: skip
     n_columns, n_outputs = weights.shape
     all_held = np.zeros(max(1, np.max(np.diff(start))), dtype=np.int64)
@@ -133,7 +133,7 @@ def _sweep_csr(
             kernel[: m + 1, m] = kernel[m, : m + 1]
         _add_constants(local, kernel, constants)
         gaps[r] = ascend_row(
-            local, moved, kernel, all_held[:q], codes[r], outputs, factors, competes, rewards,
+            local, moved, kernel, all_held[:q], codes[r], outputs, signs, costs[r], slack,
             grades[mine], row_weights[r], masses[mine], True,
         )  # fmt: skip
         for m in range(q):

@@ -9,14 +9,13 @@ import numpy as np
 from ..compiled import njit
 from ..matrices import ALL_ROWS
 from ..planes import PlaneSet
-from ..spaces import AtomRows, Expansion, KernelSpace
-from ..spaces.atoms import Pool
-from ..spaces.base import competing, terms_of
-from .base import DualState, Hurried, in_runs, never
+from ..spaces import AtomRows, Expansion, Space
+from .base import DualState, Hurried, Refusal, in_runs, never
+from .capabilities import of_a_kernel, worst_case_of_rows
 from .row_steps import ascend_row
 
 if TYPE_CHECKING:
-    from ..objective import WorstCase
+    from ..terms import Term
 
 # More members of a row than this have too large a table of inner products.
 MOST_MEMBERS = 2048
@@ -32,7 +31,7 @@ PATIENCE = 0.3
 
 
 class MemberState(DualState):
-    """One mass for every row, member of its orbit and alternative, most of them zero.
+    """One mass for every row, member of its orbit and label, most of them zero.
 
     A batch of rows is priced at once: the worst member of each joins the atoms if it rises above the
     planes of the row's own atoms by more than `epsilon`, and the kernel's columns of those that join
@@ -42,24 +41,22 @@ class MemberState(DualState):
     Parameters
     ----------
     term : WorstCase
-        Whose loss is the largest over the alternatives of single rows.
+        Of single rows.
     space : KernelSpace
-    pool : Pool
-        The members of the term's oracle, all known and all there are.
+        That knows all members of the term's oracle, and these are all there are.
     rng : numpy.random.Generator
-    epsilon : float
+    epsilon : float, default=0.0
     """
 
     verifies = True
 
-    def __init__(
-        self,
-        term: WorstCase,
-        space: KernelSpace,
-        pool: Pool,
-        rng: np.random.Generator,
-        epsilon: float,
-    ) -> None:
+    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
+        term, space = worst_case_of_rows(term), of_a_kernel(space)
+        pool = space.atoms.pool(term.bound)
+        if pool.mesh is None or np.any(pool.mesh != 0):
+            raise Refusal("members of S(x) are more than the points that the space knows")
+        if pool.size > MOST_MEMBERS:
+            raise Refusal(f"S(x) lists more than {MOST_MEMBERS} members")
         self.term = term
         self.space = space
         self.pool = pool
@@ -67,24 +64,26 @@ class MemberState(DualState):
         self.epsilon = epsilon
         self.rows_at_once = ROWS_AT_ONCE_SPARSE if epsilon > 0 else ROWS_AT_ONCE
         self.focused_share = FOCUSED_SHARE_SPARSE if epsilon > 0 else FOCUSED_SHARE
-        output = term.output
-        n_rows, n_alternatives = len(output.codes), len(output.directions)
+        self.rivals = term.labels.rivals()
+        n_rows = len(self.rivals)
         grades = term.bound.grades(ALL_ROWS)
         self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
-        self.outputs, self.factors = terms_of(output.directions)
-        self.competes = competing(output.directions, output.rewards)
-        self.masses = np.zeros((n_rows, pool.size, n_alternatives))
+        self.masses = np.zeros((n_rows, pool.size, self.rivals.n_labels))
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(n_rows)
         self.total = 0.0
 
     @property
+    def _labels(self) -> tuple:
+        """The labels, as compiled functions take them."""
+        functions = self.rivals.functions
+        return functions.outputs, functions.signs, self.rivals.costs, self.rivals.slack
+
+    @property
     def offset(self) -> float:
         """See `DualState.offset`."""
-        worth = self.term.output.rewards[:, self.term.output.codes]
-        return float(
-            np.einsum("i,isa,is,ai->", self.term.weights, self.masses, self.grades, worth, optimize=True)
-        )
+        parts = self.term.weights, self.masses, self.grades, self.rivals.costs
+        return float(np.einsum("i,isk,is,ik->", *parts, optimize=True))
 
     def sweep(self, f: Expansion, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then the rows that hold most of the gap."""
@@ -127,10 +126,9 @@ class MemberState(DualState):
     def _grow(self, f: Expansion, rows: np.ndarray, ask: float, hurried: Hurried) -> None:
         """Make atoms of the worst members that rise above the atoms of their rows by more than `ask`."""
         members = np.empty(len(rows), dtype=np.int64)
-        output = self.term.output
         _worst_newcomers(
-            f.values().T, self.pool.first, self.pool.numbers, rows, self.pool.slots, output.codes,
-            self.outputs, self.factors, self.competes, output.rewards, self.grades, ask, members,
+            f.values().T, self.pool.first, self.pool.numbers, rows, self.pool.slots, self.rivals.codes,
+            *self._labels, self.grades, ask, members,
         )  # fmt: skip
         new = np.flatnonzero(members >= 0)
         work = self.space.n_features * max(1, len(self.space.atoms.known))
@@ -146,14 +144,13 @@ class MemberState(DualState):
         """Pairwise steps in each row; its gap on arrival, over all members or over its own atoms."""
         # Atoms may be new, or older than the function: of an earlier run on the same space.
         f.make_room(len(self.space.atoms))
-        output = self.term.output
         for part in self._portions(rows):
             atoms = self._atoms_of(part)
             where, table, extra = self.space.atoms.rows_of_table(atoms[atoms >= 0])
             _sweep(
                 f.values().T, f.coefficients, where, table, extra, self.pool.first, self.pool.numbers,
-                part, self.pool.slots, output.codes, self.outputs, self.factors, self.competes,
-                output.rewards, self.grades, self.term.weights, self.masses, self.gaps, known,
+                part, self.pool.slots, self.rivals.codes, *self._labels, self.grades,
+                self.term.weights, self.masses, self.gaps, known,
             )  # fmt: skip
 
     def _atoms_of(self, rows: np.ndarray) -> np.ndarray:
@@ -177,17 +174,12 @@ class MemberState(DualState):
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`."""
-        rows, members, alternatives = np.nonzero(self.masses)
-        output = self.term.output
-        codes = output.codes[rows]
-        normals = AtomRows(
-            self.space.atoms,
-            self.pool.keys(rows, members),
-            -output.directions[alternatives, codes],
-            np.arange(len(rows) + 1),
-        )
-        offsets = output.rewards[alternatives, codes] * self.grades[rows, members]
-        return PlaneSet(normals, offsets, rows, self.masses[rows, members, alternatives])
+        rows, members, labels = np.nonzero(self.masses)
+        rivals = self.rivals.take(rows)
+        keys = self.pool.keys(rows, members)
+        normals = AtomRows(self.space.atoms, keys, rivals.normals(labels), np.arange(len(rows) + 1))
+        offsets = rivals.cost_of(labels) * self.grades[rows, members]
+        return PlaneSet(normals, offsets, rows, self.masses[rows, members, labels])
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`; planes that are none of this set's are left to the null plane."""
@@ -195,11 +187,9 @@ class MemberState(DualState):
         rows, masses = planes.blocks[single], planes.masses[single]
         terms = planes.normals.start[single]
         members = self._members_of(planes.normals.keys[terms], rows)
-        codes = self.term.output.codes[rows]
-        wanted = -planes.normals.coefficients[terms][:, None]
-        fits = np.all(self.term.output.directions[:, codes].swapaxes(0, 1) == wanted, axis=2)
-        usable = np.flatnonzero((members >= 0) & np.any(fits, axis=1))
-        chosen = members[usable], np.argmax(fits[usable], axis=1)
+        labels = self.rivals.take(rows).labels_of(planes.normals.coefficients[terms])
+        usable = np.flatnonzero((members >= 0) & (labels >= 0))
+        chosen = members[usable], labels[usable]
         np.add.at(self.masses, (rows[usable], *chosen), masses[usable])
         self.space.atoms.slots(self.pool.keys(rows[usable], members[usable]))
 
@@ -215,19 +205,9 @@ class MemberState(DualState):
 
 
 @njit(cache=True, nogil=True)
-def _height(values, place, i, m, c, a, outputs, factors, rewards, grades):
-    """The value of the plane of row i, member m and alternative a, at the function's values."""
-    height = rewards[a, c] * grades[i, m]
-    for t in range(outputs.shape[2]):
-        height += factors[a, c, t] * values[outputs[a, c, t], place]
-    return height
-
-
-@njit(cache=True, nogil=True)
 def _worst_newcomers(
-    values, start, numbers, rows, slots, codes, outputs, factors, competes, rewards, grades, epsilon,
-    members,
-):  # fmt: skip
+    values, start, numbers, rows, slots, codes, outputs, signs, costs, slack, grades, epsilon, members
+):
     """The worst member of each row, if it is no atom and beats all atoms of the row; else -1."""
     size = grades.shape[1]
     for r in range(len(rows)):
@@ -238,10 +218,13 @@ def _worst_newcomers(
             point = numbers[i, m]
             if m > 0 and point == numbers[i, 0]:
                 continue
-            for a in range(competes.shape[0]):
-                if not competes[a, c]:
+            truth = signs[c] * values[outputs[c], start + point]
+            for k in range(len(outputs)):
+                if k == c:
                     continue
-                height = _height(values, start + point, i, m, c, a, outputs, factors, rewards, grades)
+                factor = costs[i, k] if slack else 1.0
+                lead = signs[k] * values[outputs[k], start + point] - truth
+                height = costs[i, k] * grades[i, m] + factor * lead
                 if slots[point] >= 0:
                     covered = max(covered, height)
                 elif height > best:
@@ -252,8 +235,8 @@ def _worst_newcomers(
 
 @njit(cache=True, nogil=True)
 def _sweep(
-    values, coefficients, where, table, extra, start, numbers, rows, slots, codes, outputs, factors,
-    competes, rewards, grades, weights, masses, gaps, known,
+    values, coefficients, where, table, extra, start, numbers, rows, slots, codes, outputs, signs, costs,
+    slack, grades, weights, masses, gaps, known,
 ):  # fmt: skip
     n_outputs, size = values.shape[0], grades.shape[1]
     local = np.empty((n_outputs, size))
@@ -272,8 +255,8 @@ def _sweep(
                 products = _products(table, extra, where[mine[m]])
                 _take(kernel[m : m + 1], products.reshape(1, -1), places)
         gaps[i] = ascend_row(
-            local, moved, kernel, mine, codes[i], outputs, factors, competes, rewards, grades[i],
-            weights[i], masses[i], known,
+            local, moved, kernel, mine, codes[i], outputs, signs, costs[i], slack, grades[i], weights[i],
+            masses[i], known,
         )  # fmt: skip
         for m in range(size):
             for k in range(n_outputs):

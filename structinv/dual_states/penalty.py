@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..functionals import Functionals
 from ..losses import ScalarLoss
 from ..planes import PlaneSet
 from ..spaces import Element, Space
-from .base import DualState, Hurried, never
+from ..terms import Penalty, Term
+from .base import DualState, Hurried, Refusal, never
 
 STEPS = 5
 
@@ -22,24 +22,20 @@ class PenaltyState(DualState):
 
     Parameters
     ----------
-    functionals : Functionals
-    loss : ScalarLoss
-    weights : (n_functionals,) array
+    term : Penalty
     space : Space
     rng : numpy.random.Generator
+    epsilon : float, default=0.0
+        Changes nothing: there is no list of planes.
     """
 
     verifies = True
 
-    def __init__(
-        self,
-        functionals: Functionals,
-        loss: ScalarLoss,
-        weights: np.ndarray,
-        space: Space,
-        rng: np.random.Generator,
-    ) -> None:
-        self.functionals = functionals
+    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
+        if not isinstance(term, Penalty):
+            raise Refusal("the term is no penalty on functionals")
+        loss, weights = term.loss, term.weights[0] * term.shares
+        self.functionals = term.functionals
         self.loss = loss
         self.weights = weights
         self.space = space

@@ -11,7 +11,7 @@ from ..spaces import Element, Normals, Space
 from .base import DualState, Hurried, join_planes, never
 
 if TYPE_CHECKING:
-    from ..objective import Term
+    from ..terms import Term
 
 CACHED_ROUNDS = 20
 SETTLED_SHARE = 0.01
@@ -29,7 +29,7 @@ class PlaneCache(DualState):
         How far a plane must rise above its block's planes so far to be kept.
     """
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float) -> None:
+    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
         self.term = term
         self.space = space
         self.rng = rng

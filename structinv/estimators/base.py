@@ -25,7 +25,6 @@ from ..matrices import Matrix, with_data
 from ..objective import Objective, Penalty, WorstCase
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import instance_of
-from ..outputs import Binary, EncodedOutput, Multiclass, Output
 from ..solvers import (
     REGISTRY,
     Gap,
@@ -38,6 +37,8 @@ from ..solvers import (
     solve,
 )
 from ..spaces import Space
+from ..structures import Binary, BoundStructure, Multiclass, Structure
+from ..structures.bound import predicted
 from .continuing import Continuing
 from .estimates import EstimatesItself
 from .interruption import all_or_nothing, check_on_interrupt, learnt_attributes
@@ -212,10 +213,11 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
                 (only,) = classes.tolist()
                 raise ValueError(f"y must hold at least two classes, got one class: {only!r}")
             oracle.check_labels(classes)
-            output = self._new_output(len(classes))
+            cost = self._cost(len(classes))
             weights = self._weights(X, y, codes, classes, sample_weight)
             going = self._continuing(X, y, sample_weight)
-            term = WorstCase(self._inputs(X), y, oracle, output, weights)
+            structure = self._structure(len(classes))
+            term = WorstCase(self._inputs(X), y, oracle, structure, weights, **cost)
             space = self._new_space(X, term)
             objective = Objective(space, [term, *self._penalties(space)])
 
@@ -252,12 +254,12 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         """What the functions are functions of."""
         return X
 
-    def _new_output(self, n_classes: int) -> Output:
-        """The output to train for, its parameters checked."""
-        return self._output(n_classes)
-
-    def _output(self, n_classes: int) -> Output:
+    def _structure(self, n_classes: int) -> Structure:
         return Binary() if n_classes == 2 else Multiclass()
+
+    def _cost(self, n_classes: int) -> dict[str, Any]:
+        """What labels cost, as `WorstCase` takes it, checked; by default every error costs 1."""
+        return {}
 
     @abstractmethod
     def _new_space(self, X: Matrix, term: WorstCase) -> Space:
@@ -281,9 +283,9 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             same = Objective(space, [unchanged, *self._penalties(space)])
             return same, self._best_solver(same)
 
-        name, output = type(self).__name__, self._output(len(self.classes_))
+        name = type(self).__name__
         left = seconds_left(self.max_seconds, used + solution.seconds)
-        trained = Trained(name, term, output, objective, solution, lambda: self._scores(X), plain, left)
+        trained = Trained(name, term, objective, solution, lambda: self._scores(X), plain, left)
         warn_if_uninformative(trained, stacklevel=4)
 
     @abstractmethod
@@ -292,7 +294,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
 
     @abstractmethod
     def _worst_change(
-        self, X: Matrix, output: EncodedOutput, oracle: InvarianceOracle, points: bool
+        self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
         """The worst change of each row that the oracle finds, and bounds on all others."""
 
@@ -315,7 +317,11 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels, (n,)."""
         scores = self._checked_scores(X)
-        return self.classes_[self._output(len(self.classes_)).predict(scores)]
+        return self.classes_[self._best_labels(scores)]
+
+    def _best_labels(self, scores: np.ndarray) -> np.ndarray:
+        n_classes = len(self.classes_)
+        return predicted(self._structure(n_classes), n_classes, scores)
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
         """What no allowed change of the rows can turn.
@@ -337,8 +343,8 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             what the oracle says of its answers: ``structinv.oracles.check_oracle`` is the test of
             an oracle of your own.
         """
-        X, output, oracle = self._labelled(X, y, oracle)
-        return self._worst_change(X, output, oracle, points=False).certificate()
+        X, labels, oracle = self._labelled(X, y, oracle)
+        return self._worst_change(X, labels, oracle, points=False).certificate()
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Matrix:
         """The rows after the allowed change that lowers the margin of their label most.
@@ -356,23 +362,23 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         (n, n_features) array or CSR matrix
             Sparse if `X` is, and of the shape of `X` where that is a stack of images.
         """
-        rows, output, oracle = self._labelled(X, y, oracle)
-        points: Any = self._worst_change(rows, output, oracle, points=True).points
+        rows, labels, oracle = self._labelled(X, y, oracle)
+        points: Any = self._worst_change(rows, labels, oracle, points=True).points
         # A copy, since the answer of an oracle may share its arrays with the user's X.
         points = points.copy()
         return points if rows.shape == np.shape(X) or sp.issparse(X) else points.reshape(np.shape(X))
 
     def _labelled(
         self, X: Any, y: Any, oracle: InvarianceOracle | None
-    ) -> tuple[Matrix, EncodedOutput, InvarianceOracle]:
-        """Checked rows, their labels as the output trained for, and the oracle to ask."""
+    ) -> tuple[Matrix, BoundStructure, InvarianceOracle]:
+        """Checked rows, their labels in the structure trained for, and the oracle to ask."""
         oracle = shaped(check_oracle_type(self.oracle if oracle is None else oracle), self, X)
         X = self._prepare(self._check(X), oracle)
         oracle.check_labels(self.classes_)
         if y is None:
-            y = self.classes_[self._output(len(self.classes_)).predict(self._scores(X))]
+            y = self.classes_[self._best_labels(self._scores(X))]
         y = one_label_a_row(y, X.shape[0])
-        return X, self._output(len(self.classes_)).encode(y, self.classes_), oracle
+        return X, self._structure(len(self.classes_)).bind(y, self.classes_), oracle
 
     def _check(self, X: Any, finite: bool = True) -> Matrix:
         check_is_fitted(self)

@@ -19,13 +19,13 @@ from ..objective import Objective, Penalty, WorstCase
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
-from ..outputs import EncodedOutput
 from ..planes import PlaneSet
 from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
 from ..solvers.warm_start import carried
 from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
+from ..structures import BoundStructure
 from .base import InvariantClassifier, check_number
 from .continuing import Continuing
 from .estimates import checked_labels, named
@@ -275,7 +275,7 @@ class InvariantSVC(InvariantClassifier):
         kernel = as_kernel(
             self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X
         )  # fmt: skip
-        n_features, n_outputs = term.X.shape[1], term.output.n_outputs
+        n_features, n_outputs = term.X.shape[1], term.labels.n_outputs
         invariances, cache_mb = self._invariances(), float(self.cache_mb)
         if not invariances.families:
             return KernelSpace(kernel, n_features, n_outputs, cache_mb=cache_mb)
@@ -313,11 +313,11 @@ class InvariantSVC(InvariantClassifier):
         self.support_transforms_ = np.array(term.bound.member_names())[members]
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T, dtype=X.dtype)
         self._representers_: Any = None
-        self.alpha_ = np.zeros((term.output.n_outputs, 0))
+        self.alpha_ = np.zeros((term.labels.n_outputs, 0))
         if isinstance(space, RepresenterSpace):
             self._representers_ = space.system
             self.alpha_ = np.ascontiguousarray(f.representers.T)
-        self.n_support_ = np.bincount(term.output.codes[rows], minlength=len(self.classes_))
+        self.n_support_ = np.bincount(term.labels.codes[rows], minlength=len(self.classes_))
 
     def _scores(self, X: Matrix) -> np.ndarray:
         if self._precomputed:
@@ -328,13 +328,13 @@ class InvariantSVC(InvariantClassifier):
         return values.astype(precision(X, self.support_vectors_), copy=False)
 
     def _worst_change(
-        self, X: Matrix, output: EncodedOutput, oracle: InvarianceOracle, points: bool
+        self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
         if self._precomputed:
             raise ValueError(
                 "certify and worst_case need inputs that can change, and kernel='precomputed' shows none"
             )
-        check_cover(bind(oracle, X[:1], output.classes[output.codes[:1]]), type(self).__name__)
+        check_cover(bind(oracle, X[:1], labels.classes[labels.codes[:1]]), type(self).__name__)
         n_outputs = len(self.dual_coef_)
         space = KernelSpace(self.kernel_, X.shape[1], n_outputs, cache_mb=0.0)
         if self._representers_ is not None:
@@ -346,7 +346,7 @@ class InvariantSVC(InvariantClassifier):
         f = space.combine(whole, np.ones(1))
         if isinstance(space, RepresenterSpace):
             f += space.of_representers(self.alpha_.T.copy())
-        return kernel_worst_change(space, f, oracle, output, X, points)
+        return kernel_worst_change(space, f, oracle, labels, X, points)
 
     def _memory(self, X: Any, y: Any) -> float:
         oracle = self._check_parameters()
@@ -451,7 +451,7 @@ def check_known(term: WorstCase, size: int, cache: float) -> None:
 
     Tables of the kernel are left out: what of them does not fit is computed again.
     """
-    n_classes = len(term.output.classes)
+    n_classes = len(term.labels.classes)
     kept, _ = kernel_memory(term.X, size, n_classes, cache)
     advice = "list fewer, take fewer rows, or lower cache_mb, so that only those in use are kept"
     check_memory(named(term.bound, size, len(term.X)), kept, advice)

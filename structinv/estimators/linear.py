@@ -17,10 +17,10 @@ from ..matrices import Matrix
 from ..objective import WorstCase
 from ..oracles import InvarianceOracle
 from ..oracles.checked import bind
-from ..outputs import Binary, EncodedOutput, Multiclass, Output
-from ..outputs.base import check_cost, check_rescaling
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
+from ..structures import BoundStructure
+from ..structures.base import check_cost, check_rescaling
 from .base import InvariantClassifier, canonical, check_boolean, check_number
 from .continuing import check_checkpoint
 from .estimates import (
@@ -214,13 +214,9 @@ class InvariantLinearSVC(InvariantClassifier):
             )
         return super()._prepare(X, oracle)
 
-    def _new_output(self, n_classes: int) -> Output:
+    def _cost(self, n_classes: int) -> dict[str, Any]:
         check_cost(self.cost, n_classes)
-        return self._output(n_classes)
-
-    def _output(self, n_classes: int) -> Output:
-        kind = Binary if n_classes == 2 else Multiclass
-        return kind(cost=self.cost, rescaling=self.rescaling)
+        return {"cost": self.cost, "rescaling": self.rescaling}
 
     def _memory(self, X: Any, y: Any) -> float:
         oracle = shaped(self._check_parameters(), self, X)
@@ -238,12 +234,12 @@ class InvariantLinearSVC(InvariantClassifier):
 
     def _new_space(self, X: Matrix, term: WorstCase) -> ExplicitSpace:
         n_features = X.shape[1]
-        weights = linear_functions(n_features, term.output.n_outputs)
+        weights = linear_functions(n_features, term.labels.n_outputs)
         what = f"training with weights for {n_features} features"
         check_memory(what, weights, "hash the features or number them anew, without gaps")
-        needed, size = linear_memory(X, term.bound, term.output.n_outputs)
+        needed, size = linear_memory(X, term.bound, term.labels.n_outputs)
         check_memory(named(term.bound, size, X.shape[0]), needed, "list fewer, or take fewer rows")
-        return ExplicitSpace(n_features, term.output.n_outputs, intercept=bool(self.fit_intercept))
+        return ExplicitSpace(n_features, term.labels.n_outputs, intercept=bool(self.fit_intercept))
 
     def _best_solver(self, objective: Any) -> Solver:
         X, n_weights = objective.terms[0].X, objective.space.size
@@ -257,7 +253,7 @@ class InvariantLinearSVC(InvariantClassifier):
         return BMRM() if n_weights <= FEW_WEIGHTS else FrankWolfe()
 
     def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
-        self.coef_ = space.weights(solution.f).astype(X.dtype)
+        self.coef_ = space.weights(solution.f).astype(X.dtype, order="C")
         self.intercept_ = space.constants(solution.f).astype(X.dtype)
         self.solution_: Solution = solution
         self._stream_: Stream | None = None
@@ -329,9 +325,9 @@ class InvariantLinearSVC(InvariantClassifier):
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def _worst_change(
-        self, X: Matrix, output: EncodedOutput, oracle: InvarianceOracle, points: bool
+        self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
-        return worst_change(self.coef_, self.intercept_, oracle, output, X, points)
+        return worst_change(self.coef_, self.intercept_, oracle, labels, X, points)
 
     def __sklearn_tags__(self) -> Any:
         """Sparse rows are fine."""

@@ -17,10 +17,10 @@ from ..kernels import Kernel
 from ..losses import Affine
 from ..objective import Objective, Penalty, Term, WorstCase
 from ..oracles import InvarianceOracle
-from ..outputs import Binary, Multiclass
 from ..solvers import Solver
 from ..solvers.warm_start import carried
 from ..spaces import RepresenterSpace
+from ..structures import Binary, Multiclass
 from .base import FitTask, class_factors, with_callbacks
 from .continuing import Continuing
 from .interruption import all_or_nothing
@@ -303,10 +303,9 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
             same = Objective(fresh, [unchanged, *objective.terms[1:]])
             return same, self._best_solver(same)
 
-        output = Binary() if space.n_outputs == 1 else Multiclass()
         left = seconds_left(self.max_seconds, used + self.solution_.seconds)
         trained = Trained(
-            type(self).__name__, term, output, objective, self.solution_,
+            type(self).__name__, term, objective, self.solution_,
             lambda: self._values(term.X), plain, left,
         )  # fmt: skip
         try:

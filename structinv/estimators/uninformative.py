@@ -9,12 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..exceptions import UninformativeFitWarning
-from ..matrices import ALL_ROWS
-from ..objective import Objective, OracleQuestion, WorstCase
+from ..objective import Objective, WorstCase
 from ..oracles import Identity
-from ..outputs import Output
 from ..solvers import Gap, Seconds, Solution, Solver, Status, solve
-from ..spaces import Element, Space
 from .labels import label_name
 
 # What a fit may win over no function at all, as a share of what it wins without changes. Ten times
@@ -37,7 +34,6 @@ class Trained:
         Of the estimator.
     term : WorstCase
         The losses of the labelled rows.
-    output : Output
     objective : Objective
     solution : Solution
     scores : callable
@@ -50,7 +46,6 @@ class Trained:
 
     name: str
     term: WorstCase
-    output: Output
     objective: Objective
     solution: Solution
     scores: Callable[[], np.ndarray]
@@ -77,19 +72,19 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
         return
     at_zero = fit.objective.value(fit.objective.space.zeros()).upper
     won = max(0.0, at_zero - solution.dual)
-    predicted = fit.output.predict(fit.scores())
+    predicted = term.labels.predict(fit.scores())
     constant = bool(np.all(predicted == predicted[0]))
     if not constant and won >= LEAST_SHARE * at_zero:
         return
-    classes, codes = term.output.classes, term.output.codes
-    unchanged = WorstCase(term.X, classes[codes], Identity(), fit.output, term.weights)
+    classes, codes = term.labels.classes, term.labels.codes
+    unchanged = term.with_oracle(Identity())
     objective, solver = fit.plain(unchanged)
     stop = Gap(ROUGH_GAP) | Seconds(max(LEAST_SECONDS, min(solution.seconds, fit.left)))
     plain = solve(objective, solver, stop, random_state=0)
     if plain.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     possible = at_zero - plain.primal
-    without = fit.output.predict(_scores(objective.space, plain.f, unchanged))
+    without = term.labels.predict(unchanged.scores(objective.space, plain.f))
     wrong, still_wrong = (_errors(term, each) for each in (predicted, without))
     if constant and not np.all(without == without[0]) and still_wrong <= ERRORS_LEFT * wrong:
         what = (
@@ -112,18 +107,9 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
 
 def _errors(term: WorstCase, predicted: np.ndarray) -> float:
     """The share of the rows' weight that is predicted wrongly."""
-    return float(term.weights @ (predicted != term.output.codes) / term.weights.sum())
+    return float(term.weights @ (predicted != term.labels.codes) / term.weights.sum())
 
 
 def seconds_left(limit: float | None, used: float) -> float:
     """What is left of a time limit, if there is one, after so many seconds in all."""
     return np.inf if limit is None else limit - used
-
-
-def _scores(space: Space, f: Element, term: WorstCase) -> np.ndarray:
-    """The scores of the rows of a term without changes, (n, n_outputs)."""
-    n_outputs, n_classes = term.output.n_outputs, len(term.output.classes)
-    tables = np.repeat(np.eye(n_outputs)[:, None, :], n_classes, axis=1)
-    worth = np.zeros((n_outputs, n_classes))
-    question = OracleQuestion(term.bound, ALL_ROWS)
-    return space.furthest(f, question, tables, term.output.codes, worth, points=False).gains

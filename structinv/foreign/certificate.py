@@ -164,7 +164,7 @@ def _certificate(
     """The certificate of rows that are known to be scored as the model does."""
     # All labels are looked at before any work.
     oracle.check_labels(model.classes)
-    model.output.encode(y, model.classes)
+    model.structure.bind(y, model.classes)
     parts = []
     for first in range(0, X.shape[0], ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)
@@ -180,8 +180,8 @@ def _worst_change(
     model: LinearClassifier, oracle: InvarianceOracle, X: Matrix, y: np.ndarray
 ) -> WorstChange:
     """The worst change of each row, with the rounding of all steps that predictions go through."""
-    scores, output = model.scores, model.output.encode(y, model.classes)
-    change = worst_change(scores.coef, scores.intercept, oracle, output, X, points=scores.n_steps > 0)
+    scores, bound = model.scores, model.structure.bind(y, model.classes)
+    change = worst_change(scores.coef, scores.intercept, oracle, bound, X, points=scores.n_steps > 0)
     if change.points is None:
         return change
     each = np.sort(roundings(scores, change.points), axis=1)

@@ -93,7 +93,7 @@ class _BoundIdentity(BoundOracle):
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """See `BoundOracle.member_scores`; of sparse rows too, since `members` leaves them sparse."""
         if sp.issparse(self.X):
-            return products(floating(take(self.X, rows)), V)[:, None, :]
+            return products(floating(take(self.X, rows)), V.T)[:, None, :]
         return super().member_scores(rows, V)
 
     def members(self, rows: Rows, index: np.ndarray) -> Matrix:

@@ -14,9 +14,9 @@ from ..functionals import LinearFunctionals
 from ..losses import Squared
 from ..objective import Objective, Penalty, Term, WorstCase
 from ..oracles import Box, Ellipsoid, FDrop, InvarianceOracle
-from ..outputs import Binary, Multiclass, Output
 from ..planes import PlaneSet
 from ..spaces import ExplicitSpace
+from ..structures import Binary, Multiclass, Structure
 from .base import Solution, Solver, Status
 from .loop import solve
 from .reference import Reference
@@ -69,8 +69,15 @@ def check_solver(solver: Solver, *, tolerance: float = 1e-5, random_state: int =
             check(trial)
 
 
-def _worst(X: np.ndarray, codes: np.ndarray, oracle: InvarianceOracle, output: Output, C: float) -> Term:
-    return WorstCase(X, codes, oracle, output, C * np.linspace(0.2, 1.0, len(X)))
+def _worst(
+    X: np.ndarray,
+    codes: np.ndarray,
+    oracle: InvarianceOracle,
+    structure: Structure,
+    C: float,
+    cost: Any = None,
+) -> Term:
+    return WorstCase(X, codes, oracle, structure, C * np.linspace(0.2, 1.0, len(X)), cost=cost)
 
 
 def _rows(n_classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -87,10 +94,9 @@ def _two_class(C: float) -> Objective:
 
 def _multiclass(C: float) -> Objective:
     X, codes = _rows(3)
-    output = Multiclass(np.array([[0, 1, 2], [0.5, 0, 1], [1, 3, 0]]))
-    return Objective(
-        ExplicitSpace(4, 3), [_worst(X, codes, Ellipsoid(np.eye(4)[:, :2], 0.4), output, C)]
-    )
+    cost = np.array([[0, 1, 2], [0.5, 0, 1], [1, 3, 0]])
+    oracle = Ellipsoid(np.eye(4)[:, :2], 0.4)
+    return Objective(ExplicitSpace(4, 3), [_worst(X, codes, oracle, Multiclass(), C, cost)])
 
 
 def _penalised(C: float) -> Objective:

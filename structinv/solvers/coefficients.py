@@ -8,9 +8,10 @@ import numpy as np
 
 from ..dual_states import join_planes, slopes_fit
 from ..losses import Joined, ScalarLoss
-from ..objective import Coordinates, Objective
+from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import RepresenterExpansion, RepresenterSpace
+from ..terms import Coordinates
 
 # What rounding leaves of an equation, as a share of its terms.
 ROUNDING = 1e-14

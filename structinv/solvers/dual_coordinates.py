@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..dual_states import DualState, Hurried, join_planes, never, slopes_fit
-from ..objective import Coordinates, Objective
+from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import RepresenterExpansion, RepresenterSpace
+from ..terms import Coordinates
 from .base import check_epsilon, check_planes
 from .coefficients import CoefficientProblem
 from .coordinate_steps import coordinate_sweeps

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dual_states import DualState, join_planes, total
+from ..dual_states import DualState, dual_state, join_planes, total
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import Element
@@ -76,7 +76,7 @@ class FrankWolfe(Solver):
         kept = [number for number in range(len(objective.terms)) if number not in without]
         edges = objective.first
         terms = [objective.terms[number] for number in kept]
-        parts = [term.dual_state(objective.space, rng, self.epsilon) for term in terms]
+        parts = [dual_state(term, objective.space, rng, self.epsilon) for term in terms]
         return parts, [np.arange(edges[number], edges[number + 1]) for number in kept]
 
     def step(self, objective: Objective, state: FrankWolfeState) -> float:

@@ -224,7 +224,8 @@ def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterRows, np.ndar
     if isinstance(normals, TensorRows):
         single = len(normals.coefficients) == len(normals)
         if single and not space.n_extra:
-            return OuterRows(_dense(normals.points), normals.coefficients), f
+            # By output, as outer products are written there.
+            return OuterRows(_dense(normals.points), normals.coefficients), space.table(f).T.ravel()
         normals = normals.toarray()
     return OuterRows(_dense(normals), np.ones((len(found), 1))), f
 

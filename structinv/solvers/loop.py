@@ -71,7 +71,7 @@ def solve(
     >>> import numpy as np
     >>> from structinv.objective import Objective, WorstCase
     >>> from structinv.oracles import Box
-    >>> from structinv.outputs import Binary
+    >>> from structinv.structures import Binary
     >>> from structinv.solvers import FrankWolfe, Gap, solve
     >>> from structinv.spaces import ExplicitSpace
     >>> X, y = np.array([[2.0, 0.0], [-2.0, 1.0]]), np.array([1, -1])

@@ -1,7 +1,7 @@
 """Where the function lives: explicit features, or a reproducing kernel Hilbert space."""
 
 from .atoms import AtomRows, AtomStore, Pool
-from .base import Element, Furthest, Normals, Question, Space
+from .base import Element, Furthest, Moved, Normals, Reached, Space
 from .explicit import ExplicitSpace
 from .kernel import Expansion, KernelSpace
 from .representer import RepresenterExpansion, RepresenterRows, RepresenterSpace
@@ -13,10 +13,11 @@ __all__ = [
     "Expansion",
     "ExplicitSpace",
     "Furthest",
+    "Moved",
     "KernelSpace",
     "Normals",
     "Pool",
-    "Question",
+    "Reached",
     "RepresenterExpansion",
     "RepresenterRows",
     "RepresenterSpace",

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..kernels import Kernel, half_norms, kernel_matrix
 from ..matrices import ALL_ROWS, floating
-from .base import Members, Source
+
+if TYPE_CHECKING:
+    from ..oracles.base import BoundOracle, Cover
 
 # Keys of points: the number of a pool, and a place in it.
 PLACE_BITS = 40
@@ -90,7 +92,7 @@ class Pool:
     all rows' members a point is first. `slots` says which atom a point is, -1 for none.
     """
 
-    source: Source
+    source: BoundOracle
     number: int
     first: int
     mesh: np.ndarray | None
@@ -135,7 +137,7 @@ class AtomStore:
         self.keys = np.zeros(0, dtype=np.int64)
         self.origins = np.zeros((0, 2), dtype=np.int64)
         self.pools: dict[int, Pool] = {}
-        self._twins: dict[int, tuple[Source, Pool]] = {}
+        self._twins: dict[int, tuple[BoundOracle, Pool]] = {}
         self.loose = np.zeros((0, n_features))
         self.loose_origins = np.zeros((0, 2), dtype=np.int64)
         self.loose_slots = np.zeros(0, dtype=np.int64)
@@ -167,7 +169,7 @@ class AtomStore:
             return self.known
         return self.known[places]
 
-    def pool(self, source: Source) -> Pool:
+    def pool(self, source: BoundOracle) -> Pool:
         """The pool of a bound oracle; its points become known if they are few enough."""
         found = self.pools.get(id(source))
         if found is not None:
@@ -198,7 +200,7 @@ class AtomStore:
         self.pools[id(source)] = found
         return found
 
-    def _lists_the_same(self, source: Source, size: int, pool: Pool) -> bool:
+    def _lists_the_same(self, source: BoundOracle, size: int, pool: Pool) -> bool:
         """Whether a bound oracle has the members of a pool that is all known: of another weight, say."""
         n_rows = source.X.shape[0]
         if pool.mesh is None or pool.numbers.shape != (n_rows, size):
@@ -211,7 +213,7 @@ class AtomStore:
                 return False
         return True
 
-    def _all_members(self, source: Source, n_points: int) -> Members | None:
+    def _all_members(self, source: BoundOracle, n_points: int) -> Cover | None:
         """All members of all rows, if there are no atoms yet and there is room to know them all."""
         total = self.n_known + n_points
         column = total * floating(source.X[:0]).dtype.itemsize

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from ..compiled import njit
 from ..matrices import Matrix, Rows, in_threads
+from ..structures.rivals import Rivals
+
+if TYPE_CHECKING:
+    from ..oracles.base import BoundOracle
 
 # Whatever a space makes of points: rows of a matrix, or a class of its own that can be indexed.
 Normals: TypeAlias = Any
@@ -18,103 +23,57 @@ Normals: TypeAlias = Any
 Element: TypeAlias = Any
 
 
-class Answer(Protocol):
-    """What an oracle answers; see `structinv.oracles.Support`."""
-
-    @property
-    def points(self) -> Matrix:
-        """Members of S(x)."""
-
-    @property
-    def upper(self) -> np.ndarray | None:
-        """Bounds, None if exact."""
-
-    @property
-    def rho(self) -> np.ndarray | None:
-        """Grades, None if there are none."""
-
-
-class Members(Protocol):
-    """Members of each S(x) that stand for all of them; see `structinv.oracles.Cover`."""
-
-    @property
-    def points(self) -> np.ndarray:
-        """The members, (n, s, d), the identity first."""
-
-    @property
-    def mesh(self) -> np.ndarray:
-        """A bound on the distance of any other member to the nearest of them, (n,)."""
-
-
-class Source(Protocol):
-    """A bound oracle: what a space may ask of all rows together."""
-
-    X: Matrix
-
-    def cover(self, rows: Rows) -> Members:
-        """Members of each S(x) that stand for all of them."""
-
-    def members(self, rows: Rows, index: np.ndarray) -> Matrix:
-        """Member number ``index[i]`` of each row."""
-
-
-class Question(Protocol):
-    """Some rows of a bound oracle, to which a space turns with functions of its own."""
-
-    @property
-    def source(self) -> Source:
-        """The bound oracle."""
-
-    @property
-    def rows(self) -> Rows:
-        """The rows asked about."""
-
-    def only(self, chosen: np.ndarray) -> Question:
-        """The same question about some of the rows, by their place among them."""
-
-    def support(self, V: np.ndarray, assign: np.ndarray, reward: np.ndarray) -> Answer:
-        """The member of each S(x) that is furthest along a direction."""
-
-    def maximum(self, V: np.ndarray, assign: np.ndarray) -> np.ndarray | None:
-        """The exact maxima, where they are cheaper than the members that reach them."""
-
-    def member_scores(self, V: np.ndarray) -> np.ndarray | None:
-        """``<v, z>`` for all members and directions, (n, s, p); None where S(x) is no list."""
-
-    def members(self, index: np.ndarray) -> Matrix:
-        """Member number ``index[i]`` of each row, (n, d)."""
-
-    def grades(self) -> np.ndarray | None:
-        """The grade of each member, (n, s); None if all are 1."""
-
-    def cover(self) -> Members:
-        """Members of each S(x) that stand for all of them."""
-
-    def refine(self, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Members near those named, with no smaller score, (n, d)."""
-
-
 @dataclass(frozen=True)
 class Furthest:
-    """The worst members of S(x) that were found for each row and alternative, and how bad it can be.
+    """What labels win against the true ones at the worst members of S(x), and how bad it can be.
 
     Parameters
     ----------
-    gains : (n, a) array
-        What the alternative's function reaches; 0 where an alternative does not compete.
-    rewards : (n, a) array
-        Worth of a change, times the grade of the point.
-    upper : (n, a) array
-        Bound on the largest gain plus reward.
-    points : callable, optional
-        From an alternative for each row (-1 for none) to the points that reach the gains, in the
-        form that `Space.normals` takes; None if they were not asked for.
+    gains : (n, n_labels) array
+        What the label's function has more than the true one's there, times the factor G; 0 for the true
+        label.
+    costs : (n, n_labels) array
+        Cost of the label, times the grade of the member.
+    upper : (n, n_labels) array
+        Bound on the largest gain plus cost.
+    members : (n, n_labels) array of int, optional
+        Which member that is, where S(x) is a list or has a cover.
+    moved : Moved, optional
+        Members off the cover that are worse.
+    points : array or CSR matrix, optional
+        The members that reach the gains of the only rival, where there is one a row.
     """
 
     gains: np.ndarray
-    rewards: np.ndarray
+    costs: np.ndarray
     upper: np.ndarray
-    points: Callable[[np.ndarray], Any] | None
+    members: np.ndarray | None = None
+    moved: Moved | None = None
+    points: Any = None
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Members of S(x) off its cover: a point a row, and the label that it was moved for, or -2."""
+
+    points: np.ndarray
+    labels: np.ndarray
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The worst member of each row for one label: the point, and what the label wins and costs there.
+
+    Parameters
+    ----------
+    points : array, CSR matrix, or keys of points
+        In the form that `Space.normals` takes.
+    gains, costs : (n,) arrays
+    """
+
+    points: Any
+    gains: np.ndarray
+    costs: np.ndarray
 
 
 class Space(ABC):
@@ -132,11 +91,17 @@ class Space(ABC):
         Number of functions f(., k).
     n_extra : int
         Number of parameters that no input multiplies.
+    capabilities : frozenset of str
+        "linear in x": functions are weights of features and a constant; "kernel members": functions are
+        expansions over atoms of a store.
     """
 
     n_features: int
     n_outputs: int
     n_extra: int = 0
+    # A class that defines any method anew has none of its parent's, unless it says so: its functions may
+    # be others.
+    capabilities: frozenset[str] = frozenset()
     # Parameters that the norm does not see, for each output: the dual has an equation for each.
     n_free: int = 0
     # Of how many blocks solvers keep the inner products of all planes together, and how many planes of
@@ -144,35 +109,58 @@ class Space(ABC):
     blocks_in_a_set: int = 128
     planes_of_a_block: int = 10
 
-    def rows_at_once(self, source: Source) -> int:
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        kinds = (FunctionType, property, classmethod, staticmethod)
+        own = {name for name, value in vars(cls).items() if isinstance(value, kinds)}
+        if "capabilities" not in vars(cls) and own - {"__init__"}:
+            cls.capabilities = frozenset()
+
+    def rows_at_once(self, bound: BoundOracle) -> int:
         """Of how many rows of a bound oracle `furthest` holds the members at a time.
 
         All, by default. Solvers may look at the clock between two portions.
         """
-        return max(1, source.X.shape[0])
+        return max(1, bound.X.shape[0])
 
     @abstractmethod
     def furthest(
-        self,
-        f: Element,
-        question: Question,
-        tables: np.ndarray,
-        codes: np.ndarray,
-        worth: np.ndarray,
-        points: bool = True,
+        self, f: Element, bound: BoundOracle, rows: Rows, rivals: Rivals, points: bool = True
     ) -> Furthest:
-        """Ask where in S(x) the functions ``sum_k tables[a, c, k] f(., k)`` are largest, c a row's code.
+        """Ask where in S(x) each label wins most against the true one.
 
         Parameters
         ----------
         f : element
-        question : Question
-        tables : (n_alternatives, n_classes, n_outputs) array
-        codes : (n,) array of int
-        worth : (n_alternatives, n_classes) array
-            Worth of an ungraded change.
+        bound : BoundOracle
+        rows : slice or (n,) array of int
+            The rows asked about.
+        rivals : Rivals
+            Of these rows.
         points : bool, default=True
-            Whether the points are wanted, or only what is reached there.
+            Whether `reach` is asked next; cheaper answers may do if not.
+        """
+
+    @abstractmethod
+    def reach(
+        self,
+        f: Element,
+        bound: BoundOracle,
+        rows: Rows,
+        rivals: Rivals,
+        found: Furthest,
+        labels: np.ndarray,
+    ) -> Reached:
+        """The worst members for one label of each row, after `furthest`.
+
+        Parameters
+        ----------
+        f, bound, rows, rivals
+            As `furthest` was asked with.
+        found : Furthest
+            What it answered.
+        labels : (n,) array of int
+            Where that is the true one, the point is any.
         """
 
     @abstractmethod
@@ -242,89 +230,72 @@ class Space(ABC):
 
 
 def best_members(
-    values: np.ndarray,
-    tables: np.ndarray,
-    codes: np.ndarray,
-    worth: np.ndarray,
-    grades: np.ndarray | None,
+    values: np.ndarray, rivals: Rivals, grades: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The member of each row's list that is worst for it, for every alternative.
+    """The member of each row's list at which each label wins most.
 
     Parameters
     ----------
     values : (n, s, n_outputs) array
         ``f(z, k)`` for every member z.
-    tables, codes, worth
-        See `Space.furthest`.
+    rivals : Rivals
     grades : (n, s) array or None
 
     Returns
     -------
-    gains, rewards : (n, n_alternatives) arrays
-    members : (n, n_alternatives) array of int
+    gains, costs : (n, n_labels) arrays
+        See `Furthest`.
+    members : (n, n_labels) array of int
         The first of equals.
     """
     n, s, _ = values.shape
-    shape = (n, len(tables))
-    gains, rewards = np.zeros(shape), np.zeros(shape)
+    shape = (n, rivals.n_labels)
+    gains, costs = np.zeros(shape), np.zeros(shape)
     members = np.zeros(shape, dtype=np.int64)
-    outputs, factors = terms_of(tables)
     # The innermost loops run over members; who makes the values lays them out like that.
     values = np.ascontiguousarray(values.swapaxes(1, 2))
     share = np.ones((1, s)) if grades is None else np.ascontiguousarray(grades)
+    functions = rivals.functions.outputs, rivals.functions.signs
 
     def work(part: slice) -> None:
         mine = share if grades is None else share[part]
         _best_members(
-            values[part], outputs, factors, codes[part], worth, mine,
-            gains[part], rewards[part], members[part],
+            values[part], *functions, rivals.codes[part], rivals.costs[part], rivals.slack, mine,
+            gains[part], costs[part], members[part],
         )  # fmt: skip
 
     # A value is little work for a thread.
     in_threads(work, n, values.size // 8)
-    return gains, rewards, members
-
-
-def competing(tables: np.ndarray, worth: np.ndarray) -> np.ndarray:
-    """Whether an alternative can cost anything for a class, (n_alternatives, n_classes)."""
-    return np.any(tables != 0, axis=2) | (worth > 0)
-
-
-def terms_of(tables: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The outputs that each alternative's function is made of, and their factors, both (a, c, t).
-
-    Most functions are differences of two outputs: a list of terms spares the zeros.
-    """
-    n_terms = max(int(np.count_nonzero(tables, axis=2).max(initial=0)), 1)
-    outputs = np.ascontiguousarray(np.argsort(tables == 0, axis=2, kind="stable")[:, :, :n_terms])
-    factors = np.ascontiguousarray(np.take_along_axis(tables, outputs, axis=2), dtype=np.float64)
-    return outputs, factors
+    return gains, costs, members
 
 
 @njit(cache=True, nogil=True)
-def _best_members(values, outputs, factors, codes, worth, grades, gains, rewards, members):
+def _best_members(values, outputs, signs, codes, worth, slack, grades, gains, costs, members):
     n, _, s = values.shape
-    n_alternatives, _, n_terms = factors.shape
-    heights = np.empty(s)
+    n_labels = len(outputs)
+    truth, heights = np.empty(s), np.empty(s)
     for i in range(n):
         if not np.isfinite(_total(values[i])):
             # So that the caller sees it: comparisons would pass it over.
             gains[i] = np.nan
             continue
         c, row = codes[i], min(i, grades.shape[0] - 1)
-        for a in range(n_alternatives):
+        own = signs[c]
+        for m in range(s):
+            truth[m] = own * values[i, outputs[c], m] if own != 0.0 else 0.0
+        for k in range(n_labels):
+            if k == c:
+                continue
+            cost, sign, theirs = worth[i, k], signs[k], values[i, outputs[k]]
+            factor = cost if slack else 1.0
             for m in range(s):
-                heights[m] = worth[a, c] * grades[row, m]
-            for t in range(n_terms):
-                factor, k = factors[a, c, t], outputs[a, c, t]
-                for m in range(s):
-                    heights[m] += factor * values[i, k, m]
+                heights[m] = factor * (sign * theirs[m] - truth[m]) + cost * grades[row, m]
             best, highest = 0, heights[0]
             for m in range(1, s):
                 if heights[m] > highest:
                     best, highest = m, heights[m]
-            reward = worth[a, c] * grades[row, best]
-            gains[i, a], rewards[i, a], members[i, a] = highest - reward, reward, best
+            costs[i, k] = cost * grades[row, best]
+            gains[i, k], members[i, k] = highest - costs[i, k], best
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc"})

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, add_combinations, row_dots, scale_rows, stack, take
+from ..matrices import ALL_ROWS, Matrix, Rows, add_combinations, pick, row_dots, scale_rows, stack
+from ..structures.rivals import Rivals
 from ..tensor_rows import TensorRows
-from .base import Furthest, Normals, Question, Space, best_members
+from .base import Furthest, Normals, Reached, Space, best_members
+
+if TYPE_CHECKING:
+    from ..oracles.base import BoundOracle
+
+# Weights of directions that are in memory at once.
+WEIGHTS_AT_ONCE = 20_000_000
 
 
 class ExplicitSpace(Space):
     """Functions ``f(x, k) = <w_k, x> + b_k`` on explicit features, with the Euclidean norm.
 
-    An element is the flat array of the (n_outputs, n_features [+ 1]) weights, each row ending with its
-    constant if `intercept`, followed by `n_extra` parameters that no input multiplies (transitions
-    between labels, for instance).
+    An element is the flat array of the (n_features [+ 1], n_outputs) weights, the constants last if
+    `intercept`, followed by `n_extra` parameters that no input multiplies (transitions between labels,
+    for instance). All weights of a feature lie together: a sparse row looks up few places.
 
     Parameters
     ----------
@@ -36,6 +44,8 @@ class ExplicitSpace(Space):
     (array([[1., 2.]]), array([3.]))
     """
 
+    capabilities = frozenset(["linear in x"])
+
     def __init__(
         self, n_features: int, n_outputs: int = 1, *, intercept: bool = False, n_extra: int = 0
     ) -> None:
@@ -52,18 +62,24 @@ class ExplicitSpace(Space):
 
     def weights(self, f: np.ndarray) -> np.ndarray:
         """The weight of each feature, (n_outputs, n_features); a view."""
-        return self._table(f)[:, : self.n_features]
+        return self.table(f)[: self.n_features].T
 
     def constants(self, f: np.ndarray) -> np.ndarray:
         """The constant of each output, (n_outputs,); zeros without an intercept."""
-        return self._table(f)[:, -1] if self.intercept else np.zeros(self.n_outputs)
+        return self.table(f)[-1] if self.intercept else np.zeros(self.n_outputs)
+
+    def table(self, f: np.ndarray) -> np.ndarray:
+        """Weights and constants by feature, (n_features [+ 1], n_outputs); a view."""
+        return self._table_of(f[None])[0]
+
+    def _table_of(self, rows: np.ndarray) -> np.ndarray:
+        """Those of several elements, (m, n_features [+ 1], n_outputs); a view."""
+        width = self.size - self.n_extra
+        return rows[:, :width].reshape(len(rows), self.stride, self.n_outputs)
 
     def extra(self, f: np.ndarray) -> np.ndarray:
         """The parameters that no input multiplies, (n_extra,); a view."""
         return f[self.size - self.n_extra :]
-
-    def _table(self, f: np.ndarray) -> np.ndarray:
-        return f[: self.size - self.n_extra].reshape(self.n_outputs, self.stride)
 
     def dot(self, f: np.ndarray, g: np.ndarray) -> float:
         """See `Space.dot`."""
@@ -81,10 +97,10 @@ class ExplicitSpace(Space):
 
     def add(self, f: np.ndarray, points: Matrix, coefficients: np.ndarray) -> None:
         """Add ``sum_i sum_k coefficients[i, k] e_k (x) points[i]`` to `f`, without making normals."""
-        table = self._table(f)
-        add_combinations(points, coefficients, table[:, : self.n_features])
+        table = self.table(f)
+        add_combinations(points, coefficients, table[: self.n_features])
         if self.intercept:
-            table[:, -1] += coefficients.sum(axis=0)
+            table[-1] += coefficients.sum(axis=0)
 
     def mix(self, normals: Normals, coefficients: np.ndarray) -> Normals:
         """See `Space.mix`."""
@@ -121,81 +137,113 @@ class ExplicitSpace(Space):
         return rows and normals.shape[1] == self.size
 
     def furthest(
-        self,
-        f: np.ndarray,
-        question: Question,
-        tables: np.ndarray,
-        codes: np.ndarray,
-        worth: np.ndarray,
-        points: bool = True,
+        self, f: np.ndarray, bound: BoundOracle, rows: Rows, rivals: Rivals, points: bool = True
     ) -> Furthest:
         """See `Space.furthest`: the few weights become directions, not the many rows."""
-        scores = question.member_scores(self.weights(f))
-        if scores is None:
-            return self._one_by_one(f, question, tables, codes, worth, points)
-        values = scores + self.constants(f).astype(scores.dtype) if self.intercept else scores
-        gains, rewards, members = best_members(values, tables, codes, worth, question.grades())
+        scores = bound.member_scores(rows, self.weights(f))
+        if scores is not None:
+            values = scores + self.constants(f).astype(scores.dtype) if self.intercept else scores
+            gains, costs, members = best_members(values, rivals, bound.grades(rows))
+            return Furthest(gains, costs, gains + costs, members)
+        shape = (len(rivals), rivals.n_labels)
+        gains, costs, upper = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        portions = self._portions(rivals)
+        # With a single rival a row its point is the one that will be wanted.
+        last, kept = points and rivals.n_labels == 2 and len(portions) == 1, None
+        for some, mine in portions:
+            every = np.arange(shape[0])[some]
+            part = pick(rows, every, shape[0])
+            for shift in range(1, rivals.n_labels):
+                labels = (mine.codes + shift) % rivals.n_labels
+                answer = self._ask(f, bound, part, mine, labels, last)
+                where = every, labels
+                gains[where], costs[where], upper[where] = answer.gains, answer.costs, answer.upper
+                kept = answer.points if last else None
+        return Furthest(gains, costs, upper, points=kept)
 
-        def chosen(alternative: np.ndarray) -> Matrix:
-            index = members[np.arange(len(alternative)), alternative]
-            return question.members(np.where(alternative < 0, 0, index))
-
-        return Furthest(gains, rewards, gains + rewards, chosen if points else None)
-
-    def _one_by_one(
-        self,
-        f: np.ndarray,
-        question: Question,
-        tables: np.ndarray,
-        codes: np.ndarray,
-        worth: np.ndarray,
-        points: bool,
-    ) -> Furthest:
-        """Ask the oracle once for each alternative, about the rows for which it competes."""
-        shape = (len(codes), len(tables))
-        gains, rewards, upper = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        found: list[tuple[tuple[np.ndarray, int], Matrix]] = []
-        for alternative, (table, worths) in enumerate(zip(tables, worth, strict=True)):
-            asked = np.flatnonzero((np.any(table != 0, axis=1) | (worths > 0))[codes])
-            if len(asked) == 0:
-                continue
-            part = question if len(asked) == len(codes) else question.only(asked)
-            few = codes[asked]
-            reached = self._ask(f, part, table, few, worths[few], points)
-            where = asked, alternative
-            gains[where], rewards[where], upper[where] = reached[1:]
-            if points:
-                found.append((where, reached[0]))
-
-        def chosen(alternative: np.ndarray) -> Matrix:
-            return _gather(question, found, alternative)
-
-        return Furthest(gains, rewards, upper, chosen if points else None)
+    def _portions(self, rivals: Rivals) -> list[tuple[Any, Rivals]]:
+        """All rows together, or those of some labels: each label is a direction a question."""
+        present = np.unique(rivals.codes)
+        at_once = max(1, WEIGHTS_AT_ONCE // max(1, self.n_features))
+        if len(present) <= at_once:
+            return [(ALL_ROWS, rivals)]
+        parts = np.split(present, range(at_once, len(present), at_once))
+        places = [np.flatnonzero(np.isin(rivals.codes, part)) for part in parts]
+        return [(place, rivals.take(place)) for place in places]
 
     def _ask(
         self,
         f: np.ndarray,
-        question: Question,
-        table: np.ndarray,
-        codes: np.ndarray,
-        worth: np.ndarray,
+        bound: BoundOracle,
+        rows: Rows,
+        rivals: Rivals,
+        labels: np.ndarray,
         points: bool,
-    ) -> tuple[Matrix, np.ndarray, np.ndarray, np.ndarray]:
-        """Points (None if not wanted), gains, rewards and upper bounds for one alternative."""
-        directions = np.ascontiguousarray(table @ self.weights(f))
-        constants = (table @ self.constants(f))[codes]
-        largest = None if points else question.maximum(directions, codes)
+    ) -> _Answer:
+        """Ask the oracle about one label for each row."""
+        own, other, assign = rivals.pairs(labels)
+        functions = rivals.functions
+        directions, constants = (
+            functions.tables(each, other) - functions.tables(each, own)
+            for each in (self.weights(f), self.constants(f)[:, None])
+        )
+        constants = constants[assign, 0]
+        factors, worth = rivals.factors(labels), rivals.cost_of(labels)
+        if rivals.slack:
+            # Cost times (gain + rho): the oracle is asked for the sum, which is no more than its own.
+            worth = (worth != 0).astype(np.float64)
+        largest = None if points else _maximum(bound, rows, directions, assign)
         if largest is not None:
             gains = largest + constants
-            return None, gains, worth, gains + worth
-        answer = question.support(directions, codes, worth)
-        gains = row_dots(answer.points, directions, codes) + constants
-        rewards = worth if answer.rho is None else worth * answer.rho
-        upper = gains + rewards
+            return _Answer(None, gains, worth, gains + worth).times(factors, rivals.slack)
+        answer = bound.support(rows, directions, assign, worth)
+        gains = row_dots(answer.points, directions, assign) + constants
+        costs = worth if answer.rho is None else worth * answer.rho
+        upper = gains + costs
         if answer.upper is not None:
             graded = worth if answer.rho is None else 0.0
             upper = np.maximum(upper, answer.upper + graded + constants)
-        return answer.points, gains, rewards, upper
+        return _Answer(answer.points, gains, costs, upper).times(factors, rivals.slack)
+
+    def reach(
+        self,
+        f: np.ndarray,
+        bound: BoundOracle,
+        rows: Rows,
+        rivals: Rivals,
+        found: Furthest,
+        labels: np.ndarray,
+    ) -> Reached:
+        """See `Space.reach`; where there is no list the oracle is asked once more, for these labels."""
+        every = np.arange(len(rivals)), labels
+        if found.members is not None:
+            points = bound.members(rows, found.members[every])
+            return Reached(points, found.gains[every], found.costs[every])
+        if found.points is not None:
+            return Reached(found.points, found.gains[every], found.costs[every])
+        asked, answers = self._by_pair(rivals, labels), []
+        for place in asked:
+            part = pick(rows, place, len(labels))
+            answers.append(self._ask(f, bound, part, rivals.take(place), labels[place], True))
+        points = stack([answer.points for answer in answers])
+        gains, costs = (
+            np.concatenate([getattr(each, name) for each in answers]) for name in ("gains", "costs")
+        )
+        if len(asked) > 1:
+            order = np.argsort(np.concatenate(asked))
+            points, gains, costs = points[order], gains[order], costs[order]
+        return Reached(points, gains, costs)
+
+    def _by_pair(self, rivals: Rivals, labels: np.ndarray) -> list[np.ndarray]:
+        """Places of rows in portions that face few directions each."""
+        every = np.arange(len(labels))
+        at_once = max(1, WEIGHTS_AT_ONCE // max(1, self.n_features))
+        if len(labels) <= at_once or rivals.n_labels**2 <= at_once:
+            return [every]
+        assign = rivals.pairs(labels)[2]
+        order = np.argsort(assign, kind="stable")
+        ends = np.flatnonzero(np.diff(assign[order] // at_once)) + 1
+        return np.split(order, ends)
 
     def normals(
         self,
@@ -205,16 +253,46 @@ class ExplicitSpace(Space):
         extra: Matrix | None = None,
     ) -> Normals:
         """See `Space.normals`: plain rows for a single output, tensor rows otherwise."""
-        if self.n_outputs == 1 and groups is None and not self.n_extra:
+        if groups is not None:
+            return self._folded(points, coefficients, groups, extra)
+        if self.n_outputs == 1 and not self.n_extra:
             signs = coefficients[:, 0]
             return self.with_constants(scale_rows(points, signs), signs)
         n_rows = points.shape[0]
-        start = np.arange(n_rows + 1) if groups is None else groups
-        if extra is None:
-            extra = np.zeros((len(start) - 1, self.n_extra))
-        tail: Any = extra if isinstance(extra, np.ndarray) else extra.toarray()
+        tail = np.zeros((n_rows, self.n_extra)) if extra is None else _dense(extra)
         ones = np.ones(n_rows, dtype=points.dtype)
-        return TensorRows(self.with_constants(points, ones), coefficients, start, tail)
+        return TensorRows(self.with_constants(points, ones), coefficients, np.arange(n_rows + 1), tail)
+
+    def _folded(
+        self, points: Matrix, coefficients: np.ndarray, groups: np.ndarray, extra: Any
+    ) -> Matrix:
+        """Normals of several rows each, summed: one row of as many weights as an element has.
+
+        Dense where the points are and outputs are few, so that no more is written than the points have.
+        """
+        n_blocks, n_rows = len(groups) - 1, points.shape[0]
+        whole = self.with_constants(points, np.ones(n_rows, dtype=points.dtype))
+        owners = np.repeat(np.arange(n_blocks), np.diff(groups))
+        rows, outputs = np.nonzero(coefficients)
+        used, place = np.unique(owners[rows] * self.n_outputs + outputs, return_inverse=True)
+        shape = (len(used), n_rows)
+        gather = sp.csr_matrix((coefficients[rows, outputs], (place, rows)), shape)
+        blocks, outputs = np.divmod(used, self.n_outputs)
+        sums = gather @ whole
+        tail = sp.csr_matrix((n_blocks, self.n_extra) if extra is None else extra)
+        if not sp.issparse(sums) and 2 * n_blocks * self.n_outputs <= 3 * max(len(used), n_rows):
+            folded = np.zeros((n_blocks, self.size), dtype=sums.dtype)
+            self._table_of(folded)[blocks, :, outputs] = sums
+            folded[:, self.size - self.n_extra :] = tail.toarray()
+            return folded
+        # The entries of sum s become columns of its output, in the row of its block.
+        sums = sp.csr_matrix(sums)
+        columns = sums.indices.astype(np.int64) * self.n_outputs + np.repeat(
+            outputs, np.diff(sums.indptr)
+        )
+        entries = sums.data, (np.repeat(blocks, np.diff(sums.indptr)), columns)
+        width = self.size - self.n_extra
+        return sp.csr_matrix(sp.hstack([sp.csr_matrix(entries, (n_blocks, width)), tail]))
 
     def with_constants(self, rows: Matrix, constants: np.ndarray) -> Matrix:
         """Rows with a constant put behind, if the space has an intercept."""
@@ -228,19 +306,29 @@ class ExplicitSpace(Space):
         return np.column_stack([rows, constants])
 
 
-def _gather(
-    question: Question, found: list[tuple[tuple[np.ndarray, int], Matrix]], chosen: np.ndarray
-) -> Matrix:
-    """The point of each row's alternative; the row itself where there is none."""
-    if len(found) == 1 and len(found[0][0][0]) == len(chosen):
-        return found[0][1]
-    parts, owners = [], []
-    for (asked, alternative), points in found:
-        wanted = np.flatnonzero(chosen[asked] == alternative)
-        parts.append(points[wanted])
-        owners.append(asked[wanted])
-    # Where no alternative can cost anything, no row was asked about.
-    silent = np.setdiff1d(np.arange(len(chosen)), np.concatenate([*owners, np.zeros(0, dtype=int)]))
-    parts.append(take(question.source.X, question.rows)[silent])
-    place = np.argsort(np.concatenate([*owners, silent]), kind="stable")
-    return stack(parts)[place]
+def _dense(rows: Any) -> np.ndarray:
+    return rows.toarray() if sp.issparse(rows) else rows
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What an oracle said of a label for each row."""
+
+    points: Any
+    gains: np.ndarray
+    costs: np.ndarray
+    upper: np.ndarray
+
+    def times(self, factors: np.ndarray, slack: bool) -> _Answer:
+        """The same, as losses count it: nothing for the true label; costs are factors with slack."""
+        costs = factors * self.costs if slack else self.costs
+        upper = np.where(factors == 0, 0.0, self.upper)
+        return _Answer(self.points, factors * self.gains, costs, factors * upper)
+
+
+def _maximum(
+    bound: BoundOracle, rows: Rows, directions: np.ndarray, assign: np.ndarray
+) -> np.ndarray | None:
+    """The exact maxima, where they are cheaper than the members that reach them."""
+    known = bound.maximum(rows, directions, assign)
+    return None if known is None else known[0]

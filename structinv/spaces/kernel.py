@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ..kernels import Kernel, kernel_diagonal, kernel_lipschitz
+from ..matrices import Rows, count, pick
+from ..structures.rivals import Rivals
 from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
-from .base import Furthest, Question, Source, Space, best_members, competing
+from .base import Furthest, Moved, Reached, Space, best_members
+
+if TYPE_CHECKING:
+    from ..oracles.base import BoundOracle
 
 PLANES_EXPECTED_OF_A_BLOCK = 12
 
@@ -135,7 +139,7 @@ class KernelSpace(Space):
     >>> from structinv.kernels import Gaussian
     >>> from structinv.objective import Objective, WorstCase
     >>> from structinv.oracles import Identity
-    >>> from structinv.outputs import Binary
+    >>> from structinv.structures import Binary
     >>> from structinv.solvers import SVMStruct, solve
     >>> X, y = np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]]), np.array([0, 0, 1, 1])
     >>> space = KernelSpace(Gaussian(0.5), 2)
@@ -144,6 +148,7 @@ class KernelSpace(Space):
     [-1.0, -1.0, 1.0, 1.0]
     """
 
+    capabilities = frozenset(["kernel members"])
     planes_of_a_block = 1_000_000
 
     def __init__(
@@ -248,68 +253,74 @@ class KernelSpace(Space):
         return AtomRows(self.atoms, points, coefficients, start).without_zeros()
 
     def furthest(
-        self,
-        f: Expansion,
-        question: Question,
-        tables: np.ndarray,
-        codes: np.ndarray,
-        worth: np.ndarray,
-        points: bool = True,
+        self, f: Expansion, bound: BoundOracle, rows: Rows, rivals: Rivals, points: bool = True
     ) -> Furthest:
         """See `Space.furthest`: by enumeration of a list, or of a cover that is then refined."""
-        pool = self.atoms.pool(question.source)
-        rows = np.arange(question.source.X.shape[0])[question.rows]
-        values, mesh = self._members(f, pool, question, len(rows))
-        gains, rewards, members = best_members(values, tables, codes, worth, question.grades())
-        upper = gains + rewards
-        refined: _Refined | None = None
+        pool = self.atoms.pool(bound)
+        values, mesh = self._members(f, pool, bound, rows)
+        gains, costs, members = best_members(values, rivals, bound.grades(rows))
+        upper = gains + costs
+        moved: Moved | None = None
         if np.any(mesh > 0):
-            upper = upper + self._slack(f, tables, codes, mesh)
-            refined = _refine(f, question, tables, codes, worth, gains, rewards, members)
-            upper = np.maximum(upper, gains + rewards)
+            upper = upper + self._slack(f, rivals, mesh)
+            moved = _refine(f, bound, rows, rivals, gains, costs, members)
+            upper = np.maximum(upper, gains + costs)
+        return Furthest(gains, costs, upper, members, moved)
 
-        def chosen(alternative: np.ndarray) -> np.ndarray:
-            member = members[np.arange(len(rows)), alternative]
-            keys = pool.keys(rows, np.where(alternative < 0, 0, member))
-            if refined is not None:
-                moved = np.flatnonzero(refined.alternative == alternative)
-                origins = np.column_stack([rows, member])[moved]
-                keys[moved] = self.atoms.add_points(refined.points[moved], origins)
-            return keys
+    def reach(
+        self,
+        f: Expansion,
+        bound: BoundOracle,
+        rows: Rows,
+        rivals: Rivals,
+        found: Furthest,
+        labels: np.ndarray,
+    ) -> Reached:
+        """See `Space.reach`; points are keys."""
+        assert found.members is not None
+        numbers, every = np.arange(bound.X.shape[0])[rows], np.arange(len(labels))
+        member = found.members[every, labels]
+        keys = self.atoms.pool(bound).keys(numbers, member)
+        if found.moved is not None:
+            chosen = np.flatnonzero(found.moved.labels == labels)
+            origins = np.column_stack([numbers, member])[chosen]
+            keys[chosen] = self.atoms.add_points(found.moved.points[chosen], origins)
+        return Reached(keys, found.gains[every, labels], found.costs[every, labels])
 
-        return Furthest(gains, rewards, upper, chosen if points else None)
-
-    def rows_at_once(self, source: Source) -> int:
+    def rows_at_once(self, bound: BoundOracle) -> int:
         """See `Space.rows_at_once`; all where the members are known points."""
-        pool = self.atoms.pool(source)
+        pool = self.atoms.pool(bound)
         if pool.mesh is not None:
-            return super().rows_at_once(source)
+            return super().rows_at_once(bound)
         return max(1, VALUES_AT_ONCE // (2 * pool.size * self.n_features))
 
     def _members(
-        self, f: Expansion, pool: Pool, question: Question, n_rows: int
+        self, f: Expansion, pool: Pool, bound: BoundOracle, rows: Rows
     ) -> tuple[np.ndarray, np.ndarray]:
         """What f is at the members of each row's cover, (n, s, n_outputs), and the covers' meshes."""
         shape = (-1, pool.size, self.n_outputs)
         if pool.mesh is not None:
             values = f.values()[pool.first : pool.first + len(pool.slots)]
-            return values[pool.numbers[question.rows]], pool.mesh[question.rows]
+            return values[pool.numbers[rows]], pool.mesh[rows]
+        n_rows = count(rows, bound.X.shape[0])
         values, mesh = np.empty((n_rows, *shape[1:])), np.empty(n_rows)
         function = f.function()
-        step = self.rows_at_once(question.source)
+        step = self.rows_at_once(bound)
         for first in range(0, n_rows, step):
             part = np.arange(first, min(first + step, n_rows))
-            cover = question.only(part).cover()
+            cover = bound.cover(pick(rows, part, n_rows))
             points = cover.points.reshape(-1, self.n_features)
             values[part], mesh[part] = function(points).reshape(shape), cover.mesh
         return values, mesh
 
-    def _slack(
-        self, f: Expansion, tables: np.ndarray, codes: np.ndarray, mesh: np.ndarray
-    ) -> np.ndarray:
-        """How much larger a function can be between the members of a cover than at them, (n, a)."""
-        squares = np.einsum("ack,kl,acl->ac", tables, self.output_gram(f, f), tables)
-        norms = np.sqrt(np.maximum(squares, 0.0))[:, codes].T
+    def _slack(self, f: Expansion, rivals: Rivals, mesh: np.ndarray) -> np.ndarray:
+        """How much more a label can win between the members of a cover than at them, (n, n_labels)."""
+        gram = rivals.functions.scores(rivals.functions.scores(self.output_gram(f, f)).T)
+        heights = np.diagonal(gram)
+        squares = heights[:, None] + heights[None, :] - gram - gram.T
+        norms = np.sqrt(np.maximum(squares, 0.0))[rivals.codes]
+        if rivals.slack:
+            norms = norms * rivals.costs
         slack = np.zeros(norms.shape)
         # Either factor may be infinite, and counts nothing where another one is zero.
         matters = (norms > 0) & (mesh > 0)[:, None]
@@ -346,38 +357,29 @@ class KernelSpace(Space):
         return space, rows
 
 
-@dataclass(frozen=True)
-class _Refined:
-    """Members of S(x) off the cover: for each row a point, and the alternative it was moved for."""
-
-    points: np.ndarray
-    alternative: np.ndarray
-
-
 def _refine(
     f: Expansion,
-    question: Question,
-    tables: np.ndarray,
-    codes: np.ndarray,
-    worth: np.ndarray,
+    bound: BoundOracle,
+    rows: Rows,
+    rivals: Rivals,
     gains: np.ndarray,
-    rewards: np.ndarray,
+    costs: np.ndarray,
     members: np.ndarray,
-) -> _Refined:
-    """Improve the worst member of each row for its worst alternative; its gain is updated in place."""
-    competes = competing(tables, worth)[:, codes].T
-    every = np.arange(len(codes))
-    alternative = np.argmax(np.where(competes, gains + rewards, -np.inf), axis=1)
-    factors = tables[alternative, codes]
+) -> Moved:
+    """Improve the worst member of each row for its worst label; its gain is updated in place."""
+    every = np.arange(len(rivals))
+    reached = gains + costs
+    reached[every, rivals.codes] = -np.inf
+    labels = np.argmax(reached, axis=1)
     function = f.function()
 
     def score(points: np.ndarray) -> np.ndarray:
-        return np.einsum("nk,nk->n", function(points), factors)
+        return rivals.lead(function(points), labels)
 
-    points = question.refine(members[every, alternative], score)
-    reached = score(points)
-    before = gains[every, alternative]
+    points = bound.refine(rows, members[every, labels], score)
+    found = score(points)
+    before = gains[every, labels]
     # A point that is better by rounding only would be one more atom for nothing.
-    better = reached > before + 1e-9 * (1.0 + np.abs(before))
-    gains[every, alternative] = np.where(better, reached, before)
-    return _Refined(points, np.where(better, alternative, -2))
+    better = found > before + 1e-9 * (1.0 + np.abs(before))
+    gains[every, labels] = np.where(better, found, before)
+    return Moved(points, np.where(better, labels, -2))

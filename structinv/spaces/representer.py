@@ -236,6 +236,8 @@ class RepresenterSpace(KernelSpace):
     array([ 1.    ,  0.6065,  0.    , -0.6065])
     """
 
+    capabilities = frozenset(["kernel members"])
+
     def __init__(
         self,
         system: RepresenterSystem,

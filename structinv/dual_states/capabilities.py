@@ -1,0 +1,44 @@
+"""What dual states may count on: the term and the space that they are given, or why they are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..spaces import ExplicitSpace, KernelSpace, Space
+from ..terms import Term, WorstCase
+from .base import Refusal
+
+
+def worst_case_of_rows(term: Term) -> WorstCase:
+    """The term as worst cases of single rows.
+
+    Raises
+    ------
+    Refusal
+        If it is of another kind, a class of its own that answers for itself, or has examples of several
+        rows.
+    """
+    if not isinstance(term, WorstCase):
+        raise Refusal("the term is no worst case of rows")
+    own = [name for name in vars(WorstCase) if callable(getattr(WorstCase, name)) and name != "__init__"]
+    if any(getattr(type(term), name) is not getattr(WorstCase, name) for name in own):
+        raise Refusal(f"{type(term).__name__} answers for itself")
+    if not term.labels.rowwise or term.labels.n_extra:
+        raise Refusal("its examples have several rows, or parameters that no input multiplies")
+    return term
+
+
+def linear_in_x(space: Space) -> ExplicitSpace:
+    """The space as one of functions that are linear in the input; a Refusal if it is none."""
+    if "linear in x" not in space.capabilities:
+        raise Refusal("the space is not linear in x")
+    found: Any = space
+    return found
+
+
+def of_a_kernel(space: Space) -> KernelSpace:
+    """The space as a kernel's, with all members of lists known; a Refusal if it is none."""
+    if "kernel members" not in space.capabilities:
+        raise Refusal("the space is not a kernel's")
+    found: Any = space
+    return found

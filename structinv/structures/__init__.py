@@ -1,0 +1,31 @@
+"""What is predicted: two classes, several, sequences of labels, and structures of your own."""
+
+from .base import Decoding, RowStructure, Separation, Structure
+from .binary import Binary
+from .bound import BoundStructure
+from .checks import StructureCheckError, check_structure
+from .multiclass import Multiclass
+from .rivals import LabelFunctions, Rivals
+from .sequence import Sequence
+
+REGISTRY: dict[str, type[Structure]] = {
+    "binary": Binary,
+    "multiclass": Multiclass,
+    "sequence": Sequence,
+}
+
+__all__ = [
+    "REGISTRY",
+    "Binary",
+    "BoundStructure",
+    "Decoding",
+    "LabelFunctions",
+    "Multiclass",
+    "Rivals",
+    "RowStructure",
+    "Separation",
+    "Sequence",
+    "Structure",
+    "StructureCheckError",
+    "check_structure",
+]

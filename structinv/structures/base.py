@@ -1,0 +1,351 @@
+"""What is predicted: which labellings there are, and which of them scores highest."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+
+from .. import answers
+from ..matrices import Matrix
+from .rivals import LabelFunctions, Rivals
+
+if TYPE_CHECKING:
+    from .bound import BoundStructure
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """The labelling of each example that scores highest.
+
+    Parameters
+    ----------
+    labels : (n_rows,) array of int
+        A label for each row.
+    upper : (n_blocks,) array, optional
+        A bound on the highest score of each example; None where `labels` reach it.
+    """
+
+    labels: np.ndarray
+    upper: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Separation:
+    """The labelling of each block that violates its margin most.
+
+    Parameters
+    ----------
+    labels : (n_rows,) array of int
+        A label for each row; all of them true where nothing violates a margin.
+    upper : (n_blocks,) array
+        Bound on the block's loss, the maximum over all labellings and changes.
+    scale : (n_blocks,) array, optional
+        Factor of what labels win (slack rescaling of whole labellings); 1 by default.
+    """
+
+    labels: np.ndarray
+    upper: np.ndarray
+    scale: np.ndarray | None = None
+
+
+class Structure(BaseEstimator, ABC):
+    """A kind of labelling: what scores it, and which one scores highest.
+
+    A labelling y gives a label to each row of an example. Its score is
+
+        sum over rows t of potentials[t, y_t] + <extra, features(y)>
+
+    where potentials are scores of labels for rows, and `extra` are parameters that no input
+    multiplies, such as transitions. An author writes `decode`; where there are such parameters also
+    `n_extra` and `features`. Training, prediction and certificates ask the same `decode`: the most
+    violated labelling is the one that scores highest where the potentials are what each label wins at
+    the worst change of the row, its cost included.
+
+    Parameters only: labels and lengths come with the data, by `bind`.
+
+    Attributes
+    ----------
+    rowwise : bool
+        Whether every row is an example of its own, whose label is the one of highest potential.
+    rescalings : tuple of str
+        The rescalings of the loss of which `separate` finds the maximum.
+
+    Examples
+    --------
+    Rows in pairs that have one label between them:
+
+    >>> import numpy as np
+    >>> class Agreeing(Structure):
+    ...     "All rows of an example have the same label."
+    ...     def decode(self, potentials, extra, starts):
+    ...         best = np.argmax(np.add.reduceat(potentials, starts[:-1]), axis=1)
+    ...         return Decoding(np.repeat(best, np.diff(starts)))
+    >>> potentials = np.array([[2.0, 0.0], [0.0, 1.0]])
+    >>> Agreeing().decode(potentials, np.zeros(0), np.array([0, 2])).labels
+    array([0, 0])
+    """
+
+    rowwise: bool = False
+    rescalings: tuple[str, ...] = ("margin",)
+
+    def bind(
+        self,
+        y: np.ndarray,
+        classes: np.ndarray | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        cost: ArrayLike | None = None,
+        rescaling: str = "margin",
+    ) -> BoundStructure:
+        """This structure with true labels.
+
+        Parameters
+        ----------
+        y : (n_rows,) array
+            The true label of each row.
+        classes : (n_labels,) array, optional
+            All labels there are, sorted, where `y` need not show all of them.
+        lengths : (n_blocks,) array of int, optional
+            How many rows each example has; by default each row is one.
+        cost : (n_labels, n_labels) array-like, optional
+            ``cost[i, j]`` is the cost of label j at a row whose true label is i, in the order of the
+            sorted labels: non-negative, zero diagonal. By default every wrong label costs 1.
+        rescaling : {"margin", "slack"}, default="margin"
+            Whether a labelling's cost is the margin asked for, or also multiplies the loss.
+
+        Raises
+        ------
+        ValueError
+            For labels, lengths or costs that do not fit.
+        """
+        from .bound import BoundStructure
+
+        return BoundStructure(self, y, classes, lengths=lengths, cost=cost, rescaling=rescaling)
+
+    def check_classes(self, classes: np.ndarray) -> None:
+        """Raise ValueError unless the structure can be of these labels; at least two, by default."""
+        if len(classes) < 2:
+            raise ValueError(f"{type(self).__name__} needs at least two classes in y, got {classes}")
+
+    def functions(self, n_labels: int) -> LabelFunctions:
+        """Which function scores which label; by default each label has its own."""
+        return LabelFunctions.one_each(n_labels)
+
+    def n_extra(self, n_labels: int) -> int:
+        """How many parameters there are that no input multiplies; none, by default."""
+        return 0
+
+    @abstractmethod
+    def decode(self, potentials: np.ndarray, extra: np.ndarray, starts: np.ndarray) -> Decoding:
+        """The labelling of each example that scores highest.
+
+        Parameters
+        ----------
+        potentials : (n_rows, n_labels) array
+            Minus infinity for labels that are not allowed.
+        extra : (n_extra,) array
+        starts : (n_blocks + 1,) array of int
+            Example b has the rows ``starts[b]`` to ``starts[b + 1] - 1``.
+
+        Returns
+        -------
+        Decoding
+        """
+
+    def features(self, labels: np.ndarray, starts: np.ndarray, n_labels: int) -> Matrix:
+        """What multiplies the extra parameters in each example's score, (n_blocks, n_extra).
+
+        Parameters
+        ----------
+        labels : (n_rows,) array of int
+        starts : (n_blocks + 1,) array of int
+        n_labels : int
+        """
+        return np.zeros((len(starts) - 1, 0))
+
+    def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, starts: np.ndarray) -> Separation:
+        """The labelling of each block that violates its margin most; by `decode`.
+
+        Parameters
+        ----------
+        rivals : Rivals
+            The true labels and costs of the rows.
+        found : Furthest
+            ``gains``, ``costs`` and ``upper``, (n_rows, n_labels) each: what a label wins against the
+            true one at the worst change of its row that was found, what it costs there, and a bound on
+            their sum.
+        extra : (n_extra,) array
+        starts : (n_blocks + 1,) array of int
+        """
+        reached = found.gains + found.costs
+        decoding = decoded(self, reached, extra, starts)
+        value, truth = self._against_truth(reached, decoding.labels, rivals.codes, extra, starts)
+        labels = np.where(np.repeat(value > 0, np.diff(starts)), decoding.labels, rivals.codes)
+        highest, bound = value, decoding.upper
+        if not np.array_equal(found.upper, reached):
+            above = decoded(self, found.upper, extra, starts)
+            highest, bound = (
+                self._against_truth(found.upper, above.labels, rivals.codes, extra, starts)[0],
+                above.upper,
+            )
+        if bound is not None:
+            highest = np.maximum(highest, bound - truth)
+        return Separation(labels, np.maximum(0.0, highest))
+
+    def _against_truth(
+        self,
+        potentials: np.ndarray,
+        labels: np.ndarray,
+        codes: np.ndarray,
+        extra: np.ndarray,
+        starts: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """How much more a labelling of each block scores than the true one, and what that scores."""
+        own = self.score(potentials, codes, extra, starts)
+        return self.score(potentials, labels, extra, starts) - own, own
+
+    def score(
+        self, potentials: np.ndarray, labels: np.ndarray, extra: np.ndarray, starts: np.ndarray
+    ) -> np.ndarray:
+        """The score of a labelling of each block, (n_blocks,)."""
+        each = np.take_along_axis(potentials, labels[:, None], axis=1)[:, 0]
+        scores = np.add.reduceat(each, starts[:-1])
+        if len(extra) == 0:
+            return scores
+        return scores + self.features(labels, starts, potentials.shape[1]) @ extra
+
+    def runner_up(
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, starts: np.ndarray
+    ) -> Decoding:
+        """Of each block the labelling that scores highest among those other than the one given.
+
+        Some row differs; by default each row in turn is made to, which takes as many calls of `decode`
+        as the longest block has rows.
+
+        Parameters
+        ----------
+        potentials : (n_rows, n_labels) array
+        codes : (n_rows,) array of int
+            The labelling given.
+        extra : (n_extra,) array
+        starts : (n_blocks + 1,) array of int
+
+        Returns
+        -------
+        Decoding
+            The labelling given, with `upper` minus infinity, where there is no other.
+        """
+        sizes = np.diff(starts)
+        owners = np.repeat(np.arange(len(sizes)), sizes)
+        best, highest = codes.copy(), np.full(len(sizes), -np.inf)
+        bound = highest.copy()
+        for place in range(int(sizes.max(initial=0))):
+            forced = (starts[:-1] + place)[place < sizes]
+            barred = potentials.copy()
+            barred[forced, codes[forced]] = -np.inf
+            found = decoded(self, barred, extra, starts)
+            value = self.score(barred, found.labels, extra, starts)
+            value[place >= sizes] = -np.inf
+            better = value > highest
+            best = np.where(better[owners], found.labels, best)
+            highest = np.where(better, value, highest)
+            above = value if found.upper is None else found.upper
+            bound = np.maximum(bound, np.where(place < sizes, above, -np.inf))
+        return Decoding(best, bound)
+
+
+class RowStructure(Structure):
+    """A structure whose examples are single rows: the label of highest potential wins."""
+
+    rowwise = True
+    rescalings = ("margin", "slack")
+
+    def decode(self, potentials: np.ndarray, extra: np.ndarray, starts: np.ndarray) -> Decoding:
+        """See `Structure.decode`; of equals the first."""
+        return Decoding(np.argmax(potentials, axis=1))
+
+    def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, starts: np.ndarray) -> Separation:
+        """See `Structure.separate`."""
+        reached = found.gains + found.costs
+        labels = np.argmax(reached, axis=1)
+        wins = np.take_along_axis(reached, labels[:, None], axis=1)[:, 0] > 0
+        upper = np.max(found.upper, axis=1)
+        return Separation(np.where(wins, labels, rivals.codes), np.maximum(0.0, upper))
+
+    def runner_up(
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, starts: np.ndarray
+    ) -> Decoding:
+        """See `Structure.runner_up`."""
+        others = potentials.copy()
+        others[np.arange(len(codes)), codes] = -np.inf
+        labels = np.argmax(others, axis=1)
+        return Decoding(labels, others[np.arange(len(codes)), labels])
+
+
+def decoded(
+    structure: Structure, potentials: np.ndarray, extra: np.ndarray, starts: np.ndarray
+) -> Decoding:
+    """``structure.decode(potentials, extra, starts)``, looked at.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no `Decoding`, an array has another shape, or a label is none; the message names the
+        class.
+    """
+    found = structure.decode(potentials, extra, starts)
+    return check_decoding(answers.method(structure, "decode"), found, potentials.shape, len(starts) - 1)
+
+
+def check_decoding(source: str, found: Any, shape: tuple[int, ...], n_blocks: int) -> Decoding:
+    """An answer as a decoding of so many rows and labels, or an error that names its source."""
+    if not isinstance(found, Decoding):
+        raise TypeError(f"{source} must return a Decoding, got {type(found).__name__}")
+    labels = answers.integers(source, "labels", found.labels, shape[:1], shape[1])
+    upper = found.upper
+    if upper is not None:
+        upper = answers.numbers(source, "upper", upper, (n_blocks,), finite=False)
+    return Decoding(labels, upper)
+
+
+def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Sorted labels and each row's index among them; a label that is not among them is an error."""
+    if classes is None:
+        return np.unique(y, return_inverse=True)
+    codes = np.searchsorted(classes, y)
+    known = np.asarray(classes)[np.minimum(codes, len(classes) - 1)] == y
+    if not np.all(known):
+        unknown = np.unique(np.asarray(y)[~known]).tolist()
+        raise ValueError(f"y holds labels that are not among the classes: {unknown}")
+    return np.asarray(classes), codes
+
+
+def check_cost(cost: ArrayLike | None, n_classes: int) -> np.ndarray:
+    """A cost matrix of the right shape with zero diagonal, or a ValueError that says what is wrong."""
+    if cost is None:
+        return 1.0 - np.eye(n_classes)
+    try:
+        table = np.asarray(cost, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"cost must be a matrix of numbers, got {cost!r}") from None
+    if table.shape != (n_classes, n_classes):
+        raise ValueError(
+            f"cost must have shape ({n_classes}, {n_classes}), one row and column a class, "
+            f"got {table.shape}"
+        )
+    if not np.all(np.isfinite(table)) or np.any(table < 0):
+        raise ValueError("cost must hold finite non-negative numbers")
+    if np.any(np.diag(table) != 0):
+        raise ValueError("cost must have a zero diagonal: a right prediction costs nothing")
+    return table
+
+
+def check_rescaling(rescaling: str) -> None:
+    """Raise ValueError unless the name of a rescaling is known."""
+    if rescaling not in ("margin", "slack"):
+        raise ValueError(f"rescaling must be 'margin' or 'slack', got {rescaling!r}")

@@ -1,0 +1,239 @@
+"""Tests of a structure of one's own, as scikit-learn's ``check_estimator`` is for estimators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from .base import Decoding, Structure, decoded
+from .bound import BoundStructure
+from .rivals import Rivals
+
+_TOLERANCE = 1e-9
+
+
+class StructureCheckError(AssertionError):
+    """A structure breaks its contract; the message says which part, and shows an example."""
+
+
+def check_structure(
+    structure: Structure,
+    *,
+    n_labels: int = 3,
+    longest: int = 4,
+    trials: int = 30,
+    random_state: int | np.random.Generator = 0,
+) -> None:
+    """Compare what a structure answers with all labellings, one by one, on small random examples.
+
+    Random potentials, potentials with ties, labels that are barred, one row, and one example beside
+    several are asked about. `decode` and `separate` must find a labelling that no other one beats, or
+    say in `upper` by how much it can be; `runner_up` one that differs, and that no other one beats.
+
+    Parameters
+    ----------
+    structure : Structure
+    n_labels : int, default=3
+        Labels of the examples; structures of two classes take 2.
+    longest : int, default=4
+        Most rows of an example; rows are examples of their own where the structure is `rowwise`.
+    trials : int, default=30
+    random_state : int or Generator, default=0
+
+    Raises
+    ------
+    StructureCheckError
+        If the contract is broken.
+    TypeError, ValueError
+        If an answer is of another kind; the message names the method.
+
+    Examples
+    --------
+    >>> from structinv.structures import Sequence, Structure, check_structure
+    >>> check_structure(Sequence())
+    >>> class Careless(Sequence):
+    ...     "Forgets that labels follow one another."
+    ...     def decode(self, potentials, extra, starts):
+    ...         return Decoding(np.argmax(potentials, axis=1))
+    >>> check_structure(Careless())  # doctest: +IGNORE_EXCEPTION_DETAIL
+    Traceback (most recent call last):
+        ...
+    StructureCheckError: Careless.decode: a labelling that it does not find scores ...
+    """
+    rng = np.random.default_rng(random_state)
+    n_labels = _labels_it_takes(structure, n_labels)
+    if len(structure.functions(n_labels)) != n_labels:
+        raise StructureCheckError(f"{_name(structure)}.functions: not one function for each label")
+    for number in range(trials):
+        lengths = [1] if number == 0 else rng.integers(1, longest + 1, size=rng.integers(1, 4)).tolist()
+        if structure.rowwise:
+            lengths = [1] * sum(lengths)
+        case = _drawn(structure, n_labels, lengths, number, rng)
+        _check_features(case)
+        _check_decode(case)
+        _check_separate(case)
+        _check_runner_up(case)
+
+
+@dataclass
+class _Case:
+    """Examples to ask about."""
+
+    structure: Structure
+    bound: BoundStructure
+    potentials: np.ndarray
+    barred: np.ndarray
+    extra: np.ndarray
+    starts: np.ndarray
+
+    def labellings(self, block: int) -> np.ndarray:
+        """All labellings of an example, one a row."""
+        length = self.starts[block + 1] - self.starts[block]
+        return np.array(list(product(range(self.bound.n_labels), repeat=length)))
+
+    def scores(self, block: int, potentials: np.ndarray) -> np.ndarray:
+        """The score of each of its labellings, from the definition."""
+        labels, first = self.labellings(block), self.starts[block]
+        own = potentials[first : self.starts[block + 1]]
+        total = own[np.arange(len(own)), labels].sum(axis=1)
+        if len(self.extra):
+            edges = np.array([0, len(own)])
+            rows = [self.structure.features(each, edges, self.bound.n_labels) for each in labels]
+            total = total + np.array([float((row @ self.extra)[0]) for row in rows])
+        return total
+
+    def place(self, block: int, labels: np.ndarray) -> int:
+        """Which of an example's labellings it is given by labels of all rows."""
+        own = labels[self.starts[block] : self.starts[block + 1]]
+        return int(np.flatnonzero(np.all(self.labellings(block) == own, axis=1))[0])
+
+
+def _name(structure: Structure) -> str:
+    return type(structure).__name__
+
+
+def _labels_it_takes(structure: Structure, n_labels: int) -> int:
+    try:
+        structure.check_classes(np.arange(n_labels))
+    except ValueError:
+        structure.check_classes(np.arange(2))
+        return 2
+    return n_labels
+
+
+def _drawn(
+    structure: Structure, n_labels: int, lengths: list[int], number: int, rng: np.random.Generator
+) -> _Case:
+    n_rows = sum(lengths)
+    y = rng.integers(n_labels, size=n_rows)
+    cost = rng.random((n_labels, n_labels)) * (1.0 - np.eye(n_labels))
+    grouped = None if structure.rowwise else lengths
+    bound = structure.bind(y, np.arange(n_labels), lengths=grouped, cost=cost)
+    potentials, extra = rng.standard_normal((n_rows, n_labels)), rng.standard_normal(bound.n_extra)
+    if number % 3 == 1:
+        # Ties: few values, and no extra parameters.
+        potentials, extra = np.round(potentials), np.zeros(bound.n_extra)
+    barred = potentials.copy()
+    if n_labels > 2:
+        barred[np.arange(n_rows), rng.integers(n_labels, size=n_rows)] = -np.inf
+    return _Case(structure, bound, potentials, barred, extra, np.r_[0, np.cumsum(lengths)])
+
+
+def _check_features(case: _Case) -> None:
+    """Features of an example do not depend on the others."""
+    n_labels = case.bound.n_labels
+    together = case.structure.features(case.bound.codes, case.starts, n_labels) @ case.extra
+    for block in range(len(case.starts) - 1):
+        own = case.bound.codes[case.starts[block] : case.starts[block + 1]]
+        alone = case.structure.features(own, np.array([0, len(own)]), n_labels) @ case.extra
+        if np.max(np.abs(alone - together[block]), initial=0.0) > _TOLERANCE:
+            raise StructureCheckError(
+                f"{_name(case.structure)}.features: example {block} has other features beside others"
+            )
+
+
+def _check_best(
+    case: _Case, method: str, potentials: np.ndarray, found: Decoding, allowed: Any = None
+) -> None:
+    """Compare a labelling of each example, and its bound, with all that are allowed."""
+    for block in range(len(case.starts) - 1):
+        scores = case.scores(block, potentials)
+        if allowed is not None:
+            scores = np.where(allowed(block), scores, -np.inf)
+        best, reached = scores.max(), scores[case.place(block, found.labels)]
+        if best == -np.inf:
+            continue
+        bound = reached if found.upper is None else found.upper[block]
+        room = _TOLERANCE * (1.0 + abs(best))
+        if not bound >= best - room:
+            raise StructureCheckError(
+                f"{_name(case.structure)}.{method}: a labelling that it does not find scores "
+                f"{best:.6g}, and its own {reached:.6g}, with a bound of {bound:.6g}, for\n{potentials}"
+            )
+        if not bound >= reached - room:
+            raise StructureCheckError(
+                f"{_name(case.structure)}.{method}: its bound {bound:.6g} is below what its own "
+                f"labelling scores, {reached:.6g}"
+            )
+
+
+def _check_decode(case: _Case) -> None:
+    for potentials in (case.potentials, case.barred):
+        before = potentials.copy()
+        found = decoded(case.structure, potentials, case.extra, case.starts)
+        if not np.array_equal(before, potentials):
+            raise StructureCheckError(f"{_name(case.structure)}.decode: changes the potentials")
+        _check_best(case, "decode", potentials, found)
+
+
+@dataclass
+class _Found:
+    gains: np.ndarray
+    costs: np.ndarray
+    upper: np.ndarray
+
+
+def _check_separate(case: _Case) -> None:
+    """The most violated labelling, with bounds that are tight and with such that are not."""
+    rivals: Rivals = case.bound.rivals()
+    every = np.arange(len(rivals))
+    gains = case.potentials - case.potentials[every, rivals.codes][:, None]
+    for loose in (0.0, 0.5):
+        upper = gains + rivals.costs + loose * (rivals.costs > 0)
+        found = _Found(gains, rivals.costs, upper)
+        starts = None if case.structure.rowwise else case.starts
+        answer = case.bound.separate(rivals, found, case.extra, starts)
+        for block in range(len(case.starts) - 1):
+            truth = case.place(block, rivals.codes)
+            reached, above = (case.scores(block, each) for each in (gains + rivals.costs, upper))
+            value = reached[case.place(block, answer.labels)] - reached[truth]
+            room = _TOLERANCE * (1.0 + np.abs(reached).max())
+            if answer.upper[block] < max(0.0, (above - above[truth]).max()) - room:
+                raise StructureCheckError(
+                    f"{_name(case.structure)}.separate: upper {answer.upper[block]:.6g} is below a "
+                    f"labelling that wins {(above - above[truth]).max():.6g}"
+                )
+            if value < -room:
+                raise StructureCheckError(
+                    f"{_name(case.structure)}.separate: its labelling does worse than the true one"
+                )
+
+
+def _check_runner_up(case: _Case) -> None:
+    codes = case.bound.codes
+    starts = None if case.structure.rowwise else case.starts
+    found = case.bound.runner_up(case.potentials, codes, case.extra, starts)
+
+    def other(block: int) -> np.ndarray:
+        own = codes[case.starts[block] : case.starts[block + 1]]
+        return np.any(case.labellings(block) != own, axis=1)
+
+    for block in range(len(case.starts) - 1):
+        if not other(block)[case.place(block, found.labels)]:
+            raise StructureCheckError(
+                f"{_name(case.structure)}.runner_up: gives the labelling that it was to differ from"
+            )
+    _check_best(case, "runner_up", case.potentials, found, other)

@@ -1,0 +1,79 @@
+"""Scalar losses of linear functionals, such as derivatives along which a function is to be flat."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..functionals import Functionals
+from ..losses import ScalarLoss
+from ..matrices import ALL_ROWS, Rows
+from ..planes import Planes, PlaneSet
+from ..spaces import Element, Space
+from .base import Coordinates, Term, check_weights
+
+
+class Penalty(Term):
+    """``sum_j weights_j r(L_j f)``: a scalar loss of each of a family of linear functionals.
+
+    The whole family is one block, so that a plane costs one product with the family. The weight of
+    the block is the sum of the weights: planes bound the loss whatever nu is.
+
+    Parameters
+    ----------
+    functionals : Functionals
+    loss : ScalarLoss
+    weights : float or (n_functionals,) array, default=1.0
+        Weight of each functional, nu included.
+    """
+
+    def __init__(self, functionals: Functionals, loss: ScalarLoss, weights: ArrayLike = 1.0) -> None:
+        loss.validate()
+        self.functionals = functionals
+        self.loss = loss
+        self.has_planes = loss.has_slopes
+        checked = check_weights(weights, functionals.size)
+        total = checked.sum()
+        self.shares = checked / total if total > 0 else checked
+        self.weights = np.array([total])
+        self.floors = np.array([self.shares.sum() * loss.floor])
+
+    def validate(self, space: Space) -> None:
+        """See `Term.validate`."""
+        if not np.all(np.isfinite(self.floors)):
+            raise ValueError(
+                f"{type(self.loss).__name__} declares no finite floor, so it has no null plane"
+            )
+        self.functionals.validate(space)
+
+    def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
+        """See `Term.planes`."""
+        u = self.functionals.apply(space, f)
+        slopes = self.loss.derivative(u)
+        value = self.shares @ self.loss.value(u)
+        normal = self.functionals.combine(space, -self.shares * slopes)
+        offset = value - self.shares @ (slopes * u)
+        return Planes(space.element(normal), np.array([offset]), np.array([value]), np.array([value]))
+
+    def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
+        """See `Term.values`."""
+        value = self.shares @ self.loss.value(self.functionals.apply(space, f))
+        return np.array([value]), np.array([value])
+
+    def plane_of_slopes(self, space: Space, slopes: np.ndarray, block: int = 0) -> PlaneSet:
+        """See `Term.plane_of_slopes`; the slopes are in the domain of the loss's conjugate."""
+        normal = self.functionals.combine(space, -self.shares * slopes)
+        offset = -self.shares @ self.loss.conjugate(slopes)
+        number = np.full(1, block, dtype=np.int64)
+        return PlaneSet(
+            space.element(normal), np.array([offset]), number, np.ones(1), slopes={block: slopes.copy()}
+        )
+
+    def rows_of(self, blocks: Rows) -> int:
+        """See `Term.rows_of`; no oracle is asked."""
+        return 0
+
+    def coordinates(self) -> Coordinates | None:
+        """See `Term.coordinates`."""
+        places = self.functionals.places()
+        return None if places is None else Coordinates(places, self.loss, self.weights[0] * self.shares)

@@ -1,0 +1,207 @@
+"""The worst-case invariant loss of examples: where oracle, structure and space meet."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from ..matrices import ALL_ROWS, Matrix, Rows, count
+from ..oracles import Identity
+from ..oracles.base import InvarianceOracle
+from ..oracles.checked import bind
+from ..planes import Planes
+from ..spaces import Element, Furthest, Reached, Space
+from ..structures import BoundStructure, LabelFunctions, Rivals, Separation, Structure
+from .base import Term, check_weights, join
+
+ROWS_AT_ONCE = 4096
+# Numbers about rows and labels that are in memory at once.
+NUMBERS_AT_ONCE = 4_000_000
+
+
+class WorstCase(Term):
+    """The worst-case invariant loss of every example (Teo et al. 2007, eq. 2).
+
+    ``l_i(f) = max over y', z in S(x_i) of G (f(z, y') - f(z, y_i)) + D(y_i, y') rho(x_i, z)``
+
+    Where an example has several rows, each of them changes by itself.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR matrix
+        Rows without the intercept; CSR with sorted, unique indices.
+    y : (n,) array
+        True labels.
+    oracle : InvarianceOracle
+    structure : Structure
+    weights : float or (n_examples,) array, default=1.0
+        Weight of each example, C included.
+    classes : (n_labels,) array, optional
+        All labels there are, where `y` may lack some.
+    lengths : (n_examples,) array of int, optional
+        How many rows each example has; one, by default.
+    cost : (n_labels, n_labels) array-like, optional
+        What a label costs; see `Structure.bind`.
+    rescaling : {"margin", "slack"}, default="margin"
+        Whether G is 1 or the cost.
+    """
+
+    def __init__(
+        self,
+        X: Matrix,
+        y: np.ndarray,
+        oracle: InvarianceOracle,
+        structure: Structure,
+        weights: ArrayLike = 1.0,
+        classes: np.ndarray | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        cost: ArrayLike | None = None,
+        rescaling: str = "margin",
+    ) -> None:
+        self.labels: BoundStructure = structure.bind(
+            y, classes, lengths=lengths, cost=cost, rescaling=rescaling
+        )
+        self.oracle = oracle
+        self.X = X
+        self.bound = bind(oracle, X, y)
+        self.weights = check_weights(weights, self.labels.n_blocks)
+        self.floors = np.zeros(self.labels.n_blocks)
+
+    def validate(self, space: Space) -> None:
+        """See `Term.validate`."""
+        wanted = (self.X.shape[1], self.labels.n_outputs, self.labels.n_extra)
+        given = (space.n_features, space.n_outputs, space.n_extra)
+        if wanted != given:
+            raise ValueError(
+                "the space must have (n_features, n_outputs, n_extra) = "
+                f"{wanted} for these rows and this structure, got {given}"
+            )
+
+    def with_oracle(self, oracle: InvarianceOracle) -> WorstCase:
+        """The same rows, labels, costs and weights with other changes."""
+        other = copy(self)
+        other.oracle = oracle
+        other.bound = bind(oracle, self.X, self.bound.y)
+        return other
+
+    def scores(self, space: Space, f: Element) -> np.ndarray:
+        """What the functions are at the rows without changes, (n, n_outputs)."""
+        rows = bind(Identity(), self.X)
+        codes = np.zeros(self.X.shape[0], dtype=np.int64)
+        functions = LabelFunctions(
+            np.r_[0, np.arange(space.n_outputs)], np.r_[0.0, np.ones(space.n_outputs)]
+        )
+        rivals = Rivals(functions, codes, np.zeros((len(codes), len(functions))), slack=False)
+        return space.furthest(f, rows, ALL_ROWS, rivals, points=False).gains[:, 1:]
+
+    def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
+        """See `Term.planes`."""
+        return join(space, [self._plane(space, f, part) for part in self._parts(blocks)])
+
+    def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
+        """See `Term.values`."""
+        if space.dot(f, f) == 0:
+            return self._values_at_zero(space)
+        most = ROWS_AT_ONCE
+        if sp.issparse(self.X) and not self.oracle.finite:
+            # Sparse rows cost less than directions of all weights, which each portion makes anew.
+            most = max(1, NUMBERS_AT_ONCE // self.labels.n_labels)
+        parts = [self._value(space, f, part) for part in self._parts(ALL_ROWS, most)]
+        upper, attained = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return upper, attained
+
+    def _values_at_zero(self, space: Space) -> tuple[np.ndarray, np.ndarray]:
+        """No change matters to the zero function, so no oracle is asked."""
+        extra, found = np.zeros(space.n_extra), []
+        for part in self._parts(ALL_ROWS):
+            rows, starts = self.labels.rows(part)
+            rivals = self.labels.rivals(rows)
+            still = Furthest(np.zeros(rivals.costs.shape), rivals.costs, rivals.costs)
+            found.append(self.labels.separate(rivals, still, extra, starts).upper)
+        upper = np.concatenate(found)
+        return upper, upper
+
+    def rows_of(self, blocks: Rows) -> int:
+        """See `Term.rows_of`."""
+        rows, _ = self.labels.rows(blocks)
+        return count(rows, self.X.shape[0])
+
+    def portions(self) -> list[Rows]:
+        """See `Term.portions`."""
+        return self._parts(ALL_ROWS)
+
+    def blocks_at_once(self, space: Space) -> int:
+        """See `Term.blocks_at_once`: those of the rows whose members the space holds together."""
+        rows = space.rows_at_once(self.bound)
+        return max(1, rows * self.n_blocks // max(1, self.X.shape[0]))
+
+    def _parts(self, blocks: Rows, most_rows: int | None = None) -> list[Rows]:
+        """The blocks in portions whose answers fit in memory several times over."""
+        n_labels = self.labels.n_labels
+        if n_labels == 2 and self.labels.rowwise and not self.oracle.finite:
+            return [blocks]
+        most = ROWS_AT_ONCE if most_rows is None else most_rows
+        return self.labels.portions(blocks, min(most, max(1, NUMBERS_AT_ONCE // n_labels)))
+
+    def _asked(
+        self, space: Space, f: Element, blocks: Rows, points: bool
+    ) -> tuple[Rows, np.ndarray | None, Rivals, Furthest, Separation]:
+        """The rows of the blocks, what was found about them, and the labelling that violates most."""
+        rows, starts = self.labels.rows(blocks)
+        rivals = self.labels.rivals(rows)
+        found = space.furthest(f, self.bound, rows, rivals, points)
+        return rows, starts, rivals, found, self.labels.separate(rivals, found, space.extra(f), starts)
+
+    def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds of the blocks' losses, and what was attained."""
+        _, starts, rivals, found, chosen = self._asked(space, f, blocks, points=False)
+        every = np.arange(len(rivals))
+        gains, costs = found.gains[every, chosen.labels], found.costs[every, chosen.labels]
+        heights = self._heights(rivals, gains, chosen, space.extra(f), starts)[0]
+        return chosen.upper, np.maximum(0.0, heights + _sums(costs, starts))
+
+    def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
+        """Planes of the blocks."""
+        rows, starts, rivals, found, chosen = self._asked(space, f, blocks, points=True)
+        reached: Reached = space.reach(f, self.bound, rows, rivals, found, chosen.labels)
+        coefficients = rivals.normals(chosen.labels)
+        if chosen.scale is not None:
+            coefficients *= np.repeat(chosen.scale, 1 if starts is None else np.diff(starts))[:, None]
+        extra = space.extra(f)
+        heights, moved = self._heights(rivals, reached.gains, chosen, extra, starts)
+        offsets = _sums(reached.costs, starts)
+        normals = space.normals(reached.points, coefficients, starts, moved)
+        return Planes(normals, offsets, chosen.upper, offsets + heights)
+
+    def _heights(
+        self,
+        rivals: Rivals,
+        each: np.ndarray,
+        chosen: Separation,
+        extra: np.ndarray,
+        starts: np.ndarray | None,
+    ) -> tuple[np.ndarray, Any]:
+        """What the labelling of each block wins, from what its rows do; the normal's part on `extra`."""
+        if starts is None:
+            return each, None
+        heights = _sums(each, starts)
+        if not len(extra) and chosen.scale is None:
+            return heights, None
+        moved: Any = self.labels.moved(chosen.labels, rivals.codes, starts)
+        heights = heights + moved @ extra
+        if chosen.scale is not None:
+            heights = heights * chosen.scale
+            moved = (
+                sp.diags(chosen.scale) @ moved if sp.issparse(moved) else moved * chosen.scale[:, None]
+            )
+        return heights, -moved
+
+
+def _sums(each: np.ndarray, starts: np.ndarray | None) -> np.ndarray:
+    """Sums over the rows of each block."""
+    return each if starts is None else np.add.reduceat(each, starts[:-1])

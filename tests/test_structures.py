@@ -1,0 +1,368 @@
+"""Structures: labels, sequences, and the contract that a structure of one's own keeps."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from structinv.certificates import worst_change
+from structinv.dual_states import HullState, PlaneCache, dual_state, refusals
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import Box, FDrop, Identity
+from structinv.solvers import FrankWolfe, Gap, SVMStruct, Status, solve
+from structinv.spaces import ExplicitSpace
+from structinv.structures import (
+    REGISTRY,
+    Binary,
+    Decoding,
+    Multiclass,
+    RowStructure,
+    Sequence,
+    Structure,
+    StructureCheckError,
+    check_structure,
+)
+
+from .problems import Chain, assert_brackets, minimum
+
+LABELS, FEATURES = 3, 4
+LENGTHS = (3, 1, 2, 3)
+
+
+def sequences(seed=0):
+    """Rows, labels, lengths and weights of a few short sequences."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(LABELS, size=sum(LENGTHS))
+    X = rng.standard_normal((LABELS, FEATURES))[y] + 0.6 * rng.standard_normal((len(y), FEATURES))
+    return X, y, LENGTHS, np.array([0.5, 0.2, 0.4, 0.3])
+
+
+def sequence_objective(oracle, *, sparse=False, cost=None):
+    X, y, lengths, weights = sequences()
+    rows = sp.csr_matrix(X) if sparse else X
+    term = WorstCase(rows, y, oracle, Sequence(), weights, lengths=lengths, cost=cost)
+    space = ExplicitSpace(FEATURES, LABELS, n_extra=Sequence().n_extra(LABELS))
+    return Objective(space, [term])
+
+
+def changed(x, n_drops):
+    """All inputs that at most so many features less make of one."""
+    masks = product([0.0, 1.0], repeat=len(x))
+    return np.array([x * np.array(mask) for mask in masks if sum(mask) >= len(x) - n_drops])
+
+
+def score_of(W, A, a, e, X, labels):
+    """The score of a labelling, from its definition."""
+    total = sum(W[k] @ x for x, k in zip(X, labels, strict=True)) + a[labels[0]] + e[labels[-1]]
+    return total + sum(A[j, k] for j, k in zip(labels[:-1], labels[1:], strict=True))
+
+
+def sequence_optimum(n_drops, cost):
+    """The optimum by all labellings, in cvxpy, with each position's changes enumerated."""
+    X, y, lengths, weights = sequences()
+    W, A = cp.Variable((LABELS, FEATURES)), cp.Variable((LABELS, LABELS))
+    a, e = cp.Variable(LABELS), cp.Variable(LABELS)
+    total = 0.5 * (cp.sum_squares(W) + cp.sum_squares(A) + cp.sum_squares(a) + cp.sum_squares(e))
+    starts = np.r_[0, np.cumsum(lengths)]
+    wins = {}
+    for t, (x, own) in enumerate(zip(X, y, strict=True)):
+        for k in range(LABELS):
+            if k != own:
+                wins[t, k] = cp.max(changed(x, n_drops) @ (W[k] - W[own]))
+    for b, weight in enumerate(weights):
+        rows = range(starts[b], starts[b + 1])
+        truth = y[starts[b] : starts[b + 1]]
+        parts = [0.0]
+        for labels in product(range(LABELS), repeat=len(truth)):
+            if tuple(truth) == labels:
+                continue
+            part = a[labels[0]] - a[truth[0]] + e[labels[-1]] - e[truth[-1]]
+            for t, k, own in zip(rows, labels, truth, strict=True):
+                if k != own:
+                    part = part + wins[t, k] + cost[own][k]
+            for t in range(1, len(truth)):
+                part = part + A[labels[t - 1], labels[t]] - A[truth[t - 1], truth[t]]
+            parts.append(part)
+        total = total + weight * cp.maximum(*parts)
+    return minimum(total)
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_registered_structures_keep_the_contract(name):
+    check_structure(REGISTRY[name]())
+
+
+def test_a_structure_by_brute_force_keeps_the_contract():
+    check_structure(Chain(), trials=8)
+
+
+class Blind(Sequence):
+    def decode(self, potentials, extra, starts):
+        return Decoding(np.argmax(potentials, axis=1))
+
+
+class Boastful(Sequence):
+    def decode(self, potentials, extra, starts):
+        found = super().decode(potentials, extra, starts)
+        scores = self.score(potentials, found.labels, extra, starts)
+        return Decoding(found.labels, scores - 0.1)
+
+
+class Loose(Sequence):
+    """Inexact, and says so."""
+
+    def decode(self, potentials, extra, starts):
+        found = super().decode(potentials, extra, starts)
+        bound = self.score(potentials, found.labels, extra, starts) + 1.0
+        return Decoding(np.argmax(potentials, axis=1), bound)
+
+    runner_up = Structure.runner_up
+
+
+class Greedy(RowStructure):
+    def decode(self, potentials, extra, starts):
+        return Decoding(np.zeros(len(potentials), dtype=int))
+
+
+class Same(Sequence):
+    def runner_up(self, potentials, codes, extra, starts):
+        return Decoding(codes.copy(), np.zeros(len(starts) - 1))
+
+
+class Leaky(Sequence):
+    def features(self, labels, starts, n_labels):
+        return super().features(labels, starts, n_labels) * (1.0 + len(starts))
+
+
+@pytest.mark.parametrize("kind", [Blind, Boastful, Greedy, Same, Leaky])
+def test_broken_structures_are_found(kind):
+    with pytest.raises(StructureCheckError, match=kind.__name__):
+        check_structure(kind())
+
+
+def test_an_inexact_structure_with_bounds_keeps_the_contract():
+    check_structure(Loose())
+
+
+def test_the_default_runner_up_is_that_of_the_programme():
+    rng = np.random.default_rng(3)
+    starts = np.array([0, 1, 4, 6])
+    potentials, codes = rng.standard_normal((6, LABELS)), rng.integers(LABELS, size=6)
+    extra = rng.standard_normal(Sequence().n_extra(LABELS))
+    fast = Sequence().runner_up(potentials, codes, extra, starts)
+    slow = Structure.runner_up(Sequence(), potentials, codes, extra, starts)
+    np.testing.assert_allclose(fast.upper, slow.upper, atol=1e-12)
+    np.testing.assert_array_equal(fast.labels, slow.labels)
+
+
+def test_one_label_has_no_runner_up():
+    codes = np.zeros(2, dtype=int)
+    found = Sequence().runner_up(np.ones((2, 1)), codes, np.zeros(3), np.array([0, 2]))
+    assert found.upper[0] == -np.inf
+
+
+@pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct()], ids=repr)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("oracle", [Identity(), FDrop(1)], ids=repr)
+def test_sequences_reach_the_optimum(oracle, sparse, solver):
+    cost = [[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [1.0, 1.5, 0.0]]
+    best = sequence_optimum(int(isinstance(oracle, FDrop)), cost)
+    problem = sequence_objective(oracle, sparse=sparse, cost=cost)
+    found = solve(problem, solver, Gap(1e-7), random_state=0)
+    assert found.status is Status.CONVERGED
+    assert found.primal == pytest.approx(best, rel=1e-6)
+    assert_brackets(found, best)
+
+
+def learnt(oracle):
+    problem = sequence_objective(oracle)
+    f = solve(problem, FrankWolfe(), Gap(1e-3), random_state=0).f
+    tables = Sequence.tables(problem.space.extra(f), LABELS)
+    return problem, problem.space.weights(f), tables, problem.space.extra(f)
+
+
+def test_sequences_are_predicted_by_the_best_labelling():
+    problem, W, tables, extra = learnt(Identity())
+    X, _, lengths, _ = sequences()
+    labels = problem.terms[0].labels
+    predicted = labels.predict(X @ W.T, extra, labels.starts)
+    for first, last in zip(labels.starts[:-1], labels.starts[1:], strict=True):
+        every = list(product(range(LABELS), repeat=last - first))
+        scores = [score_of(W, *tables, X[first:last], each) for each in every]
+        assert tuple(predicted[first:last]) == every[int(np.argmax(scores))]
+
+
+@pytest.mark.parametrize("n_drops", [0, 1])
+def test_certified_margins_of_sequences_are_those_of_all_labellings_and_changes(n_drops):
+    oracle = FDrop(n_drops) if n_drops else Identity()
+    problem, W, tables, extra = learnt(FDrop(1))
+    X, y, lengths, _ = sequences()
+    labels = problem.terms[0].labels
+    found = worst_change(W, np.zeros(LABELS), oracle, labels, X, extra=extra)
+    for b, (first, last) in enumerate(zip(labels.starts[:-1], labels.starts[1:], strict=True)):
+        truth, rows = y[first:last], X[first:last]
+        own = score_of(W, *tables, rows, truth)
+        margins = []
+        for each in product(range(LABELS), repeat=last - first):
+            if each == tuple(truth):
+                continue
+            margin = own - score_of(W, *tables, rows, each)
+            # Each position changes by itself, so that what it wins adds up.
+            for x, k, c in zip(rows, each, truth, strict=True):
+                margin -= np.max(changed(x, n_drops) @ (W[k] - W[c])) - x @ (W[k] - W[c])
+            margins.append(margin)
+        assert found.bounds[b] == pytest.approx(min(margins), abs=1e-9)
+        assert found.attacked[b] == pytest.approx(min(margins), abs=1e-9)
+        moved = found.points[first:last]
+        every = [each for each in product(range(LABELS), repeat=last - first) if each != tuple(truth)]
+        at_change = [score_of(W, *tables, moved, each) for each in every]
+        reached = score_of(W, *tables, moved, truth) - max(at_change)
+        assert reached == pytest.approx(min(margins), abs=1e-9)
+    assert found.certificate().margins.shape == (len(lengths),)
+
+
+class Squares(ExplicitSpace):
+    """Linear in squares of features, as a space of somebody else's may be."""
+
+    def furthest(self, f, bound, rows, rivals, points=True):
+        raise NotImplementedError
+
+    def weights(self, f):
+        return super().weights(f) ** 2
+
+
+def test_a_space_that_is_not_linear_in_x_gets_no_hull():
+    X, y = np.array([[1.0, 2.0], [-1.0, 0.5], [0.3, -1.0]]), np.array([0, 1, 1])
+    term = WorstCase(X, y, Box(0.2), Binary())
+    rng = np.random.default_rng(0)
+    assert isinstance(dual_state(term, ExplicitSpace(2), rng), HullState)
+    assert isinstance(dual_state(term, Squares(2), rng), PlaneCache)
+    assert refusals(term, Squares(2))["hull"] == "the space is not linear in x"
+
+
+class Renamed(ExplicitSpace):
+    "The same functions."
+
+    def __init__(self, n_features):
+        super().__init__(n_features)
+
+
+class Declared(ExplicitSpace):
+    "Changes a method, and says that functions are linear all the same."
+
+    capabilities = frozenset(["linear in x"])
+
+    def zeros(self):
+        return np.zeros(self.size)
+
+
+@pytest.mark.parametrize("kind", [Renamed, Declared])
+def test_a_space_keeps_what_it_has_or_says(kind):
+    term = WorstCase(np.eye(2), np.array([0, 1]), Box(0.2), Binary())
+    assert isinstance(dual_state(term, kind(2), np.random.default_rng(0)), HullState)
+
+
+class Halved(WorstCase):
+    def planes(self, space, f, blocks=slice(None)):
+        raise NotImplementedError
+
+
+def test_states_say_why_not():
+    rows = np.eye(2), np.array([0, 1])
+    space = ExplicitSpace(2)
+    assert refusals(Halved(*rows, Box(0.2), Binary()), space)["hull"] == "Halved answers for itself"
+    costly = WorstCase(*rows, Box(0.2), Binary(), cost=[[0, 2], [1, 0]])
+    assert "cost something other than 1" in refusals(costly, space)["hull"]
+    assert "list" in refusals(WorstCase(*rows, Box(0.2), Binary()), space, 0.1)["hull"]
+    several = refusals(WorstCase(*rows, Box(0.2), Multiclass()), ExplicitSpace(2, 2))
+    assert several["linear_members"] == "Box lists no members that weights can score"
+    assert "plane_cache" not in several
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"lengths": [2, 2]}, "lengths must sum to the number of rows, 3, got 4"),
+        ({"lengths": [3, 0]}, "lengths must be integers of at least 1"),
+        ({"lengths": [1.5, 1.5]}, "lengths must be integers of at least 1"),
+        ({"rescaling": "slack"}, "rescaling must be one of"),
+        ({"cost": np.ones((2, 2))}, "cost must have a zero diagonal"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        Sequence().bind(np.array([0, 1, 1]), **{"lengths": [3], **given})
+
+
+def test_lengths_are_none_for_rows():
+    with pytest.raises(ValueError, match="lengths must be None for Binary"):
+        Binary().bind(np.array([0, 1]), lengths=[2])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("n_outputs", [1, 3, 40])
+def test_normals_of_several_rows_are_folded_into_one(sparse, n_outputs):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((7, 3)) * (rng.random((7, 3)) < 0.7)
+    coefficients = np.where(rng.random((7, n_outputs)) < 0.3, rng.standard_normal((7, n_outputs)), 0)
+    starts, extra = np.array([0, 2, 3, 7]), rng.standard_normal((3, 5))
+    space = ExplicitSpace(3, n_outputs, intercept=True, n_extra=5)
+    rows = space.normals(sp.csr_matrix(X) if sparse else X, coefficients, starts, extra)
+    written = rows.toarray() if sp.issparse(rows) else rows
+    assert written.shape == (3, space.size)
+    whole = np.column_stack([X, np.ones(7)])
+    for b, (first, last) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+        table = whole[first:last].T @ coefficients[first:last]
+        np.testing.assert_allclose(written[b], np.r_[table.ravel(), extra[b]], atol=1e-12)
+
+
+def test_memory_of_planes_does_not_grow_with_the_rows_of_an_example():
+    rng = np.random.default_rng(0)
+    sizes = []
+    for length in (5, 50):
+        X, y = rng.standard_normal((4 * length, 3)), np.arange(4 * length) % 2
+        term = WorstCase(X, y, FDrop(1), Sequence(), lengths=[length] * 4)
+        space = ExplicitSpace(3, 2, n_extra=8)
+        planes = term.planes(space, rng.standard_normal(space.size))
+        sizes.append(planes.normals.nbytes)
+    assert sizes[0] == sizes[1] == 8 * 4 * (3 * 2 + 8)
+
+
+def test_portions_count_rows(monkeypatch):
+    X, y, lengths, weights = sequences()
+    monkeypatch.setattr("structinv.terms.worst_case.ROWS_AT_ONCE", 4)
+    term = WorstCase(X, y, FDrop(1), Sequence(), weights, lengths=lengths)
+    parts = [np.arange(len(lengths))[part] for part in term.portions()]
+    assert [part.tolist() for part in parts] == [[0, 1], [2], [3]]
+    assert [part.tolist() for part in term.labels.portions(np.array([3, 1, 0, 2]), 4)] == [
+        [3, 1], [0], [2],
+    ]  # fmt: skip
+
+
+def test_many_labels_take_no_table_of_their_cubes(monkeypatch):
+    """No array as large as labels times labels times labels, nor as that times features."""
+    n_labels, rng = 400, np.random.default_rng(0)
+    X, y = rng.standard_normal((500, 5)), np.arange(500) % n_labels
+    term = WorstCase(X, y, FDrop(1), Multiclass(), 1.0)
+    space = ExplicitSpace(5, n_labels)
+    largest, zeros = [0], np.zeros
+
+    def watched(shape, *args, **kwargs):
+        made = zeros(shape, *args, **kwargs)
+        largest[0] = max(largest[0], made.size)
+        return made
+
+    monkeypatch.setattr(np, "zeros", watched)
+    f = rng.standard_normal(space.size)
+    planes = term.planes(space, f)
+    monkeypatch.undo()
+    assert largest[0] <= 2 * max(n_labels**2, len(X) * n_labels)
+    W = space.weights(f)
+    for i in range(3):
+        gains = [np.max(changed(X[i], 1) @ (W[k] - W[y[i]])) + 1.0 for k in range(n_labels) if k != y[i]]
+        assert planes.upper[i] == pytest.approx(max(gains), rel=1e-12)
+        assert planes.heights[i] == pytest.approx(max(gains), rel=1e-12)
