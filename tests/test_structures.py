@@ -13,7 +13,7 @@ from structinv.certificates import worst_change
 from structinv.dual_states import HullState, PlaneCache, dual_state, refusals
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FDrop, Identity
-from structinv.solvers import FrankWolfe, Gap, SVMStruct, Status, solve
+from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import (
     REGISTRY,
