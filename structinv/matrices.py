@@ -210,6 +210,13 @@ def _put_rows(first, indptr, indices, data, all_indices, all_data):
 
 @njit(cache=True, nogil=True)
 def _products_csr(indptr, indices, data, table, found):
+    if table.shape[1] == 1:
+        for i in range(found.shape[0]):
+            total = 0.0
+            for e in range(indptr[i], indptr[i + 1]):
+                total += data[e] * table[indices[e], 0]
+            found[i, 0] = total
+        return
     for i in range(found.shape[0]):
         for e in range(indptr[i], indptr[i + 1]):
             row, x = table[indices[e]], data[e]

@@ -119,8 +119,11 @@ class Rivals:
     def normals(self, labels: np.ndarray) -> np.ndarray:
         """What a row's point is multiplied with in its plane's normal, (n, n_outputs)."""
         factors = self.factors(labels)
+        outputs, signs = self.functions.outputs, self.functions.signs
+        if self.functions.n_outputs == 1:
+            return (factors * (signs[self.codes] - signs[labels]))[:, None]
         coefficients = np.zeros((len(self), self.functions.n_outputs))
-        every, outputs, signs = np.arange(len(self)), self.functions.outputs, self.functions.signs
+        every = np.arange(len(self))
         coefficients[every, outputs[self.codes]] += factors * signs[self.codes]
         coefficients[every, outputs[labels]] -= factors * signs[labels]
         return coefficients
