@@ -1,7 +1,6 @@
 """Fits that are killed and go on from their file."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -187,6 +186,7 @@ def test_time_counts_from_the_first_start(tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_writes(tmp_path):
     X, y = counts()
     path = tmp_path / "fit.npz"
@@ -197,7 +197,7 @@ def test_ctrl_c_writes(tmp_path):
         def orbit(self, X):
             Pressing.asked += 1
             if Pressing.asked == 5:
-                os.kill(os.getpid(), signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
             return np.stack([X, 1.1 * X], axis=1)
 
     model = InvariantLinearSVC(Pressing(), tol=1e-9, solver="svmstruct", checkpoint=path)
