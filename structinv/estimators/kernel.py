@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
 from ..outputs import EncodedOutput
-from ..planes import PlaneSet
 from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
 from ..solvers.warm_start import carried
 from ..spaces import KernelSpace, RepresenterSpace
@@ -290,12 +288,11 @@ class InvariantSVC(InvariantClassifier):
         return self._invariances().penalties(system, 0, space.n_outputs)
 
     def _continuing(self, X: Matrix, y: np.ndarray, sample_weight: Any) -> Continuing:
-        bring = partial(carried, by_number=self._precomputed)
         # Planes of members are planes of these members whatever the kernel is; those of a table of
         # values know no inputs.
         free = ("kernel", "gamma", "degree", "coef0")
         tables = self._precomputed or isinstance(getattr(self, "kernel_", None), PrecomputedKernel)
-        return Continuing(self, X, y, sample_weight, bring, () if tables else free)
+        return Continuing(self, X, y, sample_weight, carried, () if tables else free)
 
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         shrink = _with_small_table if self._precomputed else _small
@@ -419,15 +416,7 @@ def compacted(
     f.coefficients = np.where(kept[:, None], f.coefficients, 0.0)
     used = np.flatnonzero(planes.masses > 0)
     small, rows = shrink(space, space.stack([space.element(f), planes.normals[used]]))
-    planes = PlaneSet(
-        rows[1:],
-        planes.offsets[used],
-        planes.blocks[used],
-        planes.masses[used],
-        planes.summed,
-        planes.slopes,
-        None if planes.passes is None else planes.passes[used],
-    )
+    planes = replace(planes.chosen(used), normals=rows[1:])
     f = small.combine(rows[:1], np.ones(1))
     return small, replace(solution, f=f, planes=planes)
 
@@ -435,15 +424,12 @@ def compacted(
 def _with_small_table(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
     """The same normals over a table that has the rows and columns of their points only."""
     compact, rows = space.compacted(normals)
-    numbers = compact.atoms.known[:, 0].astype(np.intp)
+    numbers = np.unique(compact.atoms.known[:, 0].astype(np.intp))
     kernel: Any = space.kernel
-    table = PrecomputedKernel(kernel.gram[np.ix_(numbers, numbers)])
-    small = KernelSpace(table, 1, space.n_outputs, cache_mb=0.0)
-    places = np.arange(float(len(numbers)))[:, None]
-    keys = small.atoms.add_points(places, compact.atoms.origins)
-    small.atoms.slots(keys)
-    slots = compact.atoms.slots(rows.keys)
-    return small, AtomRows(small.atoms, keys[slots], rows.coefficients, rows.start)
+    table = PrecomputedKernel(kernel.gram[np.ix_(numbers, numbers)], numbers)
+    # The points stay: only where their values stand is new.
+    compact.kernel = compact.atoms.kernel = table
+    return compact, rows
 
 
 def check_known(term: WorstCase, size: int, cache: float) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..kernels import Kernel, kernel_diagonal, kernel_lipschitz
-from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
+from .atoms import VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand
 from .base import Furthest, Question, Source, Space, best_members, competing
 
 PLANES_EXPECTED_OF_A_BLOCK = 12
@@ -44,6 +44,10 @@ class Expansion:
             late = self.atoms.apply(self.coefficients, first=len(self._values))
             self._values = np.concatenate([self._values.T, late.T], axis=1).T
         return self._values
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without values at points."""
+        return vars(self) | {"_values": None}
 
     def support(self) -> np.ndarray:
         """The atoms with a coefficient that is not zero."""
@@ -236,6 +240,34 @@ class KernelSpace(Space):
         """See `Space.owns`."""
         return isinstance(normals, AtomRows) and normals.atoms is self.atoms
 
+    def related(self, f: Any) -> bool:
+        """See `Space.related`; of the kernel nothing is asked."""
+        return type(f) is Expansion and self._same_widths(f)
+
+    def _same_widths(self, f: Expansion) -> bool:
+        found = f.atoms.known.shape[1], f.coefficients.shape[1]
+        return found == (self.n_features, self.n_outputs)
+
+    def translated(self, f: Expansion, keys: np.ndarray) -> Expansion:
+        """A function of a related space in this one.
+
+        Parameters
+        ----------
+        f : element
+        keys : (m,) array of int
+            The keys here of the atoms that f has a coefficient of, in order.
+        """
+        ends = np.array([0, len(keys)])
+        return self.combine(AtomRows(self.atoms, keys, f.coefficients[f.support()], ends), np.ones(1))
+
+    def over_atoms(self, normals: Any) -> AtomRows:
+        """The part of normals, here or in a related space, that lies on atoms."""
+        return normals
+
+    def translated_rows(self, normals: Any, keys: np.ndarray) -> Any:
+        """Normals of a related space in this one, by the keys here of the terms `over_atoms`."""
+        return AtomRows(self.atoms, keys, normals.coefficients, normals.start)
+
     def normals(
         self,
         points: np.ndarray,
@@ -318,18 +350,8 @@ class KernelSpace(Space):
         return slack
 
     def points(self, keys: np.ndarray) -> np.ndarray:
-        """The points that keys stand for, (n, n_features), n at least 1; members are made anew."""
-        numbers, places = split_keys(keys)
-        loose = np.flatnonzero(numbers == LOOSE)
-        owners, parts = [loose], [self.atoms.loose[places[loose]]]
-        for pool in self.atoms.pools.values():
-            mine = np.flatnonzero(numbers == pool.number)
-            if len(mine):
-                owners.append(mine)
-                parts.append(pool.source.members(*pool.members(places[mine])))
-        if len(loose) == 0:
-            owners, parts = owners[1:], parts[1:]
-        return np.concatenate(parts)[np.argsort(np.concatenate(owners))]
+        """The points that keys stand for, (n, n_features); members are made anew."""
+        return self.atoms.points_of(keys)
 
     def _empty(self) -> KernelSpace:
         """The same space without a point, and without room for tables."""
@@ -339,11 +361,11 @@ class KernelSpace(Space):
         """The same normals in a space that holds their points, and nothing else."""
         slots, terms = np.unique(self.atoms.slots(normals.keys), return_inverse=True)
         space = self._empty()
-        keys = space.atoms.add_points(self.atoms.points(slots), self.atoms.origins[slots])
-        space.atoms.slots(keys)
-        space.atoms.trim()
-        rows = AtomRows(space.atoms, keys[terms], normals.coefficients, normals.start)
-        return space, rows
+        space.atoms = AtomStore.of_points(
+            self.kernel, self.atoms.points(slots), self.atoms.origins[slots]
+        )
+        keys = space.atoms.keys[terms]
+        return space, AtomRows(space.atoms, keys, normals.coefficients, normals.start)
 
 
 @dataclass(frozen=True)

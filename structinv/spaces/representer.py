@@ -359,6 +359,30 @@ class RepresenterSpace(KernelSpace):
         rows = normals.rows if isinstance(normals, RepresenterRows) else normals
         return super().owns(rows)
 
+    def related(self, f: Any) -> bool:
+        """See `Space.related`; of the families their sizes are looked at."""
+        if not isinstance(f, RepresenterExpansion) or not self._same_widths(f):
+            return False
+        return (len(f.representers), len(f.free)) == (self.system.size, self.n_free)
+
+    def translated(self, f: Expansion, keys: np.ndarray) -> RepresenterExpansion:
+        """See `KernelSpace.translated`."""
+        assert isinstance(f, RepresenterExpansion)
+        total = self.of_representers(f.representers.copy(), f.free.copy())
+        if len(keys):
+            total += super().translated(f, keys)
+        return total
+
+    def over_atoms(self, normals: Any) -> AtomRows:
+        """See `KernelSpace.over_atoms`."""
+        return self._mixed(normals).rows
+
+    def translated_rows(self, normals: Any, keys: np.ndarray) -> Any:
+        """See `KernelSpace.translated_rows`."""
+        mixed = self._mixed(normals)
+        functions = [self.of_representers(each.representers.copy()) for each in mixed.functions]
+        return RepresenterRows(super().translated_rows(mixed.rows, keys), mixed.owners, functions)
+
     def _empty(self) -> RepresenterSpace:
         """See `KernelSpace._empty`; the families stay, without their tables."""
         return RepresenterSpace(
