@@ -38,7 +38,7 @@ from ..solvers import (
     solve,
 )
 from ..spaces import Space
-from .continuing import Continuing
+from .continuing import Continuing, check_checkpoint
 from .estimates import EstimatesItself
 from .interruption import all_or_nothing, check_on_interrupt, learnt_attributes
 from .labels import as_labels, check_one_kind, one_label_a_row
@@ -97,6 +97,7 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
             raise ValueError(f"random_state must be {allowed}, got {self.random_state!r}") from None
         check_on_interrupt(self.on_interrupt)
         check_boolean("warm_start", self.warm_start)
+        check_checkpoint(self.checkpoint, self.checkpoint_seconds, check_number)
         self._check_solver()
         return check_oracle_type(self.oracle)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,6 @@ from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
 from ..outputs import EncodedOutput
 from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
-from ..solvers.warm_start import carried
 from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
@@ -90,6 +90,10 @@ class InvariantSVC(InvariantClassifier):
         others; see `RepresenterClassifier`. "auto" is then the `Representer` solver.
     warm_start : bool, default=False
         Whether a fit starts from what the fit before it has found; see Notes.
+    checkpoint : str or path-like, optional
+        A file that holds what a fit needs to go on after it was killed; see Notes.
+    checkpoint_seconds : float, default=120
+        How often that file is written, above 0.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
         KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
@@ -143,6 +147,14 @@ class InvariantSVC(InvariantClassifier):
     else it starts afresh. C, weights, `nu`, the kernel and the oracle may change: members that are
     none of the new S(x) are dropped, or the new oracle asked at the old function, so that the lower
     bound is as certain as that of a fresh fit.
+
+    A fit with a `checkpoint` that is killed goes on from that file when the same fit is started
+    again: same rows, labels, weights, parameters and version, or a ValueError names what differs.
+    What concerns the run alone may change: `tol`, `max_seconds`, `random_state`, `verbose`,
+    `cache_mb`, `warm_start`, `on_interrupt`. `max_seconds` counts the seconds before the interruption.
+    The file is written at Ctrl-C and at the end of the time, too, and deleted when there is nothing to
+    go on with. It holds no pickle: of members their numbers, of other points the points, of penalties
+    the slopes.
 
     Hinge losses give scores, not probabilities, so there is no `predict_proba`. scikit-learn's
     `CalibratedClassifierCV` learns them from scores of rows that were held out; see the examples. They
@@ -198,6 +210,8 @@ class InvariantSVC(InvariantClassifier):
         invariance_loss: str | Sequence[str] = "squared",
         invariance_loss_params: dict | Sequence[dict] | None = None,
         warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 120.0,
         on_interrupt: str = "raise",
     ) -> None:
         self.oracle = oracle
@@ -219,6 +233,8 @@ class InvariantSVC(InvariantClassifier):
         self.invariance_loss = invariance_loss
         self.invariance_loss_params = invariance_loss_params
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
 
     @property
@@ -292,7 +308,7 @@ class InvariantSVC(InvariantClassifier):
         # values know no inputs.
         free = ("kernel", "gamma", "degree", "coef0")
         tables = self._precomputed or isinstance(getattr(self, "kernel_", None), PrecomputedKernel)
-        return Continuing(self, X, y, sample_weight, carried, () if tables else free)
+        return Continuing(self, X, y, sample_weight, () if tables else free)
 
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         shrink = _with_small_table if self._precomputed else _small

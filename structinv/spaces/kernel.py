@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..kernels import Kernel, kernel_diagonal, kernel_lipschitz
-from .atoms import VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand
+from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
 from .base import Furthest, Question, Source, Space, best_members, competing
 
 PLANES_EXPECTED_OF_A_BLOCK = 12
@@ -353,17 +353,54 @@ class KernelSpace(Space):
         """The points that keys stand for, (n, n_features); members are made anew."""
         return self.atoms.points_of(keys)
 
+    def packed(self, f: Expansion, normals: Any) -> dict[str, np.ndarray]:
+        """A function and normals as arrays.
+
+        Returns
+        -------
+        dict of str to array
+            For each atom ``pools``, 0 for a point that is no member, and ``origins``, its row and
+            member; ``points``, those that are no members; ``terms``, the atoms of the function and of
+            the normals one after the other, ``coefficients`` and ``start`` as in `AtomRows`.
+        """
+        rows = self.over_atoms(self.stack([self.element(f), normals]))
+        atoms, terms = np.unique(self.atoms.slots(rows.keys), return_inverse=True)
+        pools, _ = split_keys(self.atoms.keys[atoms])
+        return {
+            "pools": pools,
+            "origins": self.atoms.origins[atoms],
+            "points": self.atoms.points(atoms[pools == LOOSE]),
+            "terms": terms,
+            "coefficients": rows.coefficients,
+            "start": rows.start,
+        }
+
+    def unpacked(self, arrays: dict[str, np.ndarray], points: np.ndarray) -> tuple[Expansion, Any]:
+        """What `packed` was given, in a space that holds its points only: those of all atoms."""
+        space = self._over(AtomStore.of_points(self.kernel, points, arrays["origins"]))
+        keys = space.atoms.keys[arrays["terms"]]
+        over_atoms = AtomRows(space.atoms, keys, arrays["coefficients"], arrays["start"])
+        rows = space._from_arrays(over_atoms, arrays)
+        return space.combine(rows[:1], np.ones(1)), rows[1:]
+
+    def _from_arrays(self, rows: AtomRows, arrays: dict[str, np.ndarray]) -> Any:
+        """Normals, all of which are over atoms here."""
+        return rows
+
+    def _over(self, atoms: AtomStore) -> KernelSpace:
+        """The same space with these points only, and without room for tables."""
+        space = self._empty()
+        space.atoms = atoms
+        return space
+
     def _empty(self) -> KernelSpace:
-        """The same space without a point, and without room for tables."""
         return KernelSpace(self.kernel, self.n_features, self.n_outputs, cache_mb=0.0)
 
     def compacted(self, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
         """The same normals in a space that holds their points, and nothing else."""
         slots, terms = np.unique(self.atoms.slots(normals.keys), return_inverse=True)
-        space = self._empty()
-        space.atoms = AtomStore.of_points(
-            self.kernel, self.atoms.points(slots), self.atoms.origins[slots]
-        )
+        points = self.atoms.points(slots)
+        space = self._over(AtomStore.of_points(self.kernel, points, self.atoms.origins[slots]))
         keys = space.atoms.keys[terms]
         return space, AtomRows(space.atoms, keys, normals.coefficients, normals.start)
 

@@ -383,6 +383,29 @@ class RepresenterSpace(KernelSpace):
         functions = [self.of_representers(each.representers.copy()) for each in mixed.functions]
         return RepresenterRows(super().translated_rows(mixed.rows, keys), mixed.owners, functions)
 
+    def packed(self, f: Expansion, normals: Any) -> dict[str, np.ndarray]:
+        """See `KernelSpace.packed`; with the functions behind rows, and the free part."""
+        assert isinstance(f, RepresenterExpansion)
+        mixed = self._mixed(self.stack([self.element(f), normals]))
+        shape = (-1, self.system.size, self.n_outputs)
+        behind = np.reshape([each.representers for each in mixed.functions], shape)
+        return super().packed(f, normals) | {
+            "owners": mixed.owners,
+            "representers": behind,
+            "free": f.free,
+        }
+
+    def unpacked(self, arrays: dict[str, np.ndarray], points: np.ndarray) -> tuple[Expansion, Any]:
+        """See `KernelSpace.unpacked`."""
+        f, normals = super().unpacked(arrays, points)
+        assert isinstance(f, RepresenterExpansion)
+        f += f.space.of_representers(np.zeros_like(f.representers), arrays["free"])
+        return f, normals
+
+    def _from_arrays(self, rows: AtomRows, arrays: dict[str, np.ndarray]) -> Any:
+        functions = [self.of_representers(each) for each in arrays["representers"]]
+        return RepresenterRows(rows, arrays["owners"], functions)
+
     def _empty(self) -> RepresenterSpace:
         """See `KernelSpace._empty`; the families stay, without their tables."""
         return RepresenterSpace(
