@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import expit, log_expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ..functionals import FamilyFunctionals, Functional, Representers
@@ -26,7 +25,7 @@ from .continuing import Continuing
 from .interruption import all_or_nothing
 from .invariances import Invariances
 from .kernel import check_cover, check_known
-from .labels import as_labels, check_one_kind, say_what_is_missing, without_label
+from .labels import as_labels, check_targets, say_what_is_missing, without_label
 from .representer_base import RepresenterEstimator
 from .shapes import flat_rows, learn_shape, shaped
 from .uninformative import Trained, seconds_left, warn_if_uninformative
@@ -280,8 +279,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
             if len(labelled) == 0:
                 raise ValueError("y must hold a labelled row, got none")
             known = y[labelled]
-            check_one_kind(known, say_what_is_missing(self.unlabeled))
-            check_classification_targets(known)
+            check_targets(known, say_what_is_missing(self.unlabeled))
             classes, codes = np.unique(known, return_inverse=True)
             if len(classes) < 2:
                 raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!s}")
