@@ -48,8 +48,11 @@ def ask(plugin: Any, source: str, call: Callable[..., Any], *question: Any) -> A
         ...
     ValueError: halve must not change its inputs: copy them first (output array is read-only)
     """
-    if not of_a_stranger(plugin):
-        return call(*question)
+    return ask_stranger(source, call, *question) if of_a_stranger(plugin) else call(*question)
+
+
+def ask_stranger(source: str, call: Callable[..., Any], *question: Any) -> Any:
+    """`ask` of a plugin that is known to be a stranger's."""
     try:
         return call(*map(read_only, question))
     except ValueError as error:

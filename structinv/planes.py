@@ -73,6 +73,12 @@ class PlaneSet:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def chosen(self, rows: slice | np.ndarray) -> PlaneSet:
+        """Some of the planes; slopes stay as they are."""
+        passes = None if self.passes is None else self.passes[rows]
+        own = self.normals[rows], self.offsets[rows], self.blocks[rows], self.masses[rows]
+        return PlaneSet(*own, self.summed, self.slopes, passes)
+
     @classmethod
     def of_sum(cls, space: Space, f: np.ndarray, offset: float, weights: np.ndarray) -> PlaneSet:
         """One plane with normal `f` that bounds the sum of all blocks with these weights."""

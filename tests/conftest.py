@@ -1,4 +1,5 @@
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,14 @@ settings.load_profile("structinv")
 def pytest_runtest_setup(item):
     """Start NumPy's global numbers anew, which estimators without a `random_state` draw from."""
     np.random.seed(0)  # noqa: NPY002
+
+
+@pytest.fixture
+def ctrl_c():
+    """Python's own handler of Ctrl-C, which shells take from what they start in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Fits that are killed and go on from their file."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -10,11 +9,29 @@ import textwrap
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from structinv import InvariantLinearSVC, InvariantSVC
+from structinv import (
+    InvariantLinearSVC,
+    InvariantSVC,
+    LapSVC,
+    RepresenterClassifier,
+    RepresenterRegressor,
+)
 from structinv.files import write_atomically
-from structinv.oracles import Box, Ellipsoid, FDrop, FiniteOracle, InvarianceOracle, Shifts, Support
+from structinv.functionals import Gradient
+from structinv.kernels import Gaussian
+from structinv.oracles import (
+    Box,
+    Ellipsoid,
+    FDrop,
+    FiniteOracle,
+    InvarianceOracle,
+    Rotations,
+    Shifts,
+    Support,
+)
 from structinv.solvers import Status, checkpoint
 
 SOLVERS = ["frank_wolfe", "svmstruct", "bmrm", "pegasos"]
@@ -94,6 +111,67 @@ def test_a_fit_goes_on_where_it_was(tmp_path, cut, solver, oracle, n_classes):
     assert resumed.iterations <= whole.iterations
 
 
+SHIFTS = Shifts(1, shape=(3, 4))
+FLAT = {"kernel": Gaussian(3.0), "invariances": [Gradient()], "nu": 0.01}
+WORST = {"loss": "hinge", "oracle": SHIFTS}
+# Some machines have one solver, whatever the name.
+KERNEL_MACHINES = [
+    *(
+        (kind, solver)
+        for solver in SOLVERS
+        for kind in (
+            InvariantSVC(),
+            InvariantSVC(SHIFTS),
+            InvariantSVC(SHIFTS, cache_mb=1e-6),
+            InvariantSVC(Rotations(15, shape=(3, 4)), gamma=0.05),
+            InvariantSVC(SHIFTS, **FLAT),
+            RepresenterClassifier(loss="squared_hinge", **FLAT),
+            RepresenterClassifier(**FLAT, **WORST),
+        )
+    ),
+    (InvariantSVC(kernel="precomputed"), "frank_wolfe"),
+    (InvariantSVC(SHIFTS, **FLAT), "auto"),
+    (RepresenterClassifier(**FLAT, **WORST), "auto"),
+    (RepresenterClassifier(loss="hinge", **FLAT), "dual-cd"),
+    (RepresenterClassifier(loss="hinge", **FLAT), "lbfgs"),
+    (RepresenterClassifier(loss="hinge", **FLAT, bias=True), "newton-cg"),
+    (RepresenterRegressor(loss="huber", **FLAT), "frank_wolfe"),
+    (LapSVC(n_neighbors=3), "dual-cd"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::structinv.exceptions.UninformativeFitWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize(("machine", "solver"), KERNEL_MACHINES, ids=str)
+def test_a_kernel_machine_goes_on_where_it_was(tmp_path, cut, machine, solver, n_classes):
+    X, y = counts(n_classes, n=30)
+    if getattr(machine, "kernel", None) == "precomputed":
+        X = Gaussian(3.0).matrix(X, X)
+    if isinstance(machine, RepresenterRegressor):
+        y = X[:, 0]
+    path, tol = tmp_path / "fit.npz", {"pegasos": 5e-2, "bmrm": 1e-2}.get(solver, 1e-5)
+    model = clone(machine).set_params(random_state=0, solver=solver, tol=tol)
+    whole = model.fit(X, y).solution_
+    middle = whole.history[max(0, (len(whole.history) - 1) // 2 - 1)]
+    model.set_params(checkpoint=path, checkpoint_seconds=1e-9)
+    undo = cut(max(1, middle.iteration))
+    with pytest.raises(CutShortError):
+        model.fit(X, y)
+    undo()
+    resumed = model.fit(X, y).solution_
+    assert resumed.status is whole.status
+    assert resumed.dual <= whole.primal * (1 + 1e-9)
+    assert whole.dual <= resumed.primal * (1 + 1e-9)
+    assert not path.exists()
+    first = resumed.history[0]
+    assert first.iteration == 0
+    assert first.primal <= middle.primal * (1 + 1e-6)
+    # Smoothed losses have other slopes at the function that the slopes in the file make.
+    share = 1e-3 if solver in ("lbfgs", "newton-cg") else 1e-6
+    assert first.dual >= middle.dual - share * abs(middle.primal)
+
+
 def test_sparse_rows_and_labels_that_are_objects(tmp_path, cut):
     X, y = counts()
     path = tmp_path / "fit.npz"
@@ -171,8 +249,12 @@ def test_places_and_times_are_checked_before_work(tmp_path):
         InvariantLinearSVC(checkpoint=3).fit(X, y)
     with pytest.raises(ValueError, match="checkpoint_seconds must be a number above 0, got 0"):
         InvariantLinearSVC(checkpoint=tmp_path / "fit.npz", checkpoint_seconds=0).fit(X, y)
-    with pytest.raises(TypeError, match="checkpoint"):
-        InvariantSVC(checkpoint=tmp_path / "fit.npz")
+    with pytest.raises(TypeError, match="checkpoint must be a path or None, got 3"):
+        InvariantSVC(checkpoint=3).fit(X, y)
+    with pytest.raises(ValueError, match="checkpoint_seconds must be a number above 0, got 0"):
+        RepresenterRegressor(checkpoint=tmp_path / "fit.npz", checkpoint_seconds=0).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="checkpoint needs a solver that starts from planes"):
+        RepresenterClassifier(solver="cvxpy", checkpoint=tmp_path / "fit.npz").fit(X, y)
 
 
 def test_time_counts_from_the_first_start(tmp_path):
@@ -187,6 +269,7 @@ def test_time_counts_from_the_first_start(tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_writes(tmp_path):
     X, y = counts()
     path = tmp_path / "fit.npz"
@@ -197,7 +280,7 @@ def test_ctrl_c_writes(tmp_path):
         def orbit(self, X):
             Pressing.asked += 1
             if Pressing.asked == 5:
-                os.kill(os.getpid(), signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
             return np.stack([X, 1.1 * X], axis=1)
 
     model = InvariantLinearSVC(Pressing(), tol=1e-9, solver="svmstruct", checkpoint=path)
@@ -237,16 +320,32 @@ def test_members_are_kept_as_numbers(tmp_path):
     assert sizes[1] <= 1.5 * sizes[0]
 
 
+def test_kernel_machines_keep_members_as_numbers_and_no_pickle(tmp_path):
+    # Ten times the pixels, and not a byte more: members have numbers, and evaluations slopes.
+    sizes = []
+    for side in (3, 30):
+        rng = np.random.default_rng(0)
+        X, y = rng.random((40, side**2)), np.arange(40) % 2
+        path = tmp_path / f"{side}.npz"
+        model = InvariantSVC(Shifts(1, shape=(side, side)), tol=0.0, C=1e-3, checkpoint=path)
+        with pytest.warns(ConvergenceWarning):
+            model.set_params(max_seconds=1e-9, random_state=0).fit(X, y)
+        with np.load(path, allow_pickle=False) as archive:
+            assert archive["points"].shape == (0, side**2)
+            sizes.append(sum(archive[name].nbytes for name in archive.files if name != "header"))
+    assert sizes[1] == sizes[0]
+
+
 KILLED = """
     import sys
     import numpy as np
-    from structinv import InvariantLinearSVC
-    from structinv.oracles import FDrop
+    from structinv import InvariantLinearSVC, InvariantSVC, LapSVC
+    from structinv.oracles import FDrop, Shifts
 
     rng = np.random.default_rng(0)
     codes = rng.integers(2, size=300)
     X = rng.poisson(rng.gamma(0.3, 1.0, (2, 60))[codes]).astype(float)
-    model = InvariantLinearSVC(FDrop(2), C=3.0, solver={solver!r}, tol={tol}, random_state=0)
+    model = {model}.set_params(solver={solver!r}, tol={tol}, random_state=0)
     model.set_params(checkpoint=sys.argv[1], checkpoint_seconds=1e-9)
     if sys.argv[2] == "slowly":
         from structinv.solvers import checkpoint
@@ -255,7 +354,7 @@ KILLED = """
         def waiting(self, *args):
             write(self, *args)
             count[0] += 1
-            if count[0] == 5:
+            if count[0] == {writes}:
                 print("ready", flush=True)
                 sys.stdin.readline()
 
@@ -265,10 +364,21 @@ KILLED = """
 """
 
 
-@pytest.mark.parametrize(("solver", "tol"), [("frank_wolfe", 1e-4), ("bmrm", 1e-2)])
-def test_kill_9(tmp_path, solver, tol):
+@pytest.mark.parametrize(
+    ("model", "solver", "tol", "writes"),
+    [
+        ("InvariantLinearSVC(FDrop(2), C=3.0)", "frank_wolfe", 1e-4, 5),
+        ("InvariantLinearSVC(FDrop(2), C=3.0)", "bmrm", 1e-2, 5),
+        ("InvariantSVC(Shifts(1, shape=(6, 10)), C=3.0)", "frank_wolfe", 1e-3, 5),
+        ("LapSVC(n_neighbors=3)", "dual-cd", 1e-3, 3),
+    ],
+)
+def test_kill_9(tmp_path, model, solver, tol, writes):
     script, path = tmp_path / "fit.py", tmp_path / "fit.npz"
-    write_atomically(script, textwrap.dedent(KILLED).format(solver=solver, tol=tol).encode())
+    write_atomically(
+        script,
+        textwrap.dedent(KILLED).format(model=model, solver=solver, tol=tol, writes=writes).encode(),
+    )
     command = [sys.executable, str(script), str(path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([*command, "slowly"], **pipes) as process:

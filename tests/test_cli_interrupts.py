@@ -16,6 +16,8 @@ from structinv.datasets import make_mail_like
 
 from .test_cli import run
 
+pytestmark = pytest.mark.usefixtures("ctrl_c")
+
 ROOT = Path(__file__).resolve().parents[1]
 WORDS = ("--max-changes", 10)
 
@@ -107,7 +109,7 @@ class TestControlCWhileLoading:
 
     @pytest.fixture
     def start(self, tmp_path):
-        pressing = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
+        pressing = "import signal; signal.raise_signal(signal.SIGINT)"
         (tmp_path / "numba.py").write_text(pressing)
         (tmp_path / "structinv").write_text("from structinv.cli import app; app()")
         (tmp_path / "program").write_text("import structinv")

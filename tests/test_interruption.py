@@ -1,6 +1,5 @@
 """Ctrl-C: a fit keeps what it has and passes it on, whenever it comes."""
 
-import os
 import signal
 import threading
 
@@ -30,10 +29,7 @@ from structinv.solvers.interruption import interrupts
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 
-pytestmark = pytest.mark.skipif(
-    signal.getsignal(signal.SIGINT) is not signal.default_int_handler,
-    reason="needs Python's own handler of Ctrl-C",
-)
+pytestmark = pytest.mark.usefixtures("ctrl_c")
 
 
 def rows(n=60, d=8, seed=0):
@@ -43,7 +39,7 @@ def rows(n=60, d=8, seed=0):
 
 
 def press_ctrl_c():
-    os.kill(os.getpid(), signal.SIGINT)
+    signal.raise_signal(signal.SIGINT)
 
 
 class Pressing(InvarianceOracle):

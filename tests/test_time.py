@@ -268,11 +268,11 @@ def rows_are_seconds(monkeypatch, small_portions):
     """A clock that moves on by a second with every row that is evaluated, and never else."""
     clock = Clock()
     clock.perf_counter = lambda: clock.now
-    evaluate, hull_value = WorstCase._evaluate, HullState.value
+    ask, hull_value = WorstCase._asked, HullState.value
 
-    def evaluated(term, space, f, blocks, points=True):
+    def asked(term, space, f, blocks, points):
         clock.now += count(blocks, term.n_blocks)
-        return evaluate(term, space, f, blocks, points)
+        return ask(term, space, f, blocks, points)
 
     def valued(state, f):
         before, found = clock.now, hull_value(state, f)
@@ -280,7 +280,7 @@ def rows_are_seconds(monkeypatch, small_portions):
         return found
 
     monkeypatch.setattr(compiled, "time", clock)
-    monkeypatch.setattr(WorstCase, "_evaluate", evaluated)
+    monkeypatch.setattr(WorstCase, "_asked", asked)
     monkeypatch.setattr(HullState, "value", valued)
 
 

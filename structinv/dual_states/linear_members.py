@@ -333,12 +333,20 @@ def made_rows(
     bound: BoundOracle, space: ExplicitSpace, which: np.ndarray, coefficients: np.ndarray
 ) -> MadeRows:
     """Normals of members of a bound oracle, (n, 2) rows and numbers, made when they are asked for."""
+    return MadeRows(MemberPoints(bound, space), space.stride, which, coefficients)
 
-    def points(which: np.ndarray) -> Matrix:
-        made = member_points(bound, *which.T)
-        return space.with_constants(made, np.ones(len(which), dtype=made.dtype))
 
-    return MadeRows(points, space.stride, which, coefficients)
+@dataclass(frozen=True)
+class MemberPoints:
+    """Members of a bound oracle as a space takes them, its constant feature included."""
+
+    bound: BoundOracle
+    space: ExplicitSpace
+
+    def __call__(self, which: np.ndarray) -> Matrix:
+        """The points of members, (n, 2) rows and numbers."""
+        made = member_points(self.bound, *which.T)
+        return self.space.with_constants(made, np.ones(len(which), dtype=made.dtype))
 
 
 @njit(cache=True, nogil=True)

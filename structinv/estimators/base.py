@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..certificates import Certificate, WorstChange
@@ -39,10 +38,10 @@ from ..solvers import (
 from ..spaces import Space
 from ..structures import Binary, BoundStructure, Multiclass, Structure
 from ..structures.bound import predicted
-from .continuing import Continuing
+from .continuing import Continuing, check_checkpoint
 from .estimates import EstimatesItself
 from .interruption import all_or_nothing, check_on_interrupt, learnt_attributes
-from .labels import as_labels, check_one_kind, one_label_a_row
+from .labels import labelled_rows, one_label_a_row
 from .shapes import check_shape, flat_rows, learn_shape, shaped
 from .uninformative import Trained, seconds_left, warn_if_uninformative
 
@@ -98,6 +97,7 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
             raise ValueError(f"random_state must be {allowed}, got {self.random_state!r}") from None
         check_on_interrupt(self.on_interrupt)
         check_boolean("warm_start", self.warm_start)
+        check_checkpoint(self.checkpoint, self.checkpoint_seconds, check_number)
         self._check_solver()
         return check_oracle_type(self.oracle)
 
@@ -203,11 +203,9 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             task = FitTask(self._init_callback_context(max_subtasks=None), X, y, sample_weight)
             learn_shape(self, X)
             oracle = shaped(oracle, self, X)
-            X, y = validate_data(self, flat_rows(X), as_labels(y), **self._rows)
+            X, y = labelled_rows(self, X, y, **self._rows)
             task.context.call_on_fit_task_begin(estimator=self, **task.data)
             X = self._prepare(X, oracle)
-            check_one_kind(y)
-            check_classification_targets(y)
             classes, codes = np.unique(y, return_inverse=True)
             if len(classes) < 2:
                 (only,) = classes.tolist()

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from ..objective import Objective
 from ..solvers import Solution, Solver, Status
 from ..solvers.checkpoint import Checkpoint
-from ..solvers.warm_start import sound_start
+from ..solvers.warm_start import fitting, sound_start
 from .fingerprint import digest, tells_all
 
 # What a fit may be given anew without becoming another one.
@@ -24,8 +24,6 @@ OF_THE_WEIGHTS = frozenset(["C", "class_weight", "sample_weight", "nu", "solver"
 # Planes of a sum of rows need the rows' weights to be what they were, but for a factor.
 OF_A_SUM = frozenset({"C", "nu", "solver", "epsilon", "oracle"})
 
-Bring = Callable[[Objective, Solution], Solution]
-
 
 class Continuing:
     """How a fit goes on from an earlier one.
@@ -33,13 +31,9 @@ class Continuing:
     Parameters
     ----------
     estimator : BaseEstimator
-        With `warm_start`, and where it can be killed and resumed with `checkpoint` and
-        `checkpoint_seconds`.
+        With `warm_start`, `checkpoint` and `checkpoint_seconds`.
     X, y, sample_weight
         As checked.
-    bring : callable, optional
-        Brings a solution into the space of an objective on the same rows; needed where each fit has a
-        space of its own.
     free : iterable of str
         Further parameters that the planes do not depend on.
 
@@ -55,14 +49,12 @@ class Continuing:
         X: Any,
         y: np.ndarray,
         sample_weight: Any,
-        bring: Bring | None = None,
         free: Iterable[str] = (),
     ) -> None:
         self.estimator = estimator
-        self.bring = bring
         self.free = frozenset(free)
         self.parts: dict[str, str] = {}
-        path = getattr(estimator, "checkpoint", None)
+        path = estimator.checkpoint
         if estimator.warm_start or path is not None:
             self.parts = _parts(estimator, X, y, sample_weight)
         self.checkpoint = None if path is None else _opened(estimator, path, self.parts)
@@ -85,7 +77,7 @@ class Continuing:
             )
         left = None if self.checkpoint is None else self.checkpoint.start(objective)
         if left is not None:
-            earlier = _start(*left)
+            earlier = fitting(objective, _start(*left))
             if tells_all(getattr(self.estimator, "oracle", None)):
                 return earlier
             return sound_start(objective, solver, earlier, same_oracle=False, same_sum=True)
@@ -97,12 +89,10 @@ class Continuing:
         if earlier.status in (Status.INCONSISTENT, Status.NOT_FINITE) or earlier.planes is None:
             # Nothing to rely on, or a model from a file, which need not hold its planes.
             return None
-        if self.bring is not None:
-            earlier = self.bring(objective, earlier)
         return sound_start(
             objective,
             solver,
-            earlier,
+            fitting(objective, earlier),
             same_oracle=self._same_oracle(before),
             same_sum=self._same_but(before, OF_A_SUM),
         )
@@ -135,7 +125,7 @@ def _opened(estimator: Any, path: Any, parts: dict[str, str]) -> Checkpoint:
     return Checkpoint(path, float(estimator.checkpoint_seconds), parts)
 
 
-def _start(f: np.ndarray, planes: Any) -> Solution:
+def _start(f: Any, planes: Any) -> Solution:
     """What there is of a solution that was not finished."""
     return Solution(f, np.inf, -np.inf, np.inf, np.inf, Status.INTERRUPTED, [], planes, 0, 0, 0.0)
 

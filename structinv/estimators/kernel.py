@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,7 @@ from ..objective import Objective, Penalty, WorstCase
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
-from ..planes import PlaneSet
 from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
-from ..solvers.warm_start import carried
 from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
@@ -92,6 +90,10 @@ class InvariantSVC(InvariantClassifier):
         others; see `RepresenterClassifier`. "auto" is then the `Representer` solver.
     warm_start : bool, default=False
         Whether a fit starts from what the fit before it has found; see Notes.
+    checkpoint : str or path-like, optional
+        A file that holds what a fit needs to go on after it was killed; see Notes.
+    checkpoint_seconds : float, default=120
+        How often that file is written, above 0.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
         KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
@@ -145,6 +147,14 @@ class InvariantSVC(InvariantClassifier):
     else it starts afresh. C, weights, `nu`, the kernel and the oracle may change: members that are
     none of the new S(x) are dropped, or the new oracle asked at the old function, so that the lower
     bound is as certain as that of a fresh fit.
+
+    A fit with a `checkpoint` that is killed goes on from that file when the same fit is started
+    again: same rows, labels, weights, parameters and version, or a ValueError names what differs.
+    What concerns the run alone may change: `tol`, `max_seconds`, `random_state`, `verbose`,
+    `cache_mb`, `warm_start`, `on_interrupt`. `max_seconds` counts the seconds before the interruption.
+    The file is written at Ctrl-C and at the end of the time, too, and deleted when there is nothing to
+    go on with. It holds no pickle: of members their numbers, of other points the points, of penalties
+    the slopes.
 
     Hinge losses give scores, not probabilities, so there is no `predict_proba`. scikit-learn's
     `CalibratedClassifierCV` learns them from scores of rows that were held out; see the examples. They
@@ -200,6 +210,8 @@ class InvariantSVC(InvariantClassifier):
         invariance_loss: str | Sequence[str] = "squared",
         invariance_loss_params: dict | Sequence[dict] | None = None,
         warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 120.0,
         on_interrupt: str = "raise",
     ) -> None:
         self.oracle = oracle
@@ -221,6 +233,8 @@ class InvariantSVC(InvariantClassifier):
         self.invariance_loss = invariance_loss
         self.invariance_loss_params = invariance_loss_params
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
 
     @property
@@ -290,12 +304,11 @@ class InvariantSVC(InvariantClassifier):
         return self._invariances().penalties(system, 0, space.n_outputs)
 
     def _continuing(self, X: Matrix, y: np.ndarray, sample_weight: Any) -> Continuing:
-        bring = partial(carried, by_number=self._precomputed)
         # Planes of members are planes of these members whatever the kernel is; those of a table of
         # values know no inputs.
         free = ("kernel", "gamma", "degree", "coef0")
         tables = self._precomputed or isinstance(getattr(self, "kernel_", None), PrecomputedKernel)
-        return Continuing(self, X, y, sample_weight, bring, () if tables else free)
+        return Continuing(self, X, y, sample_weight, () if tables else free)
 
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         shrink = _with_small_table if self._precomputed else _small
@@ -419,15 +432,7 @@ def compacted(
     f.coefficients = np.where(kept[:, None], f.coefficients, 0.0)
     used = np.flatnonzero(planes.masses > 0)
     small, rows = shrink(space, space.stack([space.element(f), planes.normals[used]]))
-    planes = PlaneSet(
-        rows[1:],
-        planes.offsets[used],
-        planes.blocks[used],
-        planes.masses[used],
-        planes.summed,
-        planes.slopes,
-        None if planes.passes is None else planes.passes[used],
-    )
+    planes = replace(planes.chosen(used), normals=rows[1:])
     f = small.combine(rows[:1], np.ones(1))
     return small, replace(solution, f=f, planes=planes)
 
@@ -435,15 +440,12 @@ def compacted(
 def _with_small_table(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
     """The same normals over a table that has the rows and columns of their points only."""
     compact, rows = space.compacted(normals)
-    numbers = compact.atoms.known[:, 0].astype(np.intp)
+    numbers = np.unique(compact.atoms.known[:, 0].astype(np.intp))
     kernel: Any = space.kernel
-    table = PrecomputedKernel(kernel.gram[np.ix_(numbers, numbers)])
-    small = KernelSpace(table, 1, space.n_outputs, cache_mb=0.0)
-    places = np.arange(float(len(numbers)))[:, None]
-    keys = small.atoms.add_points(places, compact.atoms.origins)
-    small.atoms.slots(keys)
-    slots = compact.atoms.slots(rows.keys)
-    return small, AtomRows(small.atoms, keys[slots], rows.coefficients, rows.start)
+    table = PrecomputedKernel(kernel.gram[np.ix_(numbers, numbers)], numbers)
+    # The points stay: only where their values stand is new.
+    compact.kernel = compact.atoms.kernel = table
+    return compact, rows
 
 
 def check_known(term: WorstCase, size: int, cache: float) -> None:

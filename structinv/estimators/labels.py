@@ -1,4 +1,4 @@
-"""How messages write labels, and which rows have one where some are missing."""
+"""Labels: their checks, how messages write them, and which rows have one where some are missing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from numbers import Number, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from ..matrices import Matrix
+from .shapes import flat_rows
 
 MISSING = -1
 
@@ -58,6 +62,35 @@ def one_a_row(y: Any, n_rows: int) -> np.ndarray:
     if labels.shape != (n_rows,):
         raise ValueError(f"y must have shape ({n_rows},), one label a row, got {labels.shape}")
     return labels
+
+
+def labelled_rows(estimator: Any, X: Any, y: Any, **rules: Any) -> tuple[Matrix, np.ndarray]:
+    """Rows and their labels, as a classifier's fit takes them.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Learns the number of features, and their names.
+    X : array-like or sparse matrix
+        Rows, or a stack of images.
+    y : array-like
+    **rules
+        Of scikit-learn's `validate_data`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If they cannot be used.
+    """
+    X, y = validate_data(estimator, flat_rows(X), as_labels(y), **rules)
+    check_targets(y)
+    return X, y
+
+
+def check_targets(y: np.ndarray, *missing: str) -> None:
+    """Raise TypeError or ValueError unless these are labels of classes; see `check_one_kind`."""
+    check_one_kind(y, *missing)
+    check_classification_targets(y)
 
 
 def check_one_kind(y: np.ndarray, missing: str = "rows without a label have to be left out") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ class LapSVC(RepresenterClassifier):
         See `GraphLaplacian`.
     loss : str, default="hinge"
     C, nu, bias, gamma, degree, coef0, solver, tol, class_weight, unlabeled, cache_mb, max_seconds, \
-random_state, verbose, warm_start, on_interrupt
+random_state, verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         See `RepresenterClassifier`.
 
     Examples
@@ -61,6 +62,8 @@ random_state, verbose, warm_start, on_interrupt
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 120.0,
         on_interrupt: str = "raise",
     ) -> None:
         self.kernel = kernel
@@ -82,6 +85,8 @@ random_state, verbose, warm_start, on_interrupt
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
 
     # What the graph's penalty leaves no choice in.

@@ -21,8 +21,7 @@ from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import BoundStructure
 from ..structures.base import check_cost, check_rescaling
-from .base import InvariantClassifier, canonical, check_boolean, check_number
-from .continuing import check_checkpoint
+from .base import InvariantClassifier, canonical, check_boolean
 from .estimates import (
     LINEAR_PLANES_OF_A_CLASS,
     LINEAR_PLANES_OF_A_ROW,
@@ -203,7 +202,6 @@ class InvariantLinearSVC(InvariantClassifier):
         oracle = super()._check_parameters()
         check_rescaling(self.rescaling)
         check_boolean("fit_intercept", self.fit_intercept)
-        check_checkpoint(self.checkpoint, self.checkpoint_seconds, check_number)
         return oracle
 
     def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from ..objective import Objective, WorstCase
 from ..planes import PlaneSet
 from ..solvers import Pegasos, Solution, Status
 from ..solvers.pegasos import Streamed
 from .base import class_factors
-from .labels import as_labels, check_one_kind
-from .shapes import check_shape, flat_rows, learn_shape, shaped
+from .labels import labelled_rows
+from .shapes import check_shape, learn_shape, shaped
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
         learn_shape(estimator, X)
     check_shape(estimator, X)
     oracle = shaped(oracle, estimator, X)
-    X, y = validate_data(estimator, flat_rows(X), as_labels(y), reset=first, **estimator._rows)
-    check_one_kind(y)
-    check_classification_targets(y)
+    X, y = labelled_rows(estimator, X, y, reset=first, **estimator._rows)
     X = estimator._prepare(X, oracle)
     classes = _classes(estimator, y, classes, first)
     weights = _weights(estimator, X, y, classes, sample_weight)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from ..functionals import FamilyFunctionals, Functional, Representers
@@ -18,7 +18,6 @@ from ..losses import Affine
 from ..objective import Objective, Penalty, Term, WorstCase
 from ..oracles import InvarianceOracle
 from ..solvers import Solver
-from ..solvers.warm_start import carried
 from ..spaces import RepresenterSpace
 from ..structures import Binary, Multiclass
 from .base import FitTask, class_factors, with_callbacks
@@ -26,7 +25,7 @@ from .continuing import Continuing
 from .interruption import all_or_nothing
 from .invariances import Invariances
 from .kernel import check_cover, check_known
-from .labels import as_labels, check_one_kind, say_what_is_missing, without_label
+from .labels import as_labels, check_targets, say_what_is_missing, without_label
 from .representer_base import RepresenterEstimator
 from .shapes import flat_rows, learn_shape, shaped
 from .uninformative import Trained, seconds_left, warn_if_uninformative
@@ -93,6 +92,10 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     verbose : int, default=0
     warm_start : bool, default=False
         Whether a fit starts from what the fit before it has found; see Notes.
+    checkpoint : str or path-like, optional
+        A file that holds what a fit needs to go on after it was killed; see Notes.
+    checkpoint_seconds : float, default=120
+        How often that file is written, above 0.
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
         KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
@@ -129,6 +132,14 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     changed rows) of the fit before it, if that had ``warm_start=True`` too, and the same rows, labels,
     families, losses and kernel, by their fingerprints; else it starts afresh. C, weights, `nu` and the
     oracle may change. The method "cvxpy", which starts from nothing, refuses it.
+
+    A fit with a `checkpoint` that is killed goes on from that file when the same fit is started
+    again: same rows, labels, weights, parameters and version, or a ValueError names what differs.
+    What concerns the run alone may change: `tol`, `max_seconds`, `random_state`, `verbose`,
+    `cache_mb`, `warm_start`, `on_interrupt`. `max_seconds` counts the seconds before the interruption.
+    The file is written at Ctrl-C and at the end of the time, too, and deleted when there is nothing to
+    go on with. It holds no pickle: of members their numbers, of other points the points, of penalties
+    the slopes. The method "cvxpy" refuses it, too.
 
     Examples
     --------
@@ -182,6 +193,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 120.0,
         on_interrupt: str = "raise",
     ) -> None:
         self.kernel = kernel
@@ -206,6 +219,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
 
     def _check_parameters(self) -> Invariances:
@@ -264,8 +279,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
             if len(labelled) == 0:
                 raise ValueError("y must hold a labelled row, got none")
             known = y[labelled]
-            check_one_kind(known, say_what_is_missing(self.unlabeled))
-            check_classification_targets(known)
+            check_targets(known, say_what_is_missing(self.unlabeled))
             classes, codes = np.unique(known, return_inverse=True)
             if len(classes) < 2:
                 raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!s}")
@@ -275,7 +289,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
                 raise ValueError("class_weight must leave a labelled sample with a weight above 0")
             n_outputs = 1 if len(classes) == 2 else len(classes)
 
-            going = Continuing(self, X, y, sample_weight, carried)
+            going = Continuing(self, X, y, sample_weight)
 
             def loss_of(representers: Representers) -> Term:
                 if self.oracle is None:

@@ -127,7 +127,7 @@ class RepresenterEstimator(ConvexEstimator):
         solution = self._minimise(objective, self._make_solver(objective), task, going)
         representers.forget()
         learn(self, solution)
-        going.keep(self.solution_)
+        going.keep(solution)
         return objective
 
     def _keep(self, representers: Representers, space: RepresenterSpace, solution: Solution) -> None:

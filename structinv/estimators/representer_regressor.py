@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Real
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from ..kernels import Kernel
 from ..losses import Affine
 from ..objective import Penalty, Term
 from ..solvers import Solver
-from ..solvers.warm_start import carried
 from .base import FitTask, with_callbacks
 from .continuing import Continuing
 from .interruption import all_or_nothing
@@ -37,7 +37,7 @@ class RepresenterRegressor(RegressorMixin, RepresenterEstimator):
     ----------
     kernel, invariances, invariance_loss, C, nu, bias, loss_params, invariance_loss_params, gamma, \
 degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose, \
-warm_start, on_interrupt
+warm_start, checkpoint, checkpoint_seconds, on_interrupt
         See `RepresenterClassifier`.
     loss : {"squared", "epsilon_insensitive", "absolute", "huber"}, default="squared"
     unlabeled : float, optional
@@ -94,6 +94,8 @@ warm_start, on_interrupt
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
         warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 120.0,
         on_interrupt: str = "raise",
     ) -> None:
         self.kernel = kernel
@@ -116,6 +118,8 @@ warm_start, on_interrupt
         self.random_state = random_state
         self.verbose = verbose
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
 
     @with_callbacks
@@ -153,7 +157,7 @@ warm_start, on_interrupt
             targets = y[labelled].astype(np.float64)
             weights = self.C * self._sample_weights(sample_weight, X, labelled)
 
-            going = Continuing(self, X, y, sample_weight, carried)
+            going = Continuing(self, X, y, sample_weight)
 
             def loss_of(representers: Representers) -> Term:
                 loss = Affine(self._loss(), 1.0, targets)

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..compiled import njit
@@ -26,7 +25,7 @@ from ..oracles.checked import bind
 from .base import canonical, check_number, check_oracle_type
 from .estimates import EstimatesItself, checked_labels, named, virtual_memory
 from .interruption import all_or_nothing, check_on_interrupt, leaving_on_interrupt
-from .labels import as_labels, check_one_kind
+from .labels import labelled_rows
 from .shapes import check_shape, flat_rows, learn_shape, shaped
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
@@ -94,9 +93,7 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
             oracle = self._check_parameters()
             learn_shape(self, X)
             oracle = shaped(oracle, self, X)
-            X, y = validate_data(self, flat_rows(X), as_labels(y), **_ROWS)
-            check_one_kind(y)
-            check_classification_targets(y)
+            X, y = labelled_rows(self, X, y, **_ROWS)
             X = self._prepare(X, oracle)
             new_svc = self._svc_maker(X)
             weights = self._weights(X, sample_weight)

@@ -68,6 +68,8 @@ class PrecomputedKernel(Kernel):
     ----------
     gram : (n_rows, n_columns) array
         ``k(x, y)`` of row number x on the left and of row number y on the right. Kept as it is.
+    numbers : (n_rows,) array of int, optional
+        The numbers that the rows and columns of `gram` have, ascending; by default from 0 on.
 
     Examples
     --------
@@ -77,8 +79,9 @@ class PrecomputedKernel(Kernel):
     array([[1., 3.]])
     """
 
-    def __init__(self, gram: np.ndarray) -> None:
+    def __init__(self, gram: np.ndarray, numbers: np.ndarray | None = None) -> None:
         self.gram = gram
+        self.numbers = numbers
 
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
@@ -87,13 +90,14 @@ class PrecomputedKernel(Kernel):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`; in the precision of `gram`."""
-        return self.gram[np.ix_(_row_numbers(X), _row_numbers(Y))]
+        return self.gram[np.ix_(self._places(X), self._places(Y))]
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
-        rows = _row_numbers(X)
+        rows = self._places(X)
         return self.gram[rows, rows]
 
-
-def _row_numbers(X: np.ndarray) -> np.ndarray:
-    return X[:, 0].astype(np.intp)
+    def _places(self, X: np.ndarray) -> np.ndarray:
+        """Where in the table the rows are that inputs name."""
+        rows = X[:, 0].astype(np.intp)
+        return rows if self.numbers is None else np.searchsorted(self.numbers, rows)

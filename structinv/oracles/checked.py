@@ -99,7 +99,10 @@ class CheckedOracle(BoundOracle):
 
     def _ask(self, name: str, *question: Any) -> Any:
         """What `inner` answers."""
-        return answers.ask(self.oracle, self._source(name), getattr(self.inner, name), *question)
+        call = getattr(self.inner, name)
+        if self._stranger:
+            return answers.ask_stranger(self._source(name), call, *question)
+        return call(*question)
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None

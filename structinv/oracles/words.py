@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
 from numbers import Real
 
 import numpy as np
@@ -196,14 +198,44 @@ class _BoundWords(BoundOracle):
 
     oracle: WordOracle
 
+    @cached_property
+    def words(self) -> sp.csr_matrix:
+        """All rows; dense ones become sparse once, and not in each call."""
+        return _csr(self.X)
+
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+    ) -> Support:
+        """See `BoundOracle.support`."""
+        answer = self.oracle.support(take(self.words, rows), V, assign, reward)
+        return self._as_given(answer)
+
+    def graded_support(
+        self,
+        rows: Rows,
+        V: np.ndarray,
+        assign: np.ndarray,
+        reward: np.ndarray,
+        rho: float | Sequence[float],
+    ) -> Support:
+        """See `BoundOracle.graded_support`."""
+        answer = self.oracle.graded_support(take(self.words, rows), V, assign, reward, rho)
+        return self._as_given(answer)
+
+    def _as_given(self, answer: Support) -> Support:
+        """The answer with points that are dense if the rows are."""
+        if sp.issparse(self.X):
+            return answer
+        return replace(answer, points=answer.points.toarray())
+
     def maximum(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `BoundOracle.maximum`: without points nothing is copied."""
-        part = _csr(take(self.X, rows))
+        part = take(self.words, rows)
         values, sizes = self.oracle._ask(part, V, assign, np.empty(0, dtype=part.dtype))
         return values, sizes * max(1.0, self.oracle.factors[1])
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
-        rows, (low, high) = _csr(self.X), self.oracle.factors
+        rows, (low, high) = self.words, self.oracle.factors
         if self.oracle.max_changes == 0 or low == high:
             return IdentityHull(rows, signs, weights, intercept=intercept)
         return WordHull(

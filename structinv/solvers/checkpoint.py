@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..dual_states.linear_members import made_rows
 from ..files import write_atomically
 from ..objective import Objective
 from ..planes import PlaneSet
-from ..spaces import Normals
-from ..tensor_rows import MadeRows, TensorRows
+from ..spaces import Element
+from .archive import packed, unpacked
 from .base import Solution, Status
 
 FORMAT = 1
@@ -28,8 +26,8 @@ FORMAT = 1
 class Checkpoint:
     """Writes what a run has now and then, and reads what an earlier one left.
 
-    The file is a NumPy archive without any pickle: the best weights, the planes with their masses
-    (of members of orbits only the numbers), and a header in JSON.
+    The file is a NumPy archive without any pickle: the best function, the planes with their masses
+    (of members of orbits only the numbers, of penalties the slopes), and a header in JSON.
 
     Parameters
     ----------
@@ -59,6 +57,7 @@ class Checkpoint:
         self.written = 0.0
         self._arrays: dict[str, np.ndarray] = {}
         self._header: dict[str, Any] = {}
+        self._objective: Objective | None = None
         if not self.path.parent.is_dir() or self.path.is_dir():
             raise ValueError(f"checkpoint must be a file in a folder that exists, got {str(path)!r}")
         if self.path.exists():
@@ -94,27 +93,35 @@ class Checkpoint:
             )
         self.used = float(self._header["seconds"])
 
-    def start(self, objective: Objective) -> tuple[np.ndarray, PlaneSet] | None:
-        """The best weights and the planes that an earlier run left, None if there was none."""
+    def start(self, objective: Objective) -> tuple[Element, PlaneSet] | None:
+        """The best function and the planes that an earlier run left, None if there was none.
+
+        Parameters
+        ----------
+        objective : Objective
+            What is to be lowered, and written about from now on.
+        """
+        self._objective = objective
         if not self._header:
             return None
         arrays, self._arrays = self._arrays, {}
-        return arrays["f"], _unpacked(arrays, objective)
+        return unpacked(objective, arrays)
 
     def begin_anew(self, seconds: float) -> None:
         """A run of so many seconds is given up: the next one starts at nothing, and they count."""
         self.used += seconds
         self.written = 0.0
 
-    def __call__(self, seconds: float, so_far: Callable[[], tuple[np.ndarray, PlaneSet]]) -> None:
+    def __call__(self, seconds: float, so_far: Callable[[], tuple[Element, PlaneSet]]) -> None:
         """Write if it is time to; see `keeper` of `solve`."""
         if seconds < self.written + self.every:
             return
         self.write(seconds, *so_far())
         self.written = seconds
 
-    def write(self, seconds: float, f: np.ndarray, planes: PlaneSet) -> None:
+    def write(self, seconds: float, f: Element, planes: PlaneSet) -> None:
         """Replace the file, or warn that it cannot be; `seconds` are those of this run."""
+        assert self._objective is not None
         header = {
             "format": FORMAT,
             "fingerprint": self.fingerprint,
@@ -122,7 +129,7 @@ class Checkpoint:
         }
         told = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         stream = io.BytesIO()
-        arrays: dict[str, Any] = {"header": told, "f": f, **_packed(planes)}
+        arrays: dict[str, Any] = {"header": told, **packed(self._objective, f, planes)}
         np.savez(stream, **arrays)
         try:
             write_atomically(self.path, stream.getvalue())
@@ -148,45 +155,3 @@ def _difference(name: str, theirs: dict[str, str], ours: dict[str, str]) -> str:
     values = theirs.get(name, "absent"), ours.get(name, "absent")
     hashed = any(len(value) == 32 for value in values)
     return name if hashed else f"{name} (was {values[0]}, is {values[1]})"
-
-
-def _packed(planes: PlaneSet) -> dict[str, np.ndarray]:
-    """Planes as arrays; slopes of penalties are not among them, which linear models do not have."""
-    arrays = {"offsets": planes.offsets, "blocks": planes.blocks, "masses": planes.masses}
-    for name, extra in (("summed", planes.summed), ("passes", planes.passes)):
-        if extra is not None:
-            arrays[name] = extra
-    normals = planes.normals
-    if isinstance(normals, MadeRows):
-        # Numbers of members say it all.
-        return {**arrays, "which": normals.which, "coefficients": normals.coefficients}
-    if isinstance(normals, TensorRows):
-        arrays |= {"coefficients": normals.coefficients, "start": normals.start, "extra": normals.extra}
-        normals = normals.points
-    if sp.issparse(normals):
-        rows = sp.csr_matrix(normals)
-        parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
-        return {**arrays, **parts, "shape": np.array(rows.shape)}
-    return {**arrays, "points": normals}
-
-
-def _unpacked(arrays: dict[str, np.ndarray], objective: Objective) -> PlaneSet:
-    normals: Normals
-    if "which" in arrays:
-        bound, space = objective.terms[0].bound, objective.space  # type: ignore[attr-defined]
-        normals = made_rows(bound, space, arrays["which"], arrays["coefficients"])  # type: ignore[arg-type]
-    else:
-        normals = arrays.get("points")
-        if normals is None:
-            parts = arrays["data"], arrays["indices"], arrays["indptr"]
-            normals = sp.csr_matrix(parts, shape=tuple(arrays["shape"]))
-        if "start" in arrays:
-            normals = TensorRows(normals, arrays["coefficients"], arrays["start"], arrays["extra"])
-    return PlaneSet(
-        normals,
-        arrays["offsets"],
-        arrays["blocks"],
-        arrays["masses"],
-        arrays.get("summed"),
-        passes=arrays.get("passes"),
-    )

@@ -48,10 +48,10 @@ def interrupts() -> Iterator[Interrupts]:
 
     Examples
     --------
-    >>> import os, signal
+    >>> import signal
     >>> with interrupts() as ctrl_c:
     ...     ctrl_c.welcome = False
-    ...     os.kill(os.getpid(), signal.SIGINT)
+    ...     signal.raise_signal(signal.SIGINT)
     ...     done = True
     >>> done, ctrl_c.pressed
     (True, True)

@@ -17,6 +17,7 @@ from .base import Record, Solution, Solver, Status
 from .closing import Closing
 from .interruption import Interrupts, interrupts
 from .stopping import Gap, Progress, Stall, StopRule
+from .warm_start import fitting
 
 Callback = Callable[[Progress], bool | None]
 Keeper = Callable[[float, Callable[[], tuple[Element, PlaneSet]]], None]
@@ -41,8 +42,9 @@ def solve(
     stop : StopRule, default=``Gap(1e-3)``
         A stall rule is always added, so that no run goes on for ever.
     warm_start : Solution, optional
-        Of an objective with the same blocks: other weights, or a larger S(x) on the same rows. It is
-        checked before the first step, so that a start that is good enough ends the run.
+        Of an objective with the same blocks: other weights, or a larger S(x) on the same rows. One
+        of a kernel's space, pickled perhaps, is brought into the objective's. It is checked before the
+        first step, so that a start that is good enough ends the run.
     callbacks : sequence of callable
         Called after each iteration with a `Progress`; one that returns True ends the run.
     random_state : int or Generator, optional
@@ -81,7 +83,7 @@ def solve(
     """
     solver.validate(objective)
     if warm_start is not None:
-        _check_warm_start(objective, warm_start)
+        warm_start = fitting(objective, warm_start)
     rng = np.random.default_rng(random_state)
     stop = (stop or Gap(1e-3)) | Stall(solver.patience)
     overflow = _Overflow()
@@ -101,14 +103,6 @@ def solve(
             return run.finish(status, ctrl_c)
         finally:
             objective.hurried = never
-
-
-def _check_warm_start(objective: Objective, warm_start: Solution) -> None:
-    planes = warm_start.planes
-    if not objective.space.owns(planes.normals) or np.any(planes.blocks >= objective.n_blocks):
-        raise ValueError(
-            "warm_start does not fit: it must come from an objective on the same rows and space"
-        )
 
 
 class _Overflow:

@@ -16,8 +16,7 @@ import numpy as np
 from ..dual_states import join_planes
 from ..objective import Objective, WorstCase
 from ..planes import PlaneSet
-from ..spaces import Element, KernelSpace, RepresenterSpace
-from ..spaces.atoms import AtomRows, AtomStore
+from ..spaces import AtomStore
 from .base import Solution, Solver
 from .coefficients import slopes_of_planes
 
@@ -44,6 +43,9 @@ def sound_start(
     if planes.summed is not None:
         usable = same_oracle and same_sum and solver.takes_sums and _proportional(objective, planes)
     else:
+        if not same_sum:
+            planes = _of_rows(objective, planes)
+            earlier = replace(earlier, planes=planes)
         usable = same_oracle or solver.verifies(objective)
     if not usable:
         planes = _asked_anew(objective, solver, earlier)
@@ -59,14 +61,7 @@ def _shrunk(objective: Objective, planes: PlaneSet) -> PlaneSet:
     # Members of orbits are made when they are asked for, so not all at once.
     for first in range(0, len(planes), ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)
-        part = replace(
-            planes,
-            normals=planes.normals[rows],
-            offsets=planes.offsets[rows],
-            blocks=planes.blocks[rows],
-            masses=planes.masses[rows],
-        )
-        more, above = part.total(space, weights, floors)
+        more, above = planes.chosen(rows).total(space, weights, floors)
         f += more
         offset += above
         if planes.summed is None:
@@ -77,6 +72,14 @@ def _shrunk(objective: Objective, planes: PlaneSet) -> PlaneSet:
     square = space.dot(f, f)
     factor = min(1.0, max(offset, 0.0) / square) if square > 0 else 1.0
     return planes if factor == 1.0 else replace(planes, masses=factor * planes.masses)
+
+
+def _of_rows(objective: Objective, planes: PlaneSet) -> PlaneSet:
+    """Planes of single rows, and those of slopes: others of a family hold the weights of its members."""
+    owners = np.searchsorted(objective.first, planes.blocks, side="right") - 1
+    of_rows = np.array([isinstance(term, WorstCase) for term in objective.terms])
+    kept = np.flatnonzero(of_rows[owners] | np.isin(planes.blocks, list(planes.slopes)))
+    return planes if len(kept) == len(planes) else planes.chosen(kept)
 
 
 def _proportional(objective: Objective, planes: PlaneSet) -> bool:
@@ -103,12 +106,31 @@ def _asked_anew(objective: Objective, solver: Solver, earlier: Solution) -> Plan
     return PlaneSet(planes.normals, planes.offsets, blocks, np.minimum(masses[blocks], 1.0))
 
 
-def carried(objective: Objective, earlier: Solution, *, by_number: bool = False) -> Solution:
+def fitting(objective: Objective, earlier: Solution) -> Solution:
+    """A warm start in the objective's space: as it is, or brought over from a space related to it.
+
+    Raises
+    ------
+    ValueError
+        If it is of another problem.
+    """
+    planes, space = earlier.planes, objective.space
+    if not np.any(planes.blocks >= objective.n_blocks):
+        if space.owns(planes.normals):
+            return earlier
+        if space.related(earlier.f):
+            return carried(objective, earlier)
+    raise ValueError(
+        "warm_start does not fit: it must come from an objective on the same rows and space"
+    )
+
+
+def carried(objective: Objective, earlier: Solution) -> Solution:
     """A solution in a kernel's space of its own, as one in the space of an objective on the same rows.
 
     Points are looked for among the members of their rows, so that the planes are those of members
-    again. Penalties start from the slopes that are known of them, which bound their losses whatever
-    the weights are.
+    again. Where a penalty's slopes are known, its plane is made anew of these, which bound its losses
+    whatever their weights are.
 
     Parameters
     ----------
@@ -116,84 +138,48 @@ def carried(objective: Objective, earlier: Solution, *, by_number: bool = False)
         In a kernel's space.
     earlier : Solution
         Of the same rows, labels, families and losses.
-    by_number : bool, default=False
-        Whether members are known by their numbers alone, as where inputs do not show.
     """
     space: Any = objective.space
     old: Any = earlier.f
-    terms = [term for term in objective.terms if isinstance(term, WorstCase)]
-    f = _same_functions(space, old)
-    parts = []
-    if earlier.planes.summed is not None and len(terms) < len(objective.terms):
-        earlier = replace(earlier, planes=join_planes(space, []))
-    if terms:
-        keys = _keys(space, old.atoms, terms[0].bound, by_number)
-        f.make_room(len(space.atoms))
-        used = old.support()
-        element = AtomRows(space.atoms, keys[used], old.coefficients[used], np.array([0, len(used)]))
-        f += space.combine(element, np.ones(1))
-        parts.append(_worst_cases(objective, earlier.planes, keys))
-        if earlier.planes.summed is not None:
-            return replace(earlier, f=f, planes=parts[0])
-    if earlier.planes.summed is None:
-        slopes = slopes_of_planes(objective, earlier.planes)
-        for term, own, first in zip(objective.terms, slopes, objective.first, strict=False):
-            if own is not None:
-                parts.append(term.plane_of_slopes(space, own, int(first)))
+    planes = earlier.planes
+    slopes = slopes_of_planes(objective, planes)
+    known = [first for own, first in zip(slopes, objective.first, strict=False) if own is not None]
+    kept = np.flatnonzero(~np.isin(planes.blocks, known))
+    chosen = planes.chosen(kept)
+    support, terms = old.support(), old.atoms.slots(space.over_atoms(chosen.normals).keys)
+    used, places = np.unique(np.concatenate([support, terms]), return_inverse=True)
+    keys = _keys(objective, old.atoms, used)[places]
+    normals = space.translated_rows(chosen.normals, keys[len(support) :])
+    parts = [replace(chosen, normals=normals, slopes={})]
+    f = space.translated(old, keys[: len(support)])
+    if planes.summed is not None:
+        return replace(earlier, f=f, planes=parts[0])
+    for term, own, first in zip(objective.terms, slopes, objective.first, strict=False):
+        if own is not None:
+            parts.append(term.plane_of_slopes(space, own, int(first)))
     return replace(earlier, f=f, planes=join_planes(space, [part for part in parts if len(part)]))
 
 
-def _same_functions(space: Any, old: Any) -> Element:
-    """The part of an element that lies on representers, and its free part."""
-    if not isinstance(space, RepresenterSpace):
-        return space.zeros()
-    return space.of_representers(old.representers.copy(), old.free.copy())
-
-
-def _worst_cases(objective: Objective, planes: PlaneSet, keys: np.ndarray) -> PlaneSet:
-    """The planes of worst-case terms, over keys of the points of the old space's atoms."""
-    mine = np.arange(len(planes))
-    if planes.summed is None:
-        worst = [isinstance(term, WorstCase) for term in objective.terms]
-        owners = np.searchsorted(objective.first, planes.blocks, side="right") - 1
-        mine = np.flatnonzero(np.array(worst)[owners])
-    chosen: Any = planes.normals[mine]
-    # Of a row of representers, the part over atoms; those of worst cases have no other.
-    rows = getattr(chosen, "rows", chosen)
-    slots = rows.atoms.slots(rows.keys)
+def _keys(objective: Objective, store: AtomStore, atoms: np.ndarray) -> np.ndarray:
+    """Keys in the objective's space of atoms of another store: of members, where they are some."""
     space: Any = objective.space
-    normals = AtomRows(space.atoms, keys[slots], rows.coefficients, rows.start)
-    return replace(
-        planes,
-        normals=normals,
-        offsets=planes.offsets[mine],
-        blocks=planes.blocks[mine],
-        masses=planes.masses[mine],
-        slopes={},
-    )
-
-
-def _keys(space: KernelSpace, store: AtomStore, bound: Any, by_number: bool) -> np.ndarray:
-    """Keys in a space of the points of another store's atoms: of members, where they are some."""
-    pool = space.atoms.pool(bound)
-    points, origins = store.points(np.arange(len(store))), store.origins
+    points, origins = store.points(atoms), store.origins[atoms]
     rows, members = origins.T
-    found = np.full(len(rows), -1)
-    if by_number:
-        found[:] = members
-    else:
+    keys = np.full(len(rows), -1)
+    for term in objective.terms:
+        if not isinstance(term, WorstCase):
+            continue
+        pool, n_rows = space.atoms.pool(term.bound), len(term.labels.codes)
         # At their old place first, which a larger set may have moved.
         for guess in [np.minimum(members, pool.size - 1), *range(pool.size)]:
-            left = np.flatnonzero(found < 0)
+            left = np.flatnonzero((keys < 0) & (rows < n_rows))
             if len(left) == 0:
                 break
             tried = np.broadcast_to(guess, len(rows))[left]
-            same = np.all(bound.members(rows[left], tried) == points[left], axis=1)
-            found[left[same]] = tried[same]
-    keys = np.zeros(len(rows), dtype=np.int64)
-    known = found >= 0
-    keys[known] = pool.keys(rows[known], found[known])
-    if not np.all(known):
+            same = np.all(term.bound.members(rows[left], tried) == points[left], axis=1)
+            keys[left[same]] = pool.keys(rows[left[same]], tried[same])
+    others = np.flatnonzero(keys < 0)
+    if len(others):
         # Between the members of a cover: points of their own.
-        keys[~known] = space.atoms.add_points(points[~known], origins[~known])
+        keys[others] = space.atoms.add_points(points[others], origins[others])
     return keys

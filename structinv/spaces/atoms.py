@@ -58,6 +58,14 @@ class AtomRows:
     def __len__(self) -> int:
         return len(self.start) - 1
 
+    def __reduce__(self) -> tuple:
+        """Pickled with the numbers of atoms, which are what a store keeps, and points that are none."""
+        slots = self.atoms.find(self.keys)
+        others, places = np.unique(self.keys[slots < 0], return_inverse=True)
+        slots[slots < 0] = len(self.atoms) + places
+        points = self.atoms.points_of(others), self.atoms.origins_of(others)
+        return _rows_of, (self.atoms, slots, *points, self.coefficients, self.start)
+
     def __getitem__(self, rows: Any) -> AtomRows:
         chosen = np.arange(len(self))[rows]
         sizes = np.diff(self.start)[chosen]
@@ -84,21 +92,27 @@ class AtomRows:
 
 @dataclass
 class Pool:
-    """The points that one bound oracle can answer with: members of its cover, numbered row by row.
+    """The points that bound oracles can answer with: members of their covers, numbered row by row.
 
     `mesh` is that of the cover if all members are known points, from number `first` on, else None.
     A member that is the row itself once more, as where an oracle leaves a row alone, is no further
     point: `numbers`, (n, s), says which point of the pool a member is, and `origins` which member of
-    all rows' members a point is first. `slots` says which atom a point is, -1 for none.
+    all rows' members a point is first. `slots` says which atom a point is, -1 for none. All `sources`
+    have these members: they differ in weights, say, or are of a later fit on the same rows.
     """
 
-    source: BoundOracle
+    sources: list[BoundOracle]
     number: int
     first: int
     mesh: np.ndarray | None
     numbers: np.ndarray
     origins: np.ndarray
     slots: np.ndarray
+
+    @property
+    def source(self) -> BoundOracle:
+        """The bound oracle that makes the members."""
+        return self.sources[0]
 
     @property
     def size(self) -> int:
@@ -122,6 +136,8 @@ class AtomStore:
     and a column for each *known* point: all members of all orbits if that is worth it, else the atoms
     themselves. What does not fit into the cache is computed again when it is asked for.
 
+    Pickled, a store is its atoms: no table, no oracle, and no point that is no atom.
+
     Parameters
     ----------
     kernel : Kernel
@@ -136,8 +152,7 @@ class AtomStore:
         self.places = np.zeros(0, dtype=np.int64)
         self.keys = np.zeros(0, dtype=np.int64)
         self.origins = np.zeros((0, 2), dtype=np.int64)
-        self.pools: dict[int, Pool] = {}
-        self._twins: dict[int, tuple[BoundOracle, Pool]] = {}
+        self.pools: list[Pool] = []
         self.loose = np.zeros((0, n_features))
         self.loose_origins = np.zeros((0, 2), dtype=np.int64)
         self.loose_slots = np.zeros(0, dtype=np.int64)
@@ -151,6 +166,30 @@ class AtomStore:
 
     def __len__(self) -> int:
         return len(self.places)
+
+    def __reduce__(self) -> tuple:
+        points = self.points(np.arange(len(self)))
+        return AtomStore.of_points, (self.kernel, points, self.origins, self.cache_bytes)
+
+    @classmethod
+    def of_points(
+        cls, kernel: Kernel, points: np.ndarray, origins: np.ndarray, cache_bytes: float = 0.0
+    ) -> AtomStore:
+        """A store whose atoms are these points, in order, and have no table yet.
+
+        Parameters
+        ----------
+        kernel : Kernel
+        points : (m, n_features) array
+        origins : (m, 2) array of int
+            The row and the member that each point comes from.
+        cache_bytes : float, default=0.0
+        """
+        store = cls(kernel, points.shape[1], 0.0)
+        store.slots(store.add_points(points, origins))
+        store.trim()
+        store.cache_bytes = cache_bytes
+        return store
 
     @property
     def known(self) -> np.ndarray:
@@ -171,16 +210,13 @@ class AtomStore:
 
     def pool(self, source: BoundOracle) -> Pool:
         """The pool of a bound oracle; its points become known if they are few enough."""
-        found = self.pools.get(id(source))
-        if found is not None:
-            return found
-        if id(source) in self._twins:
-            return self._twins[id(source)][1]
+        for pool in self.pools:
+            if any(source is each for each in pool.sources):
+                return pool
         size = source.cover(slice(0, 1)).points.shape[1]
-        for pool in self.pools.values():
+        for pool in self.pools:
             if self._lists_the_same(source, size, pool):
-                # The source is kept, or its identity could become that of another one.
-                self._twins[id(source)] = source, pool
+                pool.sources.append(source)
                 return pool
         first = self.n_known
         cover = self._all_members(source, source.X.shape[0] * size)
@@ -196,8 +232,8 @@ class AtomStore:
         numbers = np.where(new, numbers, numbers[:, :1])
         origins = np.flatnonzero(new)
         slots = np.full(len(origins), -1, dtype=np.int64)
-        found = Pool(source, len(self.pools) + 1, first, mesh, numbers, origins, slots)
-        self.pools[id(source)] = found
+        found = Pool([source], len(self.pools) + 1, first, mesh, numbers, origins, slots)
+        self.pools.append(found)
         return found
 
     def _lists_the_same(self, source: BoundOracle, size: int, pool: Pool) -> bool:
@@ -214,10 +250,10 @@ class AtomStore:
         return True
 
     def _all_members(self, source: BoundOracle, n_points: int) -> Cover | None:
-        """All members of all rows, if there are no atoms yet and there is room to know them all."""
+        """All members of all rows, if there is no table yet and there is room to know them all."""
         total = self.n_known + n_points
         column = total * floating(source.X[:0]).dtype.itemsize
-        if len(self) or min(total, COLUMNS_WORTH_A_CACHE) * column > self.cache_bytes:
+        if self.n_cached_rows or min(total, COLUMNS_WORTH_A_CACHE) * column > self.cache_bytes:
             return None
         return source.cover(ALL_ROWS)
 
@@ -254,44 +290,64 @@ class AtomStore:
 
     def slots(self, keys: np.ndarray) -> np.ndarray:
         """The atoms that the points are, made where there are none yet."""
-        slots = self._look_up(keys)
+        slots = self.find(keys)
         missing = np.unique(keys[slots < 0])
         if len(missing):
             self._add(missing)
-            slots = self._look_up(keys)
+            slots = self.find(keys)
         return slots
 
-    def _look_up(self, keys: np.ndarray) -> np.ndarray:
+    def find(self, keys: np.ndarray) -> np.ndarray:
+        """The atoms that the points are, -1 for those that are none."""
         numbers, places = split_keys(keys)
         slots = np.full(len(keys), -1, dtype=np.int64)
-        for number, table in self._slot_tables():
+        for number, table in enumerate([self.loose_slots, *(pool.slots for pool in self.pools)]):
             mine = numbers == number
             slots[mine] = table[places[mine]]
         return slots
 
-    def _slot_tables(self) -> list[tuple[int, np.ndarray]]:
-        pools = [(pool.number, pool.slots) for pool in self.pools.values()]
-        return [(LOOSE, self.loose_slots), *pools]
+    def points_of(self, keys: np.ndarray) -> np.ndarray:
+        """The points that keys stand for, (n, n_features); members are made anew."""
+        numbers, places = split_keys(keys)
+        loose = np.flatnonzero(numbers == LOOSE)
+        owners, parts = [loose], [self.loose[places[loose]]]
+        for pool in self.pools:
+            mine = np.flatnonzero(numbers == pool.number)
+            if len(mine):
+                owners.append(mine)
+                parts.append(pool.source.members(*pool.members(places[mine])))
+        if len(loose) == 0 and len(parts) > 1:
+            # Of another precision, perhaps.
+            owners, parts = owners[1:], parts[1:]
+        return np.concatenate(parts)[np.argsort(np.concatenate(owners))]
+
+    def origins_of(self, keys: np.ndarray) -> np.ndarray:
+        """The row and the member that the points come from, (n, 2)."""
+        numbers, places = split_keys(keys)
+        origins = np.empty((len(keys), 2), dtype=np.int64)
+        loose = numbers == LOOSE
+        origins[loose] = self.loose_origins[places[loose]]
+        for pool in self.pools:
+            mine = numbers == pool.number
+            origins[mine] = np.column_stack(pool.members(places[mine]))
+        return origins
 
     def _add(self, keys: np.ndarray) -> None:
         """Make atoms of points that are none yet."""
         numbers, locals_ = split_keys(keys)
         first = len(self)
-        places = np.empty(len(keys), dtype=np.int64)
-        origins = np.empty((len(keys), 2), dtype=np.int64)
+        places, origins = np.empty(len(keys), dtype=np.int64), self.origins_of(keys)
         mine = np.flatnonzero(numbers == LOOSE)
         if len(mine):
             here = locals_[mine]
-            origins[mine] = self.loose_origins[here]
             self.loose_slots[here] = first + mine
             places[mine] = self.n_known + np.arange(len(mine))
             self._know(self.loose[here])
-        for pool in self.pools.values():
+        for pool in self.pools:
             mine = np.flatnonzero(numbers == pool.number)
             if len(mine) == 0:
                 continue
             here = locals_[mine]
-            origins[mine] = np.column_stack(pool.members(here))
             pool.slots[here] = first + mine
             if pool.mesh is not None:
                 places[mine] = pool.first + here
@@ -301,27 +357,27 @@ class AtomStore:
         self.places = np.concatenate([self.places, places])
         self.keys = np.concatenate([self.keys, keys])
         self.origins = np.concatenate([self.origins, origins])
-        self._extend_table(first)
+        self._extend_table()
 
-    def _extend_table(self, first: int) -> None:
-        """Rows for the atoms from `first` on, and columns for points not known before, if they fit."""
+    def _extend_table(self) -> None:
+        """Rows for atoms that have none, and columns for points not known before, if they fit."""
         rows, columns = len(self), self.n_known
         old_rows, old_columns = self.n_cached_rows, self.n_cached_columns
         itemsize = self.known.dtype.itemsize
         if columns == old_columns > 0:
             # Where columns are all there will be, as many rows as fit.
             rows = min(rows, int(self.cache_bytes // (columns * itemsize)))
-        if old_rows < first or rows <= first or rows * columns * itemsize > self.cache_bytes:
+        if rows <= old_rows or rows * columns * itemsize > self.cache_bytes:
             return
-        fresh = self._kernel_rows(np.arange(first, rows))
+        fresh = self._kernel_rows(np.arange(old_rows, rows))
         if rows > self._table.shape[0] or columns > self._table.shape[1]:
             limit = self.cache_bytes / itemsize
             self._table = _with_room(self.table, rows, columns, limit, fresh.dtype)
-        self._table[first:rows, :columns] = fresh
+        self._table[old_rows:rows, :columns] = fresh
         if columns > old_columns:
             # The points that are new are atoms that are new, so the block is there, turned round.
             owners = np.full(columns, -1, dtype=np.int64)
-            owners[self.places[first:]] = np.arange(rows - first)
+            owners[self.places[old_rows:]] = np.arange(rows - old_rows)
             block = fresh[owners[old_columns:]][:, self.places[:old_rows]]
             self._table[:old_rows, old_columns:columns] = block.T
         self.n_cached_rows, self.n_cached_columns = rows, columns
@@ -391,6 +447,19 @@ class AtomStore:
         """The kernel between some atoms and all known points, computed."""
         norms = self._norms[self.places[atoms]], self._norms[: self.n_known]
         return kernel_matrix(self.kernel, self.points(atoms), self.known, norms)
+
+
+def _rows_of(
+    store: AtomStore,
+    slots: np.ndarray,
+    points: np.ndarray,
+    origins: np.ndarray,
+    coefficients: np.ndarray,
+    start: np.ndarray,
+) -> AtomRows:
+    """Rows over a store's atoms, and over points that become known to it; see `AtomRows.__reduce__`."""
+    keys = np.concatenate([store.keys, store.add_points(points, origins)])
+    return AtomRows(store, keys[slots], coefficients, start)
 
 
 def _first_of_their_kind(points: np.ndarray) -> np.ndarray:

@@ -188,6 +188,10 @@ class Space(ABC):
     def owns(self, normals: Normals) -> bool:
         """Whether these can be normals of this space."""
 
+    def related(self, f: Element) -> bool:
+        """Whether an element of another space has the form of one of this, over points of its own."""
+        return False
+
     def extra(self, f: Element) -> np.ndarray:
         """The parameters that no input multiplies, (n_extra,)."""
         return np.zeros(0)

@@ -49,6 +49,10 @@ class Expansion:
             self._values = np.concatenate([self._values.T, late.T], axis=1).T
         return self._values
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without values at points."""
+        return vars(self) | {"_values": None}
+
     def support(self) -> np.ndarray:
         """The atoms with a coefficient that is not zero."""
         return np.flatnonzero(np.any(self.coefficients != 0, axis=1))
@@ -241,6 +245,34 @@ class KernelSpace(Space):
         """See `Space.owns`."""
         return isinstance(normals, AtomRows) and normals.atoms is self.atoms
 
+    def related(self, f: Any) -> bool:
+        """See `Space.related`; of the kernel nothing is asked."""
+        return type(f) is Expansion and self._same_widths(f)
+
+    def _same_widths(self, f: Expansion) -> bool:
+        found = f.atoms.known.shape[1], f.coefficients.shape[1]
+        return found == (self.n_features, self.n_outputs)
+
+    def translated(self, f: Expansion, keys: np.ndarray) -> Expansion:
+        """A function of a related space in this one.
+
+        Parameters
+        ----------
+        f : element
+        keys : (m,) array of int
+            The keys here of the atoms that f has a coefficient of, in order.
+        """
+        ends = np.array([0, len(keys)])
+        return self.combine(AtomRows(self.atoms, keys, f.coefficients[f.support()], ends), np.ones(1))
+
+    def over_atoms(self, normals: Any) -> AtomRows:
+        """The part of normals, here or in a related space, that lies on atoms."""
+        return normals
+
+    def translated_rows(self, normals: Any, keys: np.ndarray) -> Any:
+        """Normals of a related space in this one, by the keys here of the terms `over_atoms`."""
+        return AtomRows(self.atoms, keys, normals.coefficients, normals.start)
+
     def normals(
         self,
         points: np.ndarray,
@@ -329,32 +361,59 @@ class KernelSpace(Space):
         return slack
 
     def points(self, keys: np.ndarray) -> np.ndarray:
-        """The points that keys stand for, (n, n_features), n at least 1; members are made anew."""
-        numbers, places = split_keys(keys)
-        loose = np.flatnonzero(numbers == LOOSE)
-        owners, parts = [loose], [self.atoms.loose[places[loose]]]
-        for pool in self.atoms.pools.values():
-            mine = np.flatnonzero(numbers == pool.number)
-            if len(mine):
-                owners.append(mine)
-                parts.append(pool.source.members(*pool.members(places[mine])))
-        if len(loose) == 0:
-            owners, parts = owners[1:], parts[1:]
-        return np.concatenate(parts)[np.argsort(np.concatenate(owners))]
+        """The points that keys stand for, (n, n_features); members are made anew."""
+        return self.atoms.points_of(keys)
+
+    def packed(self, f: Expansion, normals: Any) -> dict[str, np.ndarray]:
+        """A function and normals as arrays.
+
+        Returns
+        -------
+        dict of str to array
+            For each atom ``pools``, 0 for a point that is no member, and ``origins``, its row and
+            member; ``points``, those that are no members; ``terms``, the atoms of the function and of
+            the normals one after the other, ``coefficients`` and ``start`` as in `AtomRows`.
+        """
+        rows = self.over_atoms(self.stack([self.element(f), normals]))
+        atoms, terms = np.unique(self.atoms.slots(rows.keys), return_inverse=True)
+        pools, _ = split_keys(self.atoms.keys[atoms])
+        return {
+            "pools": pools,
+            "origins": self.atoms.origins[atoms],
+            "points": self.atoms.points(atoms[pools == LOOSE]),
+            "terms": terms,
+            "coefficients": rows.coefficients,
+            "start": rows.start,
+        }
+
+    def unpacked(self, arrays: dict[str, np.ndarray], points: np.ndarray) -> tuple[Expansion, Any]:
+        """What `packed` was given, in a space that holds its points only: those of all atoms."""
+        space = self._over(AtomStore.of_points(self.kernel, points, arrays["origins"]))
+        keys = space.atoms.keys[arrays["terms"]]
+        over_atoms = AtomRows(space.atoms, keys, arrays["coefficients"], arrays["start"])
+        rows = space._from_arrays(over_atoms, arrays)
+        return space.combine(rows[:1], np.ones(1)), rows[1:]
+
+    def _from_arrays(self, rows: AtomRows, arrays: dict[str, np.ndarray]) -> Any:
+        """Normals, all of which are over atoms here."""
+        return rows
+
+    def _over(self, atoms: AtomStore) -> KernelSpace:
+        """The same space with these points only, and without room for tables."""
+        space = self._empty()
+        space.atoms = atoms
+        return space
 
     def _empty(self) -> KernelSpace:
-        """The same space without a point, and without room for tables."""
         return KernelSpace(self.kernel, self.n_features, self.n_outputs, cache_mb=0.0)
 
     def compacted(self, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
         """The same normals in a space that holds their points, and nothing else."""
         slots, terms = np.unique(self.atoms.slots(normals.keys), return_inverse=True)
-        space = self._empty()
-        keys = space.atoms.add_points(self.atoms.points(slots), self.atoms.origins[slots])
-        space.atoms.slots(keys)
-        space.atoms.trim()
-        rows = AtomRows(space.atoms, keys[terms], normals.coefficients, normals.start)
-        return space, rows
+        points = self.atoms.points(slots)
+        space = self._over(AtomStore.of_points(self.kernel, points, self.atoms.origins[slots]))
+        keys = space.atoms.keys[terms]
+        return space, AtomRows(space.atoms, keys, normals.coefficients, normals.start)
 
 
 def _refine(

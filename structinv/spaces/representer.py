@@ -361,6 +361,53 @@ class RepresenterSpace(KernelSpace):
         rows = normals.rows if isinstance(normals, RepresenterRows) else normals
         return super().owns(rows)
 
+    def related(self, f: Any) -> bool:
+        """See `Space.related`; of the families their sizes are looked at."""
+        if not isinstance(f, RepresenterExpansion) or not self._same_widths(f):
+            return False
+        return (len(f.representers), len(f.free)) == (self.system.size, self.n_free)
+
+    def translated(self, f: Expansion, keys: np.ndarray) -> RepresenterExpansion:
+        """See `KernelSpace.translated`."""
+        assert isinstance(f, RepresenterExpansion)
+        total = self.of_representers(f.representers.copy(), f.free.copy())
+        if len(keys):
+            total += super().translated(f, keys)
+        return total
+
+    def over_atoms(self, normals: Any) -> AtomRows:
+        """See `KernelSpace.over_atoms`."""
+        return self._mixed(normals).rows
+
+    def translated_rows(self, normals: Any, keys: np.ndarray) -> Any:
+        """See `KernelSpace.translated_rows`."""
+        mixed = self._mixed(normals)
+        functions = [self.of_representers(each.representers.copy()) for each in mixed.functions]
+        return RepresenterRows(super().translated_rows(mixed.rows, keys), mixed.owners, functions)
+
+    def packed(self, f: Expansion, normals: Any) -> dict[str, np.ndarray]:
+        """See `KernelSpace.packed`; with the functions behind rows, and the free part."""
+        assert isinstance(f, RepresenterExpansion)
+        mixed = self._mixed(self.stack([self.element(f), normals]))
+        shape = (-1, self.system.size, self.n_outputs)
+        behind = np.reshape([each.representers for each in mixed.functions], shape)
+        return super().packed(f, normals) | {
+            "owners": mixed.owners,
+            "representers": behind,
+            "free": f.free,
+        }
+
+    def unpacked(self, arrays: dict[str, np.ndarray], points: np.ndarray) -> tuple[Expansion, Any]:
+        """See `KernelSpace.unpacked`."""
+        f, normals = super().unpacked(arrays, points)
+        assert isinstance(f, RepresenterExpansion)
+        f += f.space.of_representers(np.zeros_like(f.representers), arrays["free"])
+        return f, normals
+
+    def _from_arrays(self, rows: AtomRows, arrays: dict[str, np.ndarray]) -> Any:
+        functions = [self.of_representers(each) for each in arrays["representers"]]
+        return RepresenterRows(rows, arrays["owners"], functions)
+
     def _empty(self) -> RepresenterSpace:
         """See `KernelSpace._empty`; the families stay, without their tables."""
         return RepresenterSpace(

@@ -1,0 +1,129 @@
+"""A dual point as arrays, for files: of members numbers, of penalties slopes, of the rest points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..dual_states.linear_members import made_rows
+from ..objective import Objective, WorstCase
+from ..planes import PlaneSet
+from ..spaces import Element, KernelSpace, Normals
+from ..tensor_rows import MadeRows, TensorRows
+
+# Names of arrays that hold the slopes of a block begin like this.
+SLOPES = "slopes "
+
+
+def packed(objective: Objective, f: Element, planes: PlaneSet) -> dict[str, np.ndarray]:
+    """An element and planes of an objective as arrays.
+
+    Parameters
+    ----------
+    objective : Objective
+    f : element
+        Of its space.
+    planes : PlaneSet
+        Of its blocks. The plane of a penalty whose slopes are known is left to these.
+
+    Returns
+    -------
+    dict of str to array
+    """
+    slopes = {f"{SLOPES}{block}": own for block, own in planes.slopes.items()}
+    planes = planes.chosen(np.flatnonzero(~np.isin(planes.blocks, list(planes.slopes))))
+    arrays = {"offsets": planes.offsets, "blocks": planes.blocks, "masses": planes.masses, **slopes}
+    for name, extra in (("summed", planes.summed), ("passes", planes.passes)):
+        if extra is not None:
+            arrays[name] = extra
+    space = objective.space
+    if not isinstance(space, KernelSpace):
+        return {**arrays, "f": f, **_packed_rows(planes.normals)}
+    found = space.packed(f, planes.normals)
+    # Pools are numbered as they were made; terms are where they were.
+    owners = np.full(1 + len(space.atoms.pools), -1)
+    for number, bound in reversed(list(enumerate(_bounds(objective)))):
+        owners[space.atoms.pool(bound).number] = number
+    return {**arrays, **found, "pools": owners[found["pools"]]}
+
+
+def unpacked(objective: Objective, arrays: dict[str, np.ndarray]) -> tuple[Element, PlaneSet]:
+    """What `packed` was given, of an objective on the same rows; in a kernel's space of its own.
+
+    Parameters
+    ----------
+    objective : Objective
+    arrays : dict of str to array
+
+    Returns
+    -------
+    f : element
+    planes : PlaneSet
+        Without planes that slopes tell; see `structinv.solvers.warm_start.carried`.
+    """
+    f: Element
+    normals: Normals
+    if isinstance(objective.space, KernelSpace):
+        f, normals = objective.space.unpacked(arrays, _points(objective, arrays))
+    else:
+        f, normals = arrays["f"], _unpacked_rows(objective, arrays)
+    slopes = {int(name[len(SLOPES) :]): own for name, own in arrays.items() if name.startswith(SLOPES)}
+    return f, PlaneSet(
+        normals,
+        arrays["offsets"],
+        arrays["blocks"],
+        arrays["masses"],
+        arrays.get("summed"),
+        slopes,
+        arrays.get("passes"),
+    )
+
+
+def _bounds(objective: Objective) -> list[Any]:
+    """The bound oracles of the terms that have one."""
+    return [term.bound for term in objective.terms if isinstance(term, WorstCase)]
+
+
+def _points(objective: Objective, arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """The points of an expansion: members made anew, and those that are none."""
+    owners, origins, others = arrays["pools"], arrays["origins"], arrays["points"]
+    points = np.empty((len(owners), others.shape[1]), dtype=others.dtype)
+    points[owners < 0] = others
+    for number, bound in enumerate(_bounds(objective)):
+        mine = np.flatnonzero(owners == number)
+        if len(mine):
+            rows, members = origins[mine].T
+            # A stranger's oracle may list fewer by now: any member will do, as planes are looked at.
+            points[mine] = bound.members(rows, np.minimum(members, bound.size() - 1))
+    return points
+
+
+def _packed_rows(normals: Any) -> dict[str, np.ndarray]:
+    """Normals of linear functions."""
+    if isinstance(normals, MadeRows):
+        # Numbers of members say it all.
+        return {"which": normals.which, "coefficients": normals.coefficients}
+    arrays = {}
+    if isinstance(normals, TensorRows):
+        arrays = {"coefficients": normals.coefficients, "start": normals.start, "extra": normals.extra}
+        normals = normals.points
+    if sp.issparse(normals):
+        rows = sp.csr_matrix(normals)
+        parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
+        return {**arrays, **parts, "shape": np.array(rows.shape)}
+    return {**arrays, "points": normals}
+
+
+def _unpacked_rows(objective: Objective, arrays: dict[str, np.ndarray]) -> Normals:
+    space: Any = objective.space
+    if "which" in arrays:
+        return made_rows(_bounds(objective)[0], space, arrays["which"], arrays["coefficients"])
+    normals: Any = arrays.get("points")
+    if normals is None:
+        parts = arrays["data"], arrays["indices"], arrays["indptr"]
+        normals = sp.csr_matrix(parts, shape=tuple(arrays["shape"]))
+    if "start" in arrays:
+        return TensorRows(normals, arrays["coefficients"], arrays["start"], arrays["extra"])
+    return normals

@@ -1,0 +1,227 @@
+"""Solutions that were pickled: they start the problem that they are of, there and elsewhere."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from structinv.outputs import Binary
+
+from structinv import (
+    InvariantLinearSVC,
+    InvariantSVC,
+    LapSVC,
+    RepresenterClassifier,
+    RepresenterRegressor,
+)
+from structinv.functionals import Gradient
+from structinv.kernels import Gaussian, PrecomputedKernel
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import Box, FDrop, FiniteOracle, Identity, Shifts
+from structinv.solvers import REGISTRY, Gap, Representer, Status, solve
+from structinv.spaces import KernelSpace
+
+from . import kernel_problems, problems, test_representer_solvers
+from .orbit_cases import ORBIT_CASE
+from .problems import SETTING
+from .test_kernel_cover import LINE
+
+SOLVERS = {name: kind() for name, kind in sorted(REGISTRY.items())}
+SOLVERS |= {f"representer, {name}": Representer(name) for name in ("newton-cg", "lbfgs", "dual-cd")}
+TOLERANCE = {"pegasos": 3e-2, "bmrm": 1e-2}
+
+
+class Fades(FiniteOracle):
+    """Rows times numbers down to `low`."""
+
+    def __init__(self, low, steps=1):
+        self.low = low
+        self.steps = steps
+
+    def orbit(self, X):
+        return np.multiply.outer(np.linspace(1.0, self.low, 1 + self.steps), X).swapaxes(0, 1)
+
+
+def linear(oracle, setting, **parameters):
+    return lambda: problems.objective(oracle, SETTING[setting], **parameters)
+
+
+def kernel(oracle, setting, **parameters):
+    return lambda: kernel_problems.problem(oracle, SETTING[setting], Gaussian(2.0), **parameters)
+
+
+def representers(loss, penalty):
+    return lambda: test_representer_solvers.problem(loss, penalty)
+
+
+def two_terms():
+    """Rows of two kinds, each with changes of its own, in one kernel's space."""
+    setting, space = SETTING["binary"], KernelSpace(Gaussian(2.0), problems.D)
+    X, y = setting.X, setting.y
+    oracles = ORBIT_CASE["permutations"].oracle, LINE
+    terms = [
+        WorstCase(X[part], y[part], oracle, Binary(), 0.5)
+        for part, oracle in zip((slice(0, 4), slice(3, None)), oracles, strict=True)
+    ]
+    return Objective(space, terms)
+
+
+def table():
+    """Values of a kernel in a table, which shows no inputs."""
+    X, y = SETTING["binary"].X, SETTING["binary"].y
+    rows = np.arange(float(len(X)))[:, None]
+    space = KernelSpace(PrecomputedKernel(Gaussian(2.0).matrix(X, X)), 1)
+    return Objective(space, [WorstCase(rows, y, Identity(), Binary(), 1.0)])
+
+
+PERMUTATIONS = ORBIT_CASE["permutations"].oracle
+# Each space with each kind of dual state that a term can have there.
+OBJECTIVES = {
+    "hull": linear(FDrop(1), "binary"),
+    "members of linear functions": linear(PERMUTATIONS, "multiclass"),
+    "members of sparse rows": linear(FDrop(1) | Identity(), "binary-cost", sparse=True),
+    "planes of linear functions": linear(FDrop(1), "multiclass"),
+    "members in a kernel's space": kernel(PERMUTATIONS, "binary"),
+    "graded members of three classes": kernel(ORBIT_CASE["discounted"].oracle, "multiclass-slack"),
+    "members that are not kept": kernel(PERMUTATIONS, "multiclass", cache_mb=0.0),
+    "points between members": kernel(LINE, "multiclass"),
+    "points between members not kept": kernel(LINE, "binary", cache_mb=0.0),
+    "two oracles": two_terms,
+    "a table": table,
+    "representers": representers("logistic", "squared"),
+    "representers and members": representers("worst case", "huber"),
+}
+
+
+def pairs():
+    found = []
+    for name, make in OBJECTIVES.items():
+        for solver in SOLVERS:
+            try:
+                SOLVERS[solver].validate(make())
+            except ValueError:
+                continue
+            if SOLVERS[solver].starts_from_planes(make()):
+                found.append((name, solver))
+    return found
+
+
+def check_it_starts_where_it_was(objective, solver, cold, start, tol=1e-3):
+    warm = solve(objective, solver, Gap(tol), start, random_state=1)
+    first, slack = warm.history[0], 1e-9 * abs(cold.primal)
+    # Between the members of a cover bounds of functions that attain the same may differ.
+    coarse = 1e-3 * cold.primal * (cold.status is Status.ORACLE_TOO_COARSE)
+    assert first.iteration == 0
+    assert warm.dual <= cold.primal + slack
+    assert cold.dual <= warm.primal + slack
+    if cold.status is Status.CONVERGED:
+        assert warm.iterations == 0
+        assert warm.status is Status.CONVERGED
+    else:
+        assert first.primal - first.dual <= cold.gap + 100 * slack + coarse
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("name", "solver"), pairs())
+def test_a_pickled_solution_starts_its_own_problem(name, solver):
+    objective = OBJECTIVES[name]()
+    tol = TOLERANCE.get(solver, 1e-3)
+    cold = solve(objective, SOLVERS[solver], Gap(tol), random_state=0)
+    content = pickle.dumps(cold)
+    for again in (objective, OBJECTIVES[name]()):
+        for start in (cold, pickle.loads(content), copy.deepcopy(cold)):
+            check_it_starts_where_it_was(again, SOLVERS[solver], cold, start, tol)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_a_pickled_objective_goes_on_with_its_solution(name):
+    objective, solver = OBJECTIVES[name](), Representer() if "repr" in name else SOLVERS["svmstruct"]
+    cold = solve(objective, solver, random_state=0)
+    objective, start = pickle.loads(pickle.dumps((objective, cold)))
+    check_it_starts_where_it_was(objective, solver, cold, start)
+    # As a problem of its own it is as good as new.
+    again = solve(objective, solver, random_state=0)
+    assert again.primal == pytest.approx(cold.primal, rel=2e-3)
+
+
+def test_a_solution_of_another_space_is_refused():
+    objective = OBJECTIVES["members in a kernel's space"]()
+    others = ["graded members of three classes", "a table", "representers and members", "hull"]
+    for name in others:
+        solution = solve(OBJECTIVES[name](), SOLVERS["svmstruct"], random_state=0)
+        with pytest.raises(ValueError, match="warm_start does not fit"):
+            solve(objective, SOLVERS["svmstruct"], warm_start=solution)
+
+
+def test_the_table_and_the_rows_stay_behind():
+    # A hundred members a row, a few of which are ever the worst.
+    rng = np.random.default_rng(0)
+    X, y = rng.random((40, 100)), np.arange(40) % 2
+    oracle = Fades(0.9, 99)
+    space = KernelSpace(Gaussian(2.0), 100)
+    objective = Objective(space, [WorstCase(X, y, oracle, Binary(), 1.0)])
+    solution = solve(objective, SOLVERS["frank_wolfe"], random_state=0)
+    n_atoms = len(space.atoms)
+    room = 8 * 100 * n_atoms + 8 * 10 * (n_atoms + len(solution.planes)) + 10_000
+    assert len(pickle.dumps(solution)) <= room < 0.1 * space.atoms.known.nbytes
+    again = pickle.loads(pickle.dumps(solution))
+    assert again.f.atoms.n_cached_rows == 0
+    np.testing.assert_array_equal(again.f.function()(X), solution.f.function()(X))
+
+
+def test_rows_over_points_that_are_no_atoms_yet():
+    objective = OBJECTIVES["points between members"]()
+    space = objective.space
+    f = space.combine(objective.planes(space.zeros()).normals, np.ones(problems.N))
+    normals = objective.planes(f).normals
+    keys = normals.keys[space.atoms.find(normals.keys) < 0]
+    assert len(keys)
+    g, again = pickle.loads(pickle.dumps((f, normals)))
+    np.testing.assert_array_equal(again.atoms.points_of(again.keys), space.points(normals.keys))
+    np.testing.assert_array_equal(
+        again.atoms.origins_of(again.keys), space.atoms.origins_of(normals.keys)
+    )
+    assert g.atoms is again.atoms
+    assert len(g.atoms) == len(f.atoms)
+
+
+SHIFTS = Shifts(1, shape=(1, 5))
+CLASSIFIERS = {
+    "linear": InvariantLinearSVC(FDrop(1)),
+    "linear, planes of sums": InvariantLinearSVC(Box(0.1), solver="bmrm"),
+    "kernel": InvariantSVC(SHIFTS),
+    "kernel, planes of sums": InvariantSVC(SHIFTS, solver="bmrm"),
+    "kernel and functionals": InvariantSVC(
+        SHIFTS, kernel=Gaussian(2.0), invariances=[Gradient()], nu=0.1
+    ),
+    "kernel and functionals, planes of sums": InvariantSVC(
+        SHIFTS, kernel=Gaussian(2.0), invariances=[Gradient()], nu=0.1, solver="bmrm"
+    ),
+    "precomputed": InvariantSVC(kernel="precomputed"),
+    "representer": RepresenterClassifier(Gaussian(2.0), invariances=[Gradient()]),
+    "representer, planes": RepresenterClassifier(
+        Gaussian(2.0), invariances=[Gradient()], solver="svmstruct"
+    ),
+    "representer and members": RepresenterClassifier(
+        Gaussian(2.0), invariances=[Gradient()], loss="hinge", oracle=SHIFTS
+    ),
+    "laplacian": LapSVC(n_neighbors=2),
+    "regression": RepresenterRegressor(Gaussian(2.0), invariances=[Gradient()]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::structinv.exceptions.UninformativeFitWarning")
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_pickled_estimators_go_on(name):
+    X, y = SETTING["binary"].X, SETTING["binary"].y
+    if name == "precomputed":
+        X = Gaussian(2.0).matrix(X, X)
+    model = clone(CLASSIFIERS[name]).set_params(warm_start=True, random_state=0).fit(X, y)
+    again = pickle.loads(pickle.dumps(model)).fit(X, y)
+    assert again.n_iter_ == 0
+    assert again.solution_.status is Status.CONVERGED
+    assert again.solution_.dual <= model.solution_.primal * (1 + 1e-9)
+    # The bounds of a linear machine or a kernel machine go along with C.
+    again.set_params(C=1.1 * again.C).fit(X, y)
+    assert again.solution_.status is Status.CONVERGED
