@@ -42,6 +42,7 @@ from structinv.oracles import Box, FDrop, FScale, Identity, InvarianceOracle, Ro
 from structinv.persistence.model_files import FORMAT, model_bytes
 from structinv.persistence.names import NAMES, PARAMETERISED
 from structinv.solvers import BMRM, FrankWolfe, Solver, Status
+from structinv.spaces import ExplicitSpace
 
 from .functional_cases import CASES as FUNCTIONAL_CASES
 from .oracle_cases import CASES as ORACLE_CASES
@@ -540,7 +541,7 @@ class TestRefusals:
             structinv.load(tmp_path / "nowhere")
 
 
-@pytest.mark.parametrize("name", ["linear", "kernel"])
+@pytest.mark.parametrize("name", ["linear", "classes", "kernel"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning")
 def test_files_of_the_first_release_load(name):
     """Files stay readable when classes move; made by `files/make.py`."""
@@ -554,3 +555,19 @@ def test_files_of_the_first_release_load(name):
     np.testing.assert_allclose(machine.certify(X).margins, beside["margins"], rtol=1e-9, atol=1e-12)
     assert repr(machine.oracle) == beside["oracle"]
     assert machine.solution_.status.value == beside["status"]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning")
+def test_an_older_model_of_several_classes_goes_on_where_it_was():
+    """Its functions lie output by output in the file."""
+    machine = structinv.load(FILES / "classes.model")
+    rng = np.random.default_rng(0)
+    parity = np.arange(30) % 2
+    X = rng.poisson(0.4 + 1.5 * (np.arange(12) % 2 == parity[:, None])).astype(float)
+    space = ExplicitSpace(12, 3, intercept=True)
+    np.testing.assert_array_equal(space.weights(machine.solution_.f), machine.coef_)
+    np.testing.assert_array_equal(space.constants(machine.solution_.f), machine.intercept_)
+    before = machine.solution_
+    machine.fit(X, np.arange(30) % 3)
+    assert machine.n_iter_ == 0
+    assert machine.solution_.dual == pytest.approx(before.dual, rel=1e-9)

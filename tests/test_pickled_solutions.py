@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from structinv.outputs import Binary
 
 from structinv import (
     InvariantLinearSVC,
@@ -21,6 +20,7 @@ from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FDrop, FiniteOracle, Identity, Shifts
 from structinv.solvers import REGISTRY, Gap, Representer, Status, solve
 from structinv.spaces import KernelSpace
+from structinv.structures import Binary
 
 from . import kernel_problems, problems, test_representer_solvers
 from .orbit_cases import ORBIT_CASE

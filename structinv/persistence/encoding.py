@@ -21,6 +21,7 @@ import numpy as np
 from ..kernels import Kernel
 from ..solvers import Record, Solution, Status
 from .names import MADE, NAMES, PARAMETERISED, arguments
+from .older import by_feature
 
 MARK = "structinv"
 _PACKAGE = __name__.partition(".")[0]
@@ -158,9 +159,16 @@ class Encoder:
 
 
 class Decoder:
-    """Makes a model of plain values that skops has loaded."""
+    """Makes a model of plain values that skops has loaded.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    by_output : bool, default=False
+        Whether the file is so old that weights lie output by output.
+    """
+
+    def __init__(self, by_output: bool = False) -> None:
+        self.by_output = by_output
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def decode(self, value: Any) -> Any:
@@ -192,6 +200,8 @@ class Decoder:
         if name in PARAMETERISED:
             made = PARAMETERISED[name](**self._values(state["parameters"]))
             learnt = self._values(state["learnt"])
+            if self.by_output:
+                learnt = by_feature(learnt)
             return _with_state(made, {key: each for key, each in learnt.items() if _is_learnt(key)})
         if name in MADE:
             return MADE[name](**self._values(state["arguments"]))

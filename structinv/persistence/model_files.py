@@ -21,8 +21,9 @@ from sklearn.base import BaseEstimator
 
 from ..files import write_atomically
 from .encoding import Decoder, Encoder
+from .older import LAST_BY_OUTPUT
 
-FORMAT = 2
+FORMAT = 3
 _PAGE = "structinv.json"
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "skops")
 
@@ -251,7 +252,8 @@ def read_model(data: bytes, name: str, trusted: Iterable[str] = ()) -> tuple[Any
             f"the file comes from, structinv.load(path, trusted={refused!r}) loads it"
         )
     try:
-        return Decoder().decode(skops.io.loads(data, trusted=known)), page["notes"]
+        by_output = page["format"] <= LAST_BY_OUTPUT
+        return Decoder(by_output).decode(skops.io.loads(data, trusted=known)), page["notes"]
     except (ImportError, AttributeError) as error:
         hint = ": define it in this program first" if any("__main__." in each for each in known) else ""
         raise ValueError(f"{name} needs what is not found here: {_short(error)}{hint}") from None

@@ -20,7 +20,7 @@ from ..spaces import Element
 from .archive import packed, unpacked
 from .base import Solution, Status
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Checkpoint:

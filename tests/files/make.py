@@ -28,8 +28,8 @@ def pictures():
     return X, np.arange(8) % 2
 
 
-def write(name, model, X, machine, rows):
-    structinv.save(model, FOLDER / f"{name}.model")
+def write(name, model, X, machine, rows, planes=False):
+    structinv.save(model, FOLDER / f"{name}.model", planes=planes)
     values = {
         "X": X.tolist(),
         "predicted": model.predict(X).tolist(),
@@ -46,6 +46,12 @@ if __name__ == "__main__":
     machine = InvariantLinearSVC(FDrop(1) | FScale(1), C=0.1, tol=1e-2, random_state=0)
     model = make_pipeline(MaxAbsScaler(), machine).fit(X, y)
     write("linear", model, X[:6], machine, model[:-1].transform(X[:6]))
+    # Before functions of several outputs lay by feature.
+    y = np.arange(30) % 3
+    machine = InvariantLinearSVC(FDrop(1), C=2.0, solver="bmrm", warm_start=True, random_state=0).fit(
+        X, y
+    )
+    write("classes", machine, X[:6], machine, X[:6], planes=True)
     X, y = pictures()
     machine = InvariantSVC(Shifts(1, shape=(3, 3)) | Flip(shape=(3, 3)), C=1.0, random_state=0).fit(X, y)
     write("kernel", machine, X, machine, X)
