@@ -85,6 +85,9 @@ class Structure(BaseEstimator, ABC):
     ...     def decode(self, potentials, extra, starts):
     ...         best = np.argmax(np.add.reduceat(potentials, starts[:-1]), axis=1)
     ...         return Decoding(np.repeat(best, np.diff(starts)))
+    ...     def allows(self, labels, starts, n_labels):
+    ...         first = np.repeat(labels[starts[:-1]], np.diff(starts))
+    ...         return np.logical_and.reduceat(labels == first, starts[:-1])
     >>> potentials = np.array([[2.0, 0.0], [0.0, 1.0]])
     >>> Agreeing().decode(potentials, np.zeros(0), np.array([0, 2])).labels
     array([0, 0])
@@ -167,6 +170,13 @@ class Structure(BaseEstimator, ABC):
         n_labels : int
         """
         return np.zeros((len(starts) - 1, 0))
+
+    def allows(self, labels: np.ndarray, starts: np.ndarray, n_labels: int) -> np.ndarray:
+        """Which labellings of examples there are, (n_blocks,) of bool; all, by default.
+
+        `check_structure` compares the answers of `decode` with these.
+        """
+        return np.ones(len(starts) - 1, dtype=bool)
 
     def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, starts: np.ndarray) -> Separation:
         """The labelling of each block that violates its margin most; by `decode`.

@@ -27,7 +27,7 @@ def check_structure(
     trials: int = 30,
     random_state: int | np.random.Generator = 0,
 ) -> None:
-    """Compare what a structure answers with all labellings, one by one, on small random examples.
+    """Compare what a structure answers with all labellings that it `allows`, on small random examples.
 
     Random potentials, potentials with ties, labels that are barred, one row, and one example beside
     several are asked about. `decode` and `separate` must find a labelling that no other one beats, or
@@ -103,7 +103,9 @@ class _Case:
             edges = np.array([0, len(own)])
             rows = [self.structure.features(each, edges, self.bound.n_labels) for each in labels]
             total = total + np.array([float((row @ self.extra)[0]) for row in rows])
-        return total
+        one = np.array([0, len(own)])
+        allowed = [self.structure.allows(each, one, self.bound.n_labels)[0] for each in labels]
+        return np.where(allowed, total, -np.inf)
 
     def place(self, block: int, labels: np.ndarray) -> int:
         """Which of an example's labellings it is given by labels of all rows."""
@@ -128,7 +130,9 @@ def _drawn(
     structure: Structure, n_labels: int, lengths: list[int], number: int, rng: np.random.Generator
 ) -> _Case:
     n_rows = sum(lengths)
-    y = rng.integers(n_labels, size=n_rows)
+    # A labelling that there is.
+    starts, extra = np.r_[0, np.cumsum(lengths)], np.zeros(structure.n_extra(n_labels))
+    y = decoded(structure, rng.standard_normal((n_rows, n_labels)), extra, starts).labels
     cost = rng.random((n_labels, n_labels)) * (1.0 - np.eye(n_labels))
     grouped = None if structure.rowwise else lengths
     bound = structure.bind(y, np.arange(n_labels), lengths=grouped, cost=cost)
@@ -139,7 +143,7 @@ def _drawn(
     barred = potentials.copy()
     if n_labels > 2:
         barred[np.arange(n_rows), rng.integers(n_labels, size=n_rows)] = -np.inf
-    return _Case(structure, bound, potentials, barred, extra, np.r_[0, np.cumsum(lengths)])
+    return _Case(structure, bound, potentials, barred, extra, starts)
 
 
 def _check_features(case: _Case) -> None:
@@ -209,8 +213,9 @@ def _check_separate(case: _Case) -> None:
         for block in range(len(case.starts) - 1):
             truth = case.place(block, rivals.codes)
             reached, above = (case.scores(block, each) for each in (gains + rivals.costs, upper))
+            finite = np.isfinite(reached)
             value = reached[case.place(block, answer.labels)] - reached[truth]
-            room = _TOLERANCE * (1.0 + np.abs(reached).max())
+            room = _TOLERANCE * (1.0 + np.abs(reached[finite]).max())
             if answer.upper[block] < max(0.0, (above - above[truth]).max()) - room:
                 raise StructureCheckError(
                     f"{_name(case.structure)}.separate: upper {answer.upper[block]:.6g} is below a "
