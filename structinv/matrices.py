@@ -37,6 +37,11 @@ def floating(X: Matrix) -> Matrix:
     return X if X.dtype.kind == "f" else X.astype(np.float64)
 
 
+def csr(X: Matrix) -> sp.csr_matrix:
+    """`X` as a CSR matrix of floating-point numbers; itself if it is one."""
+    return floating(X) if sp.issparse(X) else sp.csr_matrix(floating(X))
+
+
 def pick(rows: Rows, chosen: np.ndarray, n_rows: int) -> Rows:
     """Some of the `n_rows` rows that a selection names; the selection itself for all of them."""
     if len(chosen) == n_rows:

@@ -15,6 +15,7 @@ from .dual_states import (
     DualState,
     HullState,
     Hurried,
+    LabelState,
     LinearMemberState,
     MemberState,
     PenaltyState,
@@ -197,7 +198,7 @@ class WorstCase(Term):
     def dual_state(self, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> DualState:
         """See `Term.dual_state`: in-hull steps, or masses on members of orbits, where there are any."""
         if isinstance(space, ExplicitSpace) and epsilon == 0.0:
-            hull = self._hull_state(space, rng)
+            hull = self._hull_state(space, rng) or self._label_state(space, rng)
             if hull is not None:
                 return hull
         if isinstance(space, KernelSpace) and self.output.rowwise:
@@ -230,6 +231,19 @@ class WorstCase(Term):
         signs = -np.sign(margins[0, output.codes])
         hull = self.bound.hull(signs, self.weights * factor, space.intercept)
         return None if hull is None else HullState(hull, self, space, signs, factor, rng)
+
+    def _label_state(self, space: ExplicitSpace, rng: np.random.Generator) -> DualState | None:
+        """In-hull steps, where the oracle has them for a joint loss of several labels."""
+        output, ones = self.output, np.eye(self.output.n_outputs)
+        joint = ones[:, None, :] - ones[None, :, :]
+        if not output.rowwise or space.n_extra or not np.array_equal(output.directions, joint):
+            return None
+        cost = output.rewards.T
+        hull = self.bound.label_hull(output.codes, self.weights, cost, space.intercept)
+        if hull is None:
+            return None
+        entries = self.X.nnz if sp.issparse(self.X) else self.X.size
+        return LabelState(hull, space, output.codes, self.weights, cost, entries, rng)
 
     def _values_at_zero(self, space: Space) -> tuple[np.ndarray, np.ndarray]:
         """No change matters to the zero function, so no oracle is asked."""

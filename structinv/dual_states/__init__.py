@@ -2,6 +2,7 @@
 
 from .base import DualState, Hurried, join_planes, never, total
 from .hull import HullState
+from .labels import LabelState
 from .linear_members import LinearMemberState
 from .members import MOST_MEMBERS, MemberState
 from .penalty import PenaltyState, slopes_fit
@@ -12,6 +13,7 @@ __all__ = [
     "DualState",
     "HullState",
     "Hurried",
+    "LabelState",
     "LinearMemberState",
     "MemberState",
     "PenaltyState",

@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, Rows, floating, in_threads, take, with_data
+from ..matrices import Matrix, Rows, csr, in_threads, take, with_data
 from .arguments import check_directions, grade_profile
 from .base import (
     BoundOracle,
@@ -18,6 +18,8 @@ from .base import (
     answers_for_itself,
     dense_rows,
 )
+from .hulls import LabelHull
+from .label_hull import IdentityLabelHull
 from .word_hull import IdentityHull, WordHull
 from .word_kernels import worst_edit, worst_edit_graded
 
@@ -52,7 +54,7 @@ class WordOracle(InvarianceOracle):
         """See `InvarianceOracle.support`; exact (Teo et al. 2007, alg. 3, without its sort)."""
         self._check_rows(X)
         check_directions(X, V, assign, reward)
-        rows = _csr(X)
+        rows = csr(X)
         edited = rows.data.copy()
         self._ask(rows, V, assign, edited)
         return Support(_like(X, rows, edited))
@@ -86,7 +88,7 @@ class WordOracle(InvarianceOracle):
         self._check_rows(X)
         check_directions(X, V, assign, reward)
         grades = grade_profile(rho, self.max_changes + 1)
-        rows, V = _csr(X), np.ascontiguousarray(V, dtype=np.float64)
+        rows, V = csr(X), np.ascontiguousarray(V, dtype=np.float64)
         reward = np.ascontiguousarray(reward, dtype=np.float64)
         data, _, reached = worst_edit_graded(
             rows.indptr, rows.indices, rows.data, V, assign,
@@ -198,12 +200,12 @@ class _BoundWords(BoundOracle):
 
     def maximum(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `BoundOracle.maximum`: without points nothing is copied."""
-        part = _csr(take(self.X, rows))
+        part = csr(take(self.X, rows))
         values, sizes = self.oracle._ask(part, V, assign, np.empty(0, dtype=part.dtype))
         return values, sizes * max(1.0, self.oracle.factors[1])
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
-        rows, (low, high) = _csr(self.X), self.oracle.factors
+        rows, (low, high) = csr(self.X), self.oracle.factors
         if self.oracle.max_changes == 0 or low == high:
             return IdentityHull(rows, signs, weights, intercept=intercept)
         return WordHull(
@@ -216,9 +218,14 @@ class _BoundWords(BoundOracle):
             intercept=intercept,
         )
 
-
-def _csr(X: Matrix) -> sp.csr_matrix:
-    return floating(X) if sp.issparse(X) else sp.csr_matrix(floating(X))
+    def label_hull(
+        self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
+    ) -> LabelHull | None:
+        """See `BoundOracle.label_hull`."""
+        rows, (low, high) = csr(self.X), self.oracle.factors
+        if self.oracle.max_changes == 0 or low == high:
+            return IdentityLabelHull(rows, codes, weights, cost, intercept=intercept)
+        return None
 
 
 def _like(X: Matrix, rows: sp.csr_matrix, data: np.ndarray) -> Matrix:

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from ..dual_states.linear_members import made_rows
 from ..files import write_atomically
+from ..matrices import Matrix
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import Normals
@@ -161,13 +162,34 @@ def _packed(planes: PlaneSet) -> dict[str, np.ndarray]:
         # Numbers of members say it all.
         return {**arrays, "which": normals.which, "coefficients": normals.coefficients}
     if isinstance(normals, TensorRows):
-        arrays |= {"coefficients": normals.coefficients, "start": normals.start, "extra": normals.extra}
+        arrays |= {"start": normals.start, "extra": normals.extra}
+        arrays |= _flat("coefficients", normals.coefficients)
         normals = normals.points
-    if sp.issparse(normals):
-        rows = sp.csr_matrix(normals)
-        parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
-        return {**arrays, **parts, "shape": np.array(rows.shape)}
-    return {**arrays, "points": normals}
+    return arrays | _flat("points", normals)
+
+
+def _flat(name: str, table: Matrix) -> dict[str, np.ndarray]:
+    """An array under its name, a CSR matrix as its parts."""
+    if not sp.issparse(table):
+        return {name: table}
+    rows = sp.csr_matrix(table)
+    parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
+    return {
+        _part(name, part): found for part, found in (parts | {"shape": np.array(rows.shape)}).items()
+    }
+
+
+def _whole(name: str, arrays: dict[str, np.ndarray]) -> Matrix:
+    """What `_flat` took apart."""
+    if name in arrays:
+        return arrays[name]
+    parts = tuple(arrays[_part(name, part)] for part in ("data", "indices", "indptr"))
+    return sp.csr_matrix(parts, shape=tuple(arrays[_part(name, "shape")]))
+
+
+def _part(name: str, part: str) -> str:
+    # Points were the only sparse ones once, and had no name of their own.
+    return part if name == "points" else f"{name}_{part}"
 
 
 def _unpacked(arrays: dict[str, np.ndarray], objective: Objective) -> PlaneSet:
@@ -176,12 +198,10 @@ def _unpacked(arrays: dict[str, np.ndarray], objective: Objective) -> PlaneSet:
         bound, space = objective.terms[0].bound, objective.space  # type: ignore[attr-defined]
         normals = made_rows(bound, space, arrays["which"], arrays["coefficients"])  # type: ignore[arg-type]
     else:
-        normals = arrays.get("points")
-        if normals is None:
-            parts = arrays["data"], arrays["indices"], arrays["indptr"]
-            normals = sp.csr_matrix(parts, shape=tuple(arrays["shape"]))
+        normals = _whole("points", arrays)
         if "start" in arrays:
-            normals = TensorRows(normals, arrays["coefficients"], arrays["start"], arrays["extra"])
+            coefficients = _whole("coefficients", arrays)
+            normals = TensorRows(normals, coefficients, arrays["start"], arrays["extra"])
     return PlaneSet(
         normals,
         arrays["offsets"],
