@@ -69,7 +69,7 @@ def test_sets_that_are_no_lists_keep_planes():
 
 
 WITHOUT_HULL = pytest.mark.parametrize("setting", [COSTLY, *SETTINGS[2:]], ids=str)
-SPARSE = [Identity(), Identity().only_for(1), Identity().discounted(0.4)]
+SPARSE = [Identity().only_for(1), Identity().discounted(0.4)]
 
 
 @WITHOUT_HULL

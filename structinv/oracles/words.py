@@ -19,7 +19,7 @@ from .base import (
     dense_rows,
 )
 from .hulls import LabelHull
-from .label_hull import IdentityLabelHull
+from .label_hull import IdentityLabelHull, WordLabelHull
 from .word_hull import IdentityHull, WordHull
 from .word_kernels import worst_edit, worst_edit_graded
 
@@ -225,7 +225,16 @@ class _BoundWords(BoundOracle):
         rows, (low, high) = csr(self.X), self.oracle.factors
         if self.oracle.max_changes == 0 or low == high:
             return IdentityLabelHull(rows, codes, weights, cost, intercept=intercept)
-        return None
+        return WordLabelHull(
+            rows,
+            codes,
+            weights,
+            cost,
+            max_changes=int(min(self.oracle.max_changes, self.X.shape[1])),
+            low=low,
+            high=high,
+            intercept=intercept,
+        )
 
 
 def _like(X: Matrix, rows: sp.csr_matrix, data: np.ndarray) -> Matrix:

@@ -1,0 +1,658 @@
+r"""Averaged planes of a joint multiclass loss whose rows may have words rescaled or dropped.
+
+See `label_kernels` for the levels of labels and the pools they are in. Here each pair of a row and a
+label also has deviations of few words, which lie in two more pools: word, counted from the row's
+first, and size. Those of row i are ``parts[i, 0]`` to ``parts[i, 0] + parts[i, 1] - 1``, pair by pair.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..compiled import njit
+
+_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+# Reordering of sums is allowed, infinities keep their meaning.
+_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
+_NEWTON_STEPS = 5
+_BISECTIONS = 40
+_LOSS = 0.05
+# Words whose gain is below this fraction of the multiplier are left unchanged in a visit.
+_KEEP = 0.7
+# So many labels may join those of a row in a visit, of which so many are looked at in any case.
+NEWCOMERS, _LOOKED_AT = 6, 2
+# A visit ends when so little is left of the row's gap, or after so many rounds over its labels.
+_ENOUGH, _ROUNDS = 0.2, 4
+_NOTHING = 1e-12
+
+
+@njit(**_FAST)
+def _price_all(indices, data, start, stop, W, truth, drop, grow, guess, margin, excess):
+    """Add margins against all labels, and what gains of words have above a guess of the K-th."""
+    for j in range(start, stop):
+        a, x = indices[j], data[j]
+        own = W[a, truth]
+        for k in range(margin.size):
+            b = (own - W[a, k]) * x
+            margin[k] += b
+            excess[k] += max(max(drop * b, -grow * b) - guess, 0.0)
+
+
+@njit(**_PLAIN)
+def _bound_all(
+    indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, guess, bound, excess
+):
+    """Bounds from above of what each label reaches, near the exact values if the guess is good."""
+    if stop - start <= K:
+        guess = 0.0
+    last = W.shape[0] - 1
+    bound[:] = 0.0
+    excess[:] = K * guess if guess > 0 else 0.0
+    _price_all(indices, data, start, stop, W, truth, drop, grow, guess, bound, excess)
+    for k in range(bound.size):
+        bound[k] = cost[k] - bound[k] + excess[k]
+        if intercept:
+            bound[k] += W[last, k] - W[last, truth]
+
+
+@njit(**_FAST)
+def _products(indices, data, start, stop, W, truth, k, b):
+    """What each word adds to the margin against a label; their sum."""
+    total = 0.0
+    for j in range(start, stop):
+        value = (W[indices[j], truth] - W[indices[j], k]) * data[j]
+        b[j - start] = value
+        total += value
+    return total
+
+
+@njit(**_PLAIN)
+def _select(gain, count, k):
+    """Put the k largest of ``gain[:count]`` in front, by Hoare's selection."""
+    low, high = 0, count - 1
+    while low < high:
+        pivot = gain[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while gain[i] > pivot:
+                i += 1
+            while gain[j] < pivot:
+                j -= 1
+            if i <= j:
+                gain[i], gain[j] = gain[j], gain[i]
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
+        else:
+            break
+
+
+@njit(**_PLAIN)
+def _top(b, length, drop, grow, K, guess, gain):
+    """Sum of the K largest positive gains, and the K-th; 0 for the latter if there are fewer."""
+    cut, count = _KEEP * guess, 0
+    for t in range(length):
+        gain[count] = max(drop * b[t], -grow * b[t])
+        count += gain[count] > cut
+    if count < K and cut > 0:
+        count = 0
+        for t in range(length):
+            gain[count] = max(drop * b[t], -grow * b[t])
+            count += gain[count] > 0
+    if count > K:
+        _select(gain, count, K)
+    total, least = 0.0, np.inf
+    for t in range(min(count, K)):
+        total += gain[t]
+        least = min(least, gain[t])
+    return total, least if count >= K else 0.0
+
+
+@njit(**_FAST)
+def _respond(tau, mu, h, q, count, drop, grow, kappa):
+    """Best budget shares of the listed words at level tau and multiplier mu.
+
+    Returns the spent budget, a bound of what it gains, the terms of the
+    worst-case margin, and the derivatives for a Newton step on (tau, mu).
+    """
+    spent, won, margin, dm_tau, dm_mu, ds_mu = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for t in range(count):
+        b = h[t] + q[t] * tau
+        side = drop if b > 0 else -grow
+        p = q[t] * side * side
+        excess = side * b - mu
+        full = excess >= p * tau
+        idle = excess <= 0
+        share = 0.0 if idle else (tau if full else excess / p)
+        won += side * b * share
+        b -= q[t] * side * share
+        margin += b - max(side * b - mu, 0.0)
+        keep = 1.0 if idle else (1.0 - side if full else 0.0)
+        dm_tau += keep * keep * q[t]
+        dm_mu += 0.0 if idle else (1.0 if full else 1.0 / side)
+        ds_mu += 0.0 if (idle or full) else 1.0 / p
+        spent += share
+        kappa[t] = share
+    return spent, won, margin, dm_tau, dm_mu, ds_mu
+
+
+@njit(**_PLAIN)
+def _bisect(tau, mu, h, q, count, K, drop, grow, kappa, slack):
+    """Shares with the whole budget spent at a fixed level."""
+    lo, hi = 0.0, 0.0
+    for t in range(count):
+        b = h[t] + q[t] * tau
+        hi = max(hi, max(drop * b, -grow * b))
+    for _ in range(_BISECTIONS):
+        spent, won, _, _, _, slope = _respond(tau, mu, h, q, count, drop, grow, kappa)
+        excess = spent - K * tau
+        if (won * excess / spent if excess > 0 else -mu * excess) <= slack:
+            break
+        if excess > 0:
+            lo = mu
+        else:
+            hi = mu
+        mu = mu + excess / slope if slope > 0 else hi
+        if not lo < mu < hi:
+            mu = 0.5 * (lo + hi)
+    _respond(tau, mu, h, q, count, drop, grow, kappa)
+
+
+@njit(**_PLAIN)
+def _solve(tau, mu, cost, h, q, count, h0, q0, K, drop, grow, kappa, slack):
+    r"""Maximise a pair's block over its level and the listed words; the level.
+
+    Semismooth Newton on the piecewise linear optimality conditions
+    :math:`\sum_j \kappa_j = K\tau` (or :math:`\mu = 0`) and worst margin equal
+    to the cost (or :math:`\tau` at a bound), stopped when at most ``slack`` is lost.
+    """
+    start = tau
+    for _ in range(_NEWTON_STEPS):
+        spent, won, margin, dm_tau, dm_mu, slope = _respond(tau, mu, h, q, count, drop, grow, kappa)
+        margin += h0 + q0 * tau - mu * K
+        dm_tau += q0
+        dm_mu -= K
+        excess = spent - K * tau
+        lack = cost - margin
+        loss = won * excess / spent if excess > 0 else -mu * excess
+        settled = loss <= slack
+        if tau < 1 or lack < 0:
+            loss += lack * lack / (2 * dm_tau) if dm_tau > 0 else np.inf
+        if loss <= slack:
+            return tau
+        old = tau
+        if mu == 0 and excess <= 0 or slope == 0:
+            if not settled or dm_tau <= 0:
+                break
+            tau = min(max(tau + lack / dm_tau, 0.0), 1.0)
+        else:
+            det = dm_tau * slope + dm_mu * dm_mu
+            turn = (lack * slope - dm_mu * excess) / det if det > 0 else 1.0
+            tau = min(max(tau + turn, 0.0), 1.0)
+            mu = max(mu + (excess + dm_mu * (tau - old)) / slope, 0.0)
+        if tau < 1e-12:
+            break
+    _bisect(start, mu, h, q, count, K, drop, grow, kappa, slack)
+    return start
+
+
+@njit(**_FAST)
+def _ray(tau, cost, h, q, count, h0, q0, K, drop, grow, kappa):
+    """Turn shares into deviations, within budget, rescaled by the best factor; the level."""
+    spent = 0.0
+    for t in range(count):
+        spent += kappa[t]
+    fit = K * tau / spent if spent > K * tau else 1.0
+    slope, curve = (cost - h0) * tau, q0 * tau * tau
+    for t in range(count):
+        side = drop if h[t] + q[t] * tau > 0 else -grow
+        kappa[t] *= -side * fit
+        phi = tau + kappa[t]
+        slope -= h[t] * phi
+        curve += q[t] * phi * phi
+    s = 1.0 / tau
+    if curve > slope * tau:
+        s = max(slope, 0.0) / curve
+    for t in range(count):
+        kappa[t] *= s
+    return min(s * tau, 1.0)
+
+
+@njit(**_PLAIN)
+def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, drop, grow, mu, room):
+    """Raise the dual in one pair, within a limit of its level; the new level, ``delta`` being changed.
+
+    All is as for two classes when levels are counted in shares of the limit: ``rate`` is the row's
+    weight times two, since two rows of weights move, and ``total`` the whole margin.
+    """
+    gain, h, q, kappa, listed = room[0], room[1], room[2], room[3], room[4]
+    top, threshold = _top(b, length, drop, grow, K, mu, gain)
+    rate, tau, count = rate * limit, level / limit, 0
+    b0, q0, inner = total, rate * square, tau * total
+    for j in range(length):
+        dev = delta[j] / limit
+        if dev != 0 or max(drop * b[j], -grow * b[j]) > _KEEP * threshold:
+            q[count] = rate * size2[j]
+            h[count] = b[j] - q[count] * (tau + dev)
+            inner += b[j] * dev
+            b0 -= b[j]
+            q0 -= q[count]
+            listed[count] = j
+            count += 1
+    lack = cost - (total - top)
+    gap = max(lack, 0.0) - cost * tau + inner
+    if gap <= 0:
+        return level
+    q0 = max(q0, 0.0)
+    h0, first = b0 - q0 * tau, tau
+    if tau <= _NOTHING:
+        curve = q0
+        for t in range(count):
+            j = int(listed[t])
+            side = drop if b[j] > 0 else -grow
+            phi = 1.0 - side if side * b[j] >= threshold else 1.0
+            curve += q[t] * phi * phi
+        first = min(1.0, lack / curve) if curve > 0 else 1.0
+        if first <= _NOTHING:
+            return level
+    slack = max(_LOSS * gap * min(1.0, gap / (4 * rate * square)), 1e-15)
+    # A step that gains less than a loose solution may lose is computed exactly.
+    for allowed, least in ((slack, slack), (1e-15, 0.0)):
+        new = _solve(first, threshold, cost, h, q, count, h0, q0, K, drop, grow, kappa, allowed)
+        new = _ray(new, cost, h, q, count, h0, q0, K, drop, grow, kappa)
+        slope, curve = (new - tau) * (cost - b0), q0 * (new - tau) ** 2
+        for t in range(count):
+            j = int(listed[t])
+            d = new - tau + kappa[t] - delta[j] / limit
+            slope -= b[j] * d
+            curve += q[t] * d * d
+        gamma = 1.0 if slope >= curve else slope / curve
+        if slope > 0 and gamma * (slope - 0.5 * gamma * curve) > least:
+            for t in range(count):
+                j = int(listed[t])
+                old = delta[j]
+                delta[j] = limit * kappa[t] if gamma == 1.0 else old + gamma * (limit * kappa[t] - old)
+            return limit * new if gamma == 1.0 else level + gamma * (limit * new - level)
+    return level
+
+
+@njit(**_FAST)
+def _follow(b, total, size, pair, rate, size2, moved, length, intercept, step):
+    """Margins against all labels of a row after the point of one has moved."""
+    shift = 0.0
+    for j in range(length):
+        moved[j] *= rate * size2[j]
+        shift += moved[j]
+    if intercept:
+        shift += rate * step
+    for t in range(size):
+        twice = 2.0 if t == pair else 1.0
+        total[t] += twice * shift
+        for j in range(length):
+            b[t, j] += twice * moved[j]
+
+
+@njit(**_PLAIN)
+def _hand_over(b, delta, level, to, giver, rate, size2, length, advantage, K, drop, grow, threshold,
+               intercept, moves):  # fmt: skip
+    """Give level from the average of one label to the worst change for another; what the points move.
+
+    ``moves[0]`` and ``moves[1]`` receive the changes of the points of `to` and of `giver`.
+    """
+    corner, less, left = moves[0], moves[1], K
+    curve = 2.0 if intercept else 0.0
+    for j in range(length):
+        gain = max(drop * b[to, j], -grow * b[to, j])
+        corner[j] = 1.0
+        if gain > threshold and left > 0:
+            corner[j], left = (1.0 - drop if b[to, j] > 0 else 1.0 + grow), left - 1
+    for j in range(length):
+        if left == 0 or threshold <= 0:
+            break
+        if max(drop * b[to, j], -grow * b[to, j]) == threshold:
+            corner[j], left = (1.0 - drop if b[to, j] > 0 else 1.0 + grow), left - 1
+    for j in range(length):
+        less[j] = 1.0 + delta[giver, j] / level[giver]
+        z, a = corner[j], less[j]
+        curve += size2[j] * ((z - a) ** 2 + z * z + a * a)
+    step = level[giver]
+    if rate * curve * step > advantage:
+        step = advantage / (rate * curve)
+    share = step / level[giver]
+    for j in range(length):
+        delta[to, j] += step * (corner[j] - 1.0)
+        delta[giver, j] = 0.0 if share == 1.0 else delta[giver, j] * (1.0 - share)
+        corner[j] *= step
+        less[j] *= -step
+    level[to] += step
+    level[giver] = 0.0 if share == 1.0 else level[giver] - step
+    return step
+
+
+@njit(**_PLAIN)
+def _look(b, total, delta, level, cost, size, length, K, drop, grow, mu, gain, worst, mean, cuts):
+    """What each label reaches at worst, and on average; the sum of the levels and of the averages."""
+    free, average = 1.0, 0.0
+    for t in range(size):
+        top, cuts[t] = _top(b[t], length, drop, grow, K, mu, gain)
+        worst[t] = cost[t] - total[t] + top
+        mean[t] = np.inf
+        if level[t] > 0:
+            inner = 0.0
+            for j in range(length):
+                inner += b[t, j] * delta[t, j]
+            mean[t] = cost[t] - total[t] - inner / level[t]
+            average += level[t] * mean[t]
+            free -= level[t]
+    return free, average
+
+
+@njit(**_PLAIN)
+def _improve(b, total, delta, level, cost, size, length, rate, square, size2, K, drop, grow, mu,
+             intercept, room, worst, mean, cuts):  # fmt: skip
+    """Rounds over the labels of a row until most of the gap between them is gone."""
+    arrival, moves = 0.0, room[5:7]
+    for number in range(_ROUNDS):
+        free, average = _look(
+            b, total, delta, level, cost, size, length, K, drop, grow, mu, room[0], worst, mean, cuts
+        )
+        most, least = 0, 0
+        for t in range(size):
+            most = t if worst[t] > worst[most] else most
+            least = t if mean[t] < mean[least] else least
+        gap = max(worst[most], 0.0) - average
+        if number == 0:
+            arrival = gap
+        if gap <= 0 or (number > 0 and gap <= _ENOUGH * arrival):
+            break
+        if free <= _NOTHING and most != least and worst[most] > mean[least]:
+            step = _hand_over(
+                b, delta, level, most, least, rate, size2, length, worst[most] - mean[least],
+                K, drop, grow, cuts[most], intercept, moves,
+            )  # fmt: skip
+            _follow(b, total, size, most, rate, size2, moves[0], length, intercept, step)
+            _follow(b, total, size, least, rate, size2, moves[1], length, intercept, -step)
+        for t in range(size):
+            limit = 1.0
+            for s in range(size):
+                limit -= level[s] if s != t else 0.0
+            if limit <= _NOTHING or (level[t] == 0 and worst[t] <= 0):
+                continue
+            limit = max(limit, level[t])
+            before = moves[0]
+            before[:length] = delta[t, :length]
+            new = _step(
+                b[t], total[t], delta[t], level[t], limit, 2.0 * rate, cost[t], square + intercept,
+                size2, length, K, drop, grow, cuts[t], room,
+            )  # fmt: skip
+            if new == level[t] and np.all(before[:length] == delta[t, :length]):
+                continue
+            step = new - level[t]
+            for j in range(length):
+                before[j] = step + delta[t, j] - before[j]
+            level[t] = new
+            if new <= 0:
+                delta[t, :length] = 0.0
+            _follow(b, total, size, t, rate, size2, before, length, intercept, step)
+
+
+@njit(**_PLAIN)
+def _load(slots, labels, levels, sizes, parts, words, deviations, i, length, work, level, delta):
+    """The labels of a row with their levels and deviations; their number."""
+    first, at = slots[i, 0], parts[i, 0]
+    for t in range(slots[i, 1]):
+        work[t], level[t] = labels[first + t], levels[first + t]
+        delta[t, :length] = 0.0
+        for e in range(at, at + sizes[first + t]):
+            delta[t, words[e]] = deviations[e]
+        at += sizes[first + t]
+    return slots[i, 1]
+
+
+@njit(**_PLAIN)
+def _place(slots, used, pool, i, size):
+    """Where a row puts so much: where it was, or with half as much room again at the end."""
+    if size > slots[i, 2]:
+        slots[i, 0], slots[i, 2] = used[pool], size + size // 2
+        used[pool] += slots[i, 2]
+    slots[i, 1] = size
+    return slots[i, 0]
+
+
+@njit(**_PLAIN)
+def _store(slots, labels, levels, sizes, parts, words, deviations, used, i, length, work, level,
+           delta, size, forget):  # fmt: skip
+    """Write the labels of a row back, but for the first so many of those that have no level."""
+    kept, entries = 0, 0
+    for t in range(size):
+        if level[t] > 0 or t >= forget:
+            kept += 1
+            for j in range(length):
+                entries += delta[t, j] != 0
+    at, e = _place(slots, used, 0, i, kept), _place(parts, used, 1, i, entries)
+    for t in range(size):
+        if level[t] > 0 or t >= forget:
+            labels[at], levels[at], sizes[at] = work[t], level[t], 0
+            for j in range(length):
+                if delta[t, j] != 0:
+                    words[e], deviations[e] = j, delta[t, j]
+                    sizes[at] += 1
+                    e += 1
+            at += 1
+
+
+@njit(**_PLAIN)
+def _write(indices, data, start, stop, W, truth, work, size, level, delta, old_level, old_delta, rate,
+           intercept):  # fmt: skip
+    """Move the weights by what has changed of a row's points, as it is stored."""
+    last = W.shape[0] - 1
+    for t in range(size):
+        step, k = level[t] - old_level[t], work[t]
+        for j in range(start, stop):
+            change = step + delta[t, j - start] - old_delta[t, j - start]
+            if change != 0:
+                moved = rate * data[j] * change
+                W[indices[j], truth] += moved
+                W[indices[j], k] -= moved
+        if intercept:
+            W[last, truth] += rate * step
+            W[last, k] -= rate * step
+
+
+@njit(**_PLAIN)
+def _longest(indptr):
+    longest = 0
+    for i in range(indptr.size - 1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    return longest
+
+
+@njit(**_PLAIN)
+def sweep_words(
+    indptr, indices, data, codes, weights, square, cost, intercept, K, drop, grow, mu,
+    slots, labels, levels, sizes, parts, words, deviations, used, W, order, gaps, full,
+):  # fmt: skip
+    """Improve the pairs of each row in ``order``; how many rows were done before a pool was full.
+
+    With ``full`` all labels compete and gaps are exact: labels are asked in the order of their bounds
+    until none can beat the worst. Without it, those that the row keeps.
+    """
+    n_labels, last, longest, most = W.shape[1], W.shape[0] - 1, _longest(indptr) + 1, 0
+    for i in order:
+        most = max(most, slots[i, 1] + NEWCOMERS + 1)
+    b, delta, old = np.empty((most, longest)), np.empty((most, longest)), np.empty((most, longest))
+    level, before, total, costs = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
+    worst, mean, cuts = np.empty(most), np.empty(most), np.empty(most)
+    work, room = np.empty(most, np.int64), np.empty((7, longest))
+    bound, excess, size2 = np.empty(n_labels), np.empty(n_labels), np.empty(longest)
+    for number in range(order.size):
+        i = order[number]
+        start, stop, c, truth = indptr[i], indptr[i + 1], weights[i], codes[i]
+        length, enough = stop - start, 2 * (slots[i, 1] + NEWCOMERS + 1)
+        if used[0] + enough > labels.size or used[1] + enough * length > words.size:
+            return number
+        gaps[i] = 0.0
+        if c == 0:
+            continue
+        if full:
+            _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow,
+                       mu[i], bound, excess)  # fmt: skip
+            bound[truth] = -np.inf
+        size = _load(
+            slots, labels, levels, sizes, parts, words, deviations, i, length, work, level, delta
+        )
+        held = size
+        for t in range(size):
+            k = work[t]
+            bound[k], costs[t] = -np.inf, cost[truth, k]
+            total[t] = _products(indices, data, start, stop, W, truth, k, b[t])
+            if intercept:
+                total[t] += W[last, truth] - W[last, k]
+        _, average = _look(
+            b, total, delta, level, costs, size, length, K, drop, grow, mu[i], room[0], worst, mean, cuts
+        )
+        best, threshold = 0.0, mu[i]
+        for t in range(size):
+            if worst[t] > best:
+                best, threshold = worst[t], cuts[t]
+        looked = 0
+        while full:
+            k = np.argmax(bound)
+            # Written so that numbers that are none end it, too.
+            if not bound[k] > best and (looked >= _LOOKED_AT or not bound[k] > average):
+                break
+            bound[k], looked = -np.inf, looked + 1
+            sum_b = _products(indices, data, start, stop, W, truth, k, b[size])
+            if intercept:
+                sum_b += W[last, truth] - W[last, k]
+            top, cut = _top(b[size], length, drop, grow, K, threshold, room[0])
+            value = cost[truth, k] - sum_b + top
+            if value > best:
+                best, threshold = value, cut
+            if value > average and size - held < NEWCOMERS:
+                work[size], level[size], total[size], costs[size] = k, 0.0, sum_b, cost[truth, k]
+                delta[size, :length] = 0.0
+                size += 1
+        if full:
+            mu[i] = threshold
+        gaps[i] = max(c * (best - average), 0.0)
+        if best <= average or size == 0:
+            continue
+        for j in range(length):
+            size2[j] = np.float64(data[start + j]) * data[start + j]
+        before[:size] = level[:size]
+        old[:size, :length] = delta[:size, :length]
+        _improve(b, total, delta, level, costs, size, length, c, square[i], size2, K, drop, grow, mu[i],
+                 intercept, room, worst, mean, cuts)  # fmt: skip
+        _write(indices, data, start, stop, W, truth, work, size, level, delta, before, old, c, intercept)
+        _store(slots, labels, levels, sizes, parts, words, deviations, used, i, length, work, level,
+               delta, size, held if full else 0)  # fmt: skip
+    return order.size
+
+
+@njit(**_PLAIN)
+def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, mu, W, losses):
+    """Exact losses of rows at ``W``; ``mu`` says where the K-th gain of a row was last."""
+    n_labels, longest, last = W.shape[1], _longest(indptr) + 1, W.shape[0] - 1
+    bound, excess = np.empty(n_labels), np.empty(n_labels)
+    b, gain = np.empty(longest), np.empty(longest)
+    for i in range(losses.size):
+        start, stop, truth, best, guess = indptr[i], indptr[i + 1], codes[i], 0.0, mu[i]
+        _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess,
+                   bound, excess)  # fmt: skip
+        bound[truth] = -np.inf
+        while True:
+            k = np.argmax(bound)
+            if not bound[k] > best:
+                break
+            bound[k] = -np.inf
+            total = _products(indices, data, start, stop, W, truth, k, b)
+            top, guess = _top(b, stop - start, drop, grow, K, guess, gain)
+            if intercept:
+                total += W[last, truth] - W[last, k]
+            best = max(best, cost[truth, k] - total + top)
+        losses[i] = best
+
+
+@njit(**_PLAIN)
+def combine_words(indptr, indices, data, codes, weights, intercept, slots, labels, levels, sizes, parts,
+                  words, deviations, W):  # fmt: skip
+    """Add what the levels and deviations of all rows stand for to ``W``."""
+    last = W.shape[0] - 1
+    for i in range(codes.size):
+        start, at, truth = indptr[i], parts[i, 0], codes[i]
+        for p in range(slots[i, 0], slots[i, 0] + slots[i, 1]):
+            k, rate = labels[p], weights[i] * levels[p]
+            if rate != 0:
+                for j in range(start, indptr[i + 1]):
+                    W[indices[j], truth] += rate * data[j]
+                    W[indices[j], k] -= rate * data[j]
+                if intercept:
+                    W[last, truth] += rate
+                    W[last, k] -= rate
+            for e in range(at, at + sizes[p]):
+                j = start + words[e]
+                moved = weights[i] * data[j] * deviations[e]
+                W[indices[j], truth] += moved
+                W[indices[j], k] -= moved
+            at += sizes[p]
+
+
+@njit(**_PLAIN)
+def points_words(indptr, data, rows, places, slots, levels, sizes, parts, words, deviations, out):
+    """The mean point of each pair named, of level 1, one behind the other in ``out``."""
+    at = 0
+    for p in range(rows.size):
+        i, place, e = rows[p], places[p], parts[rows[p], 0]
+        for other in range(slots[i, 0], place):
+            e += sizes[other]
+        for j in range(indptr[i], indptr[i + 1]):
+            out[at + j - indptr[i]] = data[j]
+        for d in range(e, e + sizes[place]):
+            out[at + words[d]] += data[indptr[i] + words[d]] * deviations[d] / levels[place]
+        at += indptr[i + 1] - indptr[i]
+
+
+@njit(**_PLAIN)
+def restore_words(indptr, indices, data, K, drop, grow, start, labels_in, levels_in, n_indptr, n_indices,
+                  n_data, slots, labels, levels, sizes, parts, words, deviations, w):  # fmt: skip
+    """Take over levels and points sorted by row and label; what does not fit is shrunk until it does.
+
+    Deviations are within their bounds and the budget afterwards, levels add up to at most 1. The
+    workspace ``w`` holds zeros. Returns how much of both pools is used.
+    """
+    at, e = 0, 0
+    for i in range(slots.shape[0]):
+        slots[i, 0], slots[i, 1], parts[i, 0], total = at, 0, e, 0.0
+        for p in range(start[i], start[i + 1]):
+            total += levels_in[p]
+        shrink = 1.0 / max(total, 1.0)
+        for p in range(start[i], start[i + 1]):
+            level, cost, first = shrink * levels_in[p], 0.0, e
+            for d in range(n_indptr[p], n_indptr[p + 1]):
+                w[n_indices[d]] = shrink * n_data[d]
+            for j in range(indptr[i], indptr[i + 1]):
+                if data[j] == 0:
+                    continue
+                change = w[indices[j]] / data[j] - level
+                change = min(max(change, -drop * level), grow * level)
+                # What rounding leaves of a word that is as it was is no change.
+                if abs(change) > 1e-15 * level:
+                    cost += -change / drop if change < 0 else change / grow
+                    words[e], deviations[e] = j - indptr[i], change
+                    e += 1
+            for d in range(first, e):
+                if cost > K * level:
+                    deviations[d] *= K * level / cost
+            for d in range(n_indptr[p], n_indptr[p + 1]):
+                w[n_indices[d]] = 0.0
+            labels[at], levels[at], sizes[at] = labels_in[p], level, e - first
+            at += 1
+        slots[i, 1], parts[i, 1] = at - slots[i, 0], e - parts[i, 0]
+        slots[i, 2], parts[i, 2] = slots[i, 1], parts[i, 1]
+    return at, e
