@@ -17,7 +17,7 @@ from .base import DualState, Hurried, never
 ROWS_IN_A_RUN = 4
 FOCUSED_PASSES = 10
 # Of so few labels all compete in every visit: leaving some out would save next to nothing.
-FEW_LABELS = 16
+FEW_LABELS = 4
 # Between two looks at the clock so many products are made, but of at least so many rows.
 PRODUCTS_AT_ONCE, LEAST_ROWS = 100_000_000, 64
 
@@ -70,11 +70,16 @@ class LabelState(DualState):
         return self.hull.offset
 
     def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
-        """See `DualState.sweep`: first the rows that were far off, again and again, then all."""
+        """See `DualState.sweep`."""
         table = by_feature(self.space, f)
+        gap, visits = self.sweep_table(table, hurried)
+        f[:] = flat(self.space, table)
+        return gap, visits
+
+    def sweep_table(self, table: np.ndarray, hurried: Hurried = never) -> tuple[float, int]:
+        """`sweep` on weights by feature: first the rows that were far off, again and again, then all."""
         visits = self._focus(table, hurried)
         visited = self._visit(table, self._order(), hurried, True)
-        f[:] = flat(self.space, table)
         gap = float(self.gaps.sum()) if visited == len(self.rows) else np.inf
         return gap, visits + visited
 
@@ -97,11 +102,11 @@ class LabelState(DualState):
         """Sweep over the rows that hold most of the gap until it is a tenth; how many visits."""
         visits, total = 0, self.gaps.sum()
         for _ in range(FOCUSED_PASSES):
-            active = np.flatnonzero(self.gaps > 0.1 * total / len(self.gaps))
+            active = np.flatnonzero(self.gaps > 0.2 * total / len(self.gaps))
             if len(active) == 0:
                 break
             visits += self._visit(table, active, hurried, False)
-            if hurried() or self.gaps[active].sum() <= 0.1 * total:
+            if hurried() or self.gaps[active].sum() <= 0.2 * total:
                 break
         return visits
 

@@ -18,13 +18,15 @@ _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 _NEWTON_STEPS = 5
 _BISECTIONS = 40
+_COUNTS = 8
+_FEW = 6
 _LOSS = 0.05
 # Words whose gain is below this fraction of the multiplier are left unchanged in a visit.
 _KEEP = 0.7
 # So many labels may join those of a row in a visit, of which so many are looked at in any case.
-NEWCOMERS, _LOOKED_AT = 6, 2
+NEWCOMERS, _LOOKED_AT = 2, 1
 # A visit ends when so little is left of the row's gap, or after so many rounds over its labels.
-_ENOUGH, _ROUNDS = 0.2, 4
+_ENOUGH, _ROUNDS = 0.3, 1
 _NOTHING = 1e-12
 
 
@@ -68,49 +70,59 @@ def _products(indices, data, start, stop, W, truth, k, b):
     return total
 
 
-@njit(**_PLAIN)
-def _select(gain, count, k):
-    """Put the k largest of ``gain[:count]`` in front, by Hoare's selection."""
-    low, high = 0, count - 1
-    while low < high:
-        pivot = gain[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while gain[i] > pivot:
-                i += 1
-            while gain[j] < pivot:
-                j -= 1
-            if i <= j:
-                gain[i], gain[j] = gain[j], gain[i]
-                i += 1
-                j -= 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
-        else:
-            break
+@njit(**_FAST)
+def _gains(b, length, drop, grow, gain):
+    for t in range(length):
+        gain[t] = max(drop * b[t], -grow * b[t])
+
+
+@njit(**_FAST)
+def _excess(gain, length, cut):
+    """Number of gains above ``cut`` and the sum of their excess over it."""
+    number, total = 0.0, 0.0
+    for t in range(length):
+        excess = gain[t] - cut
+        number += 1.0 if excess > 0 else 0.0
+        total += max(excess, 0.0)
+    return int(number), total
 
 
 @njit(**_PLAIN)
 def _top(b, length, drop, grow, K, guess, gain):
-    """Sum of the K largest positive gains, and the K-th; 0 for the latter if there are fewer."""
-    cut, count = _KEEP * guess, 0
+    """Sum of the K largest positive gains, and the K-th; 0 for the latter if there are fewer.
+
+    Counting passes narrow the range of the K-th from a guess, and the few gains left in it are sorted.
+    """
+    _gains(b, length, drop, grow, gain)
+    low, high, within, beyond, sure, cut = 0.0, np.inf, length, 0, 0.0, guess
+    for _ in range(_COUNTS):
+        number, total = _excess(gain, length, cut)
+        if number == K:
+            return K * cut + total, cut
+        if number > K:
+            low, within = cut, number
+        elif cut <= 0:
+            return total, 0.0
+        else:
+            high, beyond, sure = cut, number, number * cut + total
+        if low > 0 and within - beyond <= _FEW:
+            break
+        if high == np.inf:
+            cut = low + total / number
+        elif low == 0:
+            cut = 0.5 * high
+        else:
+            cut = low + (high - low) * (within - K) / (within - beyond)
+    left = 0
     for t in range(length):
-        gain[count] = max(drop * b[t], -grow * b[t])
-        count += gain[count] > cut
-    if count < K and cut > 0:
-        count = 0
-        for t in range(length):
-            gain[count] = max(drop * b[t], -grow * b[t])
-            count += gain[count] > 0
-    if count > K:
-        _select(gain, count, K)
-    total, least = 0.0, np.inf
-    for t in range(min(count, K)):
-        total += gain[t]
-        least = min(least, gain[t])
-    return total, least if count >= K else 0.0
+        value = gain[t]
+        gain[left] = value
+        left += (value > low) & (value <= high)
+    gain[:left].sort()
+    first = max(left - K + beyond, 0)
+    for t in range(first, left):
+        sure += gain[t]
+    return sure, gain[first] if left >= K - beyond else 0.0
 
 
 @njit(**_FAST)
@@ -223,43 +235,53 @@ def _ray(tau, cost, h, q, count, h0, q0, K, drop, grow, kappa):
     return min(s * tau, 1.0)
 
 
+@njit(**_FAST)
+def _list(b, delta, length, drop, grow, cut, place):
+    """Places of the words that deviate, or whose gain is above the cut; how many there are."""
+    count = 0
+    for j in range(length):
+        place[count] = j
+        count += (max(drop * b[j], -grow * b[j]) > cut) | (delta[j] != 0)
+    return count
+
+
 @njit(**_PLAIN)
-def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, drop, grow, mu, room):
-    """Raise the dual in one pair, within a limit of its level; the new level, ``delta`` being changed.
+def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, drop, grow, top,
+          threshold, room, place):  # fmt: skip
+    """Raise the dual in one pair, within a limit of its level; whether it moved, and the new level.
 
     All is as for two classes when levels are counted in shares of the limit: ``rate`` is the row's
-    weight times two, since two rows of weights move, and ``total`` the whole margin.
+    weight times two, since two rows of weights move, and ``total`` the whole margin. What the K
+    largest gains are may be known from a moment before: the step is searched for exactly.
     """
-    gain, h, q, kappa, listed = room[0], room[1], room[2], room[3], room[4]
-    top, threshold = _top(b, length, drop, grow, K, mu, gain)
-    rate, tau, count = rate * limit, level / limit, 0
+    h, q, kappa, own = room[1], room[2], room[3], room[4]
+    share = 1.0 / limit
+    rate, tau = rate * limit, min(level * share, 1.0)
     b0, q0, inner = total, rate * square, tau * total
-    for j in range(length):
-        dev = delta[j] / limit
-        if dev != 0 or max(drop * b[j], -grow * b[j]) > _KEEP * threshold:
-            q[count] = rate * size2[j]
-            h[count] = b[j] - q[count] * (tau + dev)
-            inner += b[j] * dev
-            b0 -= b[j]
-            q0 -= q[count]
-            listed[count] = j
-            count += 1
+    count = _list(b, delta, length, drop, grow, _KEEP * threshold, place)
+    for t in range(count):
+        j = place[t]
+        own[t], dev = b[j], delta[j] * share
+        q[t] = rate * size2[j]
+        h[t] = own[t] - q[t] * (tau + dev)
+        inner += own[t] * dev
+        b0 -= own[t]
+        q0 -= q[t]
     lack = cost - (total - top)
     gap = max(lack, 0.0) - cost * tau + inner
     if gap <= 0:
-        return level
+        return False, level
     q0 = max(q0, 0.0)
     h0, first = b0 - q0 * tau, tau
     if tau <= _NOTHING:
         curve = q0
         for t in range(count):
-            j = int(listed[t])
-            side = drop if b[j] > 0 else -grow
-            phi = 1.0 - side if side * b[j] >= threshold else 1.0
+            side = drop if own[t] > 0 else -grow
+            phi = 1.0 - side if side * own[t] >= threshold else 1.0
             curve += q[t] * phi * phi
         first = min(1.0, lack / curve) if curve > 0 else 1.0
         if first <= _NOTHING:
-            return level
+            return False, level
     slack = max(_LOSS * gap * min(1.0, gap / (4 * rate * square)), 1e-15)
     # A step that gains less than a loose solution may lose is computed exactly.
     for allowed, least in ((slack, slack), (1e-15, 0.0)):
@@ -267,18 +289,16 @@ def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, d
         new = _ray(new, cost, h, q, count, h0, q0, K, drop, grow, kappa)
         slope, curve = (new - tau) * (cost - b0), q0 * (new - tau) ** 2
         for t in range(count):
-            j = int(listed[t])
-            d = new - tau + kappa[t] - delta[j] / limit
-            slope -= b[j] * d
+            d = new - tau + kappa[t] - delta[place[t]] * share
+            slope -= own[t] * d
             curve += q[t] * d * d
         gamma = 1.0 if slope >= curve else slope / curve
         if slope > 0 and gamma * (slope - 0.5 * gamma * curve) > least:
             for t in range(count):
-                j = int(listed[t])
-                old = delta[j]
-                delta[j] = limit * kappa[t] if gamma == 1.0 else old + gamma * (limit * kappa[t] - old)
-            return limit * new if gamma == 1.0 else level + gamma * (limit * new - level)
-    return level
+                old, target = delta[place[t]], limit * kappa[t]
+                delta[place[t]] = old + gamma * (target - old) if gamma < 1.0 else target
+            return True, limit * new if gamma == 1.0 else level + gamma * (limit * new - level)
+    return False, level
 
 
 @njit(**_FAST)
@@ -335,12 +355,14 @@ def _hand_over(b, delta, level, to, giver, rate, size2, length, advantage, K, dr
 
 
 @njit(**_PLAIN)
-def _look(b, total, delta, level, cost, size, length, K, drop, grow, mu, gain, worst, mean, cuts):
+def _look(b, total, delta, level, cost, size, length, K, drop, grow, mu, gain, worst, mean, tops,
+          cuts):  # fmt: skip
     """What each label reaches at worst, and on average; the sum of the levels and of the averages."""
     free, average = 1.0, 0.0
     for t in range(size):
-        top, cuts[t] = _top(b[t], length, drop, grow, K, mu, gain)
-        worst[t] = cost[t] - total[t] + top
+        guess = mu if cuts[t] < 0 else cuts[t]
+        tops[t], cuts[t] = _top(b[t], length, drop, grow, K, guess, gain)
+        worst[t] = cost[t] - total[t] + tops[t]
         mean[t] = np.inf
         if level[t] > 0:
             inner = 0.0
@@ -353,14 +375,18 @@ def _look(b, total, delta, level, cost, size, length, K, drop, grow, mu, gain, w
 
 
 @njit(**_PLAIN)
-def _improve(b, total, delta, level, cost, size, length, rate, square, size2, K, drop, grow, mu,
-             intercept, room, worst, mean, cuts):  # fmt: skip
+def _improve(b, total, delta, level, cost, size, length, rate, square, size2, K, drop, grow,
+             intercept, room, place, worst, mean, tops, cuts, average):  # fmt: skip
     """Rounds over the labels of a row until most of the gap between them is gone."""
-    arrival, moves = 0.0, room[5:7]
+    arrival, moves, free = 0.0, room[5:7], 1.0
+    for t in range(size):
+        free -= level[t]
     for number in range(_ROUNDS):
-        free, average = _look(
-            b, total, delta, level, cost, size, length, K, drop, grow, mu, room[0], worst, mean, cuts
-        )
+        if number > 0:
+            free, average = _look(
+                b, total, delta, level, cost, size, length, K, drop, grow, 0.0, room[0], worst, mean,
+                tops, cuts,
+            )  # fmt: skip
         most, least = 0, 0
         for t in range(size):
             most = t if worst[t] > worst[most] else most
@@ -383,14 +409,13 @@ def _improve(b, total, delta, level, cost, size, length, rate, square, size2, K,
                 limit -= level[s] if s != t else 0.0
             if limit <= _NOTHING or (level[t] == 0 and worst[t] <= 0):
                 continue
-            limit = max(limit, level[t])
             before = moves[0]
             before[:length] = delta[t, :length]
-            new = _step(
-                b[t], total[t], delta[t], level[t], limit, 2.0 * rate, cost[t], square + intercept,
-                size2, length, K, drop, grow, cuts[t], room,
+            moved, new = _step(
+                b[t], total[t], delta[t], level[t], max(limit, level[t]), 2.0 * rate, cost[t],
+                square + intercept, size2, length, K, drop, grow, tops[t], cuts[t], room, place,
             )  # fmt: skip
-            if new == level[t] and np.all(before[:length] == delta[t, :length]):
+            if not moved:
                 continue
             step = new - level[t]
             for j in range(length):
@@ -487,8 +512,9 @@ def sweep_words(
         most = max(most, slots[i, 1] + NEWCOMERS + 1)
     b, delta, old = np.empty((most, longest)), np.empty((most, longest)), np.empty((most, longest))
     level, before, total, costs = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
-    worst, mean, cuts = np.empty(most), np.empty(most), np.empty(most)
-    work, room = np.empty(most, np.int64), np.empty((7, longest))
+    worst, mean, tops, cuts = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
+    work, room, place = np.empty(most, np.int64), np.empty((7, longest)), np.empty(longest, np.int64)
+    recent = 0.0
     bound, excess, size2 = np.empty(n_labels), np.empty(n_labels), np.empty(longest)
     for number in range(order.size):
         i = order[number]
@@ -499,9 +525,11 @@ def sweep_words(
         gaps[i] = 0.0
         if c == 0:
             continue
+        # Rows of one kind have similar gains: those of the last one are better than nothing.
+        guess = mu[i] if mu[i] > 0 else recent
         if full:
             _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow,
-                       mu[i], bound, excess)  # fmt: skip
+                       guess, bound, excess)  # fmt: skip
             bound[truth] = -np.inf
         size = _load(
             slots, labels, levels, sizes, parts, words, deviations, i, length, work, level, delta
@@ -509,14 +537,15 @@ def sweep_words(
         held = size
         for t in range(size):
             k = work[t]
-            bound[k], costs[t] = -np.inf, cost[truth, k]
+            bound[k], costs[t], cuts[t] = -np.inf, cost[truth, k], -1.0
             total[t] = _products(indices, data, start, stop, W, truth, k, b[t])
             if intercept:
                 total[t] += W[last, truth] - W[last, k]
         _, average = _look(
-            b, total, delta, level, costs, size, length, K, drop, grow, mu[i], room[0], worst, mean, cuts
-        )
-        best, threshold = 0.0, mu[i]
+            b, total, delta, level, costs, size, length, K, drop, grow, guess, room[0], worst, mean,
+            tops, cuts,
+        )  # fmt: skip
+        best, threshold = 0.0, guess
         for t in range(size):
             if worst[t] > best:
                 best, threshold = worst[t], cuts[t]
@@ -536,10 +565,11 @@ def sweep_words(
                 best, threshold = value, cut
             if value > average and size - held < NEWCOMERS:
                 work[size], level[size], total[size], costs[size] = k, 0.0, sum_b, cost[truth, k]
+                worst[size], mean[size], tops[size], cuts[size] = value, np.inf, top, cut
                 delta[size, :length] = 0.0
                 size += 1
         if full:
-            mu[i] = threshold
+            mu[i] = recent = threshold
         gaps[i] = max(c * (best - average), 0.0)
         if best <= average or size == 0:
             continue
@@ -547,8 +577,8 @@ def sweep_words(
             size2[j] = np.float64(data[start + j]) * data[start + j]
         before[:size] = level[:size]
         old[:size, :length] = delta[:size, :length]
-        _improve(b, total, delta, level, costs, size, length, c, square[i], size2, K, drop, grow, mu[i],
-                 intercept, room, worst, mean, cuts)  # fmt: skip
+        _improve(b, total, delta, level, costs, size, length, c, square[i], size2, K, drop, grow,
+                 intercept, room, place, worst, mean, tops, cuts, average)  # fmt: skip
         _write(indices, data, start, stop, W, truth, work, size, level, delta, before, old, c, intercept)
         _store(slots, labels, levels, sizes, parts, words, deviations, used, i, length, work, level,
                delta, size, held if full else 0)  # fmt: skip
