@@ -28,7 +28,9 @@ def problem(oracle, *, n=40, d=30, n_labels=6, C=1.0, intercept=True, dense=Fals
     """Rows of words with negative entries, zeros stored and empty rows, and costs that differ."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % n_labels
-    X = (rng.standard_normal((n_labels, d))[y] + rng.standard_normal((n, d))) * (rng.random((n, d)) < 0.4)
+    X = (rng.standard_normal((n_labels, d))[y] + rng.standard_normal((n, d))) * (
+        rng.random((n, d)) < 0.4
+    )
     X[3] = 0.0
     cost = rng.uniform(0.3, 2.0, size=(n_labels, n_labels))
     np.fill_diagonal(cost, 0.0)

@@ -23,10 +23,10 @@ _FEW = 6
 _LOSS = 0.05
 # Words whose gain is below this fraction of the multiplier are left unchanged in a visit.
 _KEEP = 0.7
-# So many labels may join those of a row in a visit, of which so many are looked at in any case.
-NEWCOMERS, _LOOKED_AT = 2, 1
-# A visit ends when so little is left of the row's gap, or after so many rounds over its labels.
-_ENOUGH, _ROUNDS = 0.3, 1
+# Of a row so many labels are looked at in any case, by how many there are, and may join in a visit.
+_SHARE_LOOKED_AT, _LOOKED_AT, NEWCOMERS = 0.02, 16, 17
+# Bounds that leave so many labels to be looked at are computed again, with a better guess.
+_TOO_MANY = 32
 _NOTHING = 1e-12
 
 
@@ -318,40 +318,112 @@ def _follow(b, total, size, pair, rate, size2, moved, length, intercept, step):
 
 
 @njit(**_PLAIN)
-def _hand_over(b, delta, level, to, giver, rate, size2, length, advantage, K, drop, grow, threshold,
-               intercept, moves):  # fmt: skip
-    """Give level from the average of one label to the worst change for another; what the points move.
-
-    ``moves[0]`` and ``moves[1]`` receive the changes of the points of `to` and of `giver`.
-    """
-    corner, less, left = moves[0], moves[1], K
-    curve = 2.0 if intercept else 0.0
+def _corner(b, length, K, drop, grow, threshold, point):
+    """Factors of the words in the worst change against a label, whose K-th gain is known."""
+    left = K
     for j in range(length):
-        gain = max(drop * b[to, j], -grow * b[to, j])
-        corner[j] = 1.0
-        if gain > threshold and left > 0:
-            corner[j], left = (1.0 - drop if b[to, j] > 0 else 1.0 + grow), left - 1
+        point[j] = 1.0
+        if left > 0 and max(drop * b[j], -grow * b[j]) > threshold:
+            point[j], left = (1.0 - drop if b[j] > 0 else 1.0 + grow), left - 1
     for j in range(length):
         if left == 0 or threshold <= 0:
             break
-        if max(drop * b[to, j], -grow * b[to, j]) == threshold:
-            corner[j], left = (1.0 - drop if b[to, j] > 0 else 1.0 + grow), left - 1
+        if max(drop * b[j], -grow * b[j]) == threshold:
+            point[j], left = (1.0 - drop if b[j] > 0 else 1.0 + grow), left - 1
+
+
+@njit(**_PLAIN)
+def _wanted(level, free, size, curve, worst, mean, fresh, kept):
+    """Levels of the worst changes and of the averages, were all points alike: as without changes.
+
+    They are a projection on a simplex, by Michelot's method; what is left lies on the null plane.
+    """
+    cut = -np.inf
+    while True:
+        active, total = 0, -curve
+        if free * curve > cut:
+            active, total = 1, total + free * curve
+        for t in range(size):
+            if worst[t] > cut:
+                active, total = active + 1, total + worst[t]
+            if level[t] > 0 and level[t] * curve + mean[t] > cut:
+                active, total = active + 1, total + level[t] * curve + mean[t]
+        if active == 0 or not total / active > cut:
+            break
+        cut = total / active
+    for t in range(size):
+        fresh[t] = max(worst[t] - cut, 0.0) / curve
+        kept[t] = max(level[t] * curve + mean[t] - cut, 0.0) / curve if level[t] > 0 else 0.0
+
+
+@njit(**_FAST)
+def _curvature(points, together, size, size2, length):
+    """Squared length of what the weights move by when the points of labels do, and their sum."""
+    curve = 0.0
+    together[:length] = 0.0
+    for t in range(size):
+        for j in range(length):
+            together[j] += points[t, j]
+            curve += size2[j] * points[t, j] * points[t, j]
     for j in range(length):
-        less[j] = 1.0 + delta[giver, j] / level[giver]
-        z, a = corner[j], less[j]
-        curve += size2[j] * ((z - a) ** 2 + z * z + a * a)
-    step = level[giver]
-    if rate * curve * step > advantage:
-        step = advantage / (rate * curve)
-    share = step / level[giver]
+        curve += size2[j] * together[j] * together[j]
+    return curve
+
+
+@njit(**_FAST)
+def _follow_all(b, total, size, rate, size2, points, together, length, intercept, steps, step):
+    """Margins against all labels of a row after all points have moved, and so the sum of them."""
+    for t in range(size):
+        shift = rate * (steps[t] + step) if intercept else 0.0
+        for j in range(length):
+            moved = rate * size2[j] * (points[t, j] + together[j])
+            b[t, j] += moved
+            shift += moved
+        total[t] += shift
+
+
+@njit(**_PLAIN)
+def _share_out(b, total, delta, level, free, size, rate, square, size2, length, K, drop, grow, worst,
+               mean, cuts, intercept, points, fresh, kept, together):  # fmt: skip
+    """Move level between the averages of all labels and their worst changes, with an exact search."""
+    _wanted(level, free, size, rate * (square + intercept), worst, mean, fresh, kept)
+    slope, curve, moved = 0.0, 0.0, 0.0
+    for t in range(size):
+        less = kept[t] - level[t]
+        slope += fresh[t] * worst[t] + (less * mean[t] if level[t] > 0 else 0.0)
+        points[t, :length] = 0.0
+        if fresh[t] > 0:
+            _corner(b[t], length, K, drop, grow, cuts[t], points[t])
+            for j in range(length):
+                points[t, j] *= fresh[t]
+        if level[t] > 0:
+            share = less / level[t]
+            for j in range(length):
+                points[t, j] += less + share * delta[t, j]
+        fresh[t] += less
+        moved += fresh[t]
+        curve += fresh[t] * fresh[t] * intercept
+    curve = rate * (curve + moved * moved * intercept + _curvature(points, together, size, size2, length))
+    if not slope > 0:
+        return
+    gamma = 1.0 if slope >= curve else slope / curve
     for j in range(length):
-        delta[to, j] += step * (corner[j] - 1.0)
-        delta[giver, j] = 0.0 if share == 1.0 else delta[giver, j] * (1.0 - share)
-        corner[j] *= step
-        less[j] *= -step
-    level[to] += step
-    level[giver] = 0.0 if share == 1.0 else level[giver] - step
-    return step
+        together[j] *= gamma
+    moved *= gamma
+    for t in range(size):
+        if gamma == 1.0 and level[t] + fresh[t] <= 0:
+            fresh[t], level[t] = -level[t], 0.0
+            delta[t, :length] = 0.0
+            continue
+        fresh[t] *= gamma
+        level[t] = max(level[t] + fresh[t], 0.0)
+        for j in range(length):
+            points[t, j] *= gamma
+            delta[t, j] += points[t, j] - fresh[t]
+            # Unchanged words must stay so for good, or deviations would no longer be few.
+            if abs(delta[t, j]) <= 1e-15 * level[t]:
+                delta[t, j] = 0.0
+    _follow_all(b, total, size, rate, size2, points, together, length, intercept, fresh, moved)
 
 
 @njit(**_PLAIN)
@@ -376,54 +448,36 @@ def _look(b, total, delta, level, cost, size, length, K, drop, grow, mu, gain, w
 
 @njit(**_PLAIN)
 def _improve(b, total, delta, level, cost, size, length, rate, square, size2, K, drop, grow,
-             intercept, room, place, worst, mean, tops, cuts, average):  # fmt: skip
-    """Rounds over the labels of a row until most of the gap between them is gone."""
-    arrival, moves, free = 0.0, room[5:7], 1.0
+             intercept, room, place, worst, mean, tops, cuts, points, fresh, kept):  # fmt: skip
+    """A step of all levels where none is left for the worst label, then one of each label's point."""
+    before, free, most, least = room[5], 1.0, 0, 0
     for t in range(size):
         free -= level[t]
-    for number in range(_ROUNDS):
-        if number > 0:
-            free, average = _look(
-                b, total, delta, level, cost, size, length, K, drop, grow, 0.0, room[0], worst, mean,
-                tops, cuts,
-            )  # fmt: skip
-        most, least = 0, 0
-        for t in range(size):
-            most = t if worst[t] > worst[most] else most
-            least = t if mean[t] < mean[least] else least
-        gap = max(worst[most], 0.0) - average
-        if number == 0:
-            arrival = gap
-        if gap <= 0 or (number > 0 and gap <= _ENOUGH * arrival):
-            break
-        if free <= _NOTHING and most != least and worst[most] > mean[least]:
-            step = _hand_over(
-                b, delta, level, most, least, rate, size2, length, worst[most] - mean[least],
-                K, drop, grow, cuts[most], intercept, moves,
-            )  # fmt: skip
-            _follow(b, total, size, most, rate, size2, moves[0], length, intercept, step)
-            _follow(b, total, size, least, rate, size2, moves[1], length, intercept, -step)
-        for t in range(size):
-            limit = 1.0
-            for s in range(size):
-                limit -= level[s] if s != t else 0.0
-            if limit <= _NOTHING or (level[t] == 0 and worst[t] <= 0):
-                continue
-            before = moves[0]
-            before[:length] = delta[t, :length]
-            moved, new = _step(
-                b[t], total[t], delta[t], level[t], max(limit, level[t]), 2.0 * rate, cost[t],
-                square + intercept, size2, length, K, drop, grow, tops[t], cuts[t], room, place,
-            )  # fmt: skip
-            if not moved:
-                continue
-            step = new - level[t]
-            for j in range(length):
-                before[j] = step + delta[t, j] - before[j]
-            level[t] = new
-            if new <= 0:
-                delta[t, :length] = 0.0
-            _follow(b, total, size, t, rate, size2, before, length, intercept, step)
+        most = t if worst[t] > worst[most] else most
+        least = t if mean[t] < mean[least] else least
+    if free <= _NOTHING and most != least and worst[most] > mean[least]:
+        _share_out(b, total, delta, level, max(free, 0.0), size, rate, square, size2, length, K, drop,
+                   grow, worst, mean, cuts, intercept, points, fresh, kept, room[0])  # fmt: skip
+    for t in range(size):
+        limit = 1.0
+        for s in range(size):
+            limit -= level[s] if s != t else 0.0
+        if limit <= _NOTHING or (level[t] == 0 and worst[t] <= 0):
+            continue
+        before[:length] = delta[t, :length]
+        moved, new = _step(
+            b[t], total[t], delta[t], level[t], max(limit, level[t]), 2.0 * rate, cost[t],
+            square + intercept, size2, length, K, drop, grow, tops[t], cuts[t], room, place,
+        )  # fmt: skip
+        if not moved:
+            continue
+        step = new - level[t]
+        for j in range(length):
+            before[j] = step + delta[t, j] - before[j]
+        level[t] = new
+        if new <= 0:
+            delta[t, :length] = 0.0
+        _follow(b, total, size, t, rate, size2, before, length, intercept, step)
 
 
 @njit(**_PLAIN)
@@ -511,9 +565,11 @@ def sweep_words(
     for i in order:
         most = max(most, slots[i, 1] + NEWCOMERS + 1)
     b, delta, old = np.empty((most, longest)), np.empty((most, longest)), np.empty((most, longest))
+    points, fresh, kept = np.empty((most, longest)), np.empty(most), np.empty(most)
+    always = max(1, min(int(_SHARE_LOOKED_AT * n_labels), _LOOKED_AT))
     level, before, total, costs = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
     worst, mean, tops, cuts = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
-    work, room, place = np.empty(most, np.int64), np.empty((7, longest)), np.empty(longest, np.int64)
+    work, room, place = np.empty(most, np.int64), np.empty((6, longest)), np.empty(longest, np.int64)
     recent = 0.0
     bound, excess, size2 = np.empty(n_labels), np.empty(n_labels), np.empty(longest)
     for number in range(order.size):
@@ -553,7 +609,7 @@ def sweep_words(
         while full:
             k = np.argmax(bound)
             # Written so that numbers that are none end it, too.
-            if not bound[k] > best and (looked >= _LOOKED_AT or not bound[k] > average):
+            if not bound[k] > best and (looked >= always or not bound[k] > average):
                 break
             bound[k], looked = -np.inf, looked + 1
             sum_b = _products(indices, data, start, stop, W, truth, k, b[size])
@@ -563,11 +619,17 @@ def sweep_words(
             value = cost[truth, k] - sum_b + top
             if value > best:
                 best, threshold = value, cut
-            if value > average and size - held < NEWCOMERS:
+            if value > average and size - held <= always:
                 work[size], level[size], total[size], costs[size] = k, 0.0, sum_b, cost[truth, k]
                 worst[size], mean[size], tops[size], cuts[size] = value, np.inf, top, cut
                 delta[size, :length] = 0.0
                 size += 1
+            if looked == _TOO_MANY:
+                _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow,
+                           threshold, bound, excess)  # fmt: skip
+                bound[truth] = -np.inf
+                for t in range(size):
+                    bound[work[t]] = -np.inf
         if full:
             mu[i] = recent = threshold
         gaps[i] = max(c * (best - average), 0.0)
@@ -578,7 +640,7 @@ def sweep_words(
         before[:size] = level[:size]
         old[:size, :length] = delta[:size, :length]
         _improve(b, total, delta, level, costs, size, length, c, square[i], size2, K, drop, grow,
-                 intercept, room, place, worst, mean, tops, cuts, average)  # fmt: skip
+                 intercept, room, place, worst, mean, tops, cuts, points, fresh, kept)  # fmt: skip
         _write(indices, data, start, stop, W, truth, work, size, level, delta, before, old, c, intercept)
         _store(slots, labels, levels, sizes, parts, words, deviations, used, i, length, work, level,
                delta, size, held if full else 0)  # fmt: skip
@@ -595,17 +657,21 @@ def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, m
         start, stop, truth, best, guess = indptr[i], indptr[i + 1], codes[i], 0.0, mu[i]
         _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess,
                    bound, excess)  # fmt: skip
-        bound[truth] = -np.inf
+        bound[truth], looked = -np.inf, 0
         while True:
             k = np.argmax(bound)
             if not bound[k] > best:
                 break
-            bound[k] = -np.inf
+            bound[k], looked = -np.inf, looked + 1
             total = _products(indices, data, start, stop, W, truth, k, b)
             top, guess = _top(b, stop - start, drop, grow, K, guess, gain)
             if intercept:
                 total += W[last, truth] - W[last, k]
             best = max(best, cost[truth, k] - total + top)
+            if looked == _TOO_MANY:
+                _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow,
+                           guess, bound, excess)  # fmt: skip
+                bound[truth] = -np.inf
         losses[i] = best
 
 
