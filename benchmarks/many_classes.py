@@ -6,7 +6,7 @@ Rules of the comparison:
   and, for three in ten, of the topic of the row's class; rows of logarithmic counts, of length 1.
 - No intercept anywhere, the same C for all. Every kernel is compiled or loaded before a clock starts.
 - liblinear is ``LinearSVC(multi_class="crammer_singer", fit_intercept=False)`` with the loosest `tol`
-  of 1, 0.5, 0.2, 0.1, ... for which its objective is at most 1 % above the best value known, which is ours
+  of 1, 0.5, 0.2, 0.1, ... for which its objective is at most 1 % above the best value known: ours
   to a relative gap of `--tight`. The search for `tol` is not counted; its conversion of rows is.
 - Ours ends at a relative gap of 1e-2 by its own certificate: sweeps, the final value over all labels, and
   whatever is prepared are counted. Up to 50 classes that is `InvariantLinearSVC`; beyond, the same dual
@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from digits import load_mnist
+from digits import add_data_option, load_mnist
 from report import table, versions, write_json
 from sklearn.svm import LinearSVC
 
@@ -243,7 +243,7 @@ def training_sets(arguments: argparse.Namespace) -> list[Rows]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder with mnist/")
+    add_data_option(parser)
     parser.add_argument("--sets", nargs="+", default=["text20", "text1000"])
     parser.add_argument("--rows", nargs="+", type=int, default=[10_000])
     parser.add_argument("--digits-C", nargs="+", type=float, default=[0.001, 0.01])

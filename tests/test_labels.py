@@ -4,17 +4,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv import answers
 from structinv.dual_states import HullState, LabelState, PlaneCache
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import FDrop, FScale, Identity, LabelHull
 from structinv.oracles.checked import bind
 from structinv.outputs import Multiclass
-from structinv.solvers import BMRM, FrankWolfe, Gap, solve
+from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.tensor_rows import TensorRows
 
-from .problems import SETTING, objective, optimum
+from .problems import CASE, SETTING, assert_brackets, objective, optimum
 
 CASES = {
     "identity": Identity(),
@@ -105,7 +104,7 @@ def test_gaps_are_the_loss_less_the_averaged_plane(name):
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("C", [0.05, 2.0])
 def test_the_optimum_is_that_of_planes(name, C):
-    this = problem(CASES[name], C=C)
+    this = problem(CASES[name], n=16, d=12, n_labels=4, C=C)
     found = solve(this, FrankWolfe(), Gap(1e-7), random_state=0)
     other = solve(this, BMRM(), Gap(1e-7), random_state=0)
     assert found.primal == pytest.approx(other.primal, rel=1e-6)
@@ -115,16 +114,15 @@ def test_the_optimum_is_that_of_planes(name, C):
         assert record.primal >= other.dual * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("name", ["identity", "fdrop", "fscale"])
-def test_the_optimum_is_that_of_cvxpy(name):
-    case = {"identity": "identity", "fdrop": "fdrop", "fscale": "fscale"}[name]
-    from .problems import CASE
-
-    for setting in (SETTING["multiclass"],):
-        this = objective(CASE[case].oracle, setting, sparse=True)
-        assert isinstance(state_of(this), LabelState)
-        found = solve(this, FrankWolfe(), Gap(1e-8), random_state=0)
-        assert found.primal == pytest.approx(optimum(case, setting.name), rel=1e-6)
+@pytest.mark.parametrize("case", ["identity", "fdrop", "fscale"])
+@pytest.mark.parametrize("factor", [0.1, 1.0, 20.0])
+def test_the_optimum_is_that_of_cvxpy(case, factor):
+    this = objective(CASE[case].oracle, SETTING["multiclass"], sparse=True, factor=factor)
+    assert isinstance(state_of(this), LabelState)
+    found = solve(this, FrankWolfe(), Gap(1e-7), check_always=True, random_state=0)
+    best = optimum(case, "multiclass", factor)
+    assert found.primal == pytest.approx(best, rel=1e-6)
+    assert_brackets(found, best)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -139,7 +137,7 @@ def test_planes_bound_the_losses_anywhere(name):
     this = problem(CASES[name])
     state, _ = swept(this)
     planes = state.planes()
-    assert np.all(planes.masses > 0) and np.all(planes.masses <= 1)
+    assert np.all((planes.masses > 0) & (planes.masses <= 1))
     assert len(np.unique(planes.blocks)) == len(planes)
     rng = np.random.default_rng(2)
     for size in (0.1, 1.0, 10.0):
@@ -193,19 +191,19 @@ def test_planes_of_lists_start_a_state(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_rows_of_many_labels_find_room_and_few_labels_are_left_out_rightly(name):
-    this = problem(CASES[name], n=300, d=20, n_labels=40, C=0.02)
-    found = solve(this, FrankWolfe(), Gap(1e-4), random_state=0)
-    other = solve(this, BMRM(), Gap(1e-4), random_state=0)
-    assert found.relative_gap <= 1e-4
-    assert found.primal == pytest.approx(other.primal, rel=2e-4)
+    this = problem(CASES[name], n=150, d=20, n_labels=40, C=0.02)
+    found = solve(this, FrankWolfe(), Gap(1e-3), random_state=0)
+    assert found.status is Status.CONVERGED
+    upper, attained = this.terms[0].total(this.space, found.f)
+    half = 0.5 * this.space.dot(found.f, found.f)
+    assert (found.primal, found.primal) == pytest.approx((half + upper, half + attained), rel=1e-9)
+    planes = solve(this, BMRM(), Gap(1e-2), random_state=0)
+    assert planes.dual <= found.primal * (1 + 1e-9)
+    assert found.dual <= planes.primal * (1 + 1e-9)
 
 
-def test_two_classes_one_row_and_slack_rescaling_have_their_own_states():
-    this = problem(FDrop(1))
-    X, y = this.terms[0].X, this.terms[0].y if hasattr(this.terms[0], "y") else None
-    assert y is None or len(y) == X.shape[0]
-    slack = objective(FDrop(1), SETTING["multiclass-slack"])
-    assert not isinstance(state_of(slack), LabelState)
+def test_two_classes_and_slack_rescaling_have_their_own_states():
+    assert not isinstance(state_of(objective(FDrop(1), SETTING["multiclass-slack"])), LabelState)
     assert isinstance(state_of(objective(FDrop(1), SETTING["binary"])), HullState)
 
 
@@ -242,9 +240,8 @@ def test_hulls_come_in_through_the_door():
     question = np.arange(3), np.ones(3), 1.0 - np.eye(3), False
     hull = bind(Careless(1), X).label_hull(*question)
     assert isinstance(hull, LabelHull)
-    with pytest.raises(ValueError, match=r"WordLabelHull of Careless.bind.*losses|losses"):
+    with pytest.raises(ValueError, match=r"WordLabelHull of Careless\..*losses"):
         hull.losses(np.zeros((3, 3)))
-    assert answers
 
 
 def test_memory_grows_with_pairs_that_have_a_level_and_not_with_labels():

@@ -15,13 +15,8 @@ from .label_kernels import (
     squares,
     sweep_identity,
 )
-from .label_word_kernels import (
-    combine_words,
-    losses_words,
-    points_words,
-    restore_words,
-    sweep_words,
-)
+from .label_word_kernels import losses_words, sweep_words
+from .label_word_pools import combine_words, points_words, restore_words
 
 # Pairs for which there is room at first, and then always; more are made as needed.
 LEAST_PAIRS = 4096

@@ -403,7 +403,8 @@ def _share_out(b, total, delta, level, free, size, rate, square, size2, length, 
         fresh[t] += less
         moved += fresh[t]
         curve += fresh[t] * fresh[t] * intercept
-    curve = rate * (curve + moved * moved * intercept + _curvature(points, together, size, size2, length))
+    curve += moved * moved * intercept
+    curve = rate * (curve + _curvature(points, together, size, size2, length))
     if not slope > 0:
         return
     gamma = 1.0 if slope >= curve else slope / curve
@@ -552,6 +553,42 @@ def _longest(indptr):
 
 
 @njit(**_PLAIN)
+def _ask(
+    indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, bound, excess, always, average,
+    best, threshold, work, size, b, delta, level, total, costs, worst, mean, tops, cuts, gain,
+):  # fmt: skip
+    """Look at labels in the order of their bounds until none can beat the worst; some of them join.
+
+    How many labels the row has then, what the worst reaches, and its K-th gain.
+    """
+    length, last, looked, most = stop - start, W.shape[0] - 1, 0, size + always + 1
+    while True:
+        k = np.argmax(bound)
+        # Written so that numbers that are none end it, too.
+        if not bound[k] > best and (looked >= always or not bound[k] > average):
+            return size, best, threshold
+        bound[k], looked = -np.inf, looked + 1
+        margin = _products(indices, data, start, stop, W, truth, k, b[size])
+        if intercept:
+            margin += W[last, truth] - W[last, k]
+        top, cut = _top(b[size], length, drop, grow, K, threshold, gain)
+        value = cost[k] - margin + top
+        if value > best:
+            best, threshold = value, cut
+        if value > average and size < most:
+            work[size], level[size], total[size], costs[size] = k, 0.0, margin, cost[k]
+            worst[size], mean[size], tops[size], cuts[size] = value, np.inf, top, cut
+            delta[size, :length] = 0.0
+            size += 1
+        if looked == _TOO_MANY:
+            _bound_all(indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, threshold,
+                       bound, excess)  # fmt: skip
+            bound[truth] = -np.inf
+            for t in range(size):
+                bound[work[t]] = -np.inf
+
+
+@njit(**_PLAIN)
 def sweep_words(
     indptr, indices, data, codes, weights, square, cost, intercept, K, drop, grow, mu,
     slots, labels, levels, sizes, parts, words, deviations, used, W, order, gaps, full,
@@ -563,7 +600,7 @@ def sweep_words(
     """
     n_labels, last, longest, most = W.shape[1], W.shape[0] - 1, _longest(indptr) + 1, 0
     for i in order:
-        most = max(most, slots[i, 1] + NEWCOMERS + 1)
+        most = max(most, slots[i, 1] + NEWCOMERS + 2)
     b, delta, old = np.empty((most, longest)), np.empty((most, longest)), np.empty((most, longest))
     points, fresh, kept = np.empty((most, longest)), np.empty(most), np.empty(most)
     always = max(1, min(int(_SHARE_LOOKED_AT * n_labels), _LOOKED_AT))
@@ -605,32 +642,12 @@ def sweep_words(
         for t in range(size):
             if worst[t] > best:
                 best, threshold = worst[t], cuts[t]
-        looked = 0
-        while full:
-            k = np.argmax(bound)
-            # Written so that numbers that are none end it, too.
-            if not bound[k] > best and (looked >= always or not bound[k] > average):
-                break
-            bound[k], looked = -np.inf, looked + 1
-            sum_b = _products(indices, data, start, stop, W, truth, k, b[size])
-            if intercept:
-                sum_b += W[last, truth] - W[last, k]
-            top, cut = _top(b[size], length, drop, grow, K, threshold, room[0])
-            value = cost[truth, k] - sum_b + top
-            if value > best:
-                best, threshold = value, cut
-            if value > average and size - held <= always:
-                work[size], level[size], total[size], costs[size] = k, 0.0, sum_b, cost[truth, k]
-                worst[size], mean[size], tops[size], cuts[size] = value, np.inf, top, cut
-                delta[size, :length] = 0.0
-                size += 1
-            if looked == _TOO_MANY:
-                _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow,
-                           threshold, bound, excess)  # fmt: skip
-                bound[truth] = -np.inf
-                for t in range(size):
-                    bound[work[t]] = -np.inf
         if full:
+            size, best, threshold = _ask(
+                indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, bound,
+                excess, always, average, best, threshold, work, size, b, delta, level, total, costs,
+                worst, mean, tops, cuts, room[0],
+            )  # fmt: skip
             mu[i] = recent = threshold
         gaps[i] = max(c * (best - average), 0.0)
         if best <= average or size == 0:
@@ -673,82 +690,3 @@ def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, m
                            guess, bound, excess)  # fmt: skip
                 bound[truth] = -np.inf
         losses[i] = best
-
-
-@njit(**_PLAIN)
-def combine_words(indptr, indices, data, codes, weights, intercept, slots, labels, levels, sizes, parts,
-                  words, deviations, W):  # fmt: skip
-    """Add what the levels and deviations of all rows stand for to ``W``."""
-    last = W.shape[0] - 1
-    for i in range(codes.size):
-        start, at, truth = indptr[i], parts[i, 0], codes[i]
-        for p in range(slots[i, 0], slots[i, 0] + slots[i, 1]):
-            k, rate = labels[p], weights[i] * levels[p]
-            if rate != 0:
-                for j in range(start, indptr[i + 1]):
-                    W[indices[j], truth] += rate * data[j]
-                    W[indices[j], k] -= rate * data[j]
-                if intercept:
-                    W[last, truth] += rate
-                    W[last, k] -= rate
-            for e in range(at, at + sizes[p]):
-                j = start + words[e]
-                moved = weights[i] * data[j] * deviations[e]
-                W[indices[j], truth] += moved
-                W[indices[j], k] -= moved
-            at += sizes[p]
-
-
-@njit(**_PLAIN)
-def points_words(indptr, data, rows, places, slots, levels, sizes, parts, words, deviations, out):
-    """The mean point of each pair named, of level 1, one behind the other in ``out``."""
-    at = 0
-    for p in range(rows.size):
-        i, place, e = rows[p], places[p], parts[rows[p], 0]
-        for other in range(slots[i, 0], place):
-            e += sizes[other]
-        for j in range(indptr[i], indptr[i + 1]):
-            out[at + j - indptr[i]] = data[j]
-        for d in range(e, e + sizes[place]):
-            out[at + words[d]] += data[indptr[i] + words[d]] * deviations[d] / levels[place]
-        at += indptr[i + 1] - indptr[i]
-
-
-@njit(**_PLAIN)
-def restore_words(indptr, indices, data, K, drop, grow, start, labels_in, levels_in, n_indptr, n_indices,
-                  n_data, slots, labels, levels, sizes, parts, words, deviations, w):  # fmt: skip
-    """Take over levels and points sorted by row and label; what does not fit is shrunk until it does.
-
-    Deviations are within their bounds and the budget afterwards, levels add up to at most 1. The
-    workspace ``w`` holds zeros. Returns how much of both pools is used.
-    """
-    at, e = 0, 0
-    for i in range(slots.shape[0]):
-        slots[i, 0], slots[i, 1], parts[i, 0], total = at, 0, e, 0.0
-        for p in range(start[i], start[i + 1]):
-            total += levels_in[p]
-        shrink = 1.0 / max(total, 1.0)
-        for p in range(start[i], start[i + 1]):
-            level, cost, first = shrink * levels_in[p], 0.0, e
-            for d in range(n_indptr[p], n_indptr[p + 1]):
-                w[n_indices[d]] = shrink * n_data[d]
-            for j in range(indptr[i], indptr[i + 1]):
-                if data[j] == 0:
-                    continue
-                change = w[indices[j]] / data[j] - level
-                change = min(max(change, -drop * level), grow * level)
-                # What rounding leaves of a word that is as it was is no change.
-                if abs(change) > 1e-15 * level:
-                    cost += -change / drop if change < 0 else change / grow
-                    words[e], deviations[e] = j - indptr[i], change
-                    e += 1
-            for d in range(first, e):
-                if cost > K * level:
-                    deviations[d] *= K * level / cost
-            for d in range(n_indptr[p], n_indptr[p + 1]):
-                w[n_indices[d]] = 0.0
-            labels[at], levels[at], sizes[at] = labels_in[p], level, e - first
-            at += 1
-        slots[i, 1], parts[i, 1] = at - slots[i, 0], e - parts[i, 0]
-        slots[i, 2], parts[i, 2] = slots[i, 1], parts[i, 1]
-    return at, e
