@@ -6,9 +6,9 @@ Rules of the comparison:
   and, for three in ten, of the topic of the row's class; rows of logarithmic counts, of length 1.
 - No intercept anywhere, the same C for all. Every kernel is compiled or loaded before a clock starts.
 - liblinear is ``LinearSVC(multi_class="crammer_singer", fit_intercept=False)`` with the loosest `tol`
-  of 1, 0.5, 0.2, 0.1, ... for which its objective is at most 1 % above the best value known: ours
-  to a relative gap of `--tight`. The search for `tol` is not counted; its conversion of rows is.
-- Ours ends at a relative gap of 1e-2 by its own certificate: sweeps, the final value over all labels, and
+  of 1, 0.5, 0.2, 0.1, ... for which its objective is at most 1 % above the best value known: ours to
+  a relative gap of `--tight`. The search for `tol` is not counted; its conversion of rows is.
+- Ours ends at a relative gap of 1e-2 by its own certificate: sweeps, the final value over all labels and
   whatever is prepared are counted. Up to 50 classes that is `InvariantLinearSVC`; beyond, the same dual
   state on weights by feature, without the estimator around it.
 - Memory is the rise of the resident memory during our fit, at its peak, in GB. Linux only.

@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.dual_states import HullState, LabelState, PlaneCache
+from structinv.matrices import csr
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import FDrop, FScale, Identity, LabelHull
 from structinv.oracles.checked import bind
@@ -285,3 +286,15 @@ def test_rows_with_sparse_coefficients_are_those_with_dense_ones():
         np.testing.assert_allclose(sparse.mix(weights).toarray(), dense.mix(weights).toarray())
         joined = TensorRows.join([sparse, dense])
         np.testing.assert_allclose(joined.toarray(), np.tile(dense.toarray(), (2, 1)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_dense_rows_as_sparse_ones(dtype):
+    X = (5 * np.random.default_rng(0).standard_normal((6, 4))).astype(dtype)
+    X[X < 0] = 0
+    X[2] = 0
+    for given in (X, np.asfortranarray(X), X[:, ::2], X[:0]):
+        rows = csr(given)
+        assert rows.has_canonical_format
+        assert rows.dtype == (np.float64 if dtype == np.int64 else dtype)
+        np.testing.assert_array_equal(rows.toarray(), given)

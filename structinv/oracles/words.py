@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from numbers import Real
 
 import numpy as np
@@ -198,14 +199,19 @@ class _BoundWords(BoundOracle):
 
     oracle: WordOracle
 
+    @cached_property
+    def rows(self) -> sp.csr_matrix:
+        """The rows as CSR: dense ones are converted once."""
+        return csr(self.X)
+
     def maximum(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `BoundOracle.maximum`: without points nothing is copied."""
-        part = csr(take(self.X, rows))
+        part = take(self.rows, rows)
         values, sizes = self.oracle._ask(part, V, assign, np.empty(0, dtype=part.dtype))
         return values, sizes * max(1.0, self.oracle.factors[1])
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
-        rows, (low, high) = csr(self.X), self.oracle.factors
+        rows, (low, high) = self.rows, self.oracle.factors
         if self.oracle.max_changes == 0 or low == high:
             return IdentityHull(rows, signs, weights, intercept=intercept)
         return WordHull(
@@ -222,7 +228,7 @@ class _BoundWords(BoundOracle):
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
         """See `BoundOracle.label_hull`."""
-        rows, (low, high) = csr(self.X), self.oracle.factors
+        rows, (low, high) = self.rows, self.oracle.factors
         if self.oracle.max_changes == 0 or low == high:
             return IdentityLabelHull(rows, codes, weights, cost, intercept=intercept)
         return WordLabelHull(
