@@ -99,14 +99,14 @@ class LabelState(DualState):
         return self.rows[places[places < len(self.rows)]]
 
     def _focus(self, table: np.ndarray, hurried: Hurried) -> int:
-        """Sweep over the rows that hold most of the gap until it is a tenth; how many visits."""
+        """Sweep over the rows that hold most of the gap until most of that is gone; how many visits."""
         visits, total = 0, self.gaps.sum()
         for _ in range(FOCUSED_PASSES):
-            active = np.flatnonzero(self.gaps > 0.2 * total / len(self.gaps))
+            active = np.flatnonzero(self.gaps > 0.4 * total / len(self.gaps))
             if len(active) == 0:
                 break
             visits += self._visit(table, active, hurried, False)
-            if hurried() or self.gaps[active].sum() <= 0.2 * total:
+            if hurried() or self.gaps[active].sum() <= 0.3 * total:
                 break
         return visits
 

@@ -24,7 +24,7 @@ _LOSS = 0.05
 # Words whose gain is below this fraction of the multiplier are left unchanged in a visit.
 _KEEP = 0.7
 # Of a row so many labels are looked at in any case, by how many there are, and may join in a visit.
-_SHARE_LOOKED_AT, _LOOKED_AT, NEWCOMERS = 0.02, 16, 17
+_SHARE_LOOKED_AT, _LOOKED_AT, NEWCOMERS = 0.15, 16, 17
 # Bounds that leave so many labels to be looked at are computed again, with a better guess.
 _TOO_MANY = 32
 _NOTHING = 1e-12
