@@ -37,6 +37,22 @@ def floating(X: Matrix) -> Matrix:
     return X if X.dtype.kind == "f" else X.astype(np.float64)
 
 
+def csr(X: Matrix) -> sp.csr_matrix:
+    """`X` as a CSR matrix of floating-point numbers; itself if it is one."""
+    if sp.issparse(X):
+        return floating(X)
+    # SciPy would go through lists of all places.
+    X = np.ascontiguousarray(floating(X))
+    indptr = np.zeros(len(X) + 1, dtype=np.int64)
+    _count_entries(X, indptr)
+    kind = np.int32 if max(indptr[-1], X.shape[1]) <= np.iinfo(np.int32).max else np.int64
+    rows = sp.csr_matrix(X.shape, dtype=X.dtype)
+    rows.indices, rows.data = np.empty(indptr[-1], dtype=kind), np.empty(indptr[-1], dtype=X.dtype)
+    _write_entries(X, rows.indices, rows.data)
+    rows.indptr = indptr.astype(kind)
+    return rows
+
+
 def pick(rows: Rows, chosen: np.ndarray, n_rows: int) -> Rows:
     """Some of the `n_rows` rows that a selection names; the selection itself for all of them."""
     if len(chosen) == n_rows:
@@ -196,6 +212,25 @@ def row_dots(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
     if len(V) == 1:
         return np.asarray(points @ V[0], dtype=np.float64)
     return _row_dots_dense(np.ascontiguousarray(points), V, assign)
+
+
+@njit(cache=True, nogil=True)
+def _count_entries(X, indptr):
+    for i in range(X.shape[0]):
+        found = 0
+        for k in range(X.shape[1]):
+            found += X[i, k] != 0
+        indptr[i + 1] = indptr[i] + found
+
+
+@njit(cache=True, nogil=True)
+def _write_entries(X, indices, data):
+    at = 0
+    for i in range(X.shape[0]):
+        for k in range(X.shape[1]):
+            if X[i, k] != 0:
+                indices[at], data[at] = k, X[i, k]
+                at += 1
 
 
 @njit(cache=True, nogil=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from .matrices import Matrix, add_combinations, products, scale_rows, stack
+from .matrices import ALL_ROWS, Matrix, add_combinations, products, scale_rows, stack, take
 
 # Inner products of points that are in memory at once, before those of a row are summed.
 ENTRIES_AT_ONCE = 4_000_000
@@ -23,7 +23,8 @@ class TensorRows:
     Parameters
     ----------
     points : (n, d) array or CSR matrix
-    coefficients : (n, k) array
+    coefficients : (n, k) array or CSR matrix
+        Sparse where k is large: a row's plane has few labels.
     start : (m + 1,) array of int
         Group j owns ``points[start[j]]`` to ``points[start[j + 1] - 1]``, at least one.
     extra : (m, e) array
@@ -31,7 +32,7 @@ class TensorRows:
     """
 
     def __init__(
-        self, points: Matrix, coefficients: np.ndarray, start: np.ndarray, extra: np.ndarray
+        self, points: Matrix, coefficients: Matrix, start: np.ndarray, extra: np.ndarray
     ) -> None:
         self.points = points
         self.coefficients = coefficients
@@ -56,7 +57,7 @@ class TensorRows:
         sizes = np.concatenate([np.diff(part.start) for part in parts])
         return cls(
             stack([part.points for part in parts]),
-            np.vstack([part.coefficients for part in parts]),
+            stack([part.coefficients for part in parts]),
             np.r_[0, np.cumsum(sizes)],
             np.vstack([part.extra for part in parts]),
         )
@@ -85,28 +86,32 @@ class TensorRows:
         """Inner product of each row with a flat element."""
         k, n_extra = self.coefficients.shape[1], self.extra.shape[1]
         table = f[: len(f) - n_extra].reshape(self.points.shape[1], k)
-        each = np.einsum("rk,rk->r", products(self.points, table), self.coefficients)
+        each = np.zeros(self.coefficients.shape[0])
+        for part, coefficients in self._written():
+            each[part] = np.einsum("rk,rk->r", products(take(self.points, part), table), coefficients)
         return self._by_group(each) + self.extra @ f[len(f) - n_extra :]
 
     def combination(self, weights: np.ndarray) -> np.ndarray:
         """The flat element ``sum_j weights_j a_j``."""
-        spread = self.coefficients * np.repeat(weights, np.diff(self.start))[:, None]
-        points, n_extra = self.points, self.extra.shape[1]
+        owned, n_extra = np.repeat(weights, np.diff(self.start))[:, None], self.extra.shape[1]
         element = np.zeros(self.shape[1])
-        add_combinations(points, spread, element[: len(element) - n_extra].reshape(-1, spread.shape[1]))
+        table = element[: len(element) - n_extra].reshape(-1, self.coefficients.shape[1])
+        for part, coefficients in self._written():
+            add_combinations(take(self.points, part), coefficients * owned[part], table)
         element[len(element) - n_extra :] = self.extra.T @ weights
         return element
 
     def mix(self, weights: np.ndarray) -> TensorRows:
         """``sum_j weights_j a_j`` as one row, of at most one point an output."""
-        spread = self.coefficients * np.repeat(weights, np.diff(self.start))[:, None]
-        used = np.flatnonzero(np.any(spread != 0, axis=0))
+        spread = scale_rows(self.coefficients, np.repeat(weights, np.diff(self.start)))
+        used = np.unique(spread.nonzero()[1])
         used = used if len(used) else np.array([0])
+        mixed = spread[:, used].T
         if sp.issparse(self.points):
-            points = sp.csr_matrix(sp.csr_matrix(spread[:, used].T) @ self.points)
+            points = sp.csr_matrix(sp.csr_matrix(mixed) @ self.points)
         else:
-            points = spread[:, used].T @ self.points
-        coefficients = np.eye(self.coefficients.shape[1])[used]
+            points = mixed @ self.points
+        coefficients = _units(used, self.coefficients)
         return TensorRows(
             points, coefficients, np.array([0, len(used)]), (weights @ self.extra)[None, :]
         )
@@ -119,7 +124,7 @@ class TensorRows:
             part = other[first:last]
             inner = points @ part.points.T
             dense = inner.toarray() if sp.issparse(inner) else inner
-            tables = dense * (self.coefficients @ part.coefficients.T)
+            tables = dense * _dense(self.coefficients @ part.coefficients.T)
             found[:, first:last] = self._by_group(part._by_group(tables.T).T)
         return found + self.extra @ other.extra.T
 
@@ -135,17 +140,40 @@ class TensorRows:
         width = self.shape[1] - self.extra.shape[1]
         table = written[:, :width].reshape(len(self), self.points.shape[1], self.coefficients.shape[1])
         for k in range(self.coefficients.shape[1]):
-            part = scale_rows(self.points, self.coefficients[:, k])
+            part = scale_rows(self.points, _dense(self.coefficients[:, [k]])[:, 0])
             dense = part.toarray() if sp.issparse(part) else part
             table[:, :, k] = self._by_group(dense)
         written[:, width:] = self.extra
         return written
+
+    def _written(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """The coefficients as arrays: all of them if they are one, else of some rows at a time."""
+        coefficients = self.coefficients
+        if not sp.issparse(coefficients):
+            yield ALL_ROWS, coefficients
+            return
+        at_once = max(1, ENTRIES_AT_ONCE // max(1, coefficients.shape[1]))
+        for first in range(0, coefficients.shape[0], at_once):
+            part = slice(first, first + at_once)
+            yield part, coefficients[part].toarray()
 
     def _by_group(self, values: np.ndarray) -> np.ndarray:
         """Sums over the points of each group, along the first axis."""
         if len(values) == len(self):
             return values
         return np.add.reduceat(values, self.start[:-1], axis=0)
+
+
+def _dense(table: Matrix) -> np.ndarray:
+    return table.toarray() if sp.issparse(table) else table
+
+
+def _units(places: np.ndarray, like: Matrix) -> Matrix:
+    """Rows with a single 1, as long as those of another table, and sparse if it is."""
+    if not sp.issparse(like):
+        return np.eye(like.shape[1])[places]
+    ones = np.ones(len(places)), (np.arange(len(places)), places)
+    return sp.csr_matrix(ones, shape=(len(places), like.shape[1]))
 
 
 class MadeRows(TensorRows):

@@ -9,6 +9,7 @@ import numpy as np
 from ..spaces import Space
 from .base import DualState, Hurried, Refusal, join_planes, never, total
 from .hull import HullState
+from .labels import LabelState
 from .linear_members import LinearMemberState
 from .members import MOST_MEMBERS, MemberState
 from .penalty import PenaltyState, slopes_fit
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 # The first that does not refuse is taken.
 REGISTRY: dict[str, Any] = {
     "hull": HullState,
+    "labels": LabelState,
     "members": MemberState,
     "linear_members": LinearMemberState,
     "penalty": PenaltyState,
@@ -77,6 +79,7 @@ __all__ = [
     "DualState",
     "HullState",
     "Hurried",
+    "LabelState",
     "LinearMemberState",
     "MemberState",
     "PenaltyState",

@@ -5,6 +5,7 @@ from .base import BoundOracle, Cover, FiniteOracle, Hull, InvarianceOracle, Supp
 from .checks import OracleCheckError, check_oracle
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
+from .hulls import LabelHull
 from .identity import Identity
 from .image_base import ImageOracle
 from .image_maps import ImageShape
@@ -56,6 +57,7 @@ __all__ = [
     "ImageOracle",
     "ImageShape",
     "InvarianceOracle",
+    "LabelHull",
     "OnlyFor",
     "OracleCheckError",
     "Rotations",

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from .. import answers
 from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, resolution, take
 from .arguments import check_directions, grade_profile
+from .hulls import Hull, LabelHull
 
 if TYPE_CHECKING:
     from .combinators import Discounted, OnlyFor
@@ -389,6 +390,12 @@ class BoundOracle:
         """In-hull steps for a two-class loss on all rows, or None where lists of planes do."""
         return None
 
+    def label_hull(
+        self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
+    ) -> LabelHull | None:
+        """In-hull steps for a joint loss of several labels on all rows, or None; see `LabelHull`."""
+        return None
+
     def labels(self, rows: Rows) -> np.ndarray | None:
         """The true labels of the rows named, None where they are unknown."""
         return None if self.y is None else self.y[rows]
@@ -396,89 +403,6 @@ class BoundOracle:
     def count(self, rows: Rows) -> int:
         """How many rows a selection names."""
         return count(rows, self.X.shape[0])
-
-
-class Hull(ABC):
-    """The dual state of a two-class worst-case loss, kept inside the hull of each S(x).
-
-    One averaged plane a row instead of a list: level tau in [0, 1] and a point of tau times the
-    hull of S(x). The plane has normal ``y * point`` and offset ``tau``; ``f`` is the sum of the
-    normals times the rows' weights.
-
-    Attributes
-    ----------
-    shares : bool
-        Whether the level of a row may be shared with other hulls: `levels`, `rescale`, `candidates`
-        and `absorb` are there. No, by default.
-    """
-
-    shares: bool = False
-
-    @property
-    @abstractmethod
-    def offset(self) -> float:
-        """Sum of the planes' offsets times the rows' weights."""
-
-    @abstractmethod
-    def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        """Raise the dual in each row of `order` once, updating `f` in place.
-
-        ``gaps[i]`` becomes the row's weighted loss minus its averaged plane at `f` on arrival.
-        """
-
-    def losses(self, f: np.ndarray) -> np.ndarray | None:
-        """Exact losses of all rows at `f`, (n,), where they are cheaper than asking the oracle."""
-        return None
-
-    @abstractmethod
-    def combination(self) -> np.ndarray:
-        """`f` recomputed from the state, free of accumulated rounding."""
-
-    @abstractmethod
-    def planes(self) -> tuple[Matrix, np.ndarray]:
-        """Normals without the intercept, (n, d), and levels tau, (n,)."""
-
-    @abstractmethod
-    def restore(self, normals: Matrix, levels: np.ndarray) -> None:
-        """Start from planes that `planes` gave, for the same rows.
-
-        Those of this or a smaller set are taken as they are; what lies outside the set is moved into it.
-        """
-
-    def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
-        """Planes whose sum is that of `planes`, from which a state can be made again."""
-        return [self.planes()]
-
-    def restore_several(
-        self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
-    ) -> None:
-        """Start from any number of planes a row, plane j being one of row ``rows[j]``."""
-        gather = sp.csr_matrix(
-            (np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(n_rows, len(rows))
-        )
-        self.restore(gather @ normals, gather @ levels)
-
-    @property
-    def levels(self) -> np.ndarray:
-        """The level of each row, (n,)."""
-        raise NotImplementedError(f"{type(self).__name__} does not share levels")
-
-    def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
-        """Multiply the weights of some rows, and divide their levels and points by the same."""
-        raise NotImplementedError(f"{type(self).__name__} does not share levels")
-
-    def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
-        """Of some rows the points, which have their levels as factors, and the worst members at `f`.
-
-        Also what `absorb` wants to know of these members.
-        """
-        raise NotImplementedError(f"{type(self).__name__} does not share levels")
-
-    def absorb(
-        self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
-    ) -> None:
-        """Of the rows ``rows[chosen]`` keep a share of point and level, and add some of the corner's."""
-        raise NotImplementedError(f"{type(self).__name__} does not share levels")
 
 
 class FiniteOracle(InvarianceOracle):

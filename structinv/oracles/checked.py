@@ -20,6 +20,7 @@ from .base import (
     dense_rows,
     points_of_cover,
 )
+from .hulls import LabelHull
 
 
 def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> CheckedOracle:
@@ -311,6 +312,18 @@ class CheckedOracle(BoundOracle):
             raise TypeError(f"{source} must return None or a Hull, got {type(hull).__name__}")
         return CheckedHull(hull, source, self.X, intercept)
 
+    def label_hull(
+        self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
+    ) -> LabelHull | None:
+        """See `BoundOracle.label_hull`."""
+        hull = self._ask("label_hull", codes, weights, cost, intercept)
+        if hull is None:
+            return None
+        source = self._source("label_hull")
+        if not isinstance(hull, LabelHull):
+            raise TypeError(f"{source} must return None or a LabelHull, got {type(hull).__name__}")
+        return CheckedLabelHull(hull, source, (*self.X.shape, len(cost)), intercept)
+
     def _source(self, name: str) -> str:
         return answers.method(self.oracle, _author(self.oracle, name))
 
@@ -437,3 +450,62 @@ class CheckedHull(Hull):
     ) -> None:
         """See `Hull.absorb`."""
         self.inner.absorb(rows, chosen, keep, steps, corners)
+
+
+class CheckedLabelHull(LabelHull):
+    """In-hull steps of a joint loss whose numbers are looked at.
+
+    Parameters
+    ----------
+    inner : LabelHull
+    source : str
+        The class and method that gave it, for messages.
+    shape : (int, int, int)
+        How many rows, features and labels there are.
+    intercept : bool
+    """
+
+    def __init__(
+        self, inner: LabelHull, source: str, shape: tuple[int, int, int], intercept: bool
+    ) -> None:
+        self.inner = inner
+        self.source = f"{type(inner).__name__} of {source}"
+        self.n_rows, self.n_features, self.n_labels = shape
+        self.n_weights = self.n_features + bool(intercept)
+
+    @property
+    def offset(self) -> float:
+        """See `LabelHull.offset`."""
+        return float(answers.table(self.source, "offset", np.asarray(self.inner.offset), ()))
+
+    def sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> None:
+        """See `LabelHull.sweep`; overflows are the loop's to find, here and below."""
+        self.inner.sweep(table, order, gaps, every_label)
+
+    def losses(self, table: np.ndarray) -> np.ndarray:
+        """See `LabelHull.losses`."""
+        return answers.table(self.source, "losses", self.inner.losses(table), (self.n_rows,))
+
+    def combination(self) -> np.ndarray:
+        """See `LabelHull.combination`."""
+        due = (self.n_weights, self.n_labels)
+        return answers.table(self.source, "combination", self.inner.combination(), due)
+
+    def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
+        """See `LabelHull.points`."""
+        found: Any = self.inner.points()
+        if not isinstance(found, tuple) or len(found) != 3:
+            raise TypeError(f"{self.source} must return points, rows and levels, got {found!r}")
+        points, rows, levels = found
+        shapes = [getattr(part, "shape", None) for part in found]
+        if shapes != [(len(rows), self.n_features), (len(rows),), (len(rows), self.n_labels)]:
+            raise ValueError(
+                f"{self.source} must return points of shape (m, {self.n_features}), rows of shape (m,) "
+                f"and levels of shape (m, {self.n_labels}), got {shapes}"
+            )
+        answers.table(self.source, "levels", levels.data, levels.indices.shape)
+        return points, rows, levels
+
+    def restore(self, points: Matrix, rows: np.ndarray, levels: sp.csr_matrix) -> None:
+        """See `LabelHull.restore`."""
+        self.inner.restore(points, rows, levels)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, Rows, floating, products, take
+from ..matrices import Matrix, Rows, csr, floating, products, take
 from . import affine_hull, word_hull
 from .arguments import check_directions, grade_profile
 from .base import (
@@ -18,6 +18,8 @@ from .base import (
     answers_for_itself,
     dense_rows,
 )
+from .hulls import LabelHull
+from .label_hull import IdentityLabelHull
 
 
 class Identity(FiniteOracle):
@@ -106,3 +108,9 @@ class _BoundIdentity(BoundOracle):
         if sp.issparse(X):
             return word_hull.IdentityHull(X, signs, weights, intercept=intercept)
         return affine_hull.IdentityHull(X, signs, weights, intercept)
+
+    def label_hull(
+        self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
+    ) -> LabelHull:
+        """See `BoundOracle.label_hull`."""
+        return IdentityLabelHull(csr(self.X), codes, weights, cost, intercept=intercept)

@@ -10,7 +10,7 @@ from numbers import Real
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, Rows, floating, in_threads, take, with_data
+from ..matrices import Matrix, Rows, csr, in_threads, take, with_data
 from .arguments import check_directions, grade_profile
 from .base import (
     BoundOracle,
@@ -20,6 +20,8 @@ from .base import (
     answers_for_itself,
     dense_rows,
 )
+from .hulls import LabelHull
+from .label_hull import IdentityLabelHull, WordLabelHull
 from .word_hull import IdentityHull, WordHull
 from .word_kernels import worst_edit, worst_edit_graded
 
@@ -54,7 +56,7 @@ class WordOracle(InvarianceOracle):
         """See `InvarianceOracle.support`; exact (Teo et al. 2007, alg. 3, without its sort)."""
         self._check_rows(X)
         check_directions(X, V, assign, reward)
-        rows = _csr(X)
+        rows = csr(X)
         edited = rows.data.copy()
         self._ask(rows, V, assign, edited)
         return Support(_like(X, rows, edited))
@@ -88,7 +90,7 @@ class WordOracle(InvarianceOracle):
         self._check_rows(X)
         check_directions(X, V, assign, reward)
         grades = grade_profile(rho, self.max_changes + 1)
-        rows, V = _csr(X), np.ascontiguousarray(V, dtype=np.float64)
+        rows, V = csr(X), np.ascontiguousarray(V, dtype=np.float64)
         reward = np.ascontiguousarray(reward, dtype=np.float64)
         data, _, reached = worst_edit_graded(
             rows.indptr, rows.indices, rows.data, V, assign,
@@ -201,7 +203,7 @@ class _BoundWords(BoundOracle):
     @cached_property
     def words(self) -> sp.csr_matrix:
         """All rows; dense ones become sparse once, and not in each call."""
-        return _csr(self.X)
+        return csr(self.X)
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
@@ -248,9 +250,23 @@ class _BoundWords(BoundOracle):
             intercept=intercept,
         )
 
-
-def _csr(X: Matrix) -> sp.csr_matrix:
-    return floating(X) if sp.issparse(X) else sp.csr_matrix(floating(X))
+    def label_hull(
+        self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
+    ) -> LabelHull | None:
+        """See `BoundOracle.label_hull`."""
+        rows, (low, high) = self.words, self.oracle.factors
+        if self.oracle.max_changes == 0 or low == high:
+            return IdentityLabelHull(rows, codes, weights, cost, intercept=intercept)
+        return WordLabelHull(
+            rows,
+            codes,
+            weights,
+            cost,
+            max_changes=int(min(self.oracle.max_changes, self.X.shape[1])),
+            low=low,
+            high=high,
+            intercept=intercept,
+        )
 
 
 def _like(X: Matrix, rows: sp.csr_matrix, data: np.ndarray) -> Matrix:

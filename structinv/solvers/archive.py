@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..dual_states.linear_members import made_rows
+from ..matrices import Matrix
 from ..objective import Objective, WorstCase
 from ..planes import PlaneSet
 from ..spaces import Element, KernelSpace, Normals
@@ -107,23 +108,36 @@ def _packed_rows(normals: Any) -> dict[str, np.ndarray]:
         return {"which": normals.which, "coefficients": normals.coefficients}
     arrays = {}
     if isinstance(normals, TensorRows):
-        arrays = {"coefficients": normals.coefficients, "start": normals.start, "extra": normals.extra}
+        arrays = {"start": normals.start, "extra": normals.extra}
+        arrays |= _flat("coefficients", normals.coefficients)
         normals = normals.points
-    if sp.issparse(normals):
-        rows = sp.csr_matrix(normals)
-        parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
-        return {**arrays, **parts, "shape": np.array(rows.shape)}
-    return {**arrays, "points": normals}
+    return arrays | _flat("points", normals)
+
+
+def _flat(name: str, table: Matrix) -> dict[str, np.ndarray]:
+    """An array under its name, a CSR matrix as its parts."""
+    if not sp.issparse(table):
+        return {name: table}
+    rows = sp.csr_matrix(table)
+    parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
+    parts["shape"] = np.array(rows.shape)
+    return {f"{name} {part}": found for part, found in parts.items()}
+
+
+def _whole(name: str, arrays: dict[str, np.ndarray]) -> Matrix:
+    """What `_flat` took apart."""
+    if name in arrays:
+        return arrays[name]
+    parts = tuple(arrays[f"{name} {part}"] for part in ("data", "indices", "indptr"))
+    return sp.csr_matrix(parts, shape=tuple(arrays[f"{name} shape"]))
 
 
 def _unpacked_rows(objective: Objective, arrays: dict[str, np.ndarray]) -> Normals:
     space: Any = objective.space
     if "which" in arrays:
         return made_rows(_bounds(objective)[0], space, arrays["which"], arrays["coefficients"])
-    normals: Any = arrays.get("points")
-    if normals is None:
-        parts = arrays["data"], arrays["indices"], arrays["indptr"]
-        normals = sp.csr_matrix(parts, shape=tuple(arrays["shape"]))
+    normals = _whole("points", arrays)
     if "start" in arrays:
-        return TensorRows(normals, arrays["coefficients"], arrays["start"], arrays["extra"])
+        coefficients = _whole("coefficients", arrays)
+        return TensorRows(normals, coefficients, arrays["start"], arrays["extra"])
     return normals

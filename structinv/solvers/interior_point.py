@@ -222,10 +222,11 @@ def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterRows, np.ndar
         written = vectors[:, kept] * np.sqrt(values[kept])
         return OuterRows(written[:-1], np.ones((len(found), 1))), written[-1]
     if isinstance(normals, TensorRows):
-        single = len(normals.coefficients) == len(normals)
+        single = normals.coefficients.shape[0] == len(normals)
         if single and not space.n_extra:
             # By output, as outer products are written there.
-            return OuterRows(_dense(normals.points), normals.coefficients), space.table(f).T.ravel()
+            rows = OuterRows(_dense(normals.points), _dense(normals.coefficients))
+            return rows, space.table(f).T.ravel()
         normals = normals.toarray()
     return OuterRows(_dense(normals), np.ones((len(found), 1))), f
 

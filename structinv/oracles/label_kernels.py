@@ -1,0 +1,270 @@
+r"""Averaged planes of a joint multiclass loss whose rows stay, or whose words are rescaled or dropped.
+
+The hull of the planes of a row :math:`x` of label :math:`c`, the null plane included, is described by a
+level :math:`\tau_k \ge 0` of every other label, :math:`\sum_k \tau_k \le 1`, and for words by deviations
+
+.. math:: W = \sum_k (e_c - e_k) \otimes x \circ (\tau_k + \delta_k), \quad
+   \sum_j \max\Bigl(\frac{-\delta_{kj}}{1-l}, \frac{\delta_{kj}}{u-1}\Bigr) \le K \tau_k .
+
+Only labels that have a level, or lately rose above those that have, are kept: the pairs of row i are
+``slots[i, 0]`` to ``slots[i, 0] + slots[i, 1] - 1`` in the pool, which has room for ``slots[i, 2]``.
+Weights are kept by feature, (n_features, n_labels): all labels of a word lie side by side.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..compiled import njit
+
+_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+# Reordering of sums is allowed, infinities keep their meaning.
+_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
+# So many labels may join those of a row in a visit.
+NEWCOMERS = 8
+
+
+@njit(**_FAST)
+def _score_all(indices, data, start, stop, W, score):
+    """Add the products of a row with the weights of all labels; four words at a time."""
+    n_labels, j = score.size, start
+    while j + 4 <= stop:
+        a, b, c, d = indices[j], indices[j + 1], indices[j + 2], indices[j + 3]
+        x, y, z, u = data[j], data[j + 1], data[j + 2], data[j + 3]
+        for k in range(n_labels):
+            score[k] += x * W[a, k] + y * W[b, k] + z * W[c, k] + u * W[d, k]
+        j += 4
+    while j < stop:
+        a, x = indices[j], data[j]
+        for k in range(n_labels):
+            score[k] += x * W[a, k]
+        j += 1
+
+
+@njit(**_FAST)
+def _score_some(indices, data, start, stop, W, work, size, score):
+    """Add the products of a row with the weights of some labels."""
+    for j in range(start, stop):
+        a, x = indices[j], data[j]
+        for t in range(size):
+            score[work[t]] += x * W[a, work[t]]
+
+
+@njit(**_PLAIN)
+def _load(slots, labels, levels, i, work, mass):
+    """The labels of a row, and the level of each by label; their number and the sum of the levels."""
+    first, size, total = slots[i, 0], slots[i, 1], 0.0
+    for t in range(size):
+        work[t] = labels[first + t]
+        mass[work[t]] = levels[first + t]
+        total += levels[first + t]
+    return size, total
+
+
+@njit(**_PLAIN)
+def _place(slots, used, i, size):
+    """Where a row puts so many pairs: where they are, or with half as much room again at the end."""
+    if size > slots[i, 2]:
+        slots[i, 0], slots[i, 2] = used[0], size + size // 2
+        used[0] += slots[i, 2]
+    slots[i, 1] = size
+    return slots[i, 0]
+
+
+@njit(**_PLAIN)
+def _threshold(work, size, mass, score, curve):
+    """The number that makes ``max(0, mass * curve + score - it)`` add up to `curve`; by Michelot."""
+    total, active = 0.0, size
+    for t in range(size):
+        total += mass[work[t]] * curve + score[work[t]]
+    cut = (total - curve) / active
+    while True:
+        total, count = 0.0, 0
+        for t in range(size):
+            value = mass[work[t]] * curve + score[work[t]]
+            if value > cut:
+                total += value
+                count += 1
+        if count >= active or count == 0:
+            return cut
+        active = count
+        cut = (total - curve) / active
+
+
+@njit(**_PLAIN)
+def _highest(score, inside):
+    """The label outside of the chosen that scores most, -1 if there is none."""
+    best, value = -1, -np.inf
+    for k in range(score.size):
+        if score[k] > value and not inside[k]:
+            best, value = k, score[k]
+    return best
+
+
+@njit(**_FAST)
+def _update(indices, data, start, stop, work, change, size, W):
+    for j in range(start, stop):
+        a, x = indices[j], data[j]
+        for t in range(size):
+            W[a, work[t]] += change[t] * x
+
+
+@njit(**_PLAIN)
+def sweep_identity(
+    indptr, indices, data, codes, weights, square, cost, intercept,
+    slots, labels, levels, used, W, order, gaps, full,
+):  # fmt: skip
+    """Improve the levels of each row in ``order``; how many rows were done before the pool was full.
+
+    The levels of the labels under consideration are found exactly, as a projection on a simplex
+    (Crammer and Singer 2001, sec. 6; Keerthi et al. 2008). With ``full`` all labels compete and gaps
+    are exact; without it, those that the row keeps.
+    """
+    n_labels, last = W.shape[1], W.shape[0] - 1
+    score, mass, inside = np.zeros(n_labels), np.zeros(n_labels), np.zeros(n_labels, np.bool_)
+    work, change = np.empty(n_labels, np.int64), np.empty(n_labels)
+    for number in range(order.size):
+        i = order[number]
+        if used[0] + 2 * (slots[i, 1] + NEWCOMERS + 1) > labels.size:
+            return number
+        c, truth, start, stop = weights[i], codes[i], indptr[i], indptr[i + 1]
+        size, total = _load(slots, labels, levels, i, work, mass)
+        work[size] = truth
+        size += 1
+        mass[truth] = max(1.0 - total, 0.0)
+        if full:
+            score[:] = cost[truth]
+            if intercept:
+                score += W[last]
+            _score_all(indices, data, start, stop, W, score)
+        else:
+            for t in range(size):
+                k = work[t]
+                score[k] = cost[truth, k] + (W[last, k] if intercept else 0.0)
+            _score_some(indices, data, start, stop, W, work, size, score)
+        average, best = 0.0, -np.inf
+        for t in range(size):
+            average += mass[work[t]] * score[work[t]]
+            best = max(best, score[work[t]])
+        if full:
+            best = max(best, score.max())
+        gaps[i] = max(c * (best - average), 0.0)
+        if c > 0 and best > average:
+            curve = c * (square[i] + intercept)
+            for t in range(size):
+                inside[work[t]] = True
+            cut = _threshold(work, size, mass, score, curve)
+            if full:
+                for _ in range(min(NEWCOMERS, n_labels - size)):
+                    k = _highest(score, inside)
+                    if score[k] <= cut:
+                        break
+                    work[size], inside[k] = k, True
+                    size += 1
+                    cut = _threshold(work, size, mass, score, curve)
+            for t in range(size):
+                k = work[t]
+                inside[k] = False
+                if curve > 0:
+                    new = max(mass[k] * curve + score[k] - cut, 0.0) / curve
+                else:
+                    new = 1.0 if score[k] == best else 0.0
+                    best += new
+                change[t] = -c * (new - mass[k])
+                mass[k] = new
+            _update(indices, data, start, stop, work, change, size, W)
+            if intercept:
+                for t in range(size):
+                    W[last, work[t]] += change[t]
+            _keep(slots, labels, levels, used, i, work, size, mass, truth, full)
+        for t in range(size):
+            mass[work[t]] = 0.0
+    return order.size
+
+
+@njit(**_PLAIN)
+def _keep(slots, labels, levels, used, i, work, size, mass, truth, full):
+    """Write the labels of a row back, in a full pass without those that have no level."""
+    kept, total = 0, 0.0
+    for t in range(size):
+        kept += work[t] != truth and (mass[work[t]] > 0 or not full)
+        total += mass[work[t]]
+    total -= mass[truth]
+    at = _place(slots, used, i, kept)
+    for t in range(size):
+        k = work[t]
+        if k != truth and (mass[k] > 0 or not full):
+            labels[at], levels[at] = k, mass[k] / max(total, 1.0)
+            at += 1
+
+
+@njit(**_PLAIN)
+def losses_identity(indptr, indices, data, codes, cost, intercept, W, losses):
+    """Exact losses of rows at ``W``."""
+    score = np.empty(W.shape[1])
+    for i in range(losses.size):
+        score[:] = cost[codes[i]]
+        if intercept:
+            score += W[W.shape[0] - 1]
+        _score_all(indices, data, indptr[i], indptr[i + 1], W, score)
+        losses[i] = score.max() - score[codes[i]]
+
+
+@njit(**_PLAIN)
+def combine_identity(indptr, indices, data, codes, weights, intercept, slots, labels, levels, W):
+    """Add what the levels of all rows stand for to ``W``."""
+    n_labels = W.shape[1]
+    work, change = np.empty(n_labels + 1, np.int64), np.empty(n_labels + 1)
+    for i in range(codes.size):
+        first, size, total = slots[i, 0], slots[i, 1], 0.0
+        for t in range(size):
+            work[t], change[t] = labels[first + t], -weights[i] * levels[first + t]
+            total -= change[t]
+        if total == 0:
+            continue
+        work[size], change[size] = codes[i], total
+        _update(indices, data, indptr[i], indptr[i + 1], work, change, size + 1, W)
+        if intercept:
+            for t in range(size + 1):
+                W[W.shape[0] - 1, work[t]] += change[t]
+
+
+@njit(**_PLAIN)
+def restore_identity(start, labels_in, levels_in, slots, labels, levels):
+    """Take over levels that are sorted by row, those of row i from ``start[i]`` on."""
+    at = 0
+    for i in range(slots.shape[0]):
+        slots[i, 0], slots[i, 1], total = at, 0, 0.0
+        for e in range(start[i], start[i + 1]):
+            labels[at + slots[i, 1]], levels[at + slots[i, 1]] = labels_in[e], levels_in[e]
+            slots[i, 1] += 1
+            total += levels_in[e]
+        slots[i, 2] = slots[i, 1]
+        if total > 1.0:
+            for t in range(slots[i, 1]):
+                levels[at + t] /= total
+        at += slots[i, 1]
+    return at
+
+
+@njit(**_FAST)
+def squares(indptr, data):
+    """Squared length of each row."""
+    square = np.zeros(indptr.size - 1)
+    for i in range(square.size):
+        for j in range(indptr[i], indptr[i + 1]):
+            square[i] += np.float64(data[j]) * data[j]
+    return square
+
+
+@njit(**_PLAIN)
+def compacted(slots, old, new):
+    """Copy what rows have in a pool to the start of another, side by side; how much that is."""
+    at = 0
+    for i in range(slots.shape[0]):
+        for t in range(slots[i, 1]):
+            new[at + t] = old[slots[i, 0] + t]
+        at += slots[i, 1]
+    return at

@@ -1,0 +1,692 @@
+r"""Averaged planes of a joint multiclass loss whose rows may have words rescaled or dropped.
+
+See `label_kernels` for the levels of labels and the pools they are in. Here each pair of a row and a
+label also has deviations of few words, which lie in two more pools: word, counted from the row's
+first, and size. Those of row i are ``parts[i, 0]`` to ``parts[i, 0] + parts[i, 1] - 1``, pair by pair.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..compiled import njit
+
+_PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+# Reordering of sums is allowed, infinities keep their meaning.
+_FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
+_NEWTON_STEPS = 5
+_BISECTIONS = 40
+_COUNTS = 8
+_FEW = 6
+_LOSS = 0.05
+# Words whose gain is below this fraction of the multiplier are left unchanged in a visit.
+_KEEP = 0.7
+# Of a row so many labels are looked at in any case, by how many there are, and may join in a visit.
+_SHARE_LOOKED_AT, _LOOKED_AT, NEWCOMERS = 0.15, 16, 17
+# Bounds that leave so many labels to be looked at are computed again, with a better guess.
+_TOO_MANY = 32
+_NOTHING = 1e-12
+
+
+@njit(**_FAST)
+def _price_all(indices, data, start, stop, W, truth, drop, grow, guess, margin, excess):
+    """Add margins against all labels, and what gains of words have above a guess of the K-th."""
+    for j in range(start, stop):
+        a, x = indices[j], data[j]
+        own = W[a, truth]
+        for k in range(margin.size):
+            b = (own - W[a, k]) * x
+            margin[k] += b
+            excess[k] += max(max(drop * b, -grow * b) - guess, 0.0)
+
+
+@njit(**_PLAIN)
+def _bound_all(
+    indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, guess, bound, excess
+):
+    """Bounds from above of what each label reaches, near the exact values if the guess is good."""
+    if stop - start <= K:
+        guess = 0.0
+    last = W.shape[0] - 1
+    bound[:] = 0.0
+    excess[:] = K * guess if guess > 0 else 0.0
+    _price_all(indices, data, start, stop, W, truth, drop, grow, guess, bound, excess)
+    for k in range(bound.size):
+        bound[k] = cost[k] - bound[k] + excess[k]
+        if intercept:
+            bound[k] += W[last, k] - W[last, truth]
+
+
+@njit(**_FAST)
+def _products(indices, data, start, stop, W, truth, k, b):
+    """What each word adds to the margin against a label; their sum."""
+    total = 0.0
+    for j in range(start, stop):
+        value = (W[indices[j], truth] - W[indices[j], k]) * data[j]
+        b[j - start] = value
+        total += value
+    return total
+
+
+@njit(**_FAST)
+def _gains(b, length, drop, grow, gain):
+    for t in range(length):
+        gain[t] = max(drop * b[t], -grow * b[t])
+
+
+@njit(**_FAST)
+def _excess(gain, length, cut):
+    """Number of gains above ``cut`` and the sum of their excess over it."""
+    number, total = 0.0, 0.0
+    for t in range(length):
+        excess = gain[t] - cut
+        number += 1.0 if excess > 0 else 0.0
+        total += max(excess, 0.0)
+    return int(number), total
+
+
+@njit(**_PLAIN)
+def _top(b, length, drop, grow, K, guess, gain):
+    """Sum of the K largest positive gains, and the K-th; 0 for the latter if there are fewer.
+
+    Counting passes narrow the range of the K-th from a guess, and the few gains left in it are sorted.
+    """
+    _gains(b, length, drop, grow, gain)
+    low, high, within, beyond, sure, cut = 0.0, np.inf, length, 0, 0.0, guess
+    for _ in range(_COUNTS):
+        number, total = _excess(gain, length, cut)
+        if number == K:
+            return K * cut + total, cut
+        if number > K:
+            low, within = cut, number
+        elif cut <= 0:
+            return total, 0.0
+        else:
+            high, beyond, sure = cut, number, number * cut + total
+        if low > 0 and within - beyond <= _FEW:
+            break
+        if high == np.inf:
+            cut = low + total / number
+        elif low == 0:
+            cut = 0.5 * high
+        else:
+            cut = low + (high - low) * (within - K) / (within - beyond)
+    left = 0
+    for t in range(length):
+        value = gain[t]
+        gain[left] = value
+        left += (value > low) & (value <= high)
+    gain[:left].sort()
+    first = max(left - K + beyond, 0)
+    for t in range(first, left):
+        sure += gain[t]
+    return sure, gain[first] if left >= K - beyond else 0.0
+
+
+@njit(**_FAST)
+def _respond(tau, mu, h, q, count, drop, grow, kappa):
+    """Best budget shares of the listed words at level tau and multiplier mu.
+
+    Returns the spent budget, a bound of what it gains, the terms of the
+    worst-case margin, and the derivatives for a Newton step on (tau, mu).
+    """
+    spent, won, margin, dm_tau, dm_mu, ds_mu = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for t in range(count):
+        b = h[t] + q[t] * tau
+        side = drop if b > 0 else -grow
+        p = q[t] * side * side
+        excess = side * b - mu
+        full = excess >= p * tau
+        idle = excess <= 0
+        share = 0.0 if idle else (tau if full else excess / p)
+        won += side * b * share
+        b -= q[t] * side * share
+        margin += b - max(side * b - mu, 0.0)
+        keep = 1.0 if idle else (1.0 - side if full else 0.0)
+        dm_tau += keep * keep * q[t]
+        dm_mu += 0.0 if idle else (1.0 if full else 1.0 / side)
+        ds_mu += 0.0 if (idle or full) else 1.0 / p
+        spent += share
+        kappa[t] = share
+    return spent, won, margin, dm_tau, dm_mu, ds_mu
+
+
+@njit(**_PLAIN)
+def _bisect(tau, mu, h, q, count, K, drop, grow, kappa, slack):
+    """Shares with the whole budget spent at a fixed level."""
+    lo, hi = 0.0, 0.0
+    for t in range(count):
+        b = h[t] + q[t] * tau
+        hi = max(hi, max(drop * b, -grow * b))
+    for _ in range(_BISECTIONS):
+        spent, won, _, _, _, slope = _respond(tau, mu, h, q, count, drop, grow, kappa)
+        excess = spent - K * tau
+        if (won * excess / spent if excess > 0 else -mu * excess) <= slack:
+            break
+        if excess > 0:
+            lo = mu
+        else:
+            hi = mu
+        mu = mu + excess / slope if slope > 0 else hi
+        if not lo < mu < hi:
+            mu = 0.5 * (lo + hi)
+    _respond(tau, mu, h, q, count, drop, grow, kappa)
+
+
+@njit(**_PLAIN)
+def _solve(tau, mu, cost, h, q, count, h0, q0, K, drop, grow, kappa, slack):
+    r"""Maximise a pair's block over its level and the listed words; the level.
+
+    Semismooth Newton on the piecewise linear optimality conditions
+    :math:`\sum_j \kappa_j = K\tau` (or :math:`\mu = 0`) and worst margin equal
+    to the cost (or :math:`\tau` at a bound), stopped when at most ``slack`` is lost.
+    """
+    start = tau
+    for _ in range(_NEWTON_STEPS):
+        spent, won, margin, dm_tau, dm_mu, slope = _respond(tau, mu, h, q, count, drop, grow, kappa)
+        margin += h0 + q0 * tau - mu * K
+        dm_tau += q0
+        dm_mu -= K
+        excess = spent - K * tau
+        lack = cost - margin
+        loss = won * excess / spent if excess > 0 else -mu * excess
+        settled = loss <= slack
+        if tau < 1 or lack < 0:
+            loss += lack * lack / (2 * dm_tau) if dm_tau > 0 else np.inf
+        if loss <= slack:
+            return tau
+        old = tau
+        if mu == 0 and excess <= 0 or slope == 0:
+            if not settled or dm_tau <= 0:
+                break
+            tau = min(max(tau + lack / dm_tau, 0.0), 1.0)
+        else:
+            det = dm_tau * slope + dm_mu * dm_mu
+            turn = (lack * slope - dm_mu * excess) / det if det > 0 else 1.0
+            tau = min(max(tau + turn, 0.0), 1.0)
+            mu = max(mu + (excess + dm_mu * (tau - old)) / slope, 0.0)
+        if tau < 1e-12:
+            break
+    _bisect(start, mu, h, q, count, K, drop, grow, kappa, slack)
+    return start
+
+
+@njit(**_FAST)
+def _ray(tau, cost, h, q, count, h0, q0, K, drop, grow, kappa):
+    """Turn shares into deviations, within budget, rescaled by the best factor; the level."""
+    spent = 0.0
+    for t in range(count):
+        spent += kappa[t]
+    fit = K * tau / spent if spent > K * tau else 1.0
+    slope, curve = (cost - h0) * tau, q0 * tau * tau
+    for t in range(count):
+        side = drop if h[t] + q[t] * tau > 0 else -grow
+        kappa[t] *= -side * fit
+        phi = tau + kappa[t]
+        slope -= h[t] * phi
+        curve += q[t] * phi * phi
+    s = 1.0 / tau
+    if curve > slope * tau:
+        s = max(slope, 0.0) / curve
+    for t in range(count):
+        kappa[t] *= s
+    return min(s * tau, 1.0)
+
+
+@njit(**_FAST)
+def _list(b, delta, length, drop, grow, cut, place):
+    """Places of the words that deviate, or whose gain is above the cut; how many there are."""
+    count = 0
+    for j in range(length):
+        place[count] = j
+        count += (max(drop * b[j], -grow * b[j]) > cut) | (delta[j] != 0)
+    return count
+
+
+@njit(**_PLAIN)
+def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, drop, grow, top,
+          threshold, room, place):  # fmt: skip
+    """Raise the dual in one pair, within a limit of its level; whether it moved, and the new level.
+
+    All is as for two classes when levels are counted in shares of the limit: ``rate`` is the row's
+    weight times two, since two rows of weights move, and ``total`` the whole margin. What the K
+    largest gains are may be known from a moment before: the step is searched for exactly.
+    """
+    h, q, kappa, own = room[1], room[2], room[3], room[4]
+    share = 1.0 / limit
+    rate, tau = rate * limit, min(level * share, 1.0)
+    b0, q0, inner = total, rate * square, tau * total
+    count = _list(b, delta, length, drop, grow, _KEEP * threshold, place)
+    for t in range(count):
+        j = place[t]
+        own[t], dev = b[j], delta[j] * share
+        q[t] = rate * size2[j]
+        h[t] = own[t] - q[t] * (tau + dev)
+        inner += own[t] * dev
+        b0 -= own[t]
+        q0 -= q[t]
+    lack = cost - (total - top)
+    gap = max(lack, 0.0) - cost * tau + inner
+    if gap <= 0:
+        return False, level
+    q0 = max(q0, 0.0)
+    h0, first = b0 - q0 * tau, tau
+    if tau <= _NOTHING:
+        curve = q0
+        for t in range(count):
+            side = drop if own[t] > 0 else -grow
+            phi = 1.0 - side if side * own[t] >= threshold else 1.0
+            curve += q[t] * phi * phi
+        first = min(1.0, lack / curve) if curve > 0 else 1.0
+        if first <= _NOTHING:
+            return False, level
+    slack = max(_LOSS * gap * min(1.0, gap / (4 * rate * square)), 1e-15)
+    # A step that gains less than a loose solution may lose is computed exactly.
+    for allowed, least in ((slack, slack), (1e-15, 0.0)):
+        new = _solve(first, threshold, cost, h, q, count, h0, q0, K, drop, grow, kappa, allowed)
+        new = _ray(new, cost, h, q, count, h0, q0, K, drop, grow, kappa)
+        slope, curve = (new - tau) * (cost - b0), q0 * (new - tau) ** 2
+        for t in range(count):
+            d = new - tau + kappa[t] - delta[place[t]] * share
+            slope -= own[t] * d
+            curve += q[t] * d * d
+        gamma = 1.0 if slope >= curve else slope / curve
+        if slope > 0 and gamma * (slope - 0.5 * gamma * curve) > least:
+            for t in range(count):
+                old, target = delta[place[t]], limit * kappa[t]
+                delta[place[t]] = old + gamma * (target - old) if gamma < 1.0 else target
+            return True, limit * new if gamma == 1.0 else level + gamma * (limit * new - level)
+    return False, level
+
+
+@njit(**_FAST)
+def _follow(b, total, size, pair, rate, size2, moved, length, intercept, step):
+    """Margins against all labels of a row after the point of one has moved."""
+    shift = 0.0
+    for j in range(length):
+        moved[j] *= rate * size2[j]
+        shift += moved[j]
+    if intercept:
+        shift += rate * step
+    for t in range(size):
+        twice = 2.0 if t == pair else 1.0
+        total[t] += twice * shift
+        for j in range(length):
+            b[t, j] += twice * moved[j]
+
+
+@njit(**_PLAIN)
+def _corner(b, length, K, drop, grow, threshold, point):
+    """Factors of the words in the worst change against a label, whose K-th gain is known."""
+    left = K
+    for j in range(length):
+        point[j] = 1.0
+        if left > 0 and max(drop * b[j], -grow * b[j]) > threshold:
+            point[j], left = (1.0 - drop if b[j] > 0 else 1.0 + grow), left - 1
+    for j in range(length):
+        if left == 0 or threshold <= 0:
+            break
+        if max(drop * b[j], -grow * b[j]) == threshold:
+            point[j], left = (1.0 - drop if b[j] > 0 else 1.0 + grow), left - 1
+
+
+@njit(**_PLAIN)
+def _wanted(level, free, size, curve, worst, mean, fresh, kept):
+    """Levels of the worst changes and of the averages, were all points alike: as without changes.
+
+    They are a projection on a simplex, by Michelot's method; what is left lies on the null plane.
+    """
+    cut = -np.inf
+    while True:
+        active, total = 0, -curve
+        if free * curve > cut:
+            active, total = 1, total + free * curve
+        for t in range(size):
+            if worst[t] > cut:
+                active, total = active + 1, total + worst[t]
+            if level[t] > 0 and level[t] * curve + mean[t] > cut:
+                active, total = active + 1, total + level[t] * curve + mean[t]
+        if active == 0 or not total / active > cut:
+            break
+        cut = total / active
+    for t in range(size):
+        fresh[t] = max(worst[t] - cut, 0.0) / curve
+        kept[t] = max(level[t] * curve + mean[t] - cut, 0.0) / curve if level[t] > 0 else 0.0
+
+
+@njit(**_FAST)
+def _curvature(points, together, size, size2, length):
+    """Squared length of what the weights move by when the points of labels do, and their sum."""
+    curve = 0.0
+    together[:length] = 0.0
+    for t in range(size):
+        for j in range(length):
+            together[j] += points[t, j]
+            curve += size2[j] * points[t, j] * points[t, j]
+    for j in range(length):
+        curve += size2[j] * together[j] * together[j]
+    return curve
+
+
+@njit(**_FAST)
+def _follow_all(b, total, size, rate, size2, points, together, length, intercept, steps, step):
+    """Margins against all labels of a row after all points have moved, and so the sum of them."""
+    for t in range(size):
+        shift = rate * (steps[t] + step) if intercept else 0.0
+        for j in range(length):
+            moved = rate * size2[j] * (points[t, j] + together[j])
+            b[t, j] += moved
+            shift += moved
+        total[t] += shift
+
+
+@njit(**_PLAIN)
+def _share_out(b, total, delta, level, free, size, rate, square, size2, length, K, drop, grow, worst,
+               mean, cuts, intercept, points, fresh, kept, together):  # fmt: skip
+    """Move level between the averages of all labels and their worst changes, with an exact search."""
+    _wanted(level, free, size, rate * (square + intercept), worst, mean, fresh, kept)
+    slope, curve, moved = 0.0, 0.0, 0.0
+    for t in range(size):
+        less = kept[t] - level[t]
+        slope += fresh[t] * worst[t] + (less * mean[t] if level[t] > 0 else 0.0)
+        points[t, :length] = 0.0
+        if fresh[t] > 0:
+            _corner(b[t], length, K, drop, grow, cuts[t], points[t])
+            for j in range(length):
+                points[t, j] *= fresh[t]
+        if level[t] > 0:
+            share = less / level[t]
+            for j in range(length):
+                points[t, j] += less + share * delta[t, j]
+        fresh[t] += less
+        moved += fresh[t]
+        curve += fresh[t] * fresh[t] * intercept
+    curve += moved * moved * intercept
+    curve = rate * (curve + _curvature(points, together, size, size2, length))
+    if not slope > 0:
+        return
+    gamma = 1.0 if slope >= curve else slope / curve
+    for j in range(length):
+        together[j] *= gamma
+    moved *= gamma
+    for t in range(size):
+        if gamma == 1.0 and level[t] + fresh[t] <= 0:
+            fresh[t], level[t] = -level[t], 0.0
+            delta[t, :length] = 0.0
+            continue
+        fresh[t] *= gamma
+        level[t] = max(level[t] + fresh[t], 0.0)
+        for j in range(length):
+            points[t, j] *= gamma
+            delta[t, j] += points[t, j] - fresh[t]
+            # Unchanged words must stay so for good, or deviations would no longer be few.
+            if abs(delta[t, j]) <= 1e-15 * level[t]:
+                delta[t, j] = 0.0
+    _follow_all(b, total, size, rate, size2, points, together, length, intercept, fresh, moved)
+
+
+@njit(**_PLAIN)
+def _look(b, total, delta, level, cost, size, length, K, drop, grow, mu, gain, worst, mean, tops,
+          cuts):  # fmt: skip
+    """What each label reaches at worst, and on average; the sum of the levels and of the averages."""
+    free, average = 1.0, 0.0
+    for t in range(size):
+        guess = mu if cuts[t] < 0 else cuts[t]
+        tops[t], cuts[t] = _top(b[t], length, drop, grow, K, guess, gain)
+        worst[t] = cost[t] - total[t] + tops[t]
+        mean[t] = np.inf
+        if level[t] > 0:
+            inner = 0.0
+            for j in range(length):
+                inner += b[t, j] * delta[t, j]
+            mean[t] = cost[t] - total[t] - inner / level[t]
+            average += level[t] * mean[t]
+            free -= level[t]
+    return free, average
+
+
+@njit(**_PLAIN)
+def _improve(b, total, delta, level, cost, size, length, rate, square, size2, K, drop, grow,
+             intercept, room, place, worst, mean, tops, cuts, points, fresh, kept):  # fmt: skip
+    """A step of all levels where none is left for the worst label, then one of each label's point."""
+    before, free, most, least = room[5], 1.0, 0, 0
+    for t in range(size):
+        free -= level[t]
+        most = t if worst[t] > worst[most] else most
+        least = t if mean[t] < mean[least] else least
+    if free <= _NOTHING and most != least and worst[most] > mean[least]:
+        _share_out(b, total, delta, level, max(free, 0.0), size, rate, square, size2, length, K, drop,
+                   grow, worst, mean, cuts, intercept, points, fresh, kept, room[0])  # fmt: skip
+    for t in range(size):
+        limit = 1.0
+        for s in range(size):
+            limit -= level[s] if s != t else 0.0
+        if limit <= _NOTHING or (level[t] == 0 and worst[t] <= 0):
+            continue
+        before[:length] = delta[t, :length]
+        moved, new = _step(
+            b[t], total[t], delta[t], level[t], max(limit, level[t]), 2.0 * rate, cost[t],
+            square + intercept, size2, length, K, drop, grow, tops[t], cuts[t], room, place,
+        )  # fmt: skip
+        if not moved:
+            continue
+        step = new - level[t]
+        for j in range(length):
+            before[j] = step + delta[t, j] - before[j]
+        level[t] = new
+        if new <= 0:
+            delta[t, :length] = 0.0
+        _follow(b, total, size, t, rate, size2, before, length, intercept, step)
+
+
+@njit(**_PLAIN)
+def _load(slots, labels, levels, sizes, parts, words, deviations, i, length, work, level, delta):
+    """The labels of a row with their levels and deviations; their number."""
+    first, at = slots[i, 0], parts[i, 0]
+    for t in range(slots[i, 1]):
+        work[t], level[t] = labels[first + t], levels[first + t]
+        delta[t, :length] = 0.0
+        for e in range(at, at + sizes[first + t]):
+            delta[t, words[e]] = deviations[e]
+        at += sizes[first + t]
+    return slots[i, 1]
+
+
+@njit(**_PLAIN)
+def _place(slots, used, pool, i, size):
+    """Where a row puts so much: where it was, or with half as much room again at the end."""
+    if size > slots[i, 2]:
+        slots[i, 0], slots[i, 2] = used[pool], size + size // 2
+        used[pool] += slots[i, 2]
+    slots[i, 1] = size
+    return slots[i, 0]
+
+
+@njit(**_PLAIN)
+def _store(slots, labels, levels, sizes, parts, words, deviations, used, i, length, work, level,
+           delta, size, forget):  # fmt: skip
+    """Write the labels of a row back, but for the first so many of those that have no level."""
+    kept, entries = 0, 0
+    for t in range(size):
+        if level[t] > 0 or t >= forget:
+            kept += 1
+            for j in range(length):
+                entries += delta[t, j] != 0
+    at, e = _place(slots, used, 0, i, kept), _place(parts, used, 1, i, entries)
+    for t in range(size):
+        if level[t] > 0 or t >= forget:
+            labels[at], levels[at], sizes[at] = work[t], level[t], 0
+            for j in range(length):
+                if delta[t, j] != 0:
+                    words[e], deviations[e] = j, delta[t, j]
+                    sizes[at] += 1
+                    e += 1
+            at += 1
+
+
+@njit(**_PLAIN)
+def _write(indices, data, start, stop, W, truth, work, size, level, delta, old_level, old_delta, rate,
+           intercept):  # fmt: skip
+    """Move the weights by what has changed of a row's points, as it is stored."""
+    last = W.shape[0] - 1
+    for t in range(size):
+        step, k = level[t] - old_level[t], work[t]
+        for j in range(start, stop):
+            change = step + delta[t, j - start] - old_delta[t, j - start]
+            if change != 0:
+                moved = rate * data[j] * change
+                W[indices[j], truth] += moved
+                W[indices[j], k] -= moved
+        if intercept:
+            W[last, truth] += rate * step
+            W[last, k] -= rate * step
+
+
+@njit(**_PLAIN)
+def _longest(indptr):
+    longest = 0
+    for i in range(indptr.size - 1):
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    return longest
+
+
+@njit(**_PLAIN)
+def _ask(
+    indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, bound, excess, always, average,
+    best, threshold, work, size, b, delta, level, total, costs, worst, mean, tops, cuts, gain,
+):  # fmt: skip
+    """Look at labels in the order of their bounds until none can beat the worst; some of them join.
+
+    How many labels the row has then, what the worst reaches, and its K-th gain.
+    """
+    length, last, looked, most = stop - start, W.shape[0] - 1, 0, size + always + 1
+    while True:
+        k = np.argmax(bound)
+        # Written so that numbers that are none end it, too.
+        if not bound[k] > best and (looked >= always or not bound[k] > average):
+            return size, best, threshold
+        bound[k], looked = -np.inf, looked + 1
+        margin = _products(indices, data, start, stop, W, truth, k, b[size])
+        if intercept:
+            margin += W[last, truth] - W[last, k]
+        top, cut = _top(b[size], length, drop, grow, K, threshold, gain)
+        value = cost[k] - margin + top
+        if value > best:
+            best, threshold = value, cut
+        if value > average and size < most:
+            work[size], level[size], total[size], costs[size] = k, 0.0, margin, cost[k]
+            worst[size], mean[size], tops[size], cuts[size] = value, np.inf, top, cut
+            delta[size, :length] = 0.0
+            size += 1
+        if looked == _TOO_MANY:
+            _bound_all(indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, threshold,
+                       bound, excess)  # fmt: skip
+            bound[truth] = -np.inf
+            for t in range(size):
+                bound[work[t]] = -np.inf
+
+
+@njit(**_PLAIN)
+def sweep_words(
+    indptr, indices, data, codes, weights, square, cost, intercept, K, drop, grow, mu,
+    slots, labels, levels, sizes, parts, words, deviations, used, W, order, gaps, full,
+):  # fmt: skip
+    """Improve the pairs of each row in ``order``; how many rows were done before a pool was full.
+
+    With ``full`` all labels compete and gaps are exact: labels are asked in the order of their bounds
+    until none can beat the worst. Without it, those that the row keeps.
+    """
+    n_labels, last, longest, most = W.shape[1], W.shape[0] - 1, _longest(indptr) + 1, 0
+    for i in order:
+        most = max(most, slots[i, 1] + NEWCOMERS + 2)
+    b, delta, old = np.empty((most, longest)), np.empty((most, longest)), np.empty((most, longest))
+    points, fresh, kept = np.empty((most, longest)), np.empty(most), np.empty(most)
+    always = max(1, min(int(_SHARE_LOOKED_AT * n_labels), _LOOKED_AT))
+    level, before, total, costs = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
+    worst, mean, tops, cuts = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
+    work, room, place = np.empty(most, np.int64), np.empty((6, longest)), np.empty(longest, np.int64)
+    recent = 0.0
+    bound, excess, size2 = np.empty(n_labels), np.empty(n_labels), np.empty(longest)
+    for number in range(order.size):
+        i = order[number]
+        start, stop, c, truth = indptr[i], indptr[i + 1], weights[i], codes[i]
+        length, enough = stop - start, 2 * (slots[i, 1] + NEWCOMERS + 1)
+        if used[0] + enough > labels.size or used[1] + enough * length > words.size:
+            return number
+        gaps[i] = 0.0
+        if c == 0:
+            continue
+        # Rows of one kind have similar gains: those of the last one are better than nothing.
+        guess = mu[i] if mu[i] > 0 else recent
+        if full:
+            _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow,
+                       guess, bound, excess)  # fmt: skip
+            bound[truth] = -np.inf
+        size = _load(
+            slots, labels, levels, sizes, parts, words, deviations, i, length, work, level, delta
+        )
+        held = size
+        for t in range(size):
+            k = work[t]
+            bound[k], costs[t], cuts[t] = -np.inf, cost[truth, k], -1.0
+            total[t] = _products(indices, data, start, stop, W, truth, k, b[t])
+            if intercept:
+                total[t] += W[last, truth] - W[last, k]
+        _, average = _look(
+            b, total, delta, level, costs, size, length, K, drop, grow, guess, room[0], worst, mean,
+            tops, cuts,
+        )  # fmt: skip
+        best, threshold = 0.0, guess
+        for t in range(size):
+            if worst[t] > best:
+                best, threshold = worst[t], cuts[t]
+        if full:
+            size, best, threshold = _ask(
+                indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, bound,
+                excess, always, average, best, threshold, work, size, b, delta, level, total, costs,
+                worst, mean, tops, cuts, room[0],
+            )  # fmt: skip
+            mu[i] = recent = threshold
+        gaps[i] = max(c * (best - average), 0.0)
+        if best <= average or size == 0:
+            continue
+        for j in range(length):
+            size2[j] = np.float64(data[start + j]) * data[start + j]
+        before[:size] = level[:size]
+        old[:size, :length] = delta[:size, :length]
+        _improve(b, total, delta, level, costs, size, length, c, square[i], size2, K, drop, grow,
+                 intercept, room, place, worst, mean, tops, cuts, points, fresh, kept)  # fmt: skip
+        _write(indices, data, start, stop, W, truth, work, size, level, delta, before, old, c, intercept)
+        _store(slots, labels, levels, sizes, parts, words, deviations, used, i, length, work, level,
+               delta, size, held if full else 0)  # fmt: skip
+    return order.size
+
+
+@njit(**_PLAIN)
+def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, mu, W, losses):
+    """Exact losses of rows at ``W``; ``mu`` says where the K-th gain of a row was last."""
+    n_labels, longest, last = W.shape[1], _longest(indptr) + 1, W.shape[0] - 1
+    bound, excess = np.empty(n_labels), np.empty(n_labels)
+    b, gain = np.empty(longest), np.empty(longest)
+    for i in range(losses.size):
+        start, stop, truth, best, guess = indptr[i], indptr[i + 1], codes[i], 0.0, mu[i]
+        _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess,
+                   bound, excess)  # fmt: skip
+        bound[truth], looked = -np.inf, 0
+        while True:
+            k = np.argmax(bound)
+            if not bound[k] > best:
+                break
+            bound[k], looked = -np.inf, looked + 1
+            total = _products(indices, data, start, stop, W, truth, k, b)
+            top, guess = _top(b, stop - start, drop, grow, K, guess, gain)
+            if intercept:
+                total += W[last, truth] - W[last, k]
+            best = max(best, cost[truth, k] - total + top)
+            if looked == _TOO_MANY:
+                _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow,
+                           guess, bound, excess)  # fmt: skip
+                bound[truth] = -np.inf
+        losses[i] = best

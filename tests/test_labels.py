@@ -1,0 +1,298 @@
+"""In-hull steps of joint losses of several labels, on rows that stay or whose words change."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from structinv.dual_states import HullState, LabelState, PlaneCache, dual_state
+from structinv.matrices import csr
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import FDrop, FScale, Identity, LabelHull
+from structinv.oracles.checked import bind
+from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
+from structinv.spaces import ExplicitSpace
+from structinv.structures import Multiclass
+from structinv.tensor_rows import TensorRows
+
+from .problems import CASE, SETTING, assert_brackets, objective, optimum
+
+CASES = {
+    "identity": Identity(),
+    "fdrop": FDrop(2),
+    "fscale": FScale(2, 0.5, 1.5),
+    "fscale-up": FScale(1, 1.0, 3.0),
+}
+
+
+def problem(oracle, *, n=40, d=30, n_labels=6, C=1.0, intercept=True, dense=False, seed=0):
+    """Rows of words with negative entries, zeros stored and empty rows, and costs that differ."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % n_labels
+    X = (rng.standard_normal((n_labels, d))[y] + rng.standard_normal((n, d))) * (
+        rng.random((n, d)) < 0.4
+    )
+    X[3] = 0.0
+    cost = rng.uniform(0.3, 2.0, size=(n_labels, n_labels))
+    np.fill_diagonal(cost, 0.0)
+    weights = C * rng.uniform(0.2, 1.0, size=n)
+    weights[5] = 0.0
+    rows = X if dense else sp.csr_matrix(X)
+    term = WorstCase(rows, y, oracle, Multiclass(), weights, cost=cost)
+    return Objective(ExplicitSpace(d, n_labels, intercept=intercept), [term])
+
+
+def state_of(problem, seed=0):
+    return dual_state(problem.terms[0], problem.space, np.random.default_rng(seed))
+
+
+def swept(problem, sweeps=3):
+    state, f = state_of(problem), problem.space.zeros()
+    for _ in range(sweeps):
+        state.sweep(f)
+    return state, f
+
+
+def dual(problem, state, f):
+    return state.offset - 0.5 * problem.space.dot(f, f)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_the_dual_never_falls_and_the_weights_follow(name, C):
+    this = problem(CASES[name], C=C)
+    state, f = state_of(this), this.space.zeros()
+    assert isinstance(state, LabelState)
+    before = 0.0
+    for _ in range(8):
+        state.sweep(f)
+        np.testing.assert_allclose(f, state.combination(), rtol=1e-9, atol=1e-12 * C)
+        now = dual(this, state, f)
+        assert now >= before - 1e-12 * abs(now)
+        before = now
+    assert before <= this.value(f).attained
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("intercept", [False, True])
+def test_losses_are_those_of_the_oracle(name, intercept):
+    this = problem(CASES[name], intercept=intercept)
+    state, f = swept(this)
+    for g in (f, np.random.default_rng(1).standard_normal(len(f)), np.zeros(len(f))):
+        upper, attained = this.terms[0].total(this.space, g)
+        assert state.value(g) == pytest.approx((upper, attained), rel=1e-10)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gaps_are_the_loss_less_the_averaged_plane(name):
+    this = problem(CASES[name])
+    state, f = swept(this)
+    g = f.copy()
+    losses, planes = this.terms[0].values(this.space, f)[0], state.planes()
+    heights = np.zeros(len(losses))
+    np.add.at(
+        heights, planes.blocks, planes.masses * (planes.offsets - this.space.scores(f, planes.normals))
+    )
+    # Rows one by one, each at the weights before it has moved.
+    table = this.space.table(g)
+    for row in range(len(losses)):
+        gaps = np.zeros(len(losses))
+        fresh, _ = swept(this)
+        fresh.hull.sweep(table.copy(), np.array([row]), gaps, True)
+        due = this.terms[0].weights[row] * (losses[row] - heights[row])
+        assert gaps[row] == pytest.approx(due, rel=1e-8, abs=1e-10)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("C", [0.05, 2.0])
+def test_the_optimum_is_that_of_planes(name, C):
+    this = problem(CASES[name], n=16, d=12, n_labels=4, C=C)
+    found = solve(this, FrankWolfe(), Gap(1e-7), random_state=0)
+    other = solve(this, BMRM(), Gap(1e-7), random_state=0)
+    assert found.primal == pytest.approx(other.primal, rel=1e-6)
+    assert found.dual == pytest.approx(other.dual, rel=1e-6)
+    for record in found.history:
+        assert record.dual <= other.primal * (1 + 1e-9)
+        assert record.primal >= other.dual * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("case", ["identity", "fdrop", "fscale"])
+@pytest.mark.parametrize("factor", [0.1, 1.0, 20.0])
+def test_the_optimum_is_that_of_cvxpy(case, factor):
+    this = objective(CASE[case].oracle, SETTING["multiclass"], sparse=True, factor=factor)
+    assert isinstance(state_of(this), LabelState)
+    found = solve(this, FrankWolfe(), Gap(1e-7), check_always=True, random_state=0)
+    best = optimum(case, "multiclass", factor)
+    assert found.primal == pytest.approx(best, rel=1e-6)
+    assert_brackets(found, best)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_sparse_rows_take_the_steps_of_dense_ones(name):
+    (state, f), (other, g) = swept(problem(CASES[name])), swept(problem(CASES[name], dense=True))
+    np.testing.assert_array_equal(f, g)
+    np.testing.assert_array_equal(state.gaps, other.gaps)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_planes_bound_the_losses_anywhere(name):
+    this = problem(CASES[name])
+    state, _ = swept(this)
+    planes = state.planes()
+    assert np.all((planes.masses > 0) & (planes.masses <= 1))
+    assert len(np.unique(planes.blocks)) == len(planes)
+    rng = np.random.default_rng(2)
+    for size in (0.1, 1.0, 10.0):
+        g = size * rng.standard_normal(this.space.size)
+        losses = this.terms[0].values(this.space, g)[0]
+        heights = planes.offsets - this.space.scores(g, planes.normals)
+        assert np.all(heights <= losses[planes.blocks] + 1e-9 * (1 + np.abs(heights)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_planes_bring_the_state_back(name):
+    this = problem(CASES[name])
+    state, f = swept(this)
+    again = state_of(this)
+    again.restore(state.planes())
+    np.testing.assert_allclose(again.combination(), f, rtol=1e-9, atol=1e-12)
+    assert again.offset == pytest.approx(state.offset, rel=1e-12)
+    g = f.copy()
+    assert np.isfinite(again.sweep(g)[0])
+    assert dual(this, again, g) >= dual(this, state, f) * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("other", CASES)
+def test_planes_of_another_set_are_moved_into_it(name, other):
+    large, small = problem(CASES[name]), problem(CASES[other])
+    state, _ = swept(large)
+    again = state_of(small)
+    again.restore(state.planes())
+    planes, g = again.planes(), again.combination()
+    losses = small.terms[0].values(small.space, g)[0]
+    heights = planes.offsets - small.space.scores(g, planes.normals)
+    assert np.all(heights <= losses[planes.blocks] + 1e-9 * (1 + np.abs(heights)))
+    assert dual(small, again, g) <= small.value(g).attained * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_planes_of_lists_start_a_state(name):
+    this = problem(CASES[name])
+    cache, f = PlaneCache(this.terms[0], this.space, np.random.default_rng(0), 0.0), this.space.zeros()
+    for _ in range(3):
+        cache.sweep(f)
+    state = state_of(this)
+    state.restore(cache.planes())
+    g = state.combination()
+    assert dual(this, state, g) > 0
+    assert dual(this, state, g) <= this.value(g).attained
+    if name == "identity":
+        assert dual(this, state, g) == pytest.approx(cache.offset - 0.5 * f @ f, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_of_many_labels_find_room_and_few_labels_are_left_out_rightly(name):
+    this = problem(CASES[name], n=150, d=20, n_labels=40, C=0.02)
+    found = solve(this, FrankWolfe(), Gap(1e-3), random_state=0)
+    assert found.status is Status.CONVERGED
+    upper, attained = this.terms[0].total(this.space, found.f)
+    half = 0.5 * this.space.dot(found.f, found.f)
+    assert (found.primal, found.primal) == pytest.approx((half + upper, half + attained), rel=1e-9)
+    planes = solve(this, BMRM(), Gap(1e-2), random_state=0)
+    assert planes.dual <= found.primal * (1 + 1e-9)
+    assert found.dual <= planes.primal * (1 + 1e-9)
+
+
+def test_two_classes_and_slack_rescaling_have_their_own_states():
+    assert not isinstance(state_of(objective(FDrop(1), SETTING["multiclass-slack"])), LabelState)
+    assert isinstance(state_of(objective(FDrop(1), SETTING["binary"])), HullState)
+
+
+class Wild(FDrop):
+    """A set of its own."""
+
+    def support(self, X, V, assign, reward=None):
+        return super().support(X, V, assign, reward)
+
+
+def test_a_subclass_with_its_own_answer_has_no_hull_of_another_set():
+    assert not isinstance(state_of(problem(Wild(1))), LabelState)
+    assert not isinstance(state_of(problem(FDrop(1).discounted([1.0, 0.5]))), LabelState)
+
+
+class Careless(FDrop):
+    """Gives a hull whose losses are of too many rows."""
+
+    def bind(self, X, y=None):
+        bound = super().bind(X, y)
+        hull = bound.label_hull
+
+        def careless(*asked):
+            found = hull(*asked)
+            found.losses = lambda table: np.zeros(X.shape[0] + 1)
+            return found
+
+        bound.label_hull = careless
+        return bound
+
+
+def test_hulls_come_in_through_the_door():
+    X = sp.csr_matrix(np.eye(3))
+    question = np.arange(3), np.ones(3), 1.0 - np.eye(3), False
+    hull = bind(Careless(1), X).label_hull(*question)
+    assert isinstance(hull, LabelHull)
+    with pytest.raises(ValueError, match=r"WordLabelHull of Careless\..*losses"):
+        hull.losses(np.zeros((3, 3)))
+
+
+def test_memory_grows_with_pairs_that_have_a_level_and_not_with_labels():
+    rng = np.random.default_rng(0)
+    n, d, n_labels = 400, 500, 200
+    y = rng.integers(n_labels, size=n)
+    X = sp.random(n, d, density=0.05, random_state=0, format="csr")
+    for oracle in (Identity(), FDrop(3)):
+        space = ExplicitSpace(d, n_labels)
+        state = LabelState(WorstCase(X, y, oracle, Multiclass(), 1.0, np.arange(n_labels)), space, rng)
+        f, hull = space.zeros(), state.hull
+        for _ in range(5):
+            state.sweep(f)
+        inner = hull.inner
+        kept = sum(part.size for part in (inner.labels, inner.levels, inner.slots))
+        if hasattr(inner, "words"):
+            kept += inner.words.size + inner.deviations.size
+        points, rows, levels = hull.points()
+        assert kept <= 8 * (points.nnz + levels.nnz + 3 * n) + 40_000
+        assert isinstance(state.planes().normals.coefficients, sp.csr_matrix)
+
+
+def test_rows_with_sparse_coefficients_are_those_with_dense_ones():
+    rng = np.random.default_rng(0)
+    points = sp.random(7, 5, density=0.5, random_state=1, format="csr")
+    coefficients = rng.standard_normal((7, 4)) * (rng.random((7, 4)) < 0.5)
+    start, extra = np.array([0, 2, 3, 7]), rng.standard_normal((3, 2))
+    for kind in (points, points.toarray()):
+        dense = TensorRows(kind, coefficients, start, extra)
+        sparse = TensorRows(kind, sp.csr_matrix(coefficients), start, extra)
+        f, weights = rng.standard_normal(dense.shape[1]), rng.standard_normal(3)
+        assert sparse.shape == dense.shape
+        np.testing.assert_allclose(sparse.toarray(), dense.toarray())
+        np.testing.assert_allclose(sparse.products(f), dense.products(f))
+        np.testing.assert_allclose(sparse.combination(weights), dense.combination(weights))
+        np.testing.assert_allclose(sparse.gram(dense), dense.gram(dense))
+        np.testing.assert_allclose(sparse.gram(sparse), dense.gram(dense))
+        np.testing.assert_allclose(sparse[[2, 0]].toarray(), dense.toarray()[[2, 0]])
+        np.testing.assert_allclose(sparse.mix(weights).toarray(), dense.mix(weights).toarray())
+        joined = TensorRows.join([sparse, dense])
+        np.testing.assert_allclose(joined.toarray(), np.tile(dense.toarray(), (2, 1)))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_dense_rows_as_sparse_ones(dtype):
+    X = (5 * np.random.default_rng(0).standard_normal((6, 4))).astype(dtype)
+    X[X < 0] = 0
+    X[2] = 0
+    for given in (X, np.asfortranarray(X), X[:, ::2], X[:0]):
+        rows = csr(given)
+        assert rows.has_canonical_format
+        assert rows.dtype == (np.float64 if dtype == np.int64 else dtype)
+        np.testing.assert_array_equal(rows.toarray(), given)
