@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import getattr_static
 from typing import Any
 
 import numpy as np
@@ -279,3 +280,24 @@ def _text(shape: tuple[int | str, ...]) -> str:
 
 def _kind(value: Any) -> str:
     return "None" if value is None else f"{type(value).__name__}"
+
+
+def as_written(instance: Any, kind: type) -> bool:
+    """Whether an instance of a class answers as that class does: none of its methods are another's.
+
+    Examples
+    --------
+    >>> class Greeting:
+    ...     def word(self):
+    ...         return "hello"
+    >>> class Shouted(Greeting):
+    ...     def word(self):
+    ...         return "HELLO"
+    >>> as_written(Greeting(), Greeting), as_written(Shouted(), Greeting)
+    (True, False)
+    """
+    if not isinstance(instance, kind):
+        return False
+    names = {name for each in kind.__mro__[:-1] for name in vars(each) if not name.startswith("__")}
+    names = {name for name in names if callable(getattr(kind, name))}
+    return all(getattr_static(type(instance), name) is getattr_static(kind, name) for name in names)

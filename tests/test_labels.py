@@ -296,3 +296,28 @@ def test_dense_rows_as_sparse_ones(dtype):
         assert rows.has_canonical_format
         assert rows.dtype == (np.float64 if dtype == np.int64 else dtype)
         np.testing.assert_array_equal(rows.toarray(), given)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_losses_of_all_labels_at_once_are_those_label_by_label(name, dense):
+    this = problem(CASES[name], dense=dense)
+    term, space = this.terms[0], this.space
+    f = np.random.default_rng(2).standard_normal(space.size)
+    upper = np.concatenate([term.planes(space, f, np.array([row])).upper for row in range(40)])
+    np.testing.assert_allclose(term.values(space, f)[0], upper, rtol=1e-11)
+
+
+class Hopeful(FDrop):
+    """Says that nothing can be lost."""
+
+    def bind(self, X, y=None):
+        bound = super().bind(X, y)
+        bound.largest_leads = lambda rows, table, codes, cost, intercept: np.zeros(len(codes))
+        return bound
+
+
+def test_losses_below_those_of_unchanged_rows_are_refused():
+    this = problem(Hopeful(1))
+    with pytest.raises(ValueError, match=r"Hopeful\..*at least as well as the unchanged rows"):
+        this.value(np.random.default_rng(0).standard_normal(this.space.size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..answers import as_written
 from ..spaces import ExplicitSpace, KernelSpace, Space
 from ..terms import Term, WorstCase
 from .base import Refusal
@@ -20,8 +21,7 @@ def worst_case_of_rows(term: Term) -> WorstCase:
     """
     if not isinstance(term, WorstCase):
         raise Refusal("the term is no worst case of rows")
-    own = [name for name in vars(WorstCase) if callable(getattr(WorstCase, name)) and name != "__init__"]
-    if any(getattr(type(term), name) is not getattr(WorstCase, name) for name in own):
+    if not as_written(term, WorstCase):
         raise Refusal(f"{type(term).__name__} answers for itself")
     if not term.labels.rowwise or term.labels.n_extra:
         raise Refusal("its examples have several rows, or parameters that no input multiplies")

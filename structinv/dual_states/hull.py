@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..answers import as_written
 from ..matrices import Matrix, scale_rows
 from ..oracles.base import Hull
 from ..planes import PlaneSet
@@ -53,7 +54,7 @@ class HullState(DualState):
             raise Refusal("averaged planes are no list, and epsilon speaks of a list")
         term, space = worst_case_of_rows(term), linear_in_x(space)
         labels = term.labels
-        if not isinstance(labels.structure, Binary):
+        if not as_written(labels.structure, Binary):
             raise Refusal("the structure is not two classes with one function")
         rivals = labels.rivals()
         others = rivals.cost_of(1 - labels.codes)

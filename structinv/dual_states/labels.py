@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..answers import as_written
 from ..matrices import scale_rows
 from ..planes import PlaneSet
 from ..spaces import Element, Space
@@ -46,7 +47,7 @@ class LabelState(DualState):
             raise Refusal("averaged planes are no list, and epsilon speaks of a list")
         term, space = worst_case_of_rows(term), linear_in_x(space)
         labels = term.labels
-        if not isinstance(labels.structure, Multiclass):
+        if not as_written(labels.structure, Multiclass):
             raise Refusal("the structure is not several classes with a function each")
         if labels.slack:
             raise Refusal("costs are factors of the loss, too")

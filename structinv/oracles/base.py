@@ -396,6 +396,27 @@ class BoundOracle:
         """In-hull steps for a joint loss of several labels on all rows, or None; see `LabelHull`."""
         return None
 
+    def largest_leads(
+        self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
+    ) -> np.ndarray | None:
+        """Losses of several labels at worst, where they are cheaper than asking label by label.
+
+        Parameters
+        ----------
+        rows : slice or (n,) array of int
+        table : (d [+ 1], n_labels) array
+            Weights of each feature, and the constants if `intercept`.
+        codes : (n,) array of int
+            True labels c of these rows.
+        cost : (n_labels, n_labels) array
+
+        Returns
+        -------
+        (n,) array or None
+            ``max over k, z in S(x) of <w_k - w_c, z> + b_k - b_c + cost[c, k]``, exactly.
+        """
+        return None
+
     def labels(self, rows: Rows) -> np.ndarray | None:
         """The true labels of the rows named, None where they are unknown."""
         return None if self.y is None else self.y[rows]

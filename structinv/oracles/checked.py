@@ -324,6 +324,24 @@ class CheckedOracle(BoundOracle):
             raise TypeError(f"{source} must return None or a LabelHull, got {type(hull).__name__}")
         return CheckedLabelHull(hull, source, (*self.X.shape, len(cost)), intercept)
 
+    def largest_leads(
+        self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
+    ) -> np.ndarray | None:
+        """See `BoundOracle.largest_leads`."""
+        leads = self._ask("largest_leads", rows, table, codes, cost, intercept)
+        if leads is None:
+            return None
+        source = self._source("largest_leads")
+        leads = answers.numbers(source, "leads", leads, (len(codes),), finite=False)
+        if self._stranger:
+            X = take(self.X, rows)
+            scores = X @ table[: X.shape[1]] + (table[-1] if intercept else 0.0)
+            own = (scores - scores[np.arange(len(codes)), codes][:, None] + cost[codes]).max(axis=1)
+            sizes = np.asarray(abs(X) @ np.abs(table[: X.shape[1]])).max(axis=1)
+            if np.any(leads < own - resolution(_numbers(X), table) * (1.0 + 2.0 * sizes)):
+                raise ValueError(f"{source} must do at least as well as the unchanged rows")
+        return leads
+
     def _source(self, name: str) -> str:
         return answers.method(self.oracle, _author(self.oracle, name))
 

@@ -21,7 +21,7 @@ from .base import (
     dense_rows,
 )
 from .hulls import LabelHull
-from .label_hull import IdentityLabelHull, WordLabelHull
+from .label_hull import IdentityLabelHull, WordLabelHull, word_losses
 from .word_hull import IdentityHull, WordHull
 from .word_kernels import worst_edit, worst_edit_graded
 
@@ -249,6 +249,14 @@ class _BoundWords(BoundOracle):
             high=high,
             intercept=intercept,
         )
+
+    def largest_leads(
+        self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
+    ) -> np.ndarray | None:
+        """See `BoundOracle.largest_leads`."""
+        low, high = self.oracle.factors
+        changes = int(min(self.oracle.max_changes, self.X.shape[1])), 1.0 - low, high - 1.0
+        return word_losses(take(self.words, rows), codes, cost, intercept, changes, table)
 
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool

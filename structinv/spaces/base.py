@@ -141,6 +141,22 @@ class Space(ABC):
             Whether `reach` is asked next; cheaper answers may do if not.
         """
 
+    def largest_leads(
+        self, f: Element, bound: BoundOracle, codes: np.ndarray, cost: np.ndarray
+    ) -> np.ndarray | None:
+        """Losses of all rows, (n,), of labels with a function each, where cheaper than `furthest`.
+
+        Parameters
+        ----------
+        f : element
+        bound : BoundOracle
+        codes : (n,) array of int
+            True labels.
+        cost : (n_outputs, n_outputs) array
+            Cost of each label (column) where another is true (row).
+        """
+        return None
+
     @abstractmethod
     def reach(
         self,

@@ -161,6 +161,14 @@ class ExplicitSpace(Space):
                 kept = answer.points if last else None
         return Furthest(gains, costs, upper, points=kept)
 
+    def largest_leads(
+        self, f: np.ndarray, bound: BoundOracle, codes: np.ndarray, cost: np.ndarray
+    ) -> np.ndarray | None:
+        """See `Space.largest_leads`."""
+        if "linear in x" not in self.capabilities:
+            return None
+        return bound.largest_leads(ALL_ROWS, self.table(f), codes, cost, self.intercept)
+
     def _portions(self, rivals: Rivals) -> list[tuple[Any, Rivals]]:
         """All rows together, or those of some labels: each label is a direction a question."""
         present = np.unique(rivals.codes)

@@ -9,13 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from ..answers import as_written
 from ..matrices import ALL_ROWS, Matrix, Rows, count
 from ..oracles import Identity
 from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
 from ..planes import Planes
 from ..spaces import Element, Furthest, Reached, Space
-from ..structures import BoundStructure, LabelFunctions, Rivals, Separation, Structure
+from ..structures import BoundStructure, LabelFunctions, Multiclass, Rivals, Separation, Structure
 from .base import Term, check_weights, join
 
 ROWS_AT_ONCE = 4096
@@ -107,6 +108,11 @@ class WorstCase(Term):
         """See `Term.values`."""
         if space.dot(f, f) == 0:
             return self._values_at_zero(space)
+        labels = self.labels
+        if as_written(labels.structure, Multiclass) and not labels.slack:
+            known = space.largest_leads(f, self.bound, labels.codes, labels.cost)
+            if known is not None:
+                return known, known
         most = ROWS_AT_ONCE
         if sp.issparse(self.X) and not self.oracle.finite:
             # Sparse rows cost less than directions of all weights, which each portion makes anew.
