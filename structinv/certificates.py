@@ -125,9 +125,11 @@ class _Margins:
         none = found.upper == -np.inf
         highest = above.upper - own
         rounding = np.add.reduceat(self.rounding.max(axis=1), edges[:-1])
-        if len(extra):
+        if starts is not None:
+            # Sums over the rows round as well; a score's own rounding is some of at least 8 terms.
             terms = np.diff(edges) + 1.0
-            rounding += 4 * np.finfo(float).eps * terms * terms * np.abs(extra).max()
+            largest = np.abs(extra).max(initial=0.0)
+            rounding = rounding * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest
         attacked, bounds = np.where(none, np.inf, -reached), np.where(none, np.inf, -highest)
         return found.labels, WorstChange(attacked, bounds, rounding, None)
 

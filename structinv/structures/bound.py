@@ -184,11 +184,15 @@ class BoundStructure:
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, starts: np.ndarray | None
     ) -> Decoding:
-        """The best labelling other than the one given, looked at; see `Structure.runner_up`."""
+        """The best labelling other than the one given, and a bound; see `Structure.runner_up`."""
         edges = np.arange(len(codes) + 1) if starts is None else starts
         found = self.structure.runner_up(potentials, codes, extra, edges)
         source = answers.method(self.structure, "runner_up")
-        return check_decoding(source, found, potentials.shape, len(edges) - 1)
+        checked = check_decoding(source, found, potentials.shape, len(edges) - 1)
+        if checked.upper is not None:
+            return checked
+        upper = self.structure.score(potentials, checked.labels, extra, edges)
+        return Decoding(checked.labels, upper)
 
 
 def predicted(
