@@ -267,7 +267,7 @@ class RowStructure(Structure):
     """A structure whose examples are single rows: the label of highest potential wins."""
 
     rowwise = True
-    rescalings = ("margin", "slack")
+    rescalings: tuple[str, ...] = ("margin", "slack")
 
     def decode(self, potentials: np.ndarray, extra: np.ndarray, starts: np.ndarray) -> Decoding:
         """See `Structure.decode`; of equals the first."""

@@ -18,10 +18,10 @@ TRUE, ABOVE, BELOW = range(3)
 class Regression(RowStructure):
     """One function whose values are the predictions; the loss is what exceeds `epsilon` (Vapnik 1995).
 
-    The loss is ``max(0, max over z in S(x) of |y - f(z)| - epsilon)`` at the worst member z of S(x): with
-    no change that of scikit-learn's ``LinearSVR``. A row has three labels: that all is well, whose
-    score is zero; that f is too high, which wins f and costs ``-y - epsilon``; and that it is too
-    low, which wins -f and costs ``y - epsilon``. So costs depend on the target and may be negative.
+    The loss is ``max(0, |y - f(z)| - epsilon)`` at the worst member z of S(x): without changes that of
+    scikit-learn's ``LinearSVR``. A row has three labels: that all is well, whose score is zero; that f
+    is too high, which wins f and costs ``-y - epsilon``; and that it is too low, which wins -f and costs
+    ``y - epsilon``. So costs depend on the target and may be negative.
 
     Parameters
     ----------
