@@ -201,7 +201,7 @@ def check_cover(bound: BoundOracle, machine: str) -> int:
     except NotImplementedError as error:
         raise TypeError(
             f"{machine} needs an oracle with an orbit or a cover; {type(bound.oracle).__name__} has "
-            "none; InvariantLinearSVC takes it"
+            "none; InvariantLinearSVC and InvariantLinearSVR take such"
         ) from error
     # An oracle whose answers are graded, but not its members, refuses by name.
     bound.grades(first)

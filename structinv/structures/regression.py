@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,9 @@ class BoundRegression(BoundStructure):
         for name, value in given.items():
             if value is not None:
                 raise ValueError(f"{name} must be None for Regression, whose truth is no label")
+        epsilon = self.structure.epsilon
+        if not isinstance(epsilon, Real) or not 0 <= float(epsilon) < np.inf:
+            raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
         self.targets = np.asarray(y)
         if self.targets.dtype.kind not in "biuf" or not np.all(np.isfinite(self.targets)):
             raise ValueError("y must hold finite numbers")
