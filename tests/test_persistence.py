@@ -357,6 +357,7 @@ class TestNames:
             if ours and not inspect.isabstract(kind):
                 found.add(kind)
         bases = {"ConvexEstimator", "InvariantClassifier", "RepresenterEstimator"}
+        bases |= {"InvariantEstimator", "InvariantRegressor", "KernelMachine", "LinearMachine"}
         bases |= {"FiniteOracle", "ImageOracle", "WordOracle", "SmoothDescent", "Combination", "Pair"}
         nameless = {kind.__name__ for kind in found - set(NAMES)} - bases
         assert not nameless, f"give {sorted(nameless)} a name in persistence/names.py"

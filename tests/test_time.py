@@ -14,7 +14,7 @@ from structinv.dual_states import (
     PenaltyState,
     PlaneCache,
     dual_state,
-    hull,
+    focused,
     members,
 )
 from structinv.estimators import base, continuing
@@ -65,8 +65,8 @@ class Countdown:
 @pytest.fixture
 def small_portions(monkeypatch):
     """A look at the clock after every row, or every other one."""
-    monkeypatch.setattr(hull, "ENTRIES_AT_ONCE", 1)
-    monkeypatch.setattr(hull, "LEAST_ROWS", 2)
+    monkeypatch.setattr(focused, "ENTRIES_AT_ONCE", 1)
+    monkeypatch.setattr(focused, "LEAST_ROWS", 2)
     monkeypatch.setattr(members, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(members, "PRODUCTS_AT_ONCE", 1)
     monkeypatch.setattr("structinv.spaces.KernelSpace.blocks_in_a_set", 2)

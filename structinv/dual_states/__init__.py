@@ -13,6 +13,7 @@ from .linear_members import LinearMemberState
 from .members import MOST_MEMBERS, MemberState
 from .penalty import PenaltyState, slopes_fit
 from .plane_cache import PlaneCache
+from .tube import TubeState
 
 if TYPE_CHECKING:
     from ..terms import Term
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 REGISTRY: dict[str, Any] = {
     "hull": HullState,
     "members": MemberState,
+    "tube": TubeState,
     "linear_members": LinearMemberState,
     "penalty": PenaltyState,
     "plane_cache": PlaneCache,
@@ -82,6 +84,7 @@ __all__ = [
     "PenaltyState",
     "PlaneCache",
     "Refusal",
+    "TubeState",
     "dual_state",
     "join_planes",
     "never",

@@ -76,6 +76,7 @@ class BoundRegression(BoundStructure):
     """
 
     structure: Regression
+    targets: np.ndarray
 
     def _take_truth(self, y: np.ndarray, classes: np.ndarray | None, cost: ArrayLike | None) -> int:
         given: dict[str, Any] = {"classes": classes, "cost": cost}
@@ -85,10 +86,10 @@ class BoundRegression(BoundStructure):
         epsilon = self.structure.epsilon
         if not isinstance(epsilon, Real) or not 0 <= float(epsilon) < np.inf:
             raise ValueError(f"epsilon must be a number of at least 0, got {epsilon!r}")
-        self.targets = np.asarray(y)
-        if self.targets.dtype.kind not in "biuf" or not np.all(np.isfinite(self.targets)):
+        numbers = np.asarray(y)
+        if numbers.dtype.kind not in "biuf" or not np.all(np.isfinite(numbers)):
             raise ValueError("y must hold finite numbers")
-        self.targets = self.targets.astype(np.float64)
+        self.targets = numbers.astype(np.float64)
         self.codes = np.full(len(self.targets), TRUE)
         return 3
 
