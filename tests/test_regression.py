@@ -9,13 +9,21 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual_states import LinearMemberState, MemberState, PlaneCache, dual_state, refusals
+from structinv.dual_states import (
+    LinearMemberState,
+    MemberState,
+    PlaneCache,
+    Refusal,
+    TubeState,
+    dual_state,
+    refusals,
+)
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.solvers.warm_start import sound_start
 from structinv.spaces import ExplicitSpace, KernelSpace
-from structinv.structures import Multiclass, Regression
+from structinv.structures import Binary, Multiclass, Regression
 
 from .kernel_problems import KERNELS, features
 from .oracle_cases import CASES, D
@@ -136,14 +144,62 @@ def test_every_solver_brackets_a_kernels_optimum(solver, cache_mb):
 
 def test_lists_have_states_of_their_own_and_hulls_refuse():
     rng = np.random.default_rng(0)
-    for oracle, kind in ((ORBIT_CASE["flip"].oracle, LinearMemberState), (Box(0.1), PlaneCache)):
+    X, y, _ = rows()
+    flip = ORBIT_CASE["flip"].oracle
+    for oracle, kind in ((Identity(), TubeState), (flip, LinearMemberState), (Box(0.1), PlaneCache)):
         problem = objective(oracle)
         (term,), space = problem.terms, problem.space
         assert isinstance(dual_state(term, space, rng), kind)
         assert refusals(term, space)["hull"] == "the structure is not two classes with one function"
-    X, y, _ = rows()
-    term = WorstCase(X, y, ORBIT_CASE["flip"].oracle, Regression())
+    term = WorstCase(X, y, flip, Regression())
     assert isinstance(dual_state(term, KernelSpace(KERNELS["gaussian"], D), rng), MemberState)
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, sp.csr_matrix])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_steps_in_closed_form_raise_the_dual_to_the_optimum(form, dtype, intercept):
+    X, y, weights = rows()
+    X = X.astype(dtype)
+    X[5] = 0.0
+    space = ExplicitSpace(D, intercept=intercept)
+    term = WorstCase(form(X), y, Identity(), Regression(EPSILON), weights)
+    state = TubeState(term, space, np.random.default_rng(0))
+    f, last = space.zeros(), 0.0
+    for _ in range(300):
+        gap, _ = state.sweep(f)
+        np.testing.assert_allclose(f, state.combination(), atol=1e-9)
+        dual = state.offset - 0.5 * f @ f
+        assert dual >= last - 1e-12
+        last = dual
+    primal = 0.5 * f @ f + state.value(f)[0]
+    off = np.abs(X.astype(float) @ f[:D] + space.constants(f) - y)
+    wanted = weights @ np.maximum(0.0, off - EPSILON)
+    assert state.value(f) == pytest.approx((wanted, wanted), rel=1e-12)
+    assert primal - dual == pytest.approx(gap, abs=1e-6)
+    assert gap <= 1e-6 * primal
+    planes = state.planes()
+    assert np.all((planes.masses > 0) & (planes.masses <= 1))
+    other = TubeState(term, space, np.random.default_rng(1))
+    other.restore(planes)
+    np.testing.assert_allclose(other.combination(), f, atol=1e-9)
+    assert other.offset == pytest.approx(state.offset)
+
+
+def test_steps_in_closed_form_are_for_rows_that_nothing_changes():
+    X, y, _ = rows()
+    space, rng = ExplicitSpace(D), np.random.default_rng(0)
+    listed = WorstCase(X, y, ORBIT_CASE["flip"].oracle, Regression())
+    classes = WorstCase(X, y > 0, Identity(), Binary())
+    plain = WorstCase(X, y, Identity(), Regression())
+    for term, where, epsilon, why in (
+        (listed, space, 0.0, "rows have more than one member"),
+        (classes, space, 0.0, "the structure is no regression"),
+        (plain, KernelSpace(KERNELS["gaussian"], D), 0.0, "the space is not linear in x"),
+        (plain, space, 0.1, "epsilon speaks of a list"),
+    ):
+        with pytest.raises(Refusal, match=why):
+            TubeState(term, where, rng, epsilon)
 
 
 def test_losses_are_those_of_the_formula():
