@@ -9,7 +9,9 @@ from . import starting as starting
 from .certificates import Certificate
 from .estimators import (
     InvariantLinearSVC,
+    InvariantLinearSVR,
     InvariantSVC,
+    InvariantSVR,
     LapSVC,
     RepresenterClassifier,
     RepresenterRegressor,
@@ -20,12 +22,16 @@ from .exceptions import UninformativeFitWarning
 from .foreign import certify
 from .model_selection import select_changes
 from .persistence import load, save
+from .prediction_bounds import PredictionBounds
 
 __all__ = [
     "Certificate",
     "InvariantLinearSVC",
+    "InvariantLinearSVR",
     "InvariantSVC",
+    "InvariantSVR",
     "LapSVC",
+    "PredictionBounds",
     "RepresenterClassifier",
     "RepresenterRegressor",
     "UninformativeFitWarning",

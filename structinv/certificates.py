@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +13,7 @@ from .kernels import Kernel, kernel_diagonal, kernel_lipschitz, precision, squar
 from .matrices import ALL_ROWS, Matrix, Rows, row_dots, row_sizes, stack, take
 from .oracles.base import InvarianceOracle
 from .oracles.checked import CheckedOracle, bind
-from .spaces import Expansion, KernelSpace
+from .spaces import Expansion, Furthest, KernelSpace
 from .structures import BoundStructure, Rivals
 
 # Entries of members of S(x) that are held at once.
@@ -95,7 +96,7 @@ class WorstChange:
         return Certificate(margins=margins, attacked=self.attacked, exact=exact)
 
 
-class _Margins:
+class Margins:
     """What labels win at worst against the true ones of some rows, label by label.
 
     Attributes
@@ -167,22 +168,41 @@ def worst_change(
         Of the examples; points are those of all rows.
     """
     bound = bind(oracle, X, labels.classes[labels.codes])
+    return _worst(LinearMargins(coef, intercept, bound), labels, points, extra)
+
+
+def _worst(
+    scorer: LinearMargins | KernelMargins,
+    labels: BoundStructure,
+    points: bool,
+    extra: np.ndarray | None = None,
+) -> WorstChange:
+    """The worst changes of all examples, a portion of rows at a time."""
     extra = np.zeros(labels.n_extra) if extra is None else extra
-    scorer = _Linear(coef, intercept, bound)
     parts, moved = [], []
-    for blocks in labels.portions(ALL_ROWS, max(1, ENTRIES_AT_ONCE // labels.n_labels)):
+    for blocks in labels.portions(ALL_ROWS, scorer.rows_at_once(labels.n_labels)):
         rows, _ = labels.rows(blocks)
+        # Margins know of no cost, and of no rescaling by it.
         rivals = labels.rivals(rows)
+        rivals = replace(rivals, costs=np.zeros(rivals.costs.shape), slack=False)
+        kept: Any
         margins, kept = scorer.margins(rows, rivals, points)
         chosen, found = margins.worst(labels, blocks, extra)
         parts.append(found)
         if points:
-            moved.append(scorer.points(rows, rivals, chosen) if kept is None else kept)
+            moved.append(scorer.points(rows, rivals, chosen, kept))
     return joined(parts, stack(moved) if points else None)
 
 
-class _Linear:
-    """A linear model that is asked about labels of rows at worst."""
+class LinearMargins:
+    """A linear model that is asked about labels of rows at worst.
+
+    Parameters
+    ----------
+    coef : (n_outputs, d) array
+    intercept : (n_outputs,) array
+    bound : CheckedOracle
+    """
 
     def __init__(self, coef: np.ndarray, intercept: np.ndarray, bound: CheckedOracle) -> None:
         self.coef = np.asarray(coef, dtype=np.float64)
@@ -190,9 +210,13 @@ class _Linear:
         self.dtype = coef.dtype
         self.bound = bound
 
-    def margins(self, rows: Rows, rivals: Rivals, points: bool) -> tuple[_Margins, Matrix | None]:
+    def rows_at_once(self, n_labels: int) -> int:
+        """Of how many rows to ask together."""
+        return max(1, ENTRIES_AT_ONCE // n_labels)
+
+    def margins(self, rows: Rows, rivals: Rivals, points: bool) -> tuple[Margins, Matrix | None]:
         """What labels win, and where there is only one rival a row and points are wanted, these."""
-        margins, moved = _Margins(len(rivals), rivals.n_labels), None
+        margins, moved = Margins(len(rivals), rivals.n_labels), None
         every = np.arange(len(rivals))
         for shift in range(1, rivals.n_labels):
             labels = (rivals.codes + shift) % rivals.n_labels
@@ -202,8 +226,10 @@ class _Linear:
             margins.rounding[where] = rounding
         return margins, moved if points and rivals.n_labels == 2 else None
 
-    def points(self, rows: Rows, rivals: Rivals, labels: np.ndarray) -> Matrix:
-        """The worst members for a label of each row."""
+    def points(self, rows: Rows, rivals: Rivals, labels: np.ndarray, kept: Matrix | None) -> Matrix:
+        """The worst members for a label of each row, after `margins`, which may have kept them."""
+        if kept is not None:
+            return kept
         _, directions, _, assign = self._facing(rivals, labels)
         return self.bound.support(rows, directions, assign, None).points
 
@@ -299,26 +325,42 @@ def kernel_worst_change(
     second line, left out where L is infinite, is what a squared distance loses to cancellation.
     """
     bound = bind(oracle, X, labels.classes[labels.codes])
-    allowance = _KernelRounding(space.kernel, f, X)
-    extra = np.zeros(labels.n_extra)
-    parts, moved = [], []
-    step = max(1, ENTRIES_AT_ONCE // (len(bound.member_names()) * X.shape[1]))
-    for blocks in labels.portions(ALL_ROWS, step):
-        rows, _ = labels.rows(blocks)
-        rivals = labels.rivals(rows)
-        # Margins know of no cost, and of no rescaling by it.
-        rivals = replace(rivals, costs=np.zeros(rivals.costs.shape), slack=False)
-        found = space.furthest(f, bound, rows, rivals, points)
-        margins = _Margins(len(rivals), rivals.n_labels)
+    return _worst(KernelMargins(space, f, bound), labels, points)
+
+
+class KernelMargins:
+    """A kernel expansion that is asked about labels of rows at worst; see `kernel_worst_change`.
+
+    Parameters
+    ----------
+    space : KernelSpace
+    f : Expansion
+    bound : CheckedOracle
+        With orbits or covers.
+    """
+
+    def __init__(self, space: KernelSpace, f: Expansion, bound: CheckedOracle) -> None:
+        self.space, self.f, self.bound = space, f, bound
+        self.allowance = _KernelRounding(space.kernel, f, bound.X)
+
+    def rows_at_once(self, n_labels: int) -> int:
+        """Of how many rows to ask together."""
+        return max(1, ENTRIES_AT_ONCE // (len(self.bound.member_names()) * self.bound.X.shape[1]))
+
+    def margins(self, rows: Rows, rivals: Rivals, points: bool) -> tuple[Margins, Furthest]:
+        """What labels win, and where."""
+        found = self.space.furthest(self.f, self.bound, rows, rivals, points)
+        margins = Margins(len(rivals), rivals.n_labels)
         margins.reached, margins.highest = found.gains, found.upper
-        each = rivals.functions.sizes(allowance.of(bound.cover(rows).points))
+        each = rivals.functions.sizes(self.allowance.of(self.bound.cover(rows).points))
         margins.rounding = each + np.take_along_axis(each, rivals.codes[:, None], axis=1)
         margins.rounding[np.arange(len(rivals)), rivals.codes] = 0.0
-        chosen, change = margins.worst(labels, blocks, extra)
-        parts.append(change)
-        if points:
-            moved.append(space.points(space.reach(f, bound, rows, rivals, found, chosen).points))
-    return joined(parts, np.concatenate(moved) if points else None)
+        return margins, found
+
+    def points(self, rows: Rows, rivals: Rivals, labels: np.ndarray, found: Furthest) -> np.ndarray:
+        """The worst members for a label of each row, after `margins`."""
+        reached = self.space.reach(self.f, self.bound, rows, rivals, found, labels)
+        return self.space.points(reached.points)
 
 
 class _KernelRounding:

@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import structinv.estimators.kernel
+import structinv.estimators.kernel_machine
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, PrecomputedKernel
 from structinv.oracles import (
@@ -550,7 +550,7 @@ def test_memory_is_estimated_from_above(n_classes, cache_mb, monkeypatch):
             super().__init__(*args, **parameters)
             spaces.append(self)
 
-    monkeypatch.setattr(structinv.estimators.kernel, "KernelSpace", Seen)
+    monkeypatch.setattr(structinv.estimators.kernel_machine, "KernelSpace", Seen)
     X, y = strokes(n_classes, n=60)
     model = InvariantSVC(SHIFTS, gamma=0.2, cache_mb=cache_mb, random_state=0)
     estimate = model.estimate_memory(X, y)
@@ -685,7 +685,7 @@ def test_oracles_without_an_orbit_are_refused_by_name(oracle):
     name = type(oracle).__name__
     message = (
         f"InvariantSVC needs an oracle with an orbit or a cover; {name} has none; "
-        "InvariantLinearSVC takes it"
+        "InvariantLinearSVC and InvariantLinearSVR take such"
     )
     with pytest.raises(TypeError, match=re.escape(message)):
         InvariantSVC(oracle).fit(*strokes())

@@ -37,6 +37,7 @@ LAYERS = [
     "objective",
     "solvers",
     "certificates",
+    "prediction_bounds",
     "estimators",
     "foreign",
     "persistence",

@@ -26,7 +26,9 @@ from sklearn.preprocessing import KBinsDiscretizer, MaxAbsScaler, OneHotEncoder,
 import structinv
 from structinv import (
     InvariantLinearSVC,
+    InvariantLinearSVR,
     InvariantSVC,
+    InvariantSVR,
     LapSVC,
     RepresenterClassifier,
     RepresenterRegressor,
@@ -176,6 +178,15 @@ MODELS = {
     ),
     "regression": (
         RepresenterRegressor(invariances=[Gradient()], loss="huber", tol=1e-2),
+        (signals()[0], signals()[0][:, 0] ** 2),
+    ),
+    "regression, linear": (
+        InvariantLinearSVR(Box(0.1), tol=1e-2),
+        (signals()[0].astype(np.float32), signals()[0][:, 0] + 3.0),
+    ),
+    "regression, linear, sparse": (InvariantLinearSVR(FDrop(1), tol=0.1), (counts()[0], np.arange(40))),
+    "regression, kernel": (
+        InvariantSVR(Shifts(1, shape=(1, 6)), tol=0.1),
         (signals()[0], signals()[0][:, 0] ** 2),
     ),
     "laplacian": (LapSVC(tol=1e-2), (pictures()[0], known)),
@@ -347,6 +358,7 @@ class TestNames:
             if ours and not inspect.isabstract(kind):
                 found.add(kind)
         bases = {"ConvexEstimator", "InvariantClassifier", "RepresenterEstimator"}
+        bases |= {"InvariantEstimator", "InvariantRegressor", "KernelMachine", "LinearMachine"}
         bases |= {"FiniteOracle", "ImageOracle", "WordOracle", "SmoothDescent", "Combination", "Pair"}
         nameless = {kind.__name__ for kind in found - set(NAMES)} - bases
         assert not nameless, f"give {sorted(nameless)} a name in persistence/names.py"

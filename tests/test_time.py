@@ -13,14 +13,15 @@ from structinv.dual_states import (
     MemberState,
     PenaltyState,
     PlaneCache,
+    TubeState,
     dual_state,
-    hull,
+    focused,
     members,
 )
 from structinv.estimators import base, continuing
 from structinv.matrices import count
 from structinv.objective import Objective, WorstCase
-from structinv.oracles import Box, FDrop
+from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import (
     BMRM,
     REGISTRY,
@@ -39,7 +40,7 @@ from structinv.solvers.dual_coordinates import CoordinateState
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary
 
-from . import kernel_problems
+from . import kernel_problems, test_regression
 from . import test_representer_solvers as representers
 from .oracle_cases import CASES
 from .orbit_cases import ORBIT_CASE
@@ -65,8 +66,8 @@ class Countdown:
 @pytest.fixture
 def small_portions(monkeypatch):
     """A look at the clock after every row, or every other one."""
-    monkeypatch.setattr(hull, "ENTRIES_AT_ONCE", 1)
-    monkeypatch.setattr(hull, "LEAST_ROWS", 2)
+    monkeypatch.setattr(focused, "ENTRIES_AT_ONCE", 1)
+    monkeypatch.setattr(focused, "LEAST_ROWS", 2)
     monkeypatch.setattr(members, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(members, "PRODUCTS_AT_ONCE", 1)
     monkeypatch.setattr("structinv.spaces.KernelSpace.blocks_in_a_set", 2)
@@ -98,6 +99,10 @@ def of_functionals(loss, penalty):
     return make
 
 
+def of_targets():
+    return test_regression.objective(Identity()), test_regression.optimum("identity")
+
+
 SMOOTH, KINKED = of_functionals("logistic", "squared"), of_functionals("hinge", "absolute")
 PROBLEMS = {
     "hull": (FrankWolfe(), HullState, explicit("fdrop", "binary")),
@@ -105,6 +110,7 @@ PROBLEMS = {
     "hull-union": (FrankWolfe(), HullState, explicit("union", "binary")),
     "linear members": (FrankWolfe(), LinearMemberState, explicit("finite", "multiclass")),
     "members": (FrankWolfe(), MemberState, in_a_kernel),
+    "tube": (FrankWolfe(), TubeState, of_targets),
     "plane cache": (FrankWolfe(), PlaneCache, explicit("fscale", "multiclass-slack")),
     "plane cache in a kernel": (FrankWolfe(), PlaneCache, with_members_made_anew),
     "penalties": (FrankWolfe(), PenaltyState, KINKED),
@@ -178,7 +184,7 @@ def test_a_sweep_ends_soon_after_time_is_up(name, small_portions):
         assert clock.asked_late <= 25
 
 
-@pytest.mark.parametrize("name", ["hull", "linear members", "members", "plane cache"])
+@pytest.mark.parametrize("name", ["hull", "linear members", "members", "tube", "plane cache"])
 def test_no_row_is_asked_once_time_is_up(name, small_portions):
     solver, _, make = PROBLEMS[name]
     problem, _ = make()

@@ -14,6 +14,7 @@ from .linear_members import LinearMemberState
 from .members import MOST_MEMBERS, MemberState
 from .penalty import PenaltyState, slopes_fit
 from .plane_cache import PlaneCache
+from .tube import TubeState
 
 if TYPE_CHECKING:
     from ..terms import Term
@@ -23,6 +24,7 @@ REGISTRY: dict[str, Any] = {
     "hull": HullState,
     "labels": LabelState,
     "members": MemberState,
+    "tube": TubeState,
     "linear_members": LinearMemberState,
     "penalty": PenaltyState,
     "plane_cache": PlaneCache,
@@ -85,6 +87,7 @@ __all__ = [
     "PenaltyState",
     "PlaneCache",
     "Refusal",
+    "TubeState",
     "dual_state",
     "join_planes",
     "never",

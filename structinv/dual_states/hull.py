@@ -14,19 +14,15 @@ from ..planes import PlaneSet
 from ..spaces import Element, Space
 from ..structures import Binary
 from ..tensor_rows import TensorRows
-from .base import DualState, Hurried, Refusal, join_planes, never
+from .base import DualState, Refusal, join_planes
 from .capabilities import linear_in_x, worst_case_of_rows
+from .focused import FocusedSweeps, rows_at_once
 
 if TYPE_CHECKING:
     from ..terms import Term
 
-ROWS_IN_A_RUN = 4
-FOCUSED_PASSES = 10
-# Between two looks at the clock so many entries of rows are visited, but at least so many rows.
-ENTRIES_AT_ONCE, LEAST_ROWS = 10_000_000, 64
 
-
-class HullState(DualState):
+class HullState(FocusedSweeps, DualState):
     """One averaged plane a row, moved inside the hull of S(x) by the oracle's own kernel.
 
     Parameters
@@ -72,47 +68,16 @@ class HullState(DualState):
         self.rng = rng
         self.rows = np.flatnonzero(term.weights * others > 0)
         self.gaps = np.zeros(len(others))
-        X = term.bound.X
-        entries = X.nnz if sp.issparse(X) else X.size
-        self.rows_at_once = max(LEAST_ROWS, ENTRIES_AT_ONCE * X.shape[0] // max(1, entries))
+        self.rows_at_once = rows_at_once(term.bound.X)
 
     @property
     def offset(self) -> float:
         """See `DualState.offset`."""
         return self.hull.offset
 
-    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
-        """See `DualState.sweep`: first the rows that were far off, again and again, then all."""
-        visits = self._focus(f, hurried)
-        visited = self._visit(f, self._order(), hurried)
-        gap = float(self.gaps.sum()) if visited == len(self.rows) else np.inf
-        return gap, visits + visited
-
-    def _visit(self, f: Element, order: np.ndarray, hurried: Hurried) -> int:
-        """Sweep over rows in portions until all are done or time is up; how many were done."""
-        for first in range(0, len(order), self.rows_at_once):
-            if hurried():
-                return first
-            self.hull.sweep(f, order[first : first + self.rows_at_once], self.gaps)
-        return len(order)
-
-    def _order(self) -> np.ndarray:
-        """A random order of short runs of rows: neighbours in memory are cheaper to visit."""
-        starts = ROWS_IN_A_RUN * self.rng.permutation(-(-len(self.rows) // ROWS_IN_A_RUN))
-        places = (starts[:, None] + np.arange(ROWS_IN_A_RUN)).ravel()
-        return self.rows[places[places < len(self.rows)]]
-
-    def _focus(self, f: Element, hurried: Hurried) -> int:
-        """Sweep over the rows that hold most of the gap until it is a tenth; how many visits."""
-        visits, total = 0, self.gaps.sum()
-        for _ in range(FOCUSED_PASSES):
-            active = np.flatnonzero(self.gaps > 0.1 * total / len(self.gaps))
-            if len(active) == 0:
-                break
-            visits += self._visit(f, active, hurried)
-            if hurried() or self.gaps[active].sum() <= 0.1 * total:
-                break
-        return visits
+    def _step(self, f: Element, order: np.ndarray) -> None:
+        """See `FocusedSweeps._step`."""
+        self.hull.sweep(f, order, self.gaps)
 
     def value(self, f: Element) -> tuple[float, float]:
         """See `DualState.value`."""

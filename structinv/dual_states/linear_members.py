@@ -262,13 +262,24 @@ class LinearMemberState(DualState):
         """See `DualState.restore`; planes that are none of this set's are left to the null plane."""
         if isinstance(planes.normals, MadeRows) and self._restored(planes, planes.normals):
             return
-        points, coefficients, single = self._terms(planes)
+        # Of a single function the plane alone does not say which label its point is of.
+        shifts = range(1, self.n_labels) if self.space.n_outputs == 1 else [1]
+        places, members, labels = (
+            np.concatenate(each)
+            for each in zip(*(self._members_of(planes, shift) for shift in shifts), strict=True)
+        )
+        # None is taken twice.
+        places, first = np.unique(places, return_index=True)
+        if len(places):
+            self._set(planes.blocks[places], members[first], labels[first], planes.masses[places])
+
+    def _members_of(self, planes: PlaneSet, shift: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which planes are of members of this set, and of which, for labels so far behind the true."""
+        points, coefficients, single = self._terms(planes, shift)
         blocks = planes.blocks[single]
-        if len(blocks) == 0:
-            return
         labels = self._rivals(blocks).labels_of(coefficients)
         members = np.full(len(blocks), -1)
-        for member in range(self.size - 1, -1, -1):
+        for member in range(self.size - 1, -1, -1) if len(blocks) else ():
             made = self._points(blocks, np.full(len(blocks), member))
             # A factor may have been multiplied in and divided out.
             excess = abs(made - points) - 4 * np.finfo(made.dtype).eps * abs(made)
@@ -276,8 +287,7 @@ class LinearMemberState(DualState):
             largest = np.ravel(largest.toarray() if sp.issparse(largest) else largest)
             members[largest <= 0] = member
         usable = np.flatnonzero((members >= 0) & (labels >= 0))
-        masses = planes.masses[single[usable]]
-        self._set(blocks[usable], members[usable], labels[usable], masses)
+        return single[usable], members[usable], labels[usable]
 
     def _set(
         self, blocks: np.ndarray, members: np.ndarray, labels: np.ndarray, masses: np.ndarray
@@ -306,7 +316,7 @@ class LinearMemberState(DualState):
         """Normals of members, (n, 2) rows and numbers, which make their points when asked for."""
         return made_rows(self.term.bound, self.space, which, coefficients)
 
-    def _terms(self, planes: PlaneSet) -> tuple[Matrix, np.ndarray, np.ndarray]:
+    def _terms(self, planes: PlaneSet, shift: int) -> tuple[Matrix, np.ndarray, np.ndarray]:
         """Points and coefficients of the planes that have a single point, and which planes those are."""
         normals = planes.normals
         if not isinstance(normals, TensorRows):
@@ -314,10 +324,10 @@ class LinearMemberState(DualState):
         single = np.flatnonzero(np.diff(normals.start) == 1)
         chosen = normals[single]
         points, coefficients = chosen.points[:, : self.space.n_features], chosen.coefficients
-        if coefficients.shape[1] == 1 and self.n_labels == 2:
+        if coefficients.shape[1] == 1:
             # The factor may stand with the point or in front of it.
             rivals = self._rivals(planes.blocks[single])
-            wanted = rivals.normals(1 - rivals.codes)
+            wanted = rivals.normals((rivals.codes + shift) % self.n_labels)
             factor = np.divide(coefficients, wanted, out=np.zeros(wanted.shape), where=wanted != 0)
             points, coefficients = scale_rows(points, factor[:, 0]), wanted
         return points, coefficients, single

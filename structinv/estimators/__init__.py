@@ -1,9 +1,12 @@
 """scikit-learn estimators."""
 
-from .base import ConvexEstimator, InvariantClassifier
+from .base import ConvexEstimator, InvariantClassifier, InvariantEstimator
 from .kernel import InvariantSVC
+from .kernel_regressor import InvariantSVR
 from .laplacian import LapSVC
 from .linear import InvariantLinearSVC
+from .linear_regressor import InvariantLinearSVR
+from .regressor import InvariantRegressor
 from .representer import RepresenterClassifier
 from .representer_regressor import RepresenterRegressor
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
@@ -11,7 +14,9 @@ from .virtual import VirtualSupportVectorSVC, VirtualSVC
 # Model files know the estimators by these names.
 REGISTRY: dict[str, type] = {
     "invariant_linear_svc": InvariantLinearSVC,
+    "invariant_linear_svr": InvariantLinearSVR,
     "invariant_svc": InvariantSVC,
+    "invariant_svr": InvariantSVR,
     "lap_svc": LapSVC,
     "representer_classifier": RepresenterClassifier,
     "representer_regressor": RepresenterRegressor,
@@ -23,8 +28,12 @@ __all__ = [
     "REGISTRY",
     "ConvexEstimator",
     "InvariantClassifier",
+    "InvariantEstimator",
     "InvariantLinearSVC",
+    "InvariantLinearSVR",
+    "InvariantRegressor",
     "InvariantSVC",
+    "InvariantSVR",
     "LapSVC",
     "RepresenterClassifier",
     "RepresenterRegressor",

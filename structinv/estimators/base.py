@@ -39,10 +39,11 @@ from ..spaces import Space
 from ..structures import Binary, BoundStructure, Multiclass, Structure
 from ..structures.bound import predicted
 from .continuing import Continuing, check_checkpoint
-from .estimates import EstimatesItself
+from .estimates import EstimatesItself, checked_labels
 from .interruption import all_or_nothing, check_on_interrupt, learnt_attributes
-from .labels import labelled_rows, one_label_a_row
+from .labels import as_labels, check_targets, one_label_a_row
 from .shapes import check_shape, flat_rows, learn_shape, shaped
+from .truth import Truth
 from .uninformative import Trained, seconds_left, warn_if_uninformative
 
 try:
@@ -161,10 +162,10 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
         return solution
 
 
-class InvariantClassifier(ClassifierMixin, ConvexEstimator):
-    """A classifier trained on the worst case of an oracle's changes, and certified against them.
+class InvariantEstimator(ConvexEstimator):
+    """An estimator trained on the worst case of an oracle's changes, and certified against them.
 
-    Subclasses store `C` and `class_weight`, too, and say in which space the functions live, what is
+    Subclasses store `C`, too, and say what is true of rows, in which space the functions live, what is
     kept of a solution, and how rows are scored.
     """
 
@@ -182,7 +183,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             of images, (n_samples, height, width) or (n_samples, height, width, channels), is taken as a
             row for each image, here and in all other methods; oracles without a shape take theirs.
         y : (n_samples,) array-like
-            Labels of at least two classes.
+            Labels of at least two classes; of regressors numbers.
         sample_weight : (n_samples,) array-like, optional
             Non-negative factors of C.
 
@@ -203,24 +204,18 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             task = FitTask(self._init_callback_context(max_subtasks=None), X, y, sample_weight)
             learn_shape(self, X)
             oracle = shaped(oracle, self, X)
-            X, y = labelled_rows(self, X, y, **self._rows)
+            X, y = validate_data(self, flat_rows(X), as_labels(y), **self._rows)
             task.context.call_on_fit_task_begin(estimator=self, **task.data)
             X = self._prepare(X, oracle)
-            classes, codes = np.unique(y, return_inverse=True)
-            if len(classes) < 2:
-                (only,) = classes.tolist()
-                raise ValueError(f"y must hold at least two classes, got one class: {only!r}")
-            oracle.check_labels(classes)
-            cost = self._cost(len(classes))
-            weights = self._weights(X, y, codes, classes, sample_weight)
+            truth = self._truth(X, y, oracle, sample_weight)
             going = self._continuing(X, y, sample_weight)
-            structure = self._structure(len(classes))
-            term = WorstCase(self._inputs(X), y, oracle, structure, weights, **cost)
+            inputs = self._inputs(X)
+            term = WorstCase(inputs, truth.y, oracle, truth.structure, truth.weights, **truth.costs)
             space = self._new_space(X, term)
             objective = Objective(space, [term, *self._penalties(space)])
 
             def learn(estimator: Any, solution: Solution) -> None:
-                estimator.classes_ = classes
+                vars(estimator).update(truth.learnt)
                 estimator.n_iter_ = solution.iterations
                 estimator._keep(X, term, space, solution)
 
@@ -252,12 +247,9 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         """What the functions are functions of."""
         return X
 
-    def _structure(self, n_classes: int) -> Structure:
-        return Binary() if n_classes == 2 else Multiclass()
-
-    def _cost(self, n_classes: int) -> dict[str, Any]:
-        """What labels cost, as `WorstCase` takes it, checked; by default every error costs 1."""
-        return {}
+    @abstractmethod
+    def _truth(self, X: Matrix, y: np.ndarray, oracle: InvarianceOracle, sample_weight: Any) -> Truth:
+        """What is true of checked rows, looked at; nothing is learnt yet."""
 
     @abstractmethod
     def _new_space(self, X: Matrix, term: WorstCase) -> Space:
@@ -270,6 +262,68 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
     @abstractmethod
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         """Learn from the solution what predictions need."""
+
+    def _look_at_fit(
+        self, X: Matrix, term: WorstCase, objective: Objective, solution: Solution, used: float
+    ) -> None:
+        """Warn where there is something to say of a fit that is done; nothing, by default."""
+
+    @abstractmethod
+    def _scores(self, X: Matrix) -> np.ndarray:
+        """``f(x, k)`` for checked rows, (n, n_outputs)."""
+
+    @abstractmethod
+    def _told(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
+        """Labels, for oracles, how many functions these or targets ask for, and how many labels."""
+
+    def _check(self, X: Any, finite: bool = True) -> Matrix:
+        check_is_fitted(self)
+        check_shape(self, X)
+        X = flat_rows(X)
+        return validate_data(self, X, reset=False, ensure_all_finite=finite, **self._rows)
+
+    def _checked_scores(self, X: Any) -> np.ndarray:
+        return self._scores(self._check(X))
+
+    def _own_weights(self, X: Matrix, sample_weight: Any) -> np.ndarray:
+        """The sample weights, checked; 1 for each row without any."""
+        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+    def _as_given(self, X: Any, rows: Matrix, points: Any) -> Matrix:
+        """Changed rows in the shape in which the user gave them."""
+        # A copy, since the answer of an oracle may share its arrays with the user's X.
+        points = points.copy()
+        return points if rows.shape == np.shape(X) or sp.issparse(X) else points.reshape(np.shape(X))
+
+
+class InvariantClassifier(ClassifierMixin, InvariantEstimator):
+    """A classifier trained on the worst case of an oracle's changes, and certified against them.
+
+    Subclasses store `class_weight`, too.
+    """
+
+    def _truth(self, X: Matrix, y: np.ndarray, oracle: InvarianceOracle, sample_weight: Any) -> Truth:
+        check_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            (only,) = classes.tolist()
+            raise ValueError(f"y must hold at least two classes, got one class: {only!r}")
+        oracle.check_labels(classes)
+        cost = self._cost(len(classes))
+        weights = self._weights(X, y, codes, classes, sample_weight)
+        return Truth(y, self._structure(len(classes)), weights, cost, {"classes_": classes})
+
+    def _told(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
+        labels = checked_labels(X, y)
+        n_classes = 2 if labels is None else len(np.unique(labels))
+        return labels, 1 if n_classes == 2 else n_classes, n_classes
+
+    def _structure(self, n_classes: int) -> Structure:
+        return Binary() if n_classes == 2 else Multiclass()
+
+    def _cost(self, n_classes: int) -> dict[str, Any]:
+        """What labels cost, as `WorstCase` takes it, checked; by default every error costs 1."""
+        return {}
 
     def _look_at_fit(
         self, X: Matrix, term: WorstCase, objective: Objective, solution: Solution, used: float
@@ -287,10 +341,6 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         warn_if_uninformative(trained, stacklevel=4)
 
     @abstractmethod
-    def _scores(self, X: Matrix) -> np.ndarray:
-        """``f(x, k)`` for checked rows, (n, n_outputs)."""
-
-    @abstractmethod
     def _worst_change(
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
@@ -300,7 +350,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         self, X: Matrix, y: np.ndarray, codes: np.ndarray, classes: np.ndarray, sample_weight: Any
     ) -> np.ndarray:
         """C times class weights times sample weights."""
-        own = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        own = self._own_weights(X, sample_weight)
         factors = class_factors(self.class_weight, classes, y, own)
         weights = self.C * own * factors[codes]
         if not np.any(weights > 0):
@@ -362,9 +412,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
         """
         rows, labels, oracle = self._labelled(X, y, oracle)
         points: Any = self._worst_change(rows, labels, oracle, points=True).points
-        # A copy, since the answer of an oracle may share its arrays with the user's X.
-        points = points.copy()
-        return points if rows.shape == np.shape(X) or sp.issparse(X) else points.reshape(np.shape(X))
+        return self._as_given(X, rows, points)
 
     def _labelled(
         self, X: Any, y: Any, oracle: InvarianceOracle | None
@@ -377,15 +425,6 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             y = self.classes_[self._best_labels(self._scores(X))]
         y = one_label_a_row(y, X.shape[0])
         return X, self._structure(len(self.classes_)).bind(y, self.classes_), oracle
-
-    def _check(self, X: Any, finite: bool = True) -> Matrix:
-        check_is_fitted(self)
-        check_shape(self, X)
-        X = flat_rows(X)
-        return validate_data(self, X, reset=False, ensure_all_finite=finite, **self._rows)
-
-    def _checked_scores(self, X: Any) -> np.ndarray:
-        return self._scores(self._check(X))
 
 
 def nothing_learnt(objective: Objective, solution: Solution) -> str:

@@ -37,6 +37,13 @@ class Continuing:
     free : iterable of str
         Further parameters that the planes do not depend on.
 
+    Attributes
+    ----------
+    needed : frozenset of str
+        Parameters that planes do depend on here, though those of other estimators do not.
+    used : float
+        Seconds of the fit before the run under way: before it was killed, or began anew.
+
     Raises
     ------
     ValueError
@@ -53,12 +60,12 @@ class Continuing:
     ) -> None:
         self.estimator = estimator
         self.free = frozenset(free)
+        self.needed: frozenset[str] = frozenset()
         self.parts: dict[str, str] = {}
         path = estimator.checkpoint
         if estimator.warm_start or path is not None:
             self.parts = _parts(estimator, X, y, sample_weight)
         self.checkpoint = None if path is None else _opened(estimator, path, self.parts)
-        # Seconds of the fit before the run under way: before it was killed, or began anew.
         self.used = 0.0 if self.checkpoint is None else self.checkpoint.used
 
     def begin_anew(self, seconds: float) -> None:
@@ -107,7 +114,7 @@ class Continuing:
 
     def _same_but(self, before: dict[str, str], free: frozenset[str]) -> bool:
         """Whether the fit before this one was about the same, but for some parameters."""
-        free = free | self.free
+        free = (free | self.free) - self.needed
         kept = [
             {name: told for name, told in each.items() if name not in free}
             for each in (before, self.parts)

@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from os import PathLike
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
 
 from ..certificates import WorstChange, kernel_worst_change
-from ..functionals import BoundFunctional, Functional, Representers
-from ..kernels import Kernel, PrecomputedKernel, as_kernel, precision
-from ..machine import check_memory
+from ..functionals import BoundFunctional, Functional
+from ..kernels import Kernel
 from ..matrices import Matrix
-from ..objective import Objective, Penalty, WorstCase
+from ..objective import Objective, WorstCase
 from ..oracles import InvarianceOracle
-from ..oracles.base import BoundOracle
-from ..oracles.checked import bind
-from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
-from ..spaces import KernelSpace, RepresenterSpace
-from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
-from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
+from ..solvers import REGISTRY, Solution, Solver
 from ..structures import BoundStructure
 from .base import InvariantClassifier, check_number
-from .continuing import Continuing
-from .estimates import checked_labels, named
-from .invariances import Invariances
-from .shapes import flat_rows, shaped
-
-# Functions that a solver holds at the same time, as `estimate_memory` counts them.
-FUNCTIONS_AT_ONCE = 4
-# Coefficients below this share of the largest are rounding, and their atoms no support vectors.
-NEGLIGIBLE = 1e-9
+from .kernel_machine import KernelMachine
 
 
-class InvariantSVC(InvariantClassifier):
+class InvariantSVC(KernelMachine, InvariantClassifier):
     """Kernel support vector classifier that expects the changes an oracle allows.
 
     Minimises ``1/2 |f|^2 + C sum_i l_i(f)`` over functions f in the space of a kernel, with ``l_i``
@@ -237,19 +221,9 @@ class InvariantSVC(InvariantClassifier):
         self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
 
-    @property
-    def _precomputed(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
-
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()
         check_number("epsilon", self.epsilon, minimum=0.0)
-        check_number("cache_mb", self.cache_mb, minimum=0.0, strict=True)
-        invariances = self._invariances()
-        if self._precomputed and invariances.families:
-            raise ValueError(
-                "invariances must be empty with kernel='precomputed', which shows no inputs"
-            )
         named = "frank_wolfe" if self.solver == "auto" else self.solver
         solver = named if isinstance(named, Solver) else REGISTRY[named]()
         if self.epsilon > 0 and "epsilon" not in solver.get_params():
@@ -258,224 +232,19 @@ class InvariantSVC(InvariantClassifier):
                 "'frank_wolfe' or 'svmstruct', got "
                 f"epsilon={self.epsilon!r} with solver={self.solver!r}"
             )
-        if self._precomputed and self.oracle is not None:
-            raise ValueError(
-                "oracle must be None with kernel='precomputed', which shows no inputs that could "
-                f"change, got {self.oracle!r}"
-            )
         return oracle
-
-    def _invariances(self) -> Invariances:
-        """The families of functionals, checked."""
-        return Invariances(self.invariances, self.nu, self.invariance_loss, self.invariance_loss_params)
-
-    def _best_solver(self, objective: Objective) -> Solver:
-        return Representer() if isinstance(objective.space, RepresenterSpace) else FrankWolfe()
 
     def _make_solver(self, objective: Objective) -> Solver:
         solver = super()._make_solver(objective)
         return solver.set_params(epsilon=self.epsilon) if self.epsilon > 0 else solver
 
-    def _inputs(self, X: Matrix) -> Matrix:
-        if not self._precomputed:
-            return X
-        if X.shape[0] != X.shape[1]:
-            raise ValueError(f"X must be square in fit with kernel='precomputed', got shape {X.shape}")
-        return np.arange(float(X.shape[0]))[:, None]
-
-    def _new_space(self, X: Matrix, term: WorstCase) -> KernelSpace:
-        size = check_cover(term.bound, type(self).__name__)
-        check_known(term, size, 1e6 * self.cache_mb)
-        kernel = as_kernel(
-            self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X
-        )  # fmt: skip
-        n_features, n_outputs = term.X.shape[1], term.labels.n_outputs
-        invariances, cache_mb = self._invariances(), float(self.cache_mb)
-        if not invariances.families:
-            return KernelSpace(kernel, n_features, n_outputs, cache_mb=cache_mb)
-        parts = [family.parts(kernel) for family in invariances.bound(term.X, self)]
-        representers = Representers(kernel, parts, cache_mb)
-        return RepresenterSpace(representers, n_features, n_outputs, cache_mb=cache_mb)
-
-    def _penalties(self, space: Any) -> list[Penalty]:
-        if not isinstance(space, RepresenterSpace):
-            return []
-        system: Any = space.system
-        return self._invariances().penalties(system, 0, space.n_outputs)
-
-    def _continuing(self, X: Matrix, y: np.ndarray, sample_weight: Any) -> Continuing:
-        # Planes of members are planes of these members whatever the kernel is; those of a table of
-        # values know no inputs.
-        free = ("kernel", "gamma", "degree", "coef0")
-        tables = self._precomputed or isinstance(getattr(self, "kernel_", None), PrecomputedKernel)
-        return Continuing(self, X, y, sample_weight, () if tables else free)
-
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
-        shrink = _with_small_table if self._precomputed else _small
-        space, self.solution_ = compacted(space, solution, shrink)
-        self.kernel_: Kernel = space.kernel
-        f: Any = self.solution_.f
-        used = f.support()
-        rows, members = space.atoms.origins[used].T
-        order = np.lexsort((members, rows))
-        used, rows, members = used[order], rows[order], members[order]
-        points = np.zeros((0, 0)) if self._precomputed else space.atoms.points(used)
-        self.support_vectors_ = points.astype(X.dtype, copy=False)
-        self.support_ = rows
-        self.support_members_ = members
-        self.support_transforms_ = np.array(term.bound.member_names())[members]
-        self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T, dtype=X.dtype)
-        self._representers_: Any = None
-        self.alpha_ = np.zeros((term.labels.n_outputs, 0))
-        if isinstance(space, RepresenterSpace):
-            self._representers_ = space.system
-            self.alpha_ = np.ascontiguousarray(f.representers.T)
-        self.n_support_ = np.bincount(term.labels.codes[rows], minlength=len(self.classes_))
-
-    def _scores(self, X: Matrix) -> np.ndarray:
-        if self._precomputed:
-            return X[:, self.support_] @ self.dual_coef_.T
-        values = expand(self.kernel_, X, self.support_vectors_, self.dual_coef_.T)
-        if self._representers_ is not None:
-            values = values + self._representers_.values(self.alpha_.T, X)
-        return values.astype(precision(X, self.support_vectors_), copy=False)
+        super()._keep(X, term, space, solution)
+        codes = term.labels.codes[self.support_]
+        self.n_support_ = np.bincount(codes, minlength=len(self.classes_))
 
     def _worst_change(
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
-        if self._precomputed:
-            raise ValueError(
-                "certify and worst_case need inputs that can change, and kernel='precomputed' shows none"
-            )
-        check_cover(bind(oracle, X[:1], labels.classes[labels.codes[:1]]), type(self).__name__)
-        n_outputs = len(self.dual_coef_)
-        space = KernelSpace(self.kernel_, X.shape[1], n_outputs, cache_mb=0.0)
-        if self._representers_ is not None:
-            system = self._representers_.emptied()
-            space = RepresenterSpace(system, X.shape[1], n_outputs, cache_mb=0.0)
-        origins = np.column_stack([self.support_, self.support_members_])
-        keys = space.atoms.add_points(self.support_vectors_, origins)
-        whole = AtomRows(space.atoms, keys, self.dual_coef_.T, np.array([0, len(keys)]))
-        f = space.combine(whole, np.ones(1))
-        if isinstance(space, RepresenterSpace):
-            f += space.of_representers(self.alpha_.T.copy())
+        space, f = self._function(X, oracle, labels.classes[labels.codes[:1]])
         return kernel_worst_change(space, f, oracle, labels, X, points)
-
-    def _memory(self, X: Any, y: Any) -> float:
-        oracle = self._check_parameters()
-        oracle = shaped(oracle, self, X)
-        X = check_array(flat_rows(X), dtype=self._rows["dtype"], estimator=self, input_name="X")
-        labels = checked_labels(X, y)
-        n_classes = 2 if labels is None else len(np.unique(labels))
-        bound = bind(oracle, self._inputs(self._prepare(X, oracle)), labels)
-        size = check_cover(bound, type(self).__name__)
-        kept, tables = kernel_memory(bound.X, size, n_classes, 1e6 * self.cache_mb)
-        return kept + tables + self._memory_of_invariances(bound.X, 1 if n_classes == 2 else n_classes)
-
-    def _memory_of_invariances(self, X: np.ndarray, n_outputs: int) -> int:
-        """The table of their Gram matrix, and some functions."""
-        families = self._invariances().bound(X, self)
-        if not families:
-            return 0
-        kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
-        size = sum(family.parts(kernel)[0].size for family in families)
-        table = min(8.0 * size**2, 1e6 * self.cache_mb)
-        return int(table + 8 * size * n_outputs * 4 * FUNCTIONS_AT_ONCE)
-
-    def __sklearn_tags__(self) -> Any:
-        """Tables of kernel values are cut by rows and columns."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._precomputed
-        tags.input_tags.three_d_array = not self._precomputed
-        return tags
-
-
-def check_cover(bound: BoundOracle, machine: str) -> int:
-    """How many members each row's orbit or cover has; TypeError for an oracle without one.
-
-    Parameters
-    ----------
-    bound : BoundOracle
-    machine : str
-        Who asks, for the message.
-    """
-    first = slice(0, 1)
-    try:
-        size = bound.cover(first).points.shape[1]
-    except NotImplementedError as error:
-        raise TypeError(
-            f"{machine} needs an oracle with an orbit or a cover; {type(bound.oracle).__name__} has "
-            "none; InvariantLinearSVC takes it"
-        ) from error
-    # An oracle whose answers are graded, but not its members, refuses by name.
-    bound.grades(first)
-    bound.member_names()
-    return size
-
-
-def _small(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
-    """The same normals in a space that holds nothing but their points."""
-    return space.compacted(normals)
-
-
-def compacted(
-    space: KernelSpace,
-    solution: Solution,
-    shrink: Callable[[KernelSpace, AtomRows], tuple[KernelSpace, AtomRows]] = _small,
-) -> tuple[KernelSpace, Solution]:
-    """The solution in a space without table and training data; no negligible coefficients."""
-    f: Any = solution.f
-    planes = solution.planes
-    sizes = np.max(np.abs(f.coefficients), axis=1, initial=0.0)
-    kept = sizes > NEGLIGIBLE * np.max(sizes, initial=0.0)
-    f = f.copy()
-    f.coefficients = np.where(kept[:, None], f.coefficients, 0.0)
-    used = np.flatnonzero(planes.masses > 0)
-    small, rows = shrink(space, space.stack([space.element(f), planes.normals[used]]))
-    planes = replace(planes.chosen(used), normals=rows[1:])
-    f = small.combine(rows[:1], np.ones(1))
-    return small, replace(solution, f=f, planes=planes)
-
-
-def _with_small_table(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
-    """The same normals over a table that has the rows and columns of their points only."""
-    compact, rows = space.compacted(normals)
-    numbers = np.unique(compact.atoms.known[:, 0].astype(np.intp))
-    kernel: Any = space.kernel
-    table = PrecomputedKernel(kernel.gram[np.ix_(numbers, numbers)], numbers)
-    # The points stay: only where their values stand is new.
-    compact.kernel = compact.atoms.kernel = table
-    return compact, rows
-
-
-def check_known(term: WorstCase, size: int, cache: float) -> None:
-    """Raise MemoryError if the points that a fit keeps do not fit in the memory that is free.
-
-    Tables of the kernel are left out: what of them does not fit is computed again.
-    """
-    n_classes = len(term.labels.classes)
-    kept, _ = kernel_memory(term.X, size, n_classes, cache)
-    advice = "list fewer, take fewer rows, or lower cache_mb, so that only those in use are kept"
-    check_memory(named(term.bound, size, len(term.X)), kept, advice)
-
-
-def kernel_memory(X: np.ndarray, size: int, n_classes: int, cache: float) -> tuple[float, float]:
-    """Bytes of points and planes, and of tables; by the rules of `AtomStore`."""
-    n_rows, n_features = X.shape
-    itemsize = X.dtype.itemsize
-    n_outputs = 1 if n_classes == 2 else n_classes
-    n_points = n_rows * size
-    n_planes = n_rows * min(PLANES_EXPECTED_OF_A_BLOCK, size * (n_classes - 1))
-    n_atoms = min(n_points, n_planes)
-    all_known = min(n_points, COLUMNS_WORTH_A_CACHE) * n_points * itemsize <= cache
-    # What grows has room for half as much again.
-    n_known = n_points if all_known else 1.5 * n_atoms
-    points = n_known * (n_features + FUNCTIONS_AT_ONCE * n_outputs) * itemsize
-    # Of known members, all that were ever the worst have a row of it.
-    table = min((n_points if all_known else n_atoms) * n_known * itemsize, cache)
-    # With the numbers of members, and of the atoms they are.
-    planes = n_planes * 8 * (n_outputs + 3) + 24 * n_points
-    if all_known:
-        return points + planes + 8 * n_points * n_outputs, table
-    products = min(1.5**2 * n_planes**2 * itemsize, 0.5 * cache)
-    return points + planes, table + products

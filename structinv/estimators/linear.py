@@ -6,42 +6,24 @@ from os import PathLike
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
-from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.metaestimators import available_if
 
 from ..certificates import WorstChange, worst_change
-from ..machine import check_memory
 from ..matrices import Matrix
 from ..objective import WorstCase
 from ..oracles import InvarianceOracle
-from ..oracles.checked import bind
-from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
+from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import BoundStructure
 from ..structures.base import check_cost, check_rescaling
-from .base import InvariantClassifier, canonical, check_boolean
-from .estimates import (
-    LINEAR_PLANES_OF_A_CLASS,
-    LINEAR_PLANES_OF_A_ROW,
-    checked_labels,
-    linear_functions,
-    linear_memory,
-    named,
-)
+from .base import InvariantClassifier
 from .interruption import all_or_nothing
+from .linear_machine import LinearMachine
 from .online import Stream, learn_batch, streams
-from .shapes import flat_rows, shaped
-
-FEW_WEIGHTS = 16
-# Dense rows are long where the weight of an example, times its squared length, is above this on average:
-# first-order steps then crawl. Up to these sizes Newton's method costs less.
-LONG = 1000.0
-MOST_WEIGHTS, MOST_ROWS = 1000, 10_000
 
 
-class InvariantLinearSVC(InvariantClassifier):
+class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     """Linear support vector classifier that expects the changes an oracle allows.
 
     Minimises ``1/2 |w|^2 + C sum_i l_i(w)`` with ``l_i`` the hinge loss at the worst member of
@@ -159,10 +141,6 @@ class InvariantLinearSVC(InvariantClassifier):
     True
     """
 
-    _rows = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32]}
-
-    _largest_power = 1.25
-
     def __init__(
         self,
         oracle: InvarianceOracle | None = None,
@@ -201,59 +179,14 @@ class InvariantLinearSVC(InvariantClassifier):
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()
         check_rescaling(self.rescaling)
-        check_boolean("fit_intercept", self.fit_intercept)
         return oracle
-
-    def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
-        X = canonical(X)
-        if not isinstance(X, np.ndarray) and not oracle.supports_sparse:
-            raise TypeError(
-                f"{type(oracle).__name__} does not take sparse rows; pass X as a dense array"
-            )
-        return super()._prepare(X, oracle)
 
     def _cost(self, n_classes: int) -> dict[str, Any]:
         check_cost(self.cost, n_classes)
         return {"cost": self.cost, "rescaling": self.rescaling}
 
-    def _memory(self, X: Any, y: Any) -> float:
-        oracle = shaped(self._check_parameters(), self, X)
-        X = check_array(flat_rows(X), estimator=self, input_name="X", **self._rows)
-        X, labels = self._prepare(X, oracle), checked_labels(X, y)
-        n_classes = 2 if labels is None else len(np.unique(labels))
-        n_outputs = 1 if n_classes == 2 else n_classes
-        entries = X.size if isinstance(X, np.ndarray) else 2 * X.nnz + X.shape[0]
-        few = n_outputs == 1 or oracle.finite
-        n_planes = LINEAR_PLANES_OF_A_ROW if few else LINEAR_PLANES_OF_A_CLASS * n_outputs
-        planes = n_planes * (8.0 * entries + 24.0 * X.shape[0])
-        functions = linear_functions(X.shape[1], n_outputs)
-        members, _ = linear_memory(X, bind(oracle, X, labels), n_outputs)
-        return planes + functions + members
-
-    def _new_space(self, X: Matrix, term: WorstCase) -> ExplicitSpace:
-        n_features = X.shape[1]
-        weights = linear_functions(n_features, term.labels.n_outputs)
-        what = f"training with weights for {n_features} features"
-        check_memory(what, weights, "hash the features or number them anew, without gaps")
-        needed, size = linear_memory(X, term.bound, term.labels.n_outputs)
-        check_memory(named(term.bound, size, X.shape[0]), needed, "list fewer, or take fewer rows")
-        return ExplicitSpace(n_features, term.labels.n_outputs, intercept=bool(self.fit_intercept))
-
-    def _best_solver(self, objective: Any) -> Solver:
-        X, n_weights = objective.terms[0].X, objective.space.size
-        if (
-            n_weights <= MOST_WEIGHTS
-            and len(objective.weights) <= MOST_ROWS
-            and _long_rows(X, objective)
-        ):
-            return InteriorPoint()
-        # With few weights a bundle of planes knows the whole objective, however badly it is scaled.
-        return BMRM() if n_weights <= FEW_WEIGHTS else FrankWolfe()
-
     def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
-        self.coef_ = space.weights(solution.f).astype(X.dtype, order="C")
-        self.intercept_ = space.constants(solution.f).astype(X.dtype)
-        self.solution_: Solution = solution
+        super()._keep(X, term, space, solution)
         self._stream_: Stream | None = None
 
     @available_if(streams)
@@ -308,35 +241,7 @@ class InvariantLinearSVC(InvariantClassifier):
             learn_batch(self, X, y, classes, sample_weight)
         return self
 
-    def _checked_scores(self, X: Any) -> np.ndarray:
-        # A sparse product passes on every stored NaN and infinity: to look for them in the few scores
-        # is enough, and a fifth of the time of a prediction.
-        X = self._check(X, finite=not sp.issparse(X))
-        scores = self._scores(X)
-        if not np.all(np.isfinite(scores)):
-            assert_all_finite(X, input_name="X", estimator_name=type(self).__name__)
-        return scores
-
-    def _scores(self, X: Matrix) -> np.ndarray:
-        if len(self.coef_) == 1:
-            return np.asarray(X @ self.coef_[0])[:, None] + self.intercept_
-        return np.asarray(X @ self.coef_.T) + self.intercept_
-
     def _worst_change(
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
         return worst_change(self.coef_, self.intercept_, oracle, labels, X, points)
-
-    def __sklearn_tags__(self) -> Any:
-        """Sparse rows are fine."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def _long_rows(X: Matrix, objective: Any) -> bool:
-    """Whether rows are dense and long for their weights, whatever the unit of the features is."""
-    if sp.issparse(X) or len(X) != len(objective.weights):
-        return False
-    squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return float(np.mean(objective.weights * squares)) > LONG

@@ -24,7 +24,7 @@ from .base import FitTask, class_factors, with_callbacks
 from .continuing import Continuing
 from .interruption import all_or_nothing
 from .invariances import Invariances
-from .kernel import check_cover, check_known
+from .kernel_machine import check_cover, check_known
 from .labels import as_labels, check_targets, say_what_is_missing, without_label
 from .representer_base import RepresenterEstimator
 from .shapes import flat_rows, learn_shape, shaped

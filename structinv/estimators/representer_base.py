@@ -24,7 +24,7 @@ from ..spaces import RepresenterSpace
 from .base import ConvexEstimator, FitTask, check_boolean, check_number
 from .continuing import Continuing
 from .invariances import Invariances
-from .kernel import FUNCTIONS_AT_ONCE, check_cover, compacted, kernel_memory
+from .kernel_machine import FUNCTIONS_AT_ONCE, check_cover, compacted, kernel_memory
 from .labels import check_one_kind, one_a_row, say_what_is_missing, without_label
 from .shapes import check_shape, flat_rows, shaped
 
@@ -161,7 +161,7 @@ class RepresenterEstimator(ConvexEstimator):
         if oracle is not None:
             oracle.validate(X.shape[1])
             members = check_cover(bind(oracle, X, labels), type(self).__name__)
-            needed += sum(kernel_memory(X, members, n_classes, 1e6 * self.cache_mb))
+            needed += sum(kernel_memory(X, members, n_classes, 1e6 * self.cache_mb, n_outputs))
         return needed
 
     def _n_classes(self, labels: np.ndarray) -> int:

@@ -159,7 +159,10 @@ class OnlyFor(Combination):
         """The part on the rows of `X`, some of which it leaves alone."""
         self._check_rows(X)
         if y is None:
-            raise ValueError("OnlyFor depends on the true labels: use bind(X, y)")
+            raise ValueError(
+                "only_for: OnlyFor depends on the true labels: use bind(X, y); targets of a regression "
+                "are no labels"
+            )
         y = np.asarray(y)
         self._check_kind(y)
         return _BoundOnlyFor(self, X, y)

@@ -204,7 +204,8 @@ class ExplicitSpace(Space):
         if largest is not None:
             gains = largest + constants
             return _Answer(None, gains, worth, gains + worth).times(factors, rivals.slack)
-        answer = bound.support(rows, directions, assign, worth)
+        # A label may cost less than nothing, but only where no change is graded.
+        answer = bound.support(rows, directions, assign, np.maximum(worth, 0.0))
         gains = row_dots(answer.points, directions, assign) + constants
         costs = worth if answer.rho is None else worth * answer.rho
         upper = gains + costs

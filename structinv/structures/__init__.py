@@ -1,26 +1,30 @@
-"""What is predicted: two classes, several, sequences of labels, and structures of your own."""
+"""What is predicted: two classes, several, numbers, sequences of labels, and structures of your own."""
 
 from .base import Decoding, RowStructure, Separation, Structure
 from .binary import Binary
 from .bound import BoundStructure
 from .checks import StructureCheckError, check_structure
 from .multiclass import Multiclass
+from .regression import BoundRegression, Regression
 from .rivals import LabelFunctions, Rivals
 from .sequence import Sequence
 
 REGISTRY: dict[str, type[Structure]] = {
     "binary": Binary,
     "multiclass": Multiclass,
+    "regression": Regression,
     "sequence": Sequence,
 }
 
 __all__ = [
     "REGISTRY",
     "Binary",
+    "BoundRegression",
     "BoundStructure",
     "Decoding",
     "LabelFunctions",
     "Multiclass",
+    "Regression",
     "Rivals",
     "RowStructure",
     "Separation",

@@ -74,6 +74,9 @@ class Structure(BaseEstimator, ABC):
         Whether every row is an example of its own, whose label is the one of highest potential.
     rescalings : tuple of str
         The rescalings of the loss of which `separate` finds the maximum.
+    labelled : bool
+        Whether the truth of a row is one of its labels. Else it is a number, which oracles do not see,
+        and what labels cost depends on it, may be negative and knows no grades.
 
     Examples
     --------
@@ -95,6 +98,7 @@ class Structure(BaseEstimator, ABC):
 
     rowwise: bool = False
     rescalings: tuple[str, ...] = ("margin",)
+    labelled: bool = True
 
     def bind(
         self,
@@ -273,7 +277,7 @@ class RowStructure(Structure):
     """A structure whose examples are single rows: the label of highest potential wins."""
 
     rowwise = True
-    rescalings = ("margin", "slack")
+    rescalings: tuple[str, ...] = ("margin", "slack")
 
     def decode(self, potentials: np.ndarray, extra: np.ndarray, starts: np.ndarray) -> Decoding:
         """See `Structure.decode`; of equals the first."""

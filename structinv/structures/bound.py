@@ -36,7 +36,8 @@ class BoundStructure:
 
     Attributes
     ----------
-    classes : (n_labels,) array
+    classes : (n_labels,) array, or None
+        None where the truth of rows is a number.
     codes : (n_rows,) array of int
         Index of each row's true label in `classes`.
     starts : (n_blocks + 1,) array of int, or None
@@ -63,20 +64,23 @@ class BoundStructure:
                 f"rescaling must be one of {structure.rescalings} for {name}, got {rescaling!r}"
             )
         self.structure = structure
-        self.classes, self.codes = encode_labels(y, classes)
-        structure.check_classes(self.classes)
+        self.classes: Any = None
+        n_labels = self._take_truth(y, classes, cost)
         self.starts = None if lengths is None else boundaries(lengths, len(self.codes))
         if structure.rowwise and self.starts is not None:
             raise ValueError(f"lengths must be None for {name}, whose examples are single rows")
         self.slack = rescaling == "slack"
-        self.cost = check_cost(cost, len(self.classes))
-        self.functions = checked_functions(structure, len(self.classes))
-        self.n_extra = int(
-            answers.number(answers.method(structure, "n_extra"), "n_extra", self._n_extra(), least=0)
-        )
+        self.functions = checked_functions(structure, n_labels)
+        n_extra: Any = structure.n_extra(n_labels)
+        source = answers.method(structure, "n_extra")
+        self.n_extra = int(answers.number(source, "n_extra", n_extra, least=0))
 
-    def _n_extra(self) -> Any:
-        return self.structure.n_extra(len(self.classes))
+    def _take_truth(self, y: np.ndarray, classes: np.ndarray | None, cost: ArrayLike | None) -> int:
+        """Keep what is true of each row and what errors cost, checked; how many labels there are."""
+        self.classes, self.codes = encode_labels(y, classes)
+        self.structure.check_classes(self.classes)
+        self.cost = check_cost(cost, len(self.classes))
+        return len(self.classes)
 
     @property
     def n_outputs(self) -> int:

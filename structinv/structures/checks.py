@@ -118,6 +118,8 @@ def _name(structure: Structure) -> str:
 
 
 def _labels_it_takes(structure: Structure, n_labels: int) -> int:
+    if not structure.labelled:
+        return len(structure.functions(n_labels))
     try:
         structure.check_classes(np.arange(n_labels))
     except ValueError:
@@ -130,12 +132,15 @@ def _drawn(
     structure: Structure, n_labels: int, lengths: list[int], number: int, rng: np.random.Generator
 ) -> _Case:
     n_rows = sum(lengths)
-    # A labelling that there is.
     starts, extra = np.r_[0, np.cumsum(lengths)], np.zeros(structure.n_extra(n_labels))
-    y = decoded(structure, rng.standard_normal((n_rows, n_labels)), extra, starts).labels
-    cost = rng.random((n_labels, n_labels)) * (1.0 - np.eye(n_labels))
     grouped = None if structure.rowwise else lengths
-    bound = structure.bind(y, np.arange(n_labels), lengths=grouped, cost=cost)
+    if structure.labelled:
+        # A labelling that there is.
+        y = decoded(structure, rng.standard_normal((n_rows, n_labels)), extra, starts).labels
+        cost = rng.random((n_labels, n_labels)) * (1.0 - np.eye(n_labels))
+        bound = structure.bind(y, np.arange(n_labels), lengths=grouped, cost=cost)
+    else:
+        bound = structure.bind(rng.standard_normal(n_rows), lengths=grouped)
     potentials, extra = rng.standard_normal((n_rows, n_labels)), rng.standard_normal(bound.n_extra)
     if number % 3 == 1:
         # Ties: few values, and no extra parameters.
@@ -205,8 +210,9 @@ def _check_separate(case: _Case) -> None:
     rivals: Rivals = case.bound.rivals()
     every = np.arange(len(rivals))
     gains = case.potentials - case.potentials[every, rivals.codes][:, None]
+    wrong = np.arange(rivals.n_labels) != rivals.codes[:, None]
     for loose in (0.0, 0.5):
-        upper = gains + rivals.costs + loose * (rivals.costs > 0)
+        upper = gains + rivals.costs + loose * wrong
         found = _Found(gains, rivals.costs, upper)
         starts = None if case.structure.rowwise else case.starts
         answer = case.bound.separate(rivals, found, case.extra, starts)

@@ -104,8 +104,11 @@ class Rivals:
         """
         shifts = (labels - self.codes) % self.n_labels
         if len(labels) >= self.n_labels and np.all(shifts == shifts[0]):
-            own = np.arange(self.n_labels)
-            return own, (own + shifts[0]) % self.n_labels, self.codes
+            own = np.flatnonzero(np.bincount(self.codes, minlength=self.n_labels))
+            assign = self.codes
+            if len(own) < self.n_labels:
+                assign = np.searchsorted(own, self.codes)
+            return own, (own + shifts[0]) % self.n_labels, assign
         pairs, assign = np.unique(self.n_labels * self.codes + labels, return_inverse=True)
         own, other = np.divmod(pairs, self.n_labels)
         return own, other, assign

@@ -36,8 +36,9 @@ class WorstCase(Term):
     X : (n, d) array or CSR matrix
         Rows without the intercept; CSR with sorted, unique indices.
     y : (n,) array
-        True labels.
+        True labels; true numbers for structures whose truth is no label, and no oracle sees these.
     oracle : InvarianceOracle
+        Without grades for such structures.
     structure : Structure
     weights : float or (n_examples,) array, default=1.0
         Weight of each example, C included.
@@ -67,9 +68,15 @@ class WorstCase(Term):
         self.labels: BoundStructure = structure.bind(
             y, classes, lengths=lengths, cost=cost, rescaling=rescaling
         )
+        labelled = structure.labelled
+        if oracle.graded and not labelled:
+            raise ValueError(
+                f"oracle must not be discounted for {type(structure).__name__}: an error's cost depends "
+                f"on the target, and has no grades, got {oracle!r}"
+            )
         self.oracle = oracle
         self.X = X
-        self.bound = bind(oracle, X, y)
+        self.bound = bind(oracle, X, y if labelled else None)
         self.weights = check_weights(weights, self.labels.n_blocks)
         self.floors = np.zeros(self.labels.n_blocks)
 

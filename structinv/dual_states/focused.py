@@ -1,0 +1,80 @@
+"""Sweeps over rows that come back to those which are far off."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..matrices import Matrix
+from ..spaces import Element
+from .base import Hurried, never
+
+ROWS_IN_A_RUN = 4
+FOCUSED_PASSES = 10
+# Between two looks at the clock so many entries of rows are visited, but at least so many rows.
+ENTRIES_AT_ONCE, LEAST_ROWS = 10_000_000, 64
+
+
+class FocusedSweeps(ABC):
+    """Of a dual state whose rows take one step a visit.
+
+    Attributes
+    ----------
+    rng : numpy.random.Generator
+    rows : (m,) array of int
+        The rows that count.
+    gaps : (n_rows,) array
+        What each row's gap was on its last visit.
+    rows_at_once : int
+        Between two looks at the clock.
+    """
+
+    rng: np.random.Generator
+    rows: np.ndarray
+    gaps: np.ndarray
+    rows_at_once: int
+
+    @abstractmethod
+    def _step(self, f: Element, order: np.ndarray) -> None:
+        """Raise the dual in each row of `order` once, updating `f` and the gaps."""
+
+    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
+        """See `DualState.sweep`: first the rows that were far off, again and again, then all."""
+        visits = self._revisit(f, hurried)
+        visited = self._pass(f, self._order(), hurried)
+        gap = float(self.gaps.sum()) if visited == len(self.rows) else np.inf
+        return gap, visits + visited
+
+    def _pass(self, f: Element, order: np.ndarray, hurried: Hurried) -> int:
+        """Sweep over rows in portions until all are done or time is up; how many were done."""
+        for first in range(0, len(order), self.rows_at_once):
+            if hurried():
+                return first
+            self._step(f, order[first : first + self.rows_at_once])
+        return len(order)
+
+    def _order(self) -> np.ndarray:
+        """A random order of short runs of rows: neighbours in memory are cheaper to visit."""
+        starts = ROWS_IN_A_RUN * self.rng.permutation(-(-len(self.rows) // ROWS_IN_A_RUN))
+        places = (starts[:, None] + np.arange(ROWS_IN_A_RUN)).ravel()
+        return self.rows[places[places < len(self.rows)]]
+
+    def _revisit(self, f: Element, hurried: Hurried) -> int:
+        """Sweep over the rows that hold most of the gap until it is a tenth; how many visits."""
+        visits, total = 0, self.gaps.sum()
+        for _ in range(FOCUSED_PASSES):
+            active = np.flatnonzero(self.gaps > 0.1 * total / len(self.gaps))
+            if len(active) == 0:
+                break
+            visits += self._pass(f, active, hurried)
+            if hurried() or self.gaps[active].sum() <= 0.1 * total:
+                break
+        return visits
+
+
+def rows_at_once(X: Matrix) -> int:
+    """How many rows to visit between two looks at the clock."""
+    entries = X.nnz if sp.issparse(X) else X.size
+    return max(LEAST_ROWS, ENTRIES_AT_ONCE * X.shape[0] // max(1, entries))

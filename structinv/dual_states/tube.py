@@ -1,0 +1,152 @@
+"""Regression on rows that nothing changes: one number a row, and a step in closed form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..compiled import njit
+from ..matrices import Matrix, floating, with_data
+from ..spaces import Space
+from ..structures.regression import ABOVE, BELOW, BoundRegression
+from .base import Hurried, Refusal, never
+from .capabilities import linear_in_x, worst_case_of_rows
+from .focused import FocusedSweeps, rows_at_once
+from .linear_members import LinearMemberState
+
+if TYPE_CHECKING:
+    from ..terms import Term
+
+
+class TubeState(FocusedSweeps, LinearMemberState):
+    """How far each row pulls the function up or down, between its weight and minus its weight.
+
+    A row has a plane that is below the tube and one that is above, and only one of them has mass, so
+    that a number b with ``f = sum_i b_i x_i`` says all. The dual is ``sum_i b_i y_i - epsilon |b_i|``
+    minus half of the squared norm, and its maximum along one b is known (Ho and Lin 2012, sec. 3.2).
+
+    Parameters
+    ----------
+    term : WorstCase
+        Of a regression, and whose oracle changes nothing.
+    space : ExplicitSpace
+    rng : numpy.random.Generator
+    epsilon : float, default=0.0
+        Above 0 refused: there is no list of planes.
+    """
+
+    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
+        if epsilon > 0:
+            raise Refusal("one number a row is no list, and epsilon speaks of a list")
+        rows = worst_case_of_rows(term)
+        if not isinstance(rows.labels, BoundRegression):
+            raise Refusal("the structure is no regression")
+        super().__init__(term, linear_in_x(space), rng)
+        if self.size > 1:
+            raise Refusal("rows have more than one member")
+        X = floating(rows.bound.X)
+        self.X: Matrix = X if sp.issparse(X) else np.ascontiguousarray(X)
+        self.squares = _squares(self.X) + float(self.space.intercept)
+        self.targets, self.tube = rows.labels.targets, float(rows.labels.structure.epsilon)
+        self.pulls = np.zeros(len(self.targets))
+        self.rows_at_once = rows_at_once(self.X)
+
+    def sweep(self, f: np.ndarray, hurried: Hurried = never) -> tuple[float, int]:
+        """See `DualState.sweep`."""
+        signs = np.where(self.pairs == BELOW, 1.0, -1.0)
+        self.pulls = self.term.weights * np.sum(signs * self.masses, axis=1)
+        try:
+            return super().sweep(f, hurried)
+        finally:
+            used = self.pulls != 0
+            # Masses last: Ctrl-C in between must leave none without a label.
+            self.masses[:] = 0.0
+            self.pairs[:, 0] = np.where(used, np.where(self.pulls > 0, BELOW, ABOVE), -1)
+            self.pairs[:, 1:] = -1
+            self.masses[used, 0] = np.abs(self.pulls[used]) / self.term.weights[used]
+
+    def _step(self, f: np.ndarray, order: np.ndarray) -> None:
+        """See `FocusedSweeps._step`."""
+        problem = self.targets, self.tube, self.term.weights, self.squares
+        rows = order, f, self.space.intercept, *problem, self.pulls, self.gaps
+        if sp.issparse(self.X):
+            _steps_csr(self.X.indptr, self.X.indices, self.X.data, *rows)
+        else:
+            _steps_dense(self.X, *rows)
+
+    def value(self, f: np.ndarray) -> tuple[float, float]:
+        """See `DualState.value`."""
+        off = np.abs(self.X @ self.space.weights(f)[0] + self.space.constants(f)[0] - self.targets)
+        value = float(self.term.weights @ np.maximum(0.0, off - self.tube))
+        return value, value
+
+
+def _squares(X: Any) -> np.ndarray:
+    """The squared length of each row."""
+    if sp.issparse(X):
+        return np.ravel(with_data(X, np.square(X.data, dtype=np.float64)).sum(axis=1))
+    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+
+
+@njit(cache=True, nogil=True)
+def _steps_dense(X, order, f, intercept, targets, tube, weights, squares, pulls, gaps):
+    n_features = X.shape[1]
+    for i in order:
+        row = X[i]
+        value = f[n_features] if intercept else 0.0
+        value += _product(row, f)
+        off = value - targets[i]
+        gaps[i] = _gap(off, tube, weights[i], pulls[i])
+        pull = _pulled(off, tube, weights[i], squares[i], pulls[i])
+        change = pull - pulls[i]
+        if change != 0.0:
+            pulls[i] = pull
+            for j in range(n_features):
+                f[j] += change * row[j]
+            if intercept:
+                f[n_features] += change
+
+
+@njit(cache=True, nogil=True)
+def _steps_csr(indptr, indices, data, order, f, intercept, targets, tube, weights, squares, pulls, gaps):
+    for i in order:
+        value = f[-1] if intercept else 0.0
+        for e in range(indptr[i], indptr[i + 1]):
+            value += data[e] * f[indices[e]]
+        off = value - targets[i]
+        gaps[i] = _gap(off, tube, weights[i], pulls[i])
+        pull = _pulled(off, tube, weights[i], squares[i], pulls[i])
+        change = pull - pulls[i]
+        if change != 0.0:
+            pulls[i] = pull
+            for e in range(indptr[i], indptr[i + 1]):
+                f[indices[e]] += change * data[e]
+            if intercept:
+                f[-1] += change
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _product(row, f):
+    total = 0.0
+    for j in range(len(row)):
+        total += row[j] * f[j]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _gap(off, tube, weight, pull):
+    """The row's weighted loss minus what it has in the dual; `off` is how far f is above the target."""
+    return max(0.0, weight * max(0.0, abs(off) - tube) + pull * off + tube * abs(pull))
+
+
+@njit(cache=True, nogil=True)
+def _pulled(off, tube, weight, square, pull):
+    """The best pull of a row, all others as they are."""
+    if square == 0.0:
+        best = 0.0 if abs(off) <= tube else -np.sign(off) * np.inf
+    else:
+        best = pull - off / square
+        best = np.sign(best) * max(0.0, abs(best) - tube / square)
+    return min(weight, max(-weight, best))

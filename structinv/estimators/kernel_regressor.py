@@ -1,0 +1,139 @@
+"""A kernel regressor trained on the worst case of an invariance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from ..certificates import KernelMargins
+from ..functionals import BoundFunctional, Functional
+from ..kernels import Kernel, precision
+from ..matrices import Matrix
+from ..objective import WorstCase
+from ..oracles import InvarianceOracle
+from ..oracles.checked import bind
+from ..solvers import Solution, Solver
+from .kernel_machine import KernelMachine
+from .regressor import InvariantRegressor
+
+
+class InvariantSVR(KernelMachine, InvariantRegressor):
+    """Kernel support vector regressor that expects the changes an oracle allows.
+
+    Minimises ``1/2 |f|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)`` over functions f in the space of a
+    kernel, with ``z_i`` the worst member of S(x_i). It shares most parameters with `InvariantSVC`.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle, optional
+        What may change in an input; nothing by default. It must have an orbit or a cover, no grades
+        (`discounted`), and not depend on labels (`only_for`).
+    kernel, gamma, degree, coef0
+        See `InvariantSVC`.
+    epsilon : float, default=0.1
+        How far predictions may be off for nothing, at least 0: the tube of scikit-learn's `SVR`, in
+        units of the targets. (That of `InvariantSVC` is the tolerance of planes, a parameter of
+        solvers: ``FrankWolfe(epsilon=...)``.)
+    C : float, default=1.0
+        Weight of the losses, above 0.
+    fit_intercept : bool, default=True
+        Whether targets are centred by their weighted mean, which predictions add back. The mean is not
+        optimised: a kernel with a constant, like "poly" with `coef0`, brings along a constant that is.
+    solver, tol, cache_mb, max_seconds, random_state, verbose, invariances, nu, invariance_loss, \
+invariance_loss_params, warm_start, checkpoint, checkpoint_seconds, on_interrupt
+        See `InvariantSVC`. A warm start asks for the same targets and `epsilon`, and with an intercept
+        for the same sample weights, too.
+
+    Attributes
+    ----------
+    support_vectors_, support_, support_members_, support_transforms_, dual_coef_, alpha_, kernel_, \
+solution_, n_iter_, n_features_in_, feature_names_in_
+        See `InvariantSVC`.
+    intercept_ : (1,) array
+        The weighted mean of the targets; 0 without an intercept.
+    n_support_ : (1,) array of int
+    target_mean_ : float
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the fit ended before the gap was reached; the status says why and what to try.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv import InvariantSVR
+    >>> from structinv.oracles import Flip
+    >>> X = np.random.default_rng(0).standard_normal((40, 2))
+    >>> model = InvariantSVR(Flip(shape=(1, 2)), C=100.0, random_state=0).fit(X, X[:, 0] * X[:, 1])
+    >>> bool(np.abs(model.predict(X) - model.predict(X[:, ::-1])).max() < 0.3)
+    True
+    >>> bounds = model.certify(X)
+    >>> bool(np.all(bounds.exact & (bounds.lowest <= model.predict(X))))
+    True
+    """
+
+    def __init__(
+        self,
+        oracle: InvarianceOracle | None = None,
+        *,
+        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        epsilon: float = 0.1,
+        C: float = 1.0,
+        fit_intercept: bool = True,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        cache_mb: float = 1000,
+        max_seconds: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        invariances: Sequence[Functional | BoundFunctional] = (),
+        nu: float | Sequence[float] = 1.0,
+        invariance_loss: str | Sequence[str] = "squared",
+        invariance_loss_params: dict | Sequence[dict] | None = None,
+        warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 120.0,
+        on_interrupt: str = "raise",
+    ) -> None:
+        self.oracle = oracle
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.epsilon = epsilon
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.cache_mb = cache_mb
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.verbose = verbose
+        self.invariances = invariances
+        self.nu = nu
+        self.invariance_loss = invariance_loss
+        self.invariance_loss_params = invariance_loss_params
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
+        self.on_interrupt = on_interrupt
+
+    def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
+        super()._keep(X, term, space, solution)
+        self.intercept_ = np.array([self.target_mean_], dtype=X.dtype)
+        self.n_support_ = np.array([len(self.support_)])
+
+    def _scores(self, X: Matrix) -> np.ndarray:
+        return super()._scores(X) + self.intercept_
+
+    def _margins(self, X: Matrix, oracle: InvarianceOracle) -> tuple[KernelMargins, float, float]:
+        space, f = self._function(X, oracle, None)
+        eps = float(np.finfo(precision(X, self.support_vectors_)).eps)
+        return KernelMargins(space, f, bind(oracle, X)), float(self.intercept_[0]), eps

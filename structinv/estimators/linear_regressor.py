@@ -1,0 +1,133 @@
+"""A linear regressor trained on the worst case of an invariance."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+import numpy as np
+
+from ..certificates import LinearMargins
+from ..matrices import Matrix
+from ..objective import WorstCase
+from ..oracles import InvarianceOracle
+from ..oracles.checked import bind
+from ..solvers import Solution, Solver
+from ..spaces import ExplicitSpace
+from .linear_machine import LinearMachine
+from .regressor import InvariantRegressor
+
+
+class InvariantLinearSVR(LinearMachine, InvariantRegressor):
+    """Linear support vector regressor that expects the changes an oracle allows.
+
+    Minimises ``1/2 |w|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)`` with ``z_i`` the worst member of
+    S(x_i). Without an oracle and with ``fit_intercept=False`` this is exactly scikit-learn's
+    ``LinearSVR(loss="epsilon_insensitive")``.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle, optional
+        What may change in an input; nothing by default. Without grades (`discounted`), and none that
+        depends on labels (`only_for`).
+    epsilon : float, default=0.1
+        How far predictions may be off for nothing, at least 0: the tube of scikit-learn's `SVR`, in
+        units of the targets. (The tolerance of planes is a parameter of solvers, such as
+        ``FrankWolfe(epsilon=...)``.)
+    C : float, default=1.0
+        Weight of the losses, above 0.
+    fit_intercept : bool, default=True
+        Whether targets are centred by their weighted mean, which predictions add back, and a constant
+        feature 1 is added. That is penalised like the others, as in liblinear, and no oracle sees it.
+    solver : str or Solver, default="auto"
+        As in `InvariantLinearSVC`.
+    tol : float, default=1e-3
+        Relative gap between objective and lower bound at which the fit ends.
+    max_seconds : float, optional
+        The fit ends after this time, with a warning.
+    random_state : int, RandomState or None, default=None
+        Order in which examples are visited.
+    verbose : int, default=0
+        Above 0, progress is printed to standard error.
+    warm_start : bool, default=False
+        Whether a fit starts from what the fit before it has found, if that had ``warm_start=True`` too
+        and the same rows, targets, `epsilon` and `fit_intercept`, and with an intercept the same
+        sample weights; see `InvariantLinearSVC`.
+    checkpoint : str or path-like, optional
+        A file that holds what a fit needs to go on after it was killed; see `InvariantLinearSVC`.
+    checkpoint_seconds : float, default=120
+        How often that file is written, above 0.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
+        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
+
+    Attributes
+    ----------
+    coef_ : (1, n_features) array
+    intercept_ : (1,) array
+        The weight of the constant feature and the mean of the targets together.
+    target_mean_ : float
+        The weighted mean of the targets; 0 without an intercept.
+    solution_ : Solution
+        ``primal``, ``dual``, ``gap`` (absolute), ``relative_gap``, ``status``, ``history``,
+        ``planes``; of the targets as they were centred.
+    n_iter_ : int
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array
+        Only if all feature names of X are strings.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the fit ended before the gap was reached; the status says why and what to try.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv import InvariantLinearSVR
+    >>> from structinv.oracles import Box
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]])
+    >>> model = InvariantLinearSVR(Box(0.1), C=100.0, random_state=0).fit(X, 2 * X[:, 0] + 1)
+    >>> model.predict([[1.5, 0.5]]).round(1)
+    array([4.])
+    >>> bounds = model.certify([[1.5, 0.5]])
+    >>> bool(bounds.lowest[0] < 4.0 < bounds.highest[0]), bounds.exact
+    (True, array([ True]))
+    """
+
+    def __init__(
+        self,
+        oracle: InvarianceOracle | None = None,
+        *,
+        epsilon: float = 0.1,
+        C: float = 1.0,
+        fit_intercept: bool = True,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_seconds: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 120.0,
+        on_interrupt: str = "raise",
+    ) -> None:
+        self.oracle = oracle
+        self.epsilon = epsilon
+        self.C = C
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
+        self.on_interrupt = on_interrupt
+
+    def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
+        super()._keep(X, term, space, solution)
+        self.intercept_ = (space.constants(solution.f) + self.target_mean_).astype(X.dtype)
+
+    def _margins(self, X: Matrix, oracle: InvarianceOracle) -> tuple[LinearMargins, float, float]:
+        return LinearMargins(self.coef_, self.intercept_, bind(oracle, X)), 0.0, 0.0

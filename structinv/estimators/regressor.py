@@ -1,0 +1,132 @@
+"""What regressors that are trained on worst cases share: targets, predictions and their bounds."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from ..certificates import KernelMargins, LinearMargins
+from ..matrices import Matrix
+from ..oracles import InvarianceOracle
+from ..prediction_bounds import PredictionBounds, furthest_members, prediction_bounds
+from ..structures import Regression
+from .base import InvariantEstimator, check_boolean, check_number, check_oracle_type
+from .continuing import Continuing
+from .labels import one_a_row
+from .shapes import shaped
+from .truth import Truth
+
+
+class InvariantRegressor(RegressorMixin, InvariantEstimator):
+    """A regressor trained on the worst case of an oracle's changes, whose predictions have bounds.
+
+    Subclasses store `epsilon` and `fit_intercept`, too.
+    """
+
+    def _check_parameters(self) -> InvarianceOracle:
+        oracle = super()._check_parameters()
+        check_number("epsilon", self.epsilon, minimum=0.0)
+        check_boolean("fit_intercept", self.fit_intercept)
+        return oracle
+
+    def _truth(self, X: Matrix, y: np.ndarray, oracle: InvarianceOracle, sample_weight: Any) -> Truth:
+        targets = as_targets(y, X.shape[0])
+        own = self._own_weights(X, sample_weight)
+        weights = self.C * own
+        if not np.any(weights > 0):
+            raise ValueError("sample_weight must leave a sample with a weight above 0")
+        mean = float(np.average(targets, weights=own)) if self.fit_intercept else 0.0
+        structure = Regression(float(self.epsilon))
+        return Truth(targets - mean, structure, weights, {}, {"target_mean_": mean})
+
+    def _told(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
+        if y is not None:
+            as_targets(y, X.shape[0])
+        return None, 1, 3
+
+    def _continuing(self, X: Matrix, y: np.ndarray, sample_weight: Any) -> Continuing:
+        going = super()._continuing(X, y, sample_weight)
+        # Targets, and so planes, lie around a mean by weight.
+        going.needed = frozenset({"epsilon", "sample_weight"} if self.fit_intercept else {"epsilon"})
+        return going
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted targets, (n,)."""
+        return self._checked_scores(X)[:, 0]
+
+    def certify(self, X: Any, *, oracle: InvarianceOracle | None = None) -> PredictionBounds:
+        """Between which numbers predictions stay under all allowed changes.
+
+        Parameters
+        ----------
+        X : (n, n_features) array-like, or sparse matrix where the estimator takes it
+        oracle : InvarianceOracle, optional
+            What may change; by default what the model was trained for.
+
+        Returns
+        -------
+        PredictionBounds
+            ``lowest``, ``highest`` and ``exact``, (n,) each. It speaks of changes in the feature space
+            that the model was given, not of the raw input, and is as true as what the oracle says of
+            its answers: ``structinv.oracles.check_oracle`` is the test of an oracle of your own.
+        """
+        rows, oracle = self._rows_to_change(X, oracle)
+        return prediction_bounds(*self._margins(rows, oracle))
+
+    def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Matrix:
+        """The rows after the allowed change whose prediction is furthest from their target.
+
+        Parameters
+        ----------
+        X : (n, n_features) array-like, or sparse matrix where the estimator takes it
+        y : (n,) array-like, optional
+            True targets; without them the predictions take their place.
+        oracle : InvarianceOracle, optional
+            What may change; by default what the model was trained for.
+
+        Returns
+        -------
+        (n, n_features) array or CSR matrix
+            Sparse if `X` is, and of the shape of `X` where that is a stack of images.
+        """
+        rows, oracle = self._rows_to_change(X, oracle)
+        targets = self._scores(rows)[:, 0] if y is None else as_targets(y, rows.shape[0])
+        margins, constant, _ = self._margins(rows, oracle)
+        return self._as_given(X, rows, furthest_members(margins, targets, constant))
+
+    def _rows_to_change(
+        self, X: Any, oracle: InvarianceOracle | None
+    ) -> tuple[Matrix, InvarianceOracle]:
+        """Checked rows, and the oracle to ask."""
+        oracle = shaped(check_oracle_type(self.oracle if oracle is None else oracle), self, X)
+        return self._prepare(self._check(X), oracle), oracle
+
+    @abstractmethod
+    def _margins(
+        self, X: Matrix, oracle: InvarianceOracle
+    ) -> tuple[LinearMargins | KernelMargins, float, float]:
+        """The model to be asked about changes of rows, what predictions add, and how exactly."""
+
+
+def as_targets(y: Any, n_rows: int) -> np.ndarray:
+    """Finite numbers, one a row, (n_rows,) of float64; a column of them is taken, with a warning.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    given = one_a_row(y, n_rows)
+    if given.dtype.kind == "O":
+        try:
+            given = given.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"y must hold numbers, got {given[:3].tolist()}") from None
+    if given.dtype.kind not in "biuf":
+        raise ValueError(f"y must hold numbers, got {given[:3].tolist()}")
+    if not np.all(np.isfinite(given)):
+        raise ValueError("y must hold finite numbers, got NaN or infinity")
+    return given.astype(np.float64)

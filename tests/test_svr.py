@@ -1,0 +1,442 @@
+"""The regressors: scikit-learn's rules, equal optima, and bounds of predictions by brute force."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import FrozenInstanceError
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone, is_regressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVR
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import structinv
+from structinv import InvariantLinearSVR, InvariantSVR, PredictionBounds
+from structinv.functionals import SecondDerivative
+from structinv.oracles import Box, Ellipsoid, FDrop, Flip, FScale, Rotations, Shifts
+from structinv.solvers import REGISTRY, FrankWolfe, InteriorPoint
+from structinv.spaces import ExplicitSpace
+
+from .orbit_cases import ORBIT_CASE
+from .problems import minimum
+
+D = 5
+WEIGHTS_COMPARED_TOO_SHARPLY = "to 7 digits, and gamma='scale' knows no weights; see the next test"
+KERNELS = [{"kernel": "rbf"}, {"kernel": "poly", "degree": 2}, {"kernel": "linear"}]
+
+
+def numbers(n=24, d=D, seed=0, offset=3.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.8)
+    return X, X @ rng.standard_normal(d) + 0.2 * rng.standard_normal(n) + offset
+
+
+def value(model, X, y, epsilon, weights=1.0):
+    """The objective without changes, of the model's own weights."""
+    off = np.abs(y - X @ model.coef_.ravel() - model.intercept_)
+    constant = model.intercept_ - getattr(model, "target_mean_", 0.0)
+    half = 0.5 * np.sum(model.coef_**2) + 0.5 * np.sum(constant**2)
+    return half + model.C * np.sum(weights * np.maximum(0.0, off - epsilon))
+
+
+@parametrize_with_checks(
+    [InvariantLinearSVR(), InvariantLinearSVR(FScale(max_changes=1)), InvariantSVR()],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": WEIGHTS_COMPARED_TOO_SHARPLY,
+        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS_COMPARED_TOO_SHARPLY,
+    },
+)
+def test_keeps_scikit_learns_rules(estimator, check, array_api):
+    check(estimator)
+
+
+def test_a_weight_counts_as_often_as_the_row():
+    X, y = numbers()
+    times = np.arange(len(y)) % 3
+    for model in (InvariantLinearSVR(FDrop(1), tol=1e-8), InvariantSVR(gamma=0.2, tol=1e-8)):
+        weighted = clone(model).fit(X, y, sample_weight=times)
+        repeated = model.fit(np.repeat(X, times, axis=0), np.repeat(y, times))
+        assert weighted.target_mean_ == pytest.approx(repeated.target_mean_)
+        np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_without_an_oracle_and_an_intercept_it_is_linear_svr(form):
+    X, y = numbers(offset=0.5)
+    weights = np.linspace(0.2, 1.0, len(y))
+    shared = {"C": 0.7, "epsilon": 0.2, "fit_intercept": False, "random_state": 0}
+    model = InvariantLinearSVR(tol=1e-7, **shared).fit(form(X), y, sample_weight=weights)
+    theirs = LinearSVR(loss="epsilon_insensitive", dual=True, tol=1e-10, max_iter=10**6, **shared)
+    theirs.fit(form(X), y, sample_weight=weights)
+    assert model.target_mean_ == 0.0
+    assert model.solution_.primal == pytest.approx(value(model, X, y, 0.2, weights), rel=1e-10)
+    assert model.solution_.primal == pytest.approx(value(theirs, X, y, 0.2, weights), rel=1e-5)
+    np.testing.assert_allclose(model.coef_[0], theirs.coef_, atol=1e-2)
+
+
+@pytest.mark.parametrize("solver", sorted(set(REGISTRY) - {"pegasos"}))
+def test_targets_are_centred_by_their_weighted_mean(solver):
+    X, y = numbers(offset=100.0)
+    weights = np.linspace(0.2, 1.0, len(y))
+    model = InvariantLinearSVR(C=0.7, tol=1e-6, solver=solver, random_state=0)
+    model.fit(X, y, sample_weight=weights)
+    mean = weights @ y / weights.sum()
+    w, b = cp.Variable(D), cp.Variable()
+    losses = 0.7 * weights @ cp.pos(cp.abs(X @ w + b - (y - mean)) - 0.1)
+    best = minimum(0.5 * cp.sum_squares(w) + 0.5 * cp.square(b) + losses)
+    assert model.target_mean_ == pytest.approx(mean)
+    assert model.solution_.dual <= best * (1 + 1e-8)
+    assert best <= model.solution_.primal * (1 + 1e-8)
+    assert model.solution_.primal == pytest.approx(value(model, X, y, 0.1, weights), rel=1e-9)
+    assert model.score(X, y, weights) > 0.9
+
+
+def test_a_kernel_machine_reaches_the_optimum_of_centred_targets():
+    X, y = numbers()
+    case = ORBIT_CASE["permutations"]
+    model = InvariantSVR(case.oracle, gamma=0.2, C=2.0, tol=1e-7, random_state=0).fit(X, y)
+    members = case.members(X, y).reshape(-1, D)
+    gram = model.kernel_.matrix(members, members)
+    lengths, vectors = np.linalg.eigh(gram)
+    kept = lengths > 1e-12 * lengths[-1]
+    phi = vectors[:, kept] * np.sqrt(lengths[kept])
+    w = cp.Variable(phi.shape[1])
+    s = len(members) // len(X)
+    total = 0.5 * cp.sum_squares(w)
+    for i, target in enumerate(y - y.mean()):
+        off = cp.max(cp.abs(phi[i * s : (i + 1) * s] @ w - target))
+        total = total + 2.0 * cp.pos(off - 0.1)
+    assert model.solution_.primal == pytest.approx(minimum(total), rel=1e-6)
+    assert model.intercept_.tolist() == [model.target_mean_] == [np.mean(y)]
+    assert model.n_support_.tolist() == [len(model.support_)]
+
+
+def corners(radius, x):
+    return x + radius * np.array(list(product([-1.0, 1.0], repeat=len(x))))
+
+
+def drops(K, x):
+    masks = np.array(list(product([0.0, 1.0], repeat=len(x))))
+    return x * masks[masks.sum(axis=1) >= len(x) - K]
+
+
+def listed(name):
+    case = ORBIT_CASE[name]
+    return lambda x: case.members(x[None], np.zeros(1))[0]
+
+
+SETS = [
+    (Box(0.3), lambda x: corners(0.3, x)),
+    (FDrop(2), lambda x: drops(2, x)),
+    (ORBIT_CASE["permutations"].oracle, listed("permutations")),
+    (ORBIT_CASE["union"].oracle, listed("union")),
+    (None, lambda x: x[None]),
+]
+LISTED = [pair for pair in SETS if pair[0] is None or pair[0].finite]
+
+
+def assert_bounds_are_brute_force(model, X, members):
+    found = model.certify(X)
+    values = [model.predict(members(x)) for x in X]
+    room = 1e-9 * (1.0 + np.max(np.abs(values)))
+    lowest, highest = (np.array([end(each) for each in values]) for end in (np.min, np.max))
+    assert np.all(found.lowest <= lowest)
+    assert np.all(found.highest >= highest)
+    np.testing.assert_allclose(found.lowest, lowest, atol=room)
+    np.testing.assert_allclose(found.highest, highest, atol=room)
+    assert np.all(found.exact)
+
+
+def assert_worst_cases_are_brute_force(model, X, y, members):
+    moved = model.worst_case(X, y)
+    for x, target, z in zip(X, y, moved, strict=True):
+        everything = members(x)
+        assert np.min(np.abs(everything - z).max(axis=1)) < 1e-12
+        worst = np.max(np.abs(model.predict(everything) - target))
+        assert abs(model.predict(z[None])[0] - target) == pytest.approx(worst, abs=1e-9)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize(("oracle", "members"), SETS, ids=[str(oracle) for oracle, _ in SETS])
+def test_linear_bounds_are_those_of_all_members(oracle, members, intercept):
+    X, y = numbers()
+    model = InvariantLinearSVR(oracle, fit_intercept=intercept, C=5.0, random_state=0).fit(X, y)
+    assert_bounds_are_brute_force(model, X, members)
+    assert_worst_cases_are_brute_force(model, X, y, members)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize(("oracle", "members"), LISTED, ids=[str(oracle) for oracle, _ in LISTED])
+def test_kernel_bounds_are_those_of_all_members(oracle, members, kernel):
+    X, y = numbers()
+    model = InvariantSVR(oracle, C=5.0, random_state=0, **kernel).fit(X, y)
+    assert_bounds_are_brute_force(model, X, members)
+    assert_worst_cases_are_brute_force(model, X, y, members)
+
+
+def test_sparse_rows_have_the_bounds_of_dense_ones():
+    X, y = numbers()
+    model = InvariantLinearSVR(FDrop(2), C=5.0, random_state=0).fit(sp.csr_matrix(X), y)
+    dense, sparse = model.certify(X), model.certify(sp.csr_matrix(X))
+    np.testing.assert_allclose(dense.lowest, sparse.lowest, atol=1e-12)
+    np.testing.assert_allclose(dense.highest, sparse.highest, atol=1e-12)
+    moved = model.worst_case(sp.csr_matrix(X), y)
+    assert sp.issparse(moved)
+    np.testing.assert_array_equal(moved.toarray(), model.worst_case(X, y))
+
+
+@given(
+    st.lists(st.floats(-1e3, 1e3, width=32), min_size=2 * D, max_size=2 * D),
+    st.floats(-1e6, 1e6, width=32),
+    st.sampled_from([np.float32, np.float64]),
+)
+@settings(max_examples=60, deadline=None)
+def test_rounding_never_leaves_the_bounds(entries, constant, dtype):
+    """Predictions of all corners, in the precision of the model, lie between the bounds."""
+    x, coef = np.array(entries, dtype=dtype).reshape(2, D)
+    model = InvariantLinearSVR(FDrop(2), tol=1.0)
+    model.fit(np.eye(D, dtype=dtype), np.zeros(D))
+    model.coef_, model.intercept_ = coef[None], np.array([constant], dtype=dtype)
+    found = model.certify(x[None])
+    predicted = model.predict(drops(2, x).astype(dtype)).astype(np.float64)
+    assert found.lowest[0] <= predicted.min()
+    assert predicted.max() <= found.highest[0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rounding_never_leaves_a_kernels_bounds(dtype):
+    X, y = numbers(offset=1e4)
+    X = X.astype(dtype)
+    case = ORBIT_CASE["permutations"]
+    model = InvariantSVR(case.oracle, random_state=0).fit(X, y)
+    assert model.predict(X).dtype == dtype
+    found = model.certify(X)
+    predicted = np.array([model.predict(case.members(x[None], [0])[0]) for x in X], dtype=np.float64)
+    assert np.all(found.lowest <= predicted.min(axis=1))
+    assert np.all(predicted.max(axis=1) <= found.highest)
+
+
+def test_covers_bound_what_lies_between_their_members():
+    X = np.random.default_rng(0).random((10, 16))
+    y = X[:, :4].sum(axis=1)
+    coarse, fine = (Rotations(between=(-20, 20), grid=grid, shape=(4, 4)) for grid in (3, 81))
+    model = InvariantSVR(coarse, C=10.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="oracle too coarse"):
+        model.fit(X, y)
+    found = model.certify(X)
+    assert not np.any(found.exact)
+    between = fine.bind(X).cover(slice(None)).points
+    values = model.predict(between.reshape(-1, 16)).reshape(10, -1)
+    assert np.all(found.lowest <= values.min(axis=1))
+    assert np.all(values.max(axis=1) <= found.highest)
+    assert np.all(model.certify(X, oracle=fine).width <= found.width)
+
+
+def test_other_changes_may_be_asked_about():
+    X, y = numbers()
+    model = InvariantLinearSVR(Box(0.1), random_state=0).fit(X, y)
+    none, some, more = (model.certify(X, oracle=Box(radius)) for radius in (0.0, 0.1, 0.5))
+    np.testing.assert_allclose(none.lowest, model.predict(X), atol=1e-12)
+    np.testing.assert_array_equal(some.lowest, model.certify(X).lowest)
+    assert np.all(more.lowest < some.lowest)
+    assert np.all(more.highest > some.highest)
+    np.testing.assert_allclose(more.width, 2 * 0.5 * np.abs(model.coef_).sum(), rtol=1e-9)
+    with pytest.raises(ValueError, match="only_for: "):
+        model.certify(X, oracle=Box(0.1).only_for(1))
+
+
+def test_training_for_an_oracle_narrows_its_bounds():
+    X, y = numbers(n=60)
+    plain, robust = (InvariantLinearSVR(o, C=1.0, random_state=0).fit(X, y) for o in (None, Box(0.3)))
+    assert robust.certify(X).width.mean() < plain.certify(X, oracle=Box(0.3)).width.mean()
+
+
+def test_bounds_are_frozen_and_speak():
+    X, y = numbers()
+    found = InvariantLinearSVR(Box(0.1), random_state=0).fit(X, y).certify(X)
+    assert isinstance(found, PredictionBounds)
+    assert "bounds of 24 predictions" in str(found)
+    with pytest.raises(FrozenInstanceError):
+        found.lowest = found.highest
+
+
+def test_without_targets_the_prediction_stands_in():
+    X, y = numbers()
+    model = InvariantLinearSVR(Box(0.3), random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.worst_case(X), model.worst_case(X, model.predict(X)))
+    far = model.worst_case(X, model.predict(X) - 1.0)
+    np.testing.assert_allclose(model.predict(far), model.certify(X).highest, atol=1e-9)
+
+
+def test_stacks_of_images_come_back_as_such():
+    X = np.random.default_rng(0).random((8, 3, 3))
+    y = X.sum(axis=(1, 2))
+    model = InvariantSVR(Shifts(1), tol=0.1, random_state=0).fit(X, y)
+    assert model.worst_case(X, y).shape == X.shape
+    assert model.certify(X).lowest.shape == (8,)
+
+
+BAD_TARGETS = [
+    (["a"] * 24, "y must hold numbers, got"),
+    (np.array(["1"] * 24), "y must hold numbers, got"),
+    (np.r_[np.ones(23), np.nan], "NaN"),
+    (np.r_[np.ones(23), np.inf], "infinity"),
+    (np.ones((24, 2)), "1d array|shape"),
+    (np.ones(23), "inconsistent|shape"),
+    ([None] * 24, "y must hold"),
+]
+
+
+@pytest.mark.parametrize(("y", "message"), BAD_TARGETS)
+@pytest.mark.parametrize("kind", [InvariantLinearSVR, InvariantSVR])
+def test_wrong_targets_are_refused_and_leave_the_model(kind, y, message):
+    X, good = numbers()
+    model = kind(random_state=0).fit(X, good)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), before)
+    for ask in (model.worst_case, model.estimate_memory):
+        with pytest.raises(ValueError, match=message):
+            ask(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"epsilon": -0.1}, ValueError, "epsilon must be a number of at least 0, got -0.1"),
+        ({"epsilon": "0.1"}, TypeError, "epsilon must be a number of at least 0, got '0.1'"),
+        ({"epsilon": np.inf}, ValueError, "epsilon must be"),
+        ({"C": 0.0}, ValueError, "C must be a number above 0"),
+        ({"fit_intercept": 1}, TypeError, "fit_intercept must be True or False, got 1"),
+        ({"solver": "newton"}, ValueError, "solver must be one of"),
+        ({"oracle": Flip(shape=(1, D)).only_for(1)}, ValueError, "only_for: .* are no labels"),
+        ({"oracle": Flip(shape=(1, D)).discounted(0.5)}, ValueError, "must not be discounted"),
+        ({"oracle": "box"}, TypeError, "oracle must be an InvarianceOracle or None"),
+    ],
+)
+@pytest.mark.parametrize("kind", [InvariantLinearSVR, InvariantSVR])
+def test_wrong_parameters_are_refused_by_name(kind, parameters, error, message):
+    X, y = numbers()
+    model = kind(**parameters)
+    with pytest.raises(error, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_oracles_without_a_list_are_for_linear_machines():
+    X, y = numbers()
+    with pytest.raises(TypeError, match="InvariantSVR needs an oracle .* InvariantLinearSVR take such"):
+        InvariantSVR(Ellipsoid(np.eye(D))).fit(X, y)
+    assert InvariantLinearSVR(Ellipsoid(0.1 * np.eye(D))).fit(X, y).score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("kind", [InvariantLinearSVR, InvariantSVR])
+def test_they_pickle_clone_and_search(kind):
+    X, y = numbers()
+    model = kind(Flip(shape=(1, D)), random_state=0).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.certify(X).lowest, model.certify(X).lowest)
+    assert is_regressor(model)
+    grid = {f"{kind.__name__.lower()}__epsilon": [0.1, 1.0]}
+    search = GridSearchCV(make_pipeline(StandardScaler(), kind(random_state=0)), grid, cv=3)
+    assert 0.0 < search.fit(X, y).best_score_ <= 1.0
+
+
+@pytest.mark.parametrize("change", [{"C": 3.0}, {"epsilon": 0.5}, {"epsilon": 0.0}, {"weights": True}])
+@pytest.mark.parametrize("solver", ["frank_wolfe", "svmstruct", "bmrm"])
+@pytest.mark.parametrize("kind", [InvariantLinearSVR, InvariantSVR])
+def test_warm_starts_are_sound(kind, solver, change):
+    """What planes do not bound any more, a mean or a tube that has changed, is not taken over."""
+    X, y = numbers()
+    shared = {"solver": solver, "tol": 1e-5, "random_state": 0}
+    weights = np.linspace(0.0, 2.0, len(y)) if "weights" in change else None
+    parameters = {name: number for name, number in change.items() if name != "weights"}
+    warm = kind(Flip(shape=(1, D)), warm_start=True, **shared).fit(X, y)
+    warm.set_params(**parameters).fit(X, y, sample_weight=weights)
+    cold = kind(Flip(shape=(1, D)), **shared, **parameters).fit(X, y, sample_weight=weights)
+    for record in warm.solution_.history:
+        assert record.dual <= cold.solution_.primal * (1 + 1e-9)
+    assert warm.solution_.primal == pytest.approx(cold.solution_.primal, rel=2e-5)
+
+
+def test_a_warm_start_with_the_same_data_has_nothing_left_to_do():
+    X, y = numbers()
+    model = InvariantLinearSVR(Box(0.1), warm_start=True, solver="frank_wolfe", random_state=0)
+    once = model.fit(X, y).n_iter_
+    assert model.fit(X, y).n_iter_ <= 2 < once
+
+
+def test_a_killed_fit_goes_on_from_its_file(tmp_path):
+    X, y = numbers()
+    path = tmp_path / "fit"
+    model = InvariantLinearSVR(Box(0.1), checkpoint=path, tol=1e-9, random_state=0, max_seconds=1e-6)
+    with pytest.warns(ConvergenceWarning, match="InvariantLinearSVR ended with status"):
+        model.fit(X, y)
+    assert path.exists()
+    with pytest.raises(ValueError, match="epsilon"):
+        clone(model).set_params(epsilon=0.2).fit(X, y)
+    model.set_params(max_seconds=None, tol=1e-5).fit(X, y)
+    assert model.solution_.relative_gap <= 1e-5
+    assert not path.exists()
+
+
+def test_with_functionals_beside_the_worst_case():
+    X, y = numbers()
+    bent = InvariantSVR(Flip(shape=(1, D)), C=10.0, random_state=0).fit(X, y)
+    straight = clone(bent).set_params(invariances=[SecondDerivative(0, 0)], nu=100.0).fit(X, y)
+    steps = X[:1] + np.linspace(-0.1, 0.1, 3)[:, None] * np.eye(D)[0]
+
+    def bend(model):
+        return abs(np.diff(model.predict(steps), 2)[0])
+
+    assert bend(straight) < bend(bent)
+    assert np.all(straight.certify(X).exact)
+
+
+def test_tables_of_kernel_values_are_taken():
+    X, y = numbers()
+    table = InvariantSVR(kernel="precomputed", tol=1e-6, random_state=0).fit(X @ X.T, y)
+    rows = InvariantSVR(kernel="linear", tol=1e-6, random_state=0).fit(X, y)
+    np.testing.assert_allclose(table.predict(X @ X.T), rows.predict(X), atol=1e-2)
+    with pytest.raises(ValueError, match="certify and worst_case need inputs"):
+        table.certify(X @ X.T)
+
+
+def test_estimates_come_before_the_fit():
+    X, y = numbers(n=60)
+    for model in (InvariantLinearSVR(FDrop(1)), InvariantSVR(Flip(shape=(1, D)))):
+        assert 0 < model.estimate_memory(X, y) == model.estimate_memory(X)
+        assert 0.0 < model.estimate_seconds(X, y) < 60.0
+
+
+def test_a_solver_of_ones_own_keeps_its_tolerance_of_planes():
+    X, y = numbers()
+    loose = InvariantLinearSVR(FDrop(1), epsilon=0.0, solver=FrankWolfe(epsilon=0.5)).fit(X, y)
+    assert loose.solver.epsilon == 0.5
+    assert loose.solution_.primal >= InvariantLinearSVR(FDrop(1), epsilon=0.0).fit(X, y).solution_.dual
+
+
+def test_rows_that_nobody_scaled_have_newtons_method():
+    X, y = numbers(d=40)
+    model = InvariantLinearSVR(C=1.0, random_state=0).fit(1e3 * X, y)
+    assert model.solution_.relative_gap <= 1e-3
+    space = ExplicitSpace(40, intercept=True)
+    term = type("Term", (), {"X": 1e3 * X})
+    objective = type("Objective", (), {"terms": [term], "space": space, "weights": np.ones(len(y))})
+    assert isinstance(model._best_solver(objective), InteriorPoint)
+
+
+def test_they_are_at_the_top_of_the_package():
+    assert {"InvariantLinearSVR", "InvariantSVR", "PredictionBounds"} <= set(structinv.__all__)
