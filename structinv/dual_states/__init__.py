@@ -10,6 +10,7 @@ from ..spaces import Space
 from .base import DualState, Hurried, Refusal, join_planes, never, total
 from .hull import HullState
 from .linear_members import LinearMemberState
+from .margin import MarginState
 from .members import MOST_MEMBERS, MemberState
 from .penalty import PenaltyState, slopes_fit
 from .plane_cache import PlaneCache
@@ -23,6 +24,7 @@ REGISTRY: dict[str, Any] = {
     "members": MemberState,
     "linear_members": LinearMemberState,
     "penalty": PenaltyState,
+    "margin": MarginState,
     "plane_cache": PlaneCache,
 }
 
@@ -78,6 +80,7 @@ __all__ = [
     "HullState",
     "Hurried",
     "LinearMemberState",
+    "MarginState",
     "MemberState",
     "PenaltyState",
     "PlaneCache",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..spaces import ExplicitSpace, KernelSpace, Space
-from ..terms import Term, WorstCase
+from ..terms import Term, WorstCase, WorstMargin
 from .base import Refusal
 
 
@@ -20,12 +20,27 @@ def worst_case_of_rows(term: Term) -> WorstCase:
     """
     if not isinstance(term, WorstCase):
         raise Refusal("the term is no worst case of rows")
-    own = [name for name in vars(WorstCase) if callable(getattr(WorstCase, name)) and name != "__init__"]
-    if any(getattr(type(term), name) is not getattr(WorstCase, name) for name in own):
-        raise Refusal(f"{type(term).__name__} answers for itself")
+    _check_answers(term, WorstCase)
     if not term.labels.rowwise or term.labels.n_extra:
         raise Refusal("its examples have several rows, or parameters that no input multiplies")
     return term
+
+
+def worst_margin_of_rows(term: Term) -> WorstMargin:
+    """The term as losses of the least margin; a Refusal if it is none, or answers for itself."""
+    if not isinstance(term, WorstMargin):
+        raise Refusal("the term is no loss of the least margin")
+    _check_answers(term, WorstMargin)
+    return term
+
+
+def _check_answers(term: Term, kind: type) -> None:
+    """Refuse a term whose class has methods other than those of the class named."""
+    kinds = [each for each in kind.__mro__ if issubclass(each, WorstCase)]
+    names = {name for each in kinds for name in vars(each)} - {"__init__"}
+    own = [name for name in names if callable(getattr(kind, name))]
+    if any(getattr(type(term), name) is not getattr(kind, name) for name in own):
+        raise Refusal(f"{type(term).__name__} answers for itself")
 
 
 def linear_in_x(space: Space) -> ExplicitSpace:
