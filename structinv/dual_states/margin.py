@@ -10,12 +10,15 @@ from ..planes import PlaneSet, WorkingSet
 from ..spaces import Element, Normals, Space
 from .base import DualState, Hurried, Refusal, join_planes, never
 from .capabilities import worst_margin_of_rows
+from .levels import Levels
 from .margin_steps import KINDS, slope_ascent
 
 if TYPE_CHECKING:
     from ..terms import Term, WorstMargin
 
-KNOWN_ROUNDS = 20
+# Rounds over known points, and after how many the levels of all rows are solved for together.
+KNOWN_ROUNDS, ROUNDS_ALONE = 20, 4
+NEWTON_SHARE = 0.1
 SETTLED_SHARE = 0.01
 
 
@@ -138,7 +141,7 @@ class MarginState(DualState):
     def _use_up(self, f: Element, order: np.ndarray, target: float, hurried: Hurried) -> float:
         """Go on over the points that there are until their gap is small; what is left of it."""
         left = np.inf
-        for _ in range(KNOWN_ROUNDS):
+        for count in range(KNOWN_ROUNDS):
             left = 0.0
             for number in order:
                 if hurried():
@@ -146,6 +149,9 @@ class MarginState(DualState):
                 left += self.sets[number].ascend(f, 0.0, max_passes=1)
             if left <= target:
                 break
+            if count % ROUNDS_ALONE == ROUNDS_ALONE - 1 and self.term.loss.smooth:
+                levels = Levels(self.space, self.sets, self.term.loss, f)
+                levels.minimise(f, NEWTON_SHARE * target, hurried)
         return left
 
     def _visit(self, f: Element, points: PointSet, hurried: Hurried) -> tuple[float, int]:

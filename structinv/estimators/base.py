@@ -217,7 +217,7 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
             weights = self._weights(X, y, codes, classes, sample_weight)
             going = self._continuing(X, y, sample_weight)
             structure = self._structure(len(classes))
-            term = WorstCase(self._inputs(X), y, oracle, structure, weights, **cost)
+            term = self._worst_cases(self._inputs(X), y, oracle, structure, weights, **cost)
             space = self._new_space(X, term)
             objective = Objective(space, [term, *self._penalties(space)])
 
@@ -260,6 +260,10 @@ class InvariantClassifier(ClassifierMixin, ConvexEstimator):
     def _cost(self, n_classes: int) -> dict[str, Any]:
         """What labels cost, as `WorstCase` takes it, checked; by default every error costs 1."""
         return {}
+
+    def _worst_cases(self, *problem: Any, **labels: Any) -> WorstCase:
+        """The losses of the rows at their worst, from what `WorstCase` takes."""
+        return WorstCase(*problem, **labels)
 
     @abstractmethod
     def _new_space(self, X: Matrix, term: WorstCase) -> Space:

@@ -30,6 +30,7 @@ from .base import InvariantClassifier, check_number
 from .continuing import Continuing
 from .estimates import checked_labels, named
 from .invariances import Invariances
+from .margin_losses import check_margin_loss, check_two_classes, worst_cases
 from .shapes import flat_rows, shaped
 
 # Functions that a solver holds at the same time, as `estimate_memory` counts them.
@@ -42,12 +43,12 @@ class InvariantSVC(InvariantClassifier):
     """Kernel support vector classifier that expects the changes an oracle allows.
 
     Minimises ``1/2 |f|^2 + C sum_i l_i(f)`` over functions f in the space of a kernel, with ``l_i``
-    the hinge loss at the worst member of S(x_i) (Teo, Globerson, Roweis and Smola 2007, eq. 2). The
-    solution is ``f(z, k) = sum_j beta_jk k(z_j, z)`` over changed inputs z_j, the virtual support
-    vectors, and only those that are worst at some point of the fit are ever looked at. Two classes
-    share one function; more are trained jointly (Crammer and Singer's form), not one against one.
-    There is no intercept: a kernel with a constant, like "poly" with `coef0`, brings one along, and
-    "rbf" needs none. Teo's lambda is ``1 / (C * n_samples)``.
+    the loss at the worst member of S(x_i) (Teo, Globerson, Roweis and Smola 2007, eq. 2), the hinge by
+    default. The solution is ``f(z, k) = sum_j beta_jk k(z_j, z)`` over changed inputs z_j, the virtual
+    support vectors, and only those that are worst at some point of the fit are ever looked at. Two
+    classes share one function; more are trained jointly (Crammer and Singer's form, with the hinge),
+    not one against one. There is no intercept: a kernel with a constant, like "poly" with `coef0`,
+    brings one along, and "rbf" needs none. Teo's lambda is ``1 / (C * n_samples)``.
 
     Parameters
     ----------
@@ -65,6 +66,9 @@ class InvariantSVC(InvariantClassifier):
         Of "poly"; at least 0.
     C : float, default=1.0
         Weight of the losses, above 0.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+        What a margin t costs: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The last two are
+        for two classes and no discounted changes. With "logistic" every row is a support vector.
     solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe"} or Solver, default="auto"
         "auto" is "frank_wolfe", the fastest that was measured.
     tol : float, default=1e-3
@@ -141,15 +145,16 @@ class InvariantSVC(InvariantClassifier):
     kernel without one ("poly", "laplacian") certifies nothing.
 
     With ``warm_start=True`` a fit starts from the members and masses of the fit before it, if that had
-    ``warm_start=True`` too, and the same rows, labels, `invariances` and losses, by their fingerprints;
-    else it starts afresh. C, weights, `nu`, the kernel and the oracle may change: members that are
-    none of the new S(x) are dropped, or the new oracle asked at the old function, so that the lower
-    bound is as certain as that of a fresh fit.
+    ``warm_start=True`` too, and the same rows, labels, `loss`, `invariances` and their losses, by their
+    fingerprints; else it starts afresh. C, weights, `nu`, the kernel and the oracle may change: members
+    that are none of the new S(x) are dropped, or the new oracle asked at the old function, so that the
+    lower bound is as certain as that of a fresh fit.
 
-    Hinge losses give scores, not probabilities, so there is no `predict_proba`. scikit-learn's
-    `CalibratedClassifierCV` learns them from scores of rows that were held out; see the examples. They
-    are probabilities for rows as they come, not after a change, and a certificate says nothing of them:
-    it holds for the model fitted here, not for those that calibration fits on parts of the rows.
+    Scores are no probabilities, with logistic losses neither, which are those of changed rows; so there
+    is no `predict_proba`. scikit-learn's `CalibratedClassifierCV` learns them from scores of rows that
+    were held out; see the examples. They are probabilities for rows as they come, not after a change,
+    and a certificate says nothing of them: it holds for the model fitted here, not for those that
+    calibration fits on parts of the rows.
 
     Examples
     --------
@@ -187,6 +192,7 @@ class InvariantSVC(InvariantClassifier):
         degree: int = 3,
         coef0: float = 1.0,
         C: float = 1.0,
+        loss: str = "hinge",
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         epsilon: float = 0.0,
@@ -208,6 +214,7 @@ class InvariantSVC(InvariantClassifier):
         self.degree = degree
         self.coef0 = coef0
         self.C = C
+        self.loss = loss
         self.solver = solver
         self.tol = tol
         self.epsilon = epsilon
@@ -229,6 +236,7 @@ class InvariantSVC(InvariantClassifier):
 
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()
+        check_margin_loss(self.loss, oracle)
         check_number("epsilon", self.epsilon, minimum=0.0)
         check_number("cache_mb", self.cache_mb, minimum=0.0, strict=True)
         invariances = self._invariances()
@@ -261,6 +269,13 @@ class InvariantSVC(InvariantClassifier):
     def _make_solver(self, objective: Objective) -> Solver:
         solver = super()._make_solver(objective)
         return solver.set_params(epsilon=self.epsilon) if self.epsilon > 0 else solver
+
+    def _worst_cases(self, *problem: Any, **labels: Any) -> WorstCase:
+        return worst_cases(self.loss, *problem, **labels)
+
+    def _cost(self, n_classes: int) -> dict[str, Any]:
+        check_two_classes(self.loss, n_classes)
+        return {}
 
     def _inputs(self, X: Matrix) -> Matrix:
         if not self._precomputed:

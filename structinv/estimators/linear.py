@@ -32,6 +32,7 @@ from .estimates import (
     named,
 )
 from .interruption import all_or_nothing
+from .margin_losses import check_margin_loss, check_two_classes, worst_cases
 from .online import Stream, learn_batch, streams
 from .shapes import flat_rows, shaped
 
@@ -45,10 +46,11 @@ MOST_WEIGHTS, MOST_ROWS = 1000, 10_000
 class InvariantLinearSVC(InvariantClassifier):
     """Linear support vector classifier that expects the changes an oracle allows.
 
-    Minimises ``1/2 |w|^2 + C sum_i l_i(w)`` with ``l_i`` the hinge loss at the worst member of
-    S(x_i) (Teo, Globerson, Roweis and Smola 2007, eq. 2). Without an oracle, with two classes and
-    ``fit_intercept=False``, this is exactly ``LinearSVC(loss="hinge")``. More classes are trained
-    jointly (Crammer and Singer's form). Teo's lambda is ``1 / (C * n_samples)``.
+    Minimises ``1/2 |w|^2 + C sum_i l_i(w)`` with ``l_i`` the loss at the worst member of S(x_i) (Teo,
+    Globerson, Roweis and Smola 2007, eq. 2), the hinge by default. Without an oracle, with two classes
+    and ``fit_intercept=False``, this is exactly scikit-learn's ``LinearSVC`` with the same `loss`, or
+    ``LogisticRegression`` with ``loss="logistic"``. More classes are trained jointly (Crammer and
+    Singer's form), with the hinge. Teo's lambda is ``1 / (C * n_samples)``.
 
     Parameters
     ----------
@@ -56,6 +58,10 @@ class InvariantLinearSVC(InvariantClassifier):
         What may change in an input; nothing by default.
     C : float, default=1.0
         Weight of the losses, above 0.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+        What a margin t costs: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The largest over
+        S(x) is that of the least margin. The last two are for two classes, and go with neither `cost`
+        nor slack rescaling nor discounted changes; `class_weight` weighs errors.
     solver : str or Solver, default="auto"
         "svmstruct", "bmrm", "pegasos", "frank_wolfe" or "interior_point". "auto" is "interior_point"
         for dense rows that are long, as of features that are not scaled (the mean of ``C |x|^2`` is
@@ -114,8 +120,8 @@ class InvariantLinearSVC(InvariantClassifier):
     Notes
     -----
     With ``warm_start=True`` a fit starts from the planes of the fit before it, if that had
-    ``warm_start=True`` too and the same rows, labels, `cost`, `rescaling` and `fit_intercept`, by
-    their fingerprints; else it starts afresh. Along C, class and sample weights the planes bound the
+    ``warm_start=True`` too and the same rows, labels, `loss`, `cost`, `rescaling` and
+    `fit_intercept`, by their fingerprints; else it starts afresh. Along C, class and sample weights the planes bound the
     losses as they are. With another oracle, or one whose code is your own, they are used only where
     the solver's state keeps them inside the new S(x); otherwise the new oracle gives planes at the
     old function. So the lower bound is as certain as that of a fresh fit, whether S(x) grows or
@@ -128,10 +134,11 @@ class InvariantLinearSVC(InvariantClassifier):
     is written at Ctrl-C and at the end of the time, too, and deleted when there is nothing to go on
     with. It holds no pickle.
 
-    Hinge losses give scores, not probabilities, so there is no `predict_proba`. scikit-learn's
-    `CalibratedClassifierCV` learns them from scores of rows that were held out; see the examples. They
-    are probabilities for rows as they come, not after a change, and a certificate says nothing of them:
-    it holds for the model fitted here, not for those that calibration fits on parts of the rows.
+    Scores are no probabilities, with logistic losses neither, which are those of changed rows; so there
+    is no `predict_proba`. scikit-learn's `CalibratedClassifierCV` learns them from scores of rows that
+    were held out; see the examples. They are probabilities for rows as they come, not after a change,
+    and a certificate says nothing of them: it holds for the model fitted here, not for those that
+    calibration fits on parts of the rows.
 
     Examples
     --------
@@ -169,6 +176,7 @@ class InvariantLinearSVC(InvariantClassifier):
         oracle: InvarianceOracle | None = None,
         *,
         C: float = 1.0,
+        loss: str = "hinge",
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_seconds: float | None = None,
@@ -185,6 +193,7 @@ class InvariantLinearSVC(InvariantClassifier):
     ) -> None:
         self.oracle = oracle
         self.C = C
+        self.loss = loss
         self.solver = solver
         self.tol = tol
         self.max_seconds = max_seconds
@@ -202,6 +211,7 @@ class InvariantLinearSVC(InvariantClassifier):
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()
         check_rescaling(self.rescaling)
+        check_margin_loss(self.loss, oracle, self.cost, self.rescaling)
         check_boolean("fit_intercept", self.fit_intercept)
         check_checkpoint(self.checkpoint, self.checkpoint_seconds, check_number)
         return oracle
@@ -214,7 +224,11 @@ class InvariantLinearSVC(InvariantClassifier):
             )
         return super()._prepare(X, oracle)
 
+    def _worst_cases(self, *problem: Any, **labels: Any) -> WorstCase:
+        return worst_cases(self.loss, *problem, **labels)
+
     def _cost(self, n_classes: int) -> dict[str, Any]:
+        check_two_classes(self.loss, n_classes)
         check_cost(self.cost, n_classes)
         return {"cost": self.cost, "rescaling": self.rescaling}
 
