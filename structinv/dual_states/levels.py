@@ -119,9 +119,7 @@ class Levels:
             conjugate += rest
         return way, along
 
-    def _search(
-        self, f: Element, u: np.ndarray, way: Element, along: np.ndarray, slope: float
-    ) -> float:
+    def _search(self, f: Element, u: np.ndarray, way: Element, along: np.ndarray, slope: float) -> float:
         """The first of 1, 1/2, 1/4 ... that lowers the value enough; 0 if none does."""
         own = f.copy()
         own -= self.others

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Rounds over known points, and after how many the levels of all rows are solved for together.
 KNOWN_ROUNDS, ROUNDS_ALONE = 20, 4
-NEWTON_SHARE = 0.1
+NEWTON_SHARE, SLOW = 0.1, 0.5
 SETTLED_SHARE = 0.01
 
 
@@ -110,6 +110,7 @@ class MarginState(DualState):
         self.rng = rng
         self.epsilon = epsilon
         self.n_added = 0
+        self.total = np.inf
         shuffled = rng.permutation(np.flatnonzero(term.weights > 0))
         edges = range(space.blocks_in_a_set, len(shuffled), space.blocks_in_a_set)
         batches = np.split(shuffled, list(edges))
@@ -129,6 +130,10 @@ class MarginState(DualState):
                 return np.inf, asked
             gap, rows = self._visit(f, self.sets[number], hurried)
             total, asked = total + gap, asked + rows
+        if total > SLOW * self.total:
+            # What rows see on arrival says little where each undoes the steps of the others.
+            self._solve_levels(f, 0.2 * total, hurried)
+        self.total = total
         left = self._use_up(f, order, 0.2 * total, hurried)
         self.settled = self.n_added == 0 and left <= SETTLED_SHARE * total
         for points in self.sets:
@@ -149,10 +154,15 @@ class MarginState(DualState):
                 left += self.sets[number].ascend(f, 0.0, max_passes=1)
             if left <= target:
                 break
-            if count % ROUNDS_ALONE == ROUNDS_ALONE - 1 and self.term.loss.smooth:
-                levels = Levels(self.space, self.sets, self.term.loss, f)
-                levels.minimise(f, NEWTON_SHARE * target, hurried)
+            if count == ROUNDS_ALONE:
+                self._solve_levels(f, target, hurried)
         return left
+
+    def _solve_levels(self, f: Element, target: float, hurried: Hurried) -> None:
+        """The best levels of all rows together, shares of points as they are."""
+        if self.term.loss.smooth and any(len(points) for points in self.sets):
+            levels = Levels(self.space, self.sets, self.term.loss, f)
+            levels.minimise(f, NEWTON_SHARE * target, hurried)
 
     def _visit(self, f: Element, points: PointSet, hurried: Hurried) -> tuple[float, int]:
         """Take up the points of a batch that are deeper than the known ones, and ascend.

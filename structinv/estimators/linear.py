@@ -121,11 +121,12 @@ class InvariantLinearSVC(InvariantClassifier):
     -----
     With ``warm_start=True`` a fit starts from the planes of the fit before it, if that had
     ``warm_start=True`` too and the same rows, labels, `loss`, `cost`, `rescaling` and
-    `fit_intercept`, by their fingerprints; else it starts afresh. Along C, class and sample weights the planes bound the
-    losses as they are. With another oracle, or one whose code is your own, they are used only where
-    the solver's state keeps them inside the new S(x); otherwise the new oracle gives planes at the
-    old function. So the lower bound is as certain as that of a fresh fit, whether S(x) grows or
-    shrinks. "bmrm" and "pegasos" keep planes of the sum of all rows, which go along with C only.
+    `fit_intercept`, by their fingerprints; else it starts afresh. Along C, class and sample weights the
+    planes bound the losses as they are. With another oracle, or one whose code is your own, they are
+    used only where the solver's state keeps them inside the new S(x); otherwise the new oracle gives
+    planes at the old function. So the lower bound is as certain as that of a fresh fit, whether S(x)
+    grows or shrinks. "bmrm" and "pegasos" keep planes of the sum of all rows, which go along with C
+    only.
 
     A fit with a `checkpoint` that is killed goes on from that file when the same fit is started
     again: same rows, labels, weights, parameters and version, or a ValueError names what differs.

@@ -53,8 +53,10 @@ class Furthest:
 
     def take(self, rows: np.ndarray) -> Furthest:
         """Of some of the rows."""
-        kept = self.gains, self.costs, self.upper, self.members, self.moved, self.points
-        return Furthest(*(None if each is None else each[rows] for each in kept))
+        members = None if self.members is None else self.members[rows]
+        moved = None if self.moved is None else self.moved[rows]
+        points = None if self.points is None else self.points[rows]
+        return Furthest(self.gains[rows], self.costs[rows], self.upper[rows], members, moved, points)
 
 
 @dataclass(frozen=True)

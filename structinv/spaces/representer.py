@@ -360,7 +360,9 @@ class RepresenterSpace(KernelSpace):
     def times(self, normals: Any, factors: np.ndarray) -> Any:
         """See `Space.times`; of rows that are sums over atoms alone."""
         mixed = self._mixed(normals)
-        return Space.times(self, mixed, factors) if mixed.functions else super().times(mixed.rows, factors)
+        return (
+            Space.times(self, mixed, factors) if mixed.functions else super().times(mixed.rows, factors)
+        )
 
     def apart(self, normals: Any) -> Any:
         """See `Space.apart`."""

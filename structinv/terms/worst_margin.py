@@ -51,9 +51,7 @@ class LeastMargins:
     def take(self, places: np.ndarray) -> LeastMargins:
         """Of some of the rows."""
         rows = pick(self.rows, places, len(self))
-        return LeastMargins(
-            rows, self.rivals.take(places), self.found.take(places), self.labels[places]
-        )
+        return LeastMargins(rows, self.rivals.take(places), self.found.take(places), self.labels[places])
 
 
 class WorstMargin(WorstCase):
