@@ -43,6 +43,16 @@ def written(loss, depth):
     return cp.square(short) if loss == "squared_hinge" else short
 
 
+def lowest(expression, loss):
+    """The smallest value; the interior-point solver gives up on some exponential cones."""
+    if loss != "logistic":
+        return minimum(expression)
+    program = cp.Problem(cp.Minimize(expression))
+    program.solve(solver="SCS", eps=1e-9, max_iters=1_000_000)
+    assert program.status == cp.OPTIMAL, program.status
+    return float(program.value)
+
+
 def problem(oracle, loss, *, sparse=False, factor=1.0, intercept=True, penalties=()):
     X = sp.csr_matrix(SETTING.X) if sparse else SETTING.X
     term = WorstMargin(X, SETTING.y, oracle, LOSSES[loss], factor * np.array(SETTING.weights))
@@ -59,7 +69,7 @@ def optimum(case_name, loss, factor=1.0, penalty=0.0):
         # The labels are 0 and 1 and the function is the second's: -y f is that of the other label.
         depth = CASE[case_name].support_expression(x, label, v) + constant
         total = total + factor * weight * written(loss, depth)
-    return minimum(total)
+    return lowest(total, loss)
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -94,17 +104,15 @@ def test_pegasos_and_reference_bracket_the_optimum(case, loss):
 @pytest.mark.parametrize("loss", SMOOTH)
 @pytest.mark.parametrize("factor", [0.01, 100.0])
 def test_small_and_large_weights_reach_the_optimum(loss, factor):
-    this = problem(CASE["permutations"].oracle, loss, factor=factor)
+    this = problem(CASE["finite"].oracle, loss, factor=factor)
     solution = solve(this, FrankWolfe(), Gap(1e-6), random_state=0)
-    assert_brackets(solution, optimum("permutations", loss, factor))
+    assert_brackets(solution, optimum("finite", loss, factor))
     assert solution.status is Status.CONVERGED
 
 
 @pytest.mark.parametrize("loss", SMOOTH)
 def test_beside_a_penalty_the_optimum_is_reached(loss):
     family = LinearFunctionals(np.array([[1.0, -1.0, 0.0, 0.0, 0.0]]))
-    pair = LinearFunctionals(np.eye(1, D))
-    assert pair is not family
     this = problem(CASE["box"].oracle, loss, penalties=[Penalty(family, Squared(), 3.0)])
     solution = solve(this, FrankWolfe(), Gap(1e-6), random_state=0)
     # Squared is u^2.
@@ -139,10 +147,10 @@ def kernel_optimum(case_name, loss):
     for i, (label, weight) in enumerate(zip(SETTING.y, SETTING.weights, strict=True)):
         sign = 1.0 if label == 1 else -1.0
         total = total + weight * written(loss, cp.max(-sign * (phi[i * s : (i + 1) * s] @ w)))
-    return minimum(total)
+    return lowest(total, loss)
 
 
-@pytest.mark.parametrize("case", [CASE["box"], CASE["fscale"], CASE["permutations"]], ids=str)
+@pytest.mark.parametrize("case", [CASE["box"], CASE["fscale"], CASE["finite"]], ids=str)
 def test_the_hinge_of_the_least_margin_is_the_worst_case_hinge(case):
     weights = np.array(SETTING.weights)
     ours = WorstMargin(SETTING.X, SETTING.y, case.oracle, Hinge(), weights)
@@ -180,8 +188,6 @@ class TestSteps:
     @pytest.mark.parametrize("q", [0.0, 1e-3, 1.0, 1e4])
     @pytest.mark.parametrize("v", [-30.0, -1.0, 0.2, 3.0, 500.0])
     def test_levels_are_the_best(self, loss, q, v):
-        if loss == "hinge" and q == 0.0:
-            pytest.skip("any level does where the hinge has its kink")
         kind = KINDS[type(LOSSES[loss])]
 
         def lost(t):
@@ -343,11 +349,11 @@ class TestEstimators:
 
     @pytest.mark.parametrize("loss", SMOOTH)
     def test_a_warm_start_is_between_fits_of_the_same_loss(self, loss):
-        model = InvariantLinearSVC(FDrop(2), loss=loss, C=0.5, warm_start=True, random_state=0)
+        model = InvariantLinearSVC(FDrop(1), loss=loss, C=5.0, warm_start=True, random_state=0)
         first = model.fit(X, Y).n_iter_
         assert model.fit(X, Y).n_iter_ == 0 < first
-        again = model.set_params(C=0.6, tol=1e-6).fit(X, Y).solution_
-        fresh = InvariantLinearSVC(FDrop(2), loss=loss, C=0.6, tol=1e-6, random_state=0).fit(X, Y)
+        again = model.set_params(C=6.0, tol=1e-6).fit(X, Y).solution_
+        fresh = InvariantLinearSVC(FDrop(1), loss=loss, C=6.0, tol=1e-6, random_state=0).fit(X, Y)
         assert again.primal == pytest.approx(fresh.solution_.primal, rel=2e-6)
         other = model.set_params(loss="hinge", tol=1e-3).fit(X, Y)
         assert other.n_iter_ > 0
@@ -404,9 +410,8 @@ class TestEstimators:
         options = {"checkpoint": path, "tol": 0.0, "max_seconds": 0.2, "random_state": 0}
         with pytest.warns(UserWarning, match="time limit|stalled"):
             InvariantLinearSVC(FDrop(1), loss="logistic", **options).fit(X, Y)
-        if path.exists():
-            with pytest.raises(ValueError, match="loss"):
-                InvariantLinearSVC(FDrop(1), loss="squared_hinge", **options).fit(X, Y)
+        with pytest.raises(ValueError, match="loss"):
+            InvariantLinearSVC(FDrop(1), loss="squared_hinge", **options).fit(X, Y)
 
 
 def squared_hinges(w, constant, C, labels):

@@ -61,8 +61,8 @@ def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
     >>> from structinv.structures import Binary
     >>> from structinv.terms import WorstCase
     >>> term = WorstCase(np.eye(2), np.array([0, 1]), Identity(), Binary())
-    >>> refusals(term, ExplicitSpace(2))["members"]
-    'the space is not a kernel\'s'
+    >>> print(refusals(term, ExplicitSpace(2))["members"])
+    the space is not a kernel's
     """
     found = {}
     for name, kind in REGISTRY.items():
