@@ -15,7 +15,7 @@ from ..certificates import WorstChange, worst_change
 from ..machine import check_memory
 from ..matrices import Matrix
 from ..objective import WorstCase
-from ..oracles import InvarianceOracle
+from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked import bind
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
@@ -32,7 +32,7 @@ from .estimates import (
     named,
 )
 from .interruption import all_or_nothing
-from .margin_losses import check_margin_loss, check_two_classes, worst_cases
+from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases
 from .online import Stream, learn_batch, streams
 from .shapes import flat_rows, shaped
 
@@ -65,8 +65,9 @@ class InvariantLinearSVC(InvariantClassifier):
     solver : str or Solver, default="auto"
         "svmstruct", "bmrm", "pegasos", "frank_wolfe" or "interior_point". "auto" is "interior_point"
         for dense rows that are long, as of features that are not scaled (the mean of ``C |x|^2`` is
-        above 1000), up to 1000 weights and 10000 rows; else "bmrm" for a model of at most 16 weights,
-        and "frank_wolfe", the fastest on all data with many features that were measured.
+        above 1000), up to 1000 weights and 10000 rows; else "bmrm" for a model of at most 16 weights
+        ("interior_point" with other losses than the hinge), and "frank_wolfe", the fastest on all data
+        with many features that were measured. Other losses without an oracle take "frank_wolfe".
     tol : float, default=1e-3
         Relative gap between objective and lower bound at which the fit ends.
     max_seconds : float, optional
@@ -258,14 +259,21 @@ class InvariantLinearSVC(InvariantClassifier):
 
     def _best_solver(self, objective: Any) -> Solver:
         X, n_weights = objective.terms[0].X, objective.space.size
+        smooth = self.loss != HINGE
+        if smooth and isinstance(objective.terms[0].oracle, Identity):
+            # One point a row: Newton's method on their slopes sees neither scale nor weight.
+            return FrankWolfe()
         if (
             n_weights <= MOST_WEIGHTS
             and len(objective.weights) <= MOST_ROWS
             and _long_rows(X, objective)
         ):
             return InteriorPoint()
-        # With few weights a bundle of planes knows the whole objective, however badly it is scaled.
-        return BMRM() if n_weights <= FEW_WEIGHTS else FrankWolfe()
+        if n_weights > FEW_WEIGHTS:
+            return FrankWolfe()
+        # With few weights a bundle of planes knows the whole objective, however badly it is scaled; what
+        # bends takes many planes, and the bundle those of single rows.
+        return InteriorPoint() if smooth and len(objective.weights) <= MOST_ROWS else BMRM()
 
     def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
         self.coef_ = space.weights(solution.f).astype(X.dtype, order="C")
