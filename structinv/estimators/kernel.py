@@ -30,7 +30,7 @@ from .base import InvariantClassifier, check_number
 from .continuing import Continuing
 from .estimates import checked_labels, named
 from .invariances import Invariances
-from .margin_losses import check_margin_loss, check_two_classes, worst_cases
+from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases
 from .shapes import flat_rows, shaped
 
 # Functions that a solver holds at the same time, as `estimate_memory` counts them.
@@ -387,6 +387,7 @@ class InvariantSVC(InvariantClassifier):
     def __sklearn_tags__(self) -> Any:
         """Tables of kernel values are cut by rows and columns."""
         tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.loss == HINGE
         tags.input_tags.pairwise = self._precomputed
         tags.input_tags.three_d_array = not self._precomputed
         return tags

@@ -355,6 +355,7 @@ class InvariantLinearSVC(InvariantClassifier):
     def __sklearn_tags__(self) -> Any:
         """Sparse rows are fine."""
         tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.loss == HINGE
         tags.input_tags.sparse = True
         return tags
 

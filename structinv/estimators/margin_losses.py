@@ -47,9 +47,11 @@ def check_margin_loss(
 def check_two_classes(loss: str, n_classes: int) -> None:
     """Raise ValueError for more than two classes with a loss that has none."""
     if loss != HINGE and n_classes > 2:
+        # With the words that scikit-learn's checks wait for.
         raise ValueError(
             f"loss must be 'hinge' for more than two classes, got loss={loss!r} and y of {n_classes} "
-            "classes; scikit-learn's OneVsRestClassifier takes a class at a time"
+            f"classes: Only binary classification is supported with {loss!r}. The type of the target is "
+            "multiclass; scikit-learn's OneVsRestClassifier takes a class at a time"
         )
 
 
