@@ -11,6 +11,7 @@ from .base import DualState, Hurried, Refusal, join_planes, never, total
 from .hull import HullState
 from .labels import LabelState
 from .linear_members import LinearMemberState
+from .margin import MarginState
 from .members import MOST_MEMBERS, MemberState
 from .penalty import PenaltyState, slopes_fit
 from .plane_cache import PlaneCache
@@ -27,6 +28,7 @@ REGISTRY: dict[str, Any] = {
     "tube": TubeState,
     "linear_members": LinearMemberState,
     "penalty": PenaltyState,
+    "margin": MarginState,
     "plane_cache": PlaneCache,
 }
 
@@ -63,8 +65,8 @@ def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
     >>> from structinv.structures import Binary
     >>> from structinv.terms import WorstCase
     >>> term = WorstCase(np.eye(2), np.array([0, 1]), Identity(), Binary())
-    >>> refusals(term, ExplicitSpace(2))["members"]
-    "the space is not a kernel's"
+    >>> print(refusals(term, ExplicitSpace(2))["members"])
+    the space is not a kernel's
     """
     found = {}
     for name, kind in REGISTRY.items():
@@ -83,6 +85,7 @@ __all__ = [
     "Hurried",
     "LabelState",
     "LinearMemberState",
+    "MarginState",
     "MemberState",
     "PenaltyState",
     "PlaneCache",

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..answers import as_written
 from ..spaces import ExplicitSpace, KernelSpace, Space
-from ..terms import Term, WorstCase
+from ..terms import Term, WorstCase, WorstMargin
 from .base import Refusal
 
 
@@ -21,11 +21,24 @@ def worst_case_of_rows(term: Term) -> WorstCase:
     """
     if not isinstance(term, WorstCase):
         raise Refusal("the term is no worst case of rows")
-    if not as_written(term, WorstCase):
-        raise Refusal(f"{type(term).__name__} answers for itself")
+    _check_answers(term, WorstCase)
     if not term.labels.rowwise or term.labels.n_extra:
         raise Refusal("its examples have several rows, or parameters that no input multiplies")
     return term
+
+
+def worst_margin_of_rows(term: Term) -> WorstMargin:
+    """The term as losses of the least margin; a Refusal if it is none, or answers for itself."""
+    if not isinstance(term, WorstMargin):
+        raise Refusal("the term is no loss of the least margin")
+    _check_answers(term, WorstMargin)
+    return term
+
+
+def _check_answers(term: Term, kind: type) -> None:
+    """Refuse a term whose class has methods other than those of the class named."""
+    if not as_written(term, kind):
+        raise Refusal(f"{type(term).__name__} answers for itself")
 
 
 def linear_in_x(space: Space) -> ExplicitSpace:

@@ -209,8 +209,8 @@ class InvariantEstimator(ConvexEstimator):
             X = self._prepare(X, oracle)
             truth = self._truth(X, y, oracle, sample_weight)
             going = self._continuing(X, y, sample_weight)
-            inputs = self._inputs(X)
-            term = WorstCase(inputs, truth.y, oracle, truth.structure, truth.weights, **truth.costs)
+            inputs, costs = self._inputs(X), truth.costs
+            term = self._worst_cases(inputs, truth.y, oracle, truth.structure, truth.weights, **costs)
             space = self._new_space(X, term)
             objective = Objective(space, [term, *self._penalties(space)])
 
@@ -250,6 +250,10 @@ class InvariantEstimator(ConvexEstimator):
     @abstractmethod
     def _truth(self, X: Matrix, y: np.ndarray, oracle: InvarianceOracle, sample_weight: Any) -> Truth:
         """What is true of checked rows, looked at; nothing is learnt yet."""
+
+    def _worst_cases(self, *problem: Any, **labels: Any) -> WorstCase:
+        """The losses of the rows at their worst, from what `WorstCase` takes."""
+        return WorstCase(*problem, **labels)
 
     @abstractmethod
     def _new_space(self, X: Matrix, term: WorstCase) -> Space:

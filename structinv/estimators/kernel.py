@@ -18,18 +18,19 @@ from ..solvers import REGISTRY, Solution, Solver
 from ..structures import BoundStructure
 from .base import InvariantClassifier, check_number
 from .kernel_machine import KernelMachine
+from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases
 
 
 class InvariantSVC(KernelMachine, InvariantClassifier):
     """Kernel support vector classifier that expects the changes an oracle allows.
 
     Minimises ``1/2 |f|^2 + C sum_i l_i(f)`` over functions f in the space of a kernel, with ``l_i``
-    the hinge loss at the worst member of S(x_i) (Teo, Globerson, Roweis and Smola 2007, eq. 2). The
-    solution is ``f(z, k) = sum_j beta_jk k(z_j, z)`` over changed inputs z_j, the virtual support
-    vectors, and only those that are worst at some point of the fit are ever looked at. Two classes
-    share one function; more are trained jointly (Crammer and Singer's form), not one against one.
-    There is no intercept: a kernel with a constant, like "poly" with `coef0`, brings one along, and
-    "rbf" needs none. Teo's lambda is ``1 / (C * n_samples)``.
+    the loss at the worst member of S(x_i) (Teo, Globerson, Roweis and Smola 2007, eq. 2), the hinge by
+    default. The solution is ``f(z, k) = sum_j beta_jk k(z_j, z)`` over changed inputs z_j, the virtual
+    support vectors, and only those that are worst at some point of the fit are ever looked at. Two
+    classes share one function; more are trained jointly (Crammer and Singer's form, with the hinge),
+    not one against one. There is no intercept: a kernel with a constant, like "poly" with `coef0`,
+    brings one along, and "rbf" needs none. Teo's lambda is ``1 / (C * n_samples)``.
 
     Parameters
     ----------
@@ -47,6 +48,9 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
         Of "poly"; at least 0.
     C : float, default=1.0
         Weight of the losses, above 0.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+        What a margin t costs: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The last two are
+        for two classes and no discounted changes. With "logistic" every row is a support vector.
     solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe"} or Solver, default="auto"
         "auto" is "frank_wolfe", the fastest that was measured.
     tol : float, default=1e-3
@@ -127,10 +131,10 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
     kernel without one ("poly", "laplacian") certifies nothing.
 
     With ``warm_start=True`` a fit starts from the members and masses of the fit before it, if that had
-    ``warm_start=True`` too, and the same rows, labels, `invariances` and losses, by their fingerprints;
-    else it starts afresh. C, weights, `nu`, the kernel and the oracle may change: members that are
-    none of the new S(x) are dropped, or the new oracle asked at the old function, so that the lower
-    bound is as certain as that of a fresh fit.
+    ``warm_start=True`` too, and the same rows, labels, `loss`, `invariances` and their losses, by their
+    fingerprints; else it starts afresh. C, weights, `nu`, the kernel and the oracle may change: members
+    that are none of the new S(x) are dropped, or the new oracle asked at the old function, so that the
+    lower bound is as certain as that of a fresh fit.
 
     A fit with a `checkpoint` that is killed goes on from that file when the same fit is started
     again: same rows, labels, weights, parameters and version, or a ValueError names what differs.
@@ -140,10 +144,11 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
     go on with. It holds no pickle: of members their numbers, of other points the points, of penalties
     the slopes.
 
-    Hinge losses give scores, not probabilities, so there is no `predict_proba`. scikit-learn's
-    `CalibratedClassifierCV` learns them from scores of rows that were held out; see the examples. They
-    are probabilities for rows as they come, not after a change, and a certificate says nothing of them:
-    it holds for the model fitted here, not for those that calibration fits on parts of the rows.
+    Scores are no probabilities, with logistic losses neither, which are those of changed rows; so there
+    is no `predict_proba`. scikit-learn's `CalibratedClassifierCV` learns them from scores of rows that
+    were held out; see the examples. They are probabilities for rows as they come, not after a change,
+    and a certificate says nothing of them: it holds for the model fitted here, not for those that
+    calibration fits on parts of the rows.
 
     Examples
     --------
@@ -181,6 +186,7 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
         degree: int = 3,
         coef0: float = 1.0,
         C: float = 1.0,
+        loss: str = "hinge",
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         epsilon: float = 0.0,
@@ -204,6 +210,7 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
         self.degree = degree
         self.coef0 = coef0
         self.C = C
+        self.loss = loss
         self.solver = solver
         self.tol = tol
         self.epsilon = epsilon
@@ -223,6 +230,7 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
 
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()
+        check_margin_loss(self.loss, oracle)
         check_number("epsilon", self.epsilon, minimum=0.0)
         named = "frank_wolfe" if self.solver == "auto" else self.solver
         solver = named if isinstance(named, Solver) else REGISTRY[named]()
@@ -238,6 +246,13 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
         solver = super()._make_solver(objective)
         return solver.set_params(epsilon=self.epsilon) if self.epsilon > 0 else solver
 
+    def _worst_cases(self, *problem: Any, **labels: Any) -> WorstCase:
+        return worst_cases(self.loss, *problem, **labels)
+
+    def _cost(self, n_classes: int) -> dict[str, Any]:
+        check_two_classes(self.loss, n_classes)
+        return {}
+
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         super()._keep(X, term, space, solution)
         codes = term.labels.codes[self.support_]
@@ -248,3 +263,9 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
     ) -> WorstChange:
         space, f = self._function(X, oracle, labels.classes[labels.codes[:1]])
         return kernel_worst_change(space, f, oracle, labels, X, points)
+
+    def __sklearn_tags__(self) -> Any:
+        """More than two classes with the hinge alone."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.loss == HINGE
+        return tags

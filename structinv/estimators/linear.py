@@ -12,24 +12,26 @@ from sklearn.utils.metaestimators import available_if
 from ..certificates import WorstChange, worst_change
 from ..matrices import Matrix
 from ..objective import WorstCase
-from ..oracles import InvarianceOracle
-from ..solvers import Solution, Solver
+from ..oracles import Identity, InvarianceOracle
+from ..solvers import FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import BoundStructure
 from ..structures.base import check_cost, check_rescaling
 from .base import InvariantClassifier
 from .interruption import all_or_nothing
-from .linear_machine import LinearMachine
+from .linear_machine import FEW_WEIGHTS, MOST_ROWS, LinearMachine
+from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases
 from .online import Stream, learn_batch, streams
 
 
 class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     """Linear support vector classifier that expects the changes an oracle allows.
 
-    Minimises ``1/2 |w|^2 + C sum_i l_i(w)`` with ``l_i`` the hinge loss at the worst member of
-    S(x_i) (Teo, Globerson, Roweis and Smola 2007, eq. 2). Without an oracle, with two classes and
-    ``fit_intercept=False``, this is exactly ``LinearSVC(loss="hinge")``. More classes are trained
-    jointly (Crammer and Singer's form). Teo's lambda is ``1 / (C * n_samples)``.
+    Minimises ``1/2 |w|^2 + C sum_i l_i(w)`` with ``l_i`` the loss at the worst member of S(x_i) (Teo,
+    Globerson, Roweis and Smola 2007, eq. 2), the hinge by default. Without an oracle, with two classes
+    and ``fit_intercept=False``, this is exactly scikit-learn's ``LinearSVC`` with the same `loss`, or
+    ``LogisticRegression`` with ``loss="logistic"``. More classes are trained jointly (Crammer and
+    Singer's form), with the hinge. Teo's lambda is ``1 / (C * n_samples)``.
 
     Parameters
     ----------
@@ -37,11 +39,16 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         What may change in an input; nothing by default.
     C : float, default=1.0
         Weight of the losses, above 0.
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+        What a margin t costs: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The largest over
+        S(x) is that of the least margin. The last two are for two classes, and go with neither `cost`
+        nor slack rescaling nor discounted changes; `class_weight` weighs errors.
     solver : str or Solver, default="auto"
         "svmstruct", "bmrm", "pegasos", "frank_wolfe" or "interior_point". "auto" is "interior_point"
         for dense rows that are long, as of features that are not scaled (the mean of ``C |x|^2`` is
-        above 1000), up to 1000 weights and 10000 rows; else "bmrm" for a model of at most 16 weights,
-        and "frank_wolfe", the fastest on all data with many features that were measured.
+        above 1000), up to 1000 weights and 10000 rows; else "bmrm" for a model of at most 16 weights
+        ("interior_point" with other losses than the hinge), and "frank_wolfe", the fastest on all data
+        with many features that were measured. Other losses without an oracle take "frank_wolfe".
     tol : float, default=1e-3
         Relative gap between objective and lower bound at which the fit ends.
     max_seconds : float, optional
@@ -95,12 +102,13 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     Notes
     -----
     With ``warm_start=True`` a fit starts from the planes of the fit before it, if that had
-    ``warm_start=True`` too and the same rows, labels, `cost`, `rescaling` and `fit_intercept`, by
-    their fingerprints; else it starts afresh. Along C, class and sample weights the planes bound the
-    losses as they are. With another oracle, or one whose code is your own, they are used only where
-    the solver's state keeps them inside the new S(x); otherwise the new oracle gives planes at the
-    old function. So the lower bound is as certain as that of a fresh fit, whether S(x) grows or
-    shrinks. "bmrm" and "pegasos" keep planes of the sum of all rows, which go along with C only.
+    ``warm_start=True`` too and the same rows, labels, `loss`, `cost`, `rescaling` and
+    `fit_intercept`, by their fingerprints; else it starts afresh. Along C, class and sample weights the
+    planes bound the losses as they are. With another oracle, or one whose code is your own, they are
+    used only where the solver's state keeps them inside the new S(x); otherwise the new oracle gives
+    planes at the old function. So the lower bound is as certain as that of a fresh fit, whether S(x)
+    grows or shrinks. "bmrm" and "pegasos" keep planes of the sum of all rows, which go along with C
+    only.
 
     A fit with a `checkpoint` that is killed goes on from that file when the same fit is started
     again: same rows, labels, weights, parameters and version, or a ValueError names what differs.
@@ -109,10 +117,11 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     is written at Ctrl-C and at the end of the time, too, and deleted when there is nothing to go on
     with. It holds no pickle.
 
-    Hinge losses give scores, not probabilities, so there is no `predict_proba`. scikit-learn's
-    `CalibratedClassifierCV` learns them from scores of rows that were held out; see the examples. They
-    are probabilities for rows as they come, not after a change, and a certificate says nothing of them:
-    it holds for the model fitted here, not for those that calibration fits on parts of the rows.
+    Scores are no probabilities, with logistic losses neither, which are those of changed rows; so there
+    is no `predict_proba`. scikit-learn's `CalibratedClassifierCV` learns them from scores of rows that
+    were held out; see the examples. They are probabilities for rows as they come, not after a change,
+    and a certificate says nothing of them: it holds for the model fitted here, not for those that
+    calibration fits on parts of the rows.
 
     Examples
     --------
@@ -146,6 +155,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         oracle: InvarianceOracle | None = None,
         *,
         C: float = 1.0,
+        loss: str = "hinge",
         solver: str | Solver = "auto",
         tol: float = 1e-3,
         max_seconds: float | None = None,
@@ -162,6 +172,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     ) -> None:
         self.oracle = oracle
         self.C = C
+        self.loss = loss
         self.solver = solver
         self.tol = tol
         self.max_seconds = max_seconds
@@ -179,11 +190,26 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()
         check_rescaling(self.rescaling)
+        check_margin_loss(self.loss, oracle, self.cost, self.rescaling)
         return oracle
 
+    def _worst_cases(self, *problem: Any, **labels: Any) -> WorstCase:
+        return worst_cases(self.loss, *problem, **labels)
+
     def _cost(self, n_classes: int) -> dict[str, Any]:
+        check_two_classes(self.loss, n_classes)
         check_cost(self.cost, n_classes)
         return {"cost": self.cost, "rescaling": self.rescaling}
+
+    def _best_solver(self, objective: Any) -> Solver:
+        if self.loss == HINGE:
+            return super()._best_solver(objective)
+        if isinstance(objective.terms[0].oracle, Identity):
+            # One point a row: Newton's method on their slopes sees neither scale nor weight.
+            return FrankWolfe()
+        # What bends takes many planes: with few weights those of single rows.
+        few = objective.space.size <= FEW_WEIGHTS and len(objective.weights) <= MOST_ROWS
+        return InteriorPoint() if few else super()._best_solver(objective)
 
     def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
         super()._keep(X, term, space, solution)
@@ -245,3 +271,9 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
         return worst_change(self.coef_, self.intercept_, oracle, labels, X, points)
+
+    def __sklearn_tags__(self) -> Any:
+        """More than two classes with the hinge alone."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.loss == HINGE
+        return tags

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
-from ..objective import Objective, WorstCase
+from ..objective import Objective
 from ..planes import PlaneSet
 from ..solvers import Pegasos, Solution, Status
 from ..solvers.pegasos import Streamed
@@ -57,7 +57,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     classes = _classes(estimator, y, classes, first)
     weights = _weights(estimator, X, y, classes, sample_weight)
     structure, cost = estimator._structure(len(classes)), estimator._cost(len(classes))
-    term = WorstCase(X, y, oracle, structure, weights, classes=classes, **cost)
+    term = estimator._worst_cases(X, y, oracle, structure, weights, classes=classes, **cost)
     space = estimator._new_space(X, term)
     objective = Objective(space, [term])
     before = Stream(Streamed(space.zeros(), 0.0, space.zeros())) if first else _stream(estimator, space)

@@ -51,6 +51,13 @@ class Furthest:
     moved: Moved | None = None
     points: Any = None
 
+    def take(self, rows: np.ndarray) -> Furthest:
+        """Of some of the rows."""
+        members = None if self.members is None else self.members[rows]
+        moved = None if self.moved is None else self.moved[rows]
+        points = None if self.points is None else self.points[rows]
+        return Furthest(self.gains[rows], self.costs[rows], self.upper[rows], members, moved, points)
+
 
 @dataclass(frozen=True)
 class Moved:
@@ -58,6 +65,9 @@ class Moved:
 
     points: np.ndarray
     labels: np.ndarray
+
+    def __getitem__(self, rows: np.ndarray) -> Moved:
+        return Moved(self.points[rows], self.labels[rows])
 
 
 @dataclass(frozen=True)
@@ -247,6 +257,21 @@ class Space(ABC):
     @abstractmethod
     def element(self, f: Element) -> Normals:
         """The element `f` as a normal, (1, D)."""
+
+    def times(self, normals: Normals, factors: np.ndarray) -> Normals:
+        """Each normal times a factor of its own."""
+        parts = [
+            self.element(self.combine(normals[[row]], factors[[row]])) for row in range(len(factors))
+        ]
+        return self.stack(parts)
+
+    def apart(self, normals: Normals) -> tuple[Normals, np.ndarray] | None:
+        """Normals of a single output as those of points, ``+-z``, and factors of at least 0.
+
+        What `times` made of them, and `normals`; None where the two cannot be told apart, as by default.
+        Of a factor 0 the point is any.
+        """
+        return None
 
 
 def best_members(

@@ -131,6 +131,26 @@ class ExplicitSpace(Space):
         """See `Space.element`."""
         return f[None, :].copy()
 
+    def times(self, normals: Normals, factors: np.ndarray) -> Normals:
+        """See `Space.times`; the points are shared."""
+        rows = self._tensor(normals)
+        each = np.repeat(factors, np.diff(rows.start))[:, None]
+        extra = rows.extra * factors[:, None]
+        return TensorRows(rows.points, rows.coefficients * each, rows.start, extra)
+
+    def apart(self, normals: Normals) -> tuple[Normals, np.ndarray] | None:
+        """See `Space.apart`; plain rows have factors in them that only a constant tells."""
+        if isinstance(normals, TensorRows):
+            if self.n_outputs > 1 or self.n_extra or len(normals.coefficients) > len(normals):
+                return None
+            signed = normals.coefficients[:, 0]
+            return scale_rows(normals.points, np.where(signed < 0, -1.0, 1.0)), np.abs(signed)
+        if not self.intercept or self.size > self.stride:
+            return None
+        last = normals[:, [-1]]
+        factors = np.abs(np.ravel(last.toarray() if sp.issparse(last) else last))
+        return scale_rows(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
+
     def owns(self, normals: Normals) -> bool:
         """See `Space.owns`."""
         rows = isinstance(normals, (np.ndarray, TensorRows)) or sp.issparse(normals)

@@ -241,6 +241,18 @@ class KernelSpace(Space):
         ends = np.array([0, len(used)])
         return AtomRows(self.atoms, self.atoms.keys[used], f.coefficients[used], ends)
 
+    def times(self, normals: AtomRows, factors: np.ndarray) -> AtomRows:
+        """See `Space.times`."""
+        each = np.repeat(factors, np.diff(normals.start))[:, None]
+        return AtomRows(normals.atoms, normals.keys, normals.coefficients * each, normals.start)
+
+    def apart(self, normals: AtomRows) -> tuple[AtomRows, np.ndarray] | None:
+        """See `Space.apart`: a factor is the sum of a row's coefficients."""
+        if self.n_outputs > 1:
+            return None
+        factors = np.abs(normals.by_row(normals.coefficients)[:, 0])
+        return self.times(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
+
     def owns(self, normals: Any) -> bool:
         """See `Space.owns`."""
         return isinstance(normals, AtomRows) and normals.atoms is self.atoms

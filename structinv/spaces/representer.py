@@ -9,6 +9,7 @@ import numpy as np
 
 from ..kernels import Kernel
 from .atoms import AtomRows, expand
+from .base import Space
 from .kernel import Expansion, KernelSpace
 
 
@@ -355,6 +356,18 @@ class RepresenterSpace(KernelSpace):
         if len(rows.keys) == 0 and not np.any(f.free):
             function.know(f.functionals())
         return RepresenterRows(rows, np.zeros(1, dtype=np.int64), [function])
+
+    def times(self, normals: Any, factors: np.ndarray) -> Any:
+        """See `Space.times`; of rows that are sums over atoms alone."""
+        mixed = self._mixed(normals)
+        return (
+            Space.times(self, mixed, factors) if mixed.functions else super().times(mixed.rows, factors)
+        )
+
+    def apart(self, normals: Any) -> Any:
+        """See `Space.apart`."""
+        mixed = self._mixed(normals)
+        return None if mixed.functions else super().apart(mixed.rows)
 
     def owns(self, normals: Any) -> bool:
         """See `Space.owns`."""

@@ -1,0 +1,227 @@
+"""Slopes on points of S(x), for losses of the least margin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..planes import PlaneSet, WorkingSet
+from ..spaces import Element, Normals, Space
+from .base import DualState, Hurried, Refusal, join_planes, never
+from .capabilities import worst_margin_of_rows
+from .levels import Levels
+from .margin_steps import KINDS, slope_ascent
+
+if TYPE_CHECKING:
+    from ..terms import Term, WorstMargin
+
+# Rounds over known points, and after how many the levels of all rows are solved for together.
+KNOWN_ROUNDS, ROUNDS_ALONE = 20, 4
+NEWTON_SHARE, SLOW = 0.1, 0.5
+SETTLED_SHARE = 0.01
+
+
+class PointSet(WorkingSet):
+    """Points of S(x) of some rows, their Gram matrix, and their slopes, which are the masses.
+
+    Normals are ``y_i z_i``, and offsets are zero: scores are the depths ``-y_i f(z_i)``.
+
+    Parameters
+    ----------
+    space : Space
+    term : WorstMargin
+    rows : (n,) array of int
+        The rows of the term.
+    """
+
+    def __init__(self, space: Space, term: WorstMargin, rows: np.ndarray) -> None:
+        super().__init__(space, term.weights[rows], np.zeros(len(rows)))
+        self.term = term
+        self.rows = rows
+        self.kind = KINDS[type(term.loss)]
+
+    @property
+    def levels(self) -> np.ndarray:
+        """The sum of each row's slopes."""
+        return np.bincount(self.blocks, self.masses, minlength=len(self.weights))
+
+    @property
+    def offset(self) -> float:
+        """The part of the dual beside the norm."""
+        return -float(self.weights @ self.term.conjugate(self.levels))
+
+    def depths(self, f: Element) -> tuple[np.ndarray, np.ndarray]:
+        """At `f`, the depth of each row's deepest point, and the sum of depths times slopes."""
+        depths = self.scores(f)
+        deepest = np.full(len(self.weights), -np.inf)
+        np.maximum.at(deepest, self.blocks, depths)
+        return deepest, np.bincount(self.blocks, self.masses * depths, minlength=len(self.weights))
+
+    def ascend(self, f: Element, tolerance: float, max_passes: int) -> float:
+        """See `WorkingSet.ascend`: over slopes, whose sums the loss's conjugate bounds."""
+        if self.normals is None:
+            return 0.0
+        order, start = self._by_block()
+        before, depths = self.masses.copy(), self.scores(f)
+        gap = slope_ascent(
+            self.gram, depths, order, start, self.weights, self.masses, self.kind, tolerance, max_passes
+        )
+        moved = self.weights[self.blocks] * (self.masses - before)
+        if np.any(moved):
+            f += self.space.combine(self.normals, moved)
+        self.idle = np.where(self.masses > 0, 0, self.idle + 1)
+        return float(gap)
+
+    def planes(self) -> PlaneSet | None:
+        """Each row's slopes as planes of one slope, their sum, with shares as masses."""
+        used = np.flatnonzero(self.masses)
+        if self.normals is None or len(used) == 0:
+            return None
+        levels, blocks = self.levels, self.blocks[used]
+        normals = self.space.times(self.normals[used], levels[blocks])
+        offsets = -self.term.conjugate(levels)[blocks]
+        return PlaneSet(normals, offsets, self.rows[blocks], self.masses[used] / levels[blocks])
+
+
+class MarginState(DualState):
+    """A few points of S(x) a row with a slope each, for a smooth loss of the least margin.
+
+    The dual of row i is ``-L*(tau_i)``, tau_i the sum of its slopes, and ``y_i sum_j slope_j z_j`` is
+    its part of f. A list of planes would lose: between two planes of different slopes lies the chord
+    of L*, and not L*. Points are asked for in batches, and those that are deeper than the row's others
+    taken up; exact steps over a batch's Gram matrix follow, of the slope of one point and between two.
+
+    Parameters
+    ----------
+    term : WorstMargin
+        Whose loss the compiled steps know.
+    space : Space
+    rng : numpy.random.Generator
+    epsilon : float, default=0.0
+        By how much the loss must be larger at a point than at the row's others for it to be taken up.
+    """
+
+    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
+        self.term = worst_margin_of_rows(term)
+        if type(self.term.loss) not in KINDS:
+            raise Refusal(f"{type(self.term.loss).__name__} has no compiled steps")
+        self.space = space
+        self.rng = rng
+        self.epsilon = epsilon
+        self.n_added = 0
+        self.total = np.inf
+        shuffled = rng.permutation(np.flatnonzero(term.weights > 0))
+        edges = range(space.blocks_in_a_set, len(shuffled), space.blocks_in_a_set)
+        batches = np.split(shuffled, list(edges))
+        self.sets = [PointSet(space, self.term, np.sort(batch)) for batch in batches if len(batch)]
+
+    @property
+    def offset(self) -> float:
+        """See `DualState.offset`."""
+        return sum(points.offset for points in self.sets)
+
+    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
+        """See `DualState.sweep`."""
+        total, asked, self.n_added, self.settled = 0.0, 0, 0, False
+        order = self.rng.permutation(len(self.sets))
+        for number in order:
+            if hurried():
+                return np.inf, asked
+            gap, rows = self._visit(f, self.sets[number], hurried)
+            total, asked = total + gap, asked + rows
+        if total > SLOW * self.total:
+            # What rows see on arrival says little where each undoes the steps of the others.
+            self._solve_levels(f, 0.2 * total, hurried)
+        self.total = total
+        left = self._use_up(f, order, 0.2 * total, hurried)
+        self.settled = self.n_added == 0 and left <= SETTLED_SHARE * total
+        for points in self.sets:
+            if hurried():
+                break
+            points.prune(max_idle=2 * KNOWN_ROUNDS)
+            points.merge(self.space.planes_of_a_block)
+        return total, asked
+
+    def _use_up(self, f: Element, order: np.ndarray, target: float, hurried: Hurried) -> float:
+        """Go on over the points that there are until their gap is small; what is left of it."""
+        left = np.inf
+        for count in range(KNOWN_ROUNDS):
+            left = 0.0
+            for number in order:
+                if hurried():
+                    return np.inf
+                left += self.sets[number].ascend(f, 0.0, max_passes=1)
+            if left <= target:
+                break
+            if count == ROUNDS_ALONE:
+                self._solve_levels(f, target, hurried)
+        return left
+
+    def _solve_levels(self, f: Element, target: float, hurried: Hurried) -> None:
+        """The best levels of all rows together, shares of points as they are."""
+        if self.term.loss.smooth and any(len(points) for points in self.sets):
+            levels = Levels(self.space, self.sets, self.term.loss, f)
+            levels.minimise(f, NEWTON_SHARE * target, hurried)
+
+    def _visit(self, f: Element, points: PointSet, hurried: Hurried) -> tuple[float, int]:
+        """Take up the points of a batch that are deeper than the known ones, and ascend.
+
+        Returns the gap, and how many rows there was time to ask for.
+        """
+        known, means = points.depths(f)
+        reached, normals, new, asked = [], [], [], 0
+        step = self.term.blocks_at_once(self.space)
+        for first in range(0, len(points.rows), step):
+            if first and hurried():
+                break
+            least = self.term.least_margins(self.space, f, points.rows[first : first + step])
+            losses = self.term.losses(least.depths)
+            before = self.term.losses(known[first : first + step])
+            above = losses > before + self.epsilon + 1e-12 * (1.0 + losses)
+            fresh = np.flatnonzero(above)
+            if len(fresh):
+                normals.append(self.term.unit_normals(self.space, f, least.take(fresh)))
+                new.append(first + fresh)
+            reached.append(losses)
+            asked = first + len(least)
+        levels = points.levels[:asked]
+        gaps = np.concatenate(reached) + self.term.conjugate(levels) - means[:asked]
+        gap = float(points.weights[:asked] @ np.maximum(0.0, gaps))
+        self._add(points, normals, new)
+        points.ascend(f, 0.1 * gap, max_passes=3)
+        return gap if asked == len(points.rows) else np.inf, asked
+
+    def _add(self, points: PointSet, normals: list[Normals], new: list[np.ndarray]) -> None:
+        if new:
+            blocks = np.concatenate(new)
+            self.n_added += len(blocks)
+            points.add(self.space.stack(normals), np.zeros(len(blocks)), blocks)
+
+    def value(self, f: Element) -> tuple[float, float]:
+        """See `DualState.value`."""
+        return self.term.total(self.space, f)
+
+    def combination(self) -> Element:
+        """See `DualState.combination`."""
+        return sum((points.combination() for points in self.sets), self.space.zeros())
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`; a row's planes all have its level as their slope."""
+        parts = [points.planes() for points in self.sets]
+        return join_planes(self.space, [part for part in parts if part is not None])
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`; planes whose slopes nobody can tell are left to the null plane."""
+        if len(planes) == 0:
+            return
+        told = self.space.apart(planes.normals)
+        if told is None:
+            return
+        normals, slopes = told
+        slopes = slopes * planes.masses
+        for points in self.sets:
+            mine = np.flatnonzero(np.isin(planes.blocks, points.rows) & (slopes > 0))
+            if len(mine):
+                places = np.searchsorted(points.rows, planes.blocks[mine])
+                points.add(normals[mine], np.zeros(len(mine)), places, slopes[mine])
