@@ -69,7 +69,7 @@ class Listed(InvarianceOracle):
         self.oracle = oracle
         self.lists = lists
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         raise NotImplementedError("Listed is for kernel machines")
 
     def bind(self, X, y=None):

@@ -1,8 +1,8 @@
 """Instances of every oracle with the support of its set written in cvxpy, for tests of all layers.
 
-A builder is a function ``(x, label, v, reward) -> cvxpy expression`` of the largest
-``<v, z> + reward * rho(x, z)`` over z in S(x), written from the definition of the set and not from
-the code of the oracle. Sets without grades leave the reward out.
+A builder is a function ``(x, label, v, cost) -> cvxpy expression`` of the largest
+``<v, z> + cost * rho(x, z)`` over z in S(x), written from the definition of the set and not from
+the code of the oracle. Sets without grades leave the cost out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Builder = Callable[[np.ndarray, Any, Any, float], Any]
 class Case:
     """An oracle, the classes of the registry it covers, and its support as an expression.
 
-    `sparse` says that CSR rows apply, `graded` that the expression contains the reward, `exact`
+    `sparse` says that CSR rows apply, `graded` that the expression contains the cost, `exact`
     that the oracle attains the expression (otherwise it may stay below).
     """
 
@@ -55,9 +55,9 @@ class Case:
         """The largest <v, z> over S(x); convex in `v`, an affine expression of shape (d,)."""
         return self.build(x, label, v, 0.0)
 
-    def graded_support_expression(self, x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
-        """The largest <v, z> + reward * rho(x, z) over S(x), for a number `reward` >= 0."""
-        return self.build(x, label, v, reward) + (0.0 if self.graded else reward)
+    def graded_support_expression(self, x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
+        """The largest <v, z> + cost * rho(x, z) over S(x), for a number `cost` >= 0."""
+        return self.build(x, label, v, cost) + (0.0 if self.graded else cost)
 
     def __str__(self) -> str:
         return self.name
@@ -104,17 +104,17 @@ def row_tangents(X: np.ndarray) -> np.ndarray:
 
 
 def identity() -> Builder:
-    return lambda x, label, v, reward: x @ v
+    return lambda x, label, v, cost: x @ v
 
 
 def words(K: int, low: float, high: float, grades: Any = None) -> Builder:
-    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
         b = cp.multiply(x, v)
         gains = cp.maximum((low - 1.0) * b, (high - 1.0) * b, 0.0)
         most = range(min(K, len(x)) + 1) if grades is not None else [min(K, len(x))]
         worth = [cp.sum_largest(gains, k) if k else cp.Constant(0.0) for k in most]
         if grades is not None:
-            worth = [value + reward * grades[k] for k, value in zip(most, worth, strict=True)]
+            worth = [value + cost * grades[k] for k, value in zip(most, worth, strict=True)]
         return x @ v + largest(worth)
 
     return build
@@ -123,14 +123,14 @@ def words(K: int, low: float, high: float, grades: Any = None) -> Builder:
 def box(radius: Any, grades: Any = None) -> Builder:
     r = np.broadcast_to(np.asarray(radius, dtype=float), (D,))
 
-    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
         if grades is None:
             return x @ v + r @ cp.abs(v)
         free = np.flatnonzero(r > 0)
         shares = np.linspace(0.0, 1.0, len(grades))
         each = [
             largest(
-                [t * r[j] * cp.abs(v[j]) + reward * g / len(free)
+                [t * r[j] * cp.abs(v[j]) + cost * g / len(free)
                  for t, g in zip(shares, grades, strict=True)]
             )
             for j in free
@@ -141,19 +141,19 @@ def box(radius: Any, grades: Any = None) -> Builder:
 
 
 def ellipsoid(factor: Any, radius: float, grades: Any = None) -> Builder:
-    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
         F = factor(x[None, :])[0] if callable(factor) else factor
         length = radius * cp.norm(F.T @ v)
         if grades is None:
             return x @ v + length
         shares = np.linspace(0.0, 1.0, len(grades))
-        return x @ v + largest([t * length + reward * g for t, g in zip(shares, grades, strict=True)])
+        return x @ v + largest([t * length + cost * g for t, g in zip(shares, grades, strict=True)])
 
     return build
 
 
 def tangent(tangents: Any, bounds: Any) -> Builder:
-    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
         T = tangents(x[None, :])[0] if callable(tangents) else tangents
         return x @ v + np.broadcast_to(bounds, (len(T),)) @ cp.abs(T @ v)
 
@@ -161,50 +161,48 @@ def tangent(tangents: Any, bounds: Any) -> Builder:
 
 
 def finite(oracle: FiniteOracle, grades: Any = None) -> Builder:
-    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
         members = oracle.orbit(x[None, :])[0]
-        added = np.zeros(len(members)) if grades is None else reward * np.asarray(grades)
+        added = np.zeros(len(members)) if grades is None else cost * np.asarray(grades)
         return largest([z @ v + a for z, a in zip(members, added, strict=True)])
 
     return build
 
 
 def union(left: Builder, right: Builder) -> Builder:
-    return lambda x, label, v, reward: cp.maximum(left(x, label, v, reward), right(x, label, v, reward))
+    return lambda x, label, v, cost: cp.maximum(left(x, label, v, cost), right(x, label, v, cost))
 
 
 def after_finite(left: Builder, right: FiniteOracle) -> Builder:
     """`left` around each member of a finite set."""
 
-    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
-        return largest([left(z, label, v, reward) for z in right.orbit(x[None, :])[0]])
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
+        return largest([left(z, label, v, cost) for z in right.orbit(x[None, :])[0]])
 
     return build
 
 
 def additive_after(left: Builder, right: Builder) -> Builder:
     """The sum of `right` and what `left` adds to any point."""
-    return lambda x, label, v, reward: (
-        right(x, label, v, reward) + left(np.zeros(len(x)), label, v, reward)
-    )
+    return lambda x, label, v, cost: right(x, label, v, cost) + left(np.zeros(len(x)), label, v, cost)
 
 
 def linear_after(orders: Any, right: Builder) -> Builder:
     """The largest support of `right` along T'v, over permutations T."""
 
-    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
         return largest(
-            [right(x, label, np.eye(len(x))[np.asarray(order)].T @ v, reward) for order in orders]
+            [right(x, label, np.eye(len(x))[np.asarray(order)].T @ v, cost) for order in orders]
         )
 
     return build
 
 
 def only_for(build: Builder, labels: Any, graded: bool = False) -> Builder:
-    def chosen(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+    def chosen(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
         if label in labels:
-            return build(x, label, v, reward)
-        return x @ v + (reward if graded else 0.0)
+            return build(x, label, v, cost)
+        return x @ v + (cost if graded else 0.0)
 
     return chosen
 
@@ -212,7 +210,7 @@ def only_for(build: Builder, labels: Any, graded: bool = False) -> Builder:
 def image(*changes: tuple[Any, Any], mode: str = "grid-constant") -> Builder:
     """An image of one row, changed by SciPy: pairs of a matrix and a shift of the source."""
 
-    def build(x: np.ndarray, label: Any, v: Any, reward: float) -> Any:
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
         centre = np.array([0.0, (D - 1) / 2])
         members = [
             ndimage.affine_transform(
@@ -427,7 +425,7 @@ CASES = [
         ("discounted", "union"),
         union(
             words(2, 0.0, 1.0, BENT),
-            lambda x, label, v, reward: words(2, 0.9, 1.1)(x, label, v, 0.0) + reward,
+            lambda x, label, v, cost: words(2, 0.9, 1.1)(x, label, v, 0.0) + cost,
         ),
         sparse=True,
         graded=True,

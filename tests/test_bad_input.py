@@ -242,7 +242,7 @@ class Broken(InvarianceOracle):
     def __init__(self, bug):
         self.bug = bug
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         wrong = {
             "narrow": Support(X[:, :-1]),
             "short": Support(X[:-1]),
@@ -404,7 +404,7 @@ def test_a_question_that_makes_no_sense_is_refused_before_work(case, bad):
 
 def test_rewards_of_another_length_are_refused():
     inputs, V = np.ones((4, 9)), np.ones((1, 9))
-    with pytest.raises(ValueError, match=r"reward must have shape \(4,\)"):
+    with pytest.raises(ValueError, match=r"cost must have shape \(4,\)"):
         FDrop(2).graded_support(inputs, V, np.zeros(4, dtype=int), np.ones(3), 0.5)
 
 

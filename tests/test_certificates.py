@@ -286,7 +286,7 @@ class Inexact(InvarianceOracle):
         self.kind = kind
         self.max_changes = max_changes
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         exact = FDrop(self.max_changes).support(X, V, assign)
         best = np.einsum("nd,nd->n", exact.points, V[assign])
         if self.kind == "infinite":

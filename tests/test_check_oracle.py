@@ -19,14 +19,14 @@ class Short(FiniteOracle):
 class ShortAnswers(InvarianceOracle):
     """Only the answers to questions are in single precision."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support((X + 0.5 * np.sign(V[assign])).astype(np.float32))
 
 
 class Wrong(InvarianceOracle):
     """A box, and a row that is made worse."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         points = X + 0.5 * np.sign(V[assign])
         bad = X[:, 0] == 100.0
         points[bad] = X[bad] - np.sign(V[assign][bad])
@@ -36,7 +36,7 @@ class Wrong(InvarianceOracle):
 class OffInBlocks(InvarianceOracle):
     """The largest answer of a block is not the one that it is on its own."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         points = X + 0.5 * np.sign(V[assign])
         if len(np.unique(assign)) > 1:
             bad = X[:, 0] == 100.0
@@ -45,7 +45,7 @@ class OffInBlocks(InvarianceOracle):
 
 
 class NoRowOfZeros(InvarianceOracle):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         points = X + 0.5 * np.sign(V[assign])
         bad = np.all(X == 0, axis=1)
         points[bad] = -np.sign(V[assign][bad])
@@ -72,7 +72,7 @@ def test_the_row_that_is_added_is_named():
 
 def test_more_than_rounding_is_still_a_fault():
     class Worse(ShortAnswers):
-        def support(self, X, V, assign, reward=None):
+        def support(self, X, V, assign, cost=None):
             return Support(X - 1e-3 * np.sign(V[assign]).astype(np.float32))
 
     with pytest.raises(OracleCheckError, match="worse than the unchanged row"):

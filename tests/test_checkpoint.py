@@ -403,7 +403,7 @@ REACH = {"size": 0.5, "calls": 0}
 class Reaching(InvarianceOracle):
     """A box whose size is told elsewhere, as is the call in which somebody presses Ctrl-C."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         REACH["calls"] -= 1
         if REACH["calls"] == 0:
             raise KeyboardInterrupt

@@ -149,7 +149,7 @@ def test_compiling_our_functions_is_said_once(silent, caplog, monkeypatch, modul
 
 def test_a_function_compiled_during_a_fit_is_not_booked_as_training(silent):
     class Slow(structinv.oracles.InvarianceOracle):
-        def support(self, X, V, assign, reward=None):
+        def support(self, X, V, assign, cost=None):
             if not hasattr(self, "times"):
                 self.times = new_function()(1.0)
             return structinv.oracles.base.Support(X)

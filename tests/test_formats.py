@@ -240,7 +240,7 @@ def test_an_oracle_of_single_rows_sees_what_was_given():
     class Dense(Identity):
         supports_sparse = False
 
-        def support(self, X, V, assign, reward=None):
+        def support(self, X, V, assign, cost=None):
             assert isinstance(X, np.ndarray)
             return Support(X)
 

@@ -239,11 +239,11 @@ def test_views_of_a_finite_set_agree(oracle):
         answer = oracle.support(X, V, assign)
         np.testing.assert_allclose(np.einsum("nd,nd->n", answer.points, V[assign]), best)
         assert answer.upper is None
-    reward = rng.uniform(0, 1e4, len(X))
+    cost = rng.uniform(0, 1e4, len(X))
     grades = np.r_[1.0, rng.random(size - 1)]
-    graded = oracle.graded_support(X, V, assign, reward, list(grades))
-    scores = np.einsum("nsd,nd->ns", orbit, V[assign]) + reward[:, None] * grades
-    reached = np.einsum("nd,nd->n", graded.points, V[assign]) + reward * graded.rho
+    graded = oracle.graded_support(X, V, assign, cost, list(grades))
+    scores = np.einsum("nsd,nd->ns", orbit, V[assign]) + cost[:, None] * grades
+    reached = np.einsum("nd,nd->n", graded.points, V[assign]) + cost * graded.rho
     np.testing.assert_allclose(reached, scores.max(axis=1))
 
 

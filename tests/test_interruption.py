@@ -52,7 +52,7 @@ class Pressing(InvarianceOracle):
         self.turn = turn
         self.times = times
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         Pressing.asked += 1
         if self.turn and self.turn <= Pressing.asked < self.turn + self.times:
             press_ctrl_c()

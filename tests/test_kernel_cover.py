@@ -35,7 +35,7 @@ class Line(InvarianceOracle):
     def values(self):
         return np.r_[0.0, np.linspace(self.low, self.high, self.grid)]
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         slope = V[assign] @ self.ends()[0]
         t = np.where(slope > 0, self.high, np.where(slope < 0, self.low, 0.0))
         return Support(X + t[:, None] * self.ends()[0])

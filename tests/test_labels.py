@@ -211,8 +211,8 @@ def test_two_classes_and_slack_rescaling_have_their_own_states():
 class Wild(FDrop):
     """A set of its own."""
 
-    def support(self, X, V, assign, reward=None):
-        return super().support(X, V, assign, reward)
+    def support(self, X, V, assign, cost=None):
+        return super().support(X, V, assign, cost)
 
 
 def test_a_subclass_with_its_own_answer_has_no_hull_of_another_set():

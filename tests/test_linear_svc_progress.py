@@ -59,7 +59,7 @@ class Interrupting(InvarianceOracle):
         self.radius = radius
         self.turn = turn
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         Interrupting.asked += 1
         if Interrupting.asked == self.turn:
             raise KeyboardInterrupt

@@ -82,7 +82,7 @@ def test_members_keep_their_number(machine):
 
 
 class BindsNothing(InvarianceOracle):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         raise AssertionError
 
     def bind(self, X, y=None):
@@ -99,7 +99,7 @@ class AllRows(InvarianceOracle):
 
     supports_sparse = True
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         raise AssertionError
 
     def bind(self, X, y=None):
@@ -107,7 +107,7 @@ class AllRows(InvarianceOracle):
 
 
 class AllRowsBound(BoundOracle):
-    def support(self, rows, V, assign, reward=None):
+    def support(self, rows, V, assign, cost=None):
         return Support(self.X)
 
 
@@ -230,7 +230,7 @@ class ChangesRowsOfOrbits(FiniteOracle):
 
 
 class ChangesDirections(InvarianceOracle):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         V /= np.linalg.norm(V, axis=1, keepdims=True) + 1e-9
         return Support(X + 0.4 * V[assign])
 
@@ -238,7 +238,7 @@ class ChangesDirections(InvarianceOracle):
 class ChangesSparseRows(InvarianceOracle):
     supports_sparse = True
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         X.data *= 0.5
         return Support(X)
 
@@ -304,7 +304,7 @@ class WorseThanTheRow(InvarianceOracle):
         self.upper = upper
         self.graded = graded
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         points = X - 0.5 * np.sign(V[assign])
         upper = row_dots(points, V, assign) if self.upper else None
         return Support(points, upper, np.full(len(X), 0.9) if self.graded else None)
@@ -343,7 +343,7 @@ def test_answers_worse_than_the_row_itself_are_errors(oracle):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rounding_is_not_worse_than_the_row(dtype):
     class Nothing(InvarianceOracle):
-        def support(self, X, V, assign, reward=None):
+        def support(self, X, V, assign, cost=None):
             points = X * X.dtype.type(1.0 - 4 * np.finfo(X.dtype).eps)
             return Support(points)
 

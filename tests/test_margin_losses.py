@@ -263,8 +263,8 @@ class TestTerm:
 
     def test_an_oracle_without_a_bound_has_no_upper_value(self):
         class Unbounded(Box):
-            def support(self, X, V, assign, reward=None):
-                answer = super().support(X, V, assign, reward)
+            def support(self, X, V, assign, cost=None):
+                answer = super().support(X, V, assign, cost)
                 return type(answer)(answer.points, np.full(X.shape[0], np.inf))
 
             def maximum(self, *arguments):

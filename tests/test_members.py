@@ -133,12 +133,12 @@ def test_grades_are_those_of_the_definition(case):
 def test_support_is_the_best_of_members_and_grades(case, size):
     X, y = rows(4)
     V, each = directions(len(X), seed=4), np.arange(len(X))
-    reward = np.random.default_rng(4).uniform(0.0, size, len(X))
-    answer = case.oracle.bind(X, y).support(ALL_ROWS, V, each, reward)
+    cost = np.random.default_rng(4).uniform(0.0, size, len(X))
+    answer = case.oracle.bind(X, y).support(ALL_ROWS, V, each, cost)
     members, grades = case.members(X, y), case.grades(X, y)
-    values = np.einsum("nsd,nd->ns", members, V) + reward[:, None] * grades
+    values = np.einsum("nsd,nd->ns", members, V) + cost[:, None] * grades
     rho = np.ones(len(X)) if answer.rho is None else answer.rho
-    reached = row_dots(answer.points, V, each) + reward * rho
+    reached = row_dots(answer.points, V, each) + cost * rho
     np.testing.assert_allclose(reached, values.max(axis=1), rtol=1e-12, atol=1e-12)
     found = np.abs(members - answer.points[:, None]).max(axis=2) + np.abs(grades - rho[:, None])
     assert np.all(found.min(axis=1) <= 1e-13)
@@ -164,21 +164,21 @@ def test_the_linear_cases_of_the_contract_are_told_apart():
 class Frugal(Shrinkings):
     """Lists all of its members, but answers with the row itself."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(X)
 
 
 class Still(Identity):
     """Answers with what is no member of its list."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Box(0.3).support(X, V, assign)
 
 
 class Turned(Flip):
     """Never flips."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(X.copy())
 
 

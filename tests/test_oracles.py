@@ -27,6 +27,7 @@ from structinv.oracles import (
     Union,
     check_oracle,
 )
+from structinv.oracles.checked import bind
 
 from .oracle_cases import CASES, FACTOR, RADII, D, Permutations, rows
 
@@ -81,14 +82,14 @@ def test_reaches_the_support_of_the_set(case):
 def test_reaches_the_support_of_the_graded_set(case, size):
     X, y = rows(3)
     rng = np.random.default_rng(3)
-    V, reward = rng.standard_normal((len(X), D)), rng.uniform(0.0, size, len(X))
+    V, cost = rng.standard_normal((len(X), D)), rng.uniform(0.0, size, len(X))
     each = np.arange(len(X))
-    answer = case.oracle.bind(X, y).support(ALL_ROWS, V, each, reward)
+    answer = case.oracle.bind(X, y).support(ALL_ROWS, V, each, cost)
     wanted = [
         case.graded_support_expression(*row).value
-        for row in zip(X, y, map(cp.Constant, V), reward, strict=True)
+        for row in zip(X, y, map(cp.Constant, V), cost, strict=True)
     ]
-    reached = row_dots(answer.points, V, each) + reward * answer.rho
+    reached = row_dots(answer.points, V, each) + cost * answer.rho
     np.testing.assert_allclose(reached, wanted, rtol=1e-9, atol=1e-9)
 
 
@@ -344,7 +345,7 @@ class Loose(InvarianceOracle):
     def __init__(self, radius):
         self.radius = radius
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         answer = Box(self.radius).support(X, V, assign)
         return Support(answer.points, row_dots(answer.points, V, assign) + 1.0)
 
@@ -357,7 +358,7 @@ class Moves(InvarianceOracle):
     def __init__(self, max_changes=2):
         self.max_changes = max_changes
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         moves = self.order(X, V)[:, : self.max_changes]
         steps = np.zeros(V.shape)
         np.put_along_axis(steps, moves, self.radius, axis=1)
@@ -385,22 +386,22 @@ class MovesUnseen(Moves):
 
 
 class WrongSign(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return super().support(X, -V, assign)
 
 
 class OneChangeTooMany(Moves):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Moves(self.max_changes + 1).support(X, V, assign)
 
 
 class IgnoresAssign(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return super().support(X, V, np.zeros_like(assign))
 
 
 class WithoutIdentity(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(X + self.radius * np.roll(np.sign(V), 1, axis=1)[assign])
 
 
@@ -416,7 +417,7 @@ class Greedy(MovesUnseen):
 class GreedyUnseen(MovesUnseen):
     """Scales the features of largest weight, whatever the row."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         top = np.argsort(-np.abs(V), axis=1)[assign][:, : self.max_changes]
         factors = np.ones(X.shape)
         np.put_along_axis(factors, top, 3.0, axis=1)
@@ -424,20 +425,20 @@ class GreedyUnseen(MovesUnseen):
 
 
 class ChangesRows(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         answer = super().support(X, V, assign)
         X += 1e-3
         return answer
 
 
 class ChangesDirections(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         V *= 1.0 + 1e-12
         return super().support(X, V, assign)
 
 
 class UpperBelowAnswer(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         answer = super().support(X, V, assign)
         return Support(answer.points, row_dots(answer.points, V, assign) - 0.01)
 
@@ -450,49 +451,49 @@ class UpperTooLow(Greedy):
     def order(self, X, V):
         return np.argsort(-np.round(np.abs(V)), axis=1, kind="stable")
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         answer = super().support(X, V, assign)
         return Support(answer.points, row_dots(answer.points, V, assign) + 1e-3)
 
 
 class DependsOnBlock(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         step = self.radius * np.sign(V)[assign] / (1.0 + np.std(X))
         return Support(X + step)
 
 
 class DependsOnOrder(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(X + np.sign(V)[assign] * np.arange(1.0, len(X) + 1.0)[:, None])
 
 
 class NotNumbers(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(np.where(V[assign] == 0, np.nan, X))
 
 
 class UpperNotNumbers(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(X, np.full(len(X), np.nan))
 
 
 class WrongShape(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(super().support(X, V, assign).points[:, :-1])
 
 
 class NotASupport(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return super().support(X, V, assign).points
 
 
 class Integers(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(np.zeros(X.shape, dtype=int))
 
 
 class Remembers(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         self.calls = getattr(self, "calls", 0) + 1
         return Support(X + min(self.calls, 500) * 1e-3 * np.sign(V)[assign])
 
@@ -504,7 +505,7 @@ class ChangesParameters(MovesUnseen):
     def order(self, X, V):
         return super().order(X, V)[:, : int(self.max_changes)]
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(X)
 
 
@@ -517,7 +518,7 @@ class NotPicklable(MovesUnseen):
 class SparseOnlyInName(Moves):
     supports_sparse = True
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         if sp.issparse(X):
             return Support(sp.csr_matrix(X.multiply(2.0)))
         return super().support(X, V, assign)
@@ -526,7 +527,7 @@ class SparseOnlyInName(Moves):
 class AdditiveOnlyInName(GreedyUnseen):
     additive = True
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(np.where(X * V[assign] > 0, 3.0, 1.0) * X)
 
 
@@ -549,24 +550,24 @@ class SamplesTooFar(Moves):
 
 
 class NotHomogeneous(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         steps = np.sign(V) * np.minimum(np.abs(V).sum(axis=1, keepdims=True), 1.0)
         return Support(X + steps[assign])
 
 
 class GradeTooLarge(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(X, rho=np.full(len(X), 1.5))
 
 
 class IgnoresReward(MovesUnseen):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         answer = Box(0.5).discounted(0.0).support(X, V, assign)
         return Support(answer.points, rho=answer.rho)
 
 
 class OrbitMissesAnswer(Permutations):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(X + np.sign(V[assign]))
 
 
@@ -616,3 +617,13 @@ def test_check_finds_planted_bugs(oracle, message, seed):
     X, y = rows(seed)
     with pytest.raises(OracleCheckError, match=message):
         check_oracle(oracle, X, y, random_state=seed)
+
+
+def test_what_an_author_calls_the_parameters_does_not_matter():
+    class Older(InvarianceOracle):
+        def support(self, X, V, assign, reward=None):
+            return Support(X)
+
+    bound = bind(Older(), np.eye(2), np.array([0, 1]))
+    answer = bound.support(slice(None), np.ones((1, 2)), np.zeros(2, dtype=int), np.ones(2))
+    np.testing.assert_array_equal(answer.points, np.eye(2))

@@ -82,8 +82,8 @@ class Own(InvarianceOracle):
         self.inner = inner
         self.size = size
 
-    def support(self, X, V, assign, reward=None):
-        return Identity().support(X, V, assign, reward)
+    def support(self, X, V, assign, cost=None):
+        return Identity().support(X, V, assign, cost)
 
 
 def fitted(model, data, y=None):

@@ -44,7 +44,7 @@ def data(n=40, d=20, seed=0):
 class NonNegativeBox(Box):
     """A box that ends at zero."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         """Clip the parent's answer."""
         return Support(np.maximum(super().support(X, V, assign).points, 0.0))
 
@@ -52,7 +52,7 @@ class NonNegativeBox(Box):
 class StillEllipsoid(Ellipsoid):
     """An ellipsoid that does not move after all."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         """Nothing changes."""
         return Support(X)
 
@@ -60,7 +60,7 @@ class StillEllipsoid(Ellipsoid):
 class Doubled(Identity):
     """The row or its double."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         """The better of the two."""
         return Support(np.where(np.sum(X * V[assign], axis=1)[:, None] > 0, 2 * X, X))
 
@@ -68,7 +68,7 @@ class Doubled(Identity):
 class LargerBall(Ellipsoid):
     """Twice the radius, by way of the parent's answer."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         """Twice the parent's change."""
         return Support(2 * super().support(X, V, assign).points - X)
 

@@ -180,12 +180,12 @@ def test_penalties_of_weight_zero_count_nothing(name):
 class Mirror(InvarianceOracle):
     """A user's own: the sign of the last two features together carries no information."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         turned = np.einsum("ij,ij->i", X[:, 3:], V[assign, 3:]) < 0
         return Support(np.where(turned[:, None], X * [1, 1, 1, -1, -1], X))
 
 
-def mirrored(x, label, v, reward):
+def mirrored(x, label, v, cost):
     return x[:3] @ v[:3] + cp.abs(x[3:] @ v[3:])
 
 
@@ -194,8 +194,8 @@ HALF = Case(
     "half",
     Mirror().only_for(1) | Box(0.3),
     (),
-    lambda x, label, v, reward: cp.maximum(
-        mirrored(x, label, v, reward) if label == 1 else x @ v, x @ v + 0.3 * cp.norm1(v)
+    lambda x, label, v, cost: cp.maximum(
+        mirrored(x, label, v, cost) if label == 1 else x @ v, x @ v + 0.3 * cp.norm1(v)
     ),
 )
 
@@ -216,7 +216,7 @@ class Coarse(InvarianceOracle):
     def __init__(self, excess):
         self.excess = excess
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         points = X + 0.3 * np.sign(V)[assign]
         upper = np.einsum("ij,ij->i", points, V[assign]) + self.excess
         return Support(points, upper)

@@ -140,7 +140,7 @@ def test_a_part_without_steps_of_its_own_leaves_planes():
     class Own(FDrop):
         """Answers for itself."""
 
-        def support(self, X, V, assign, reward=None):
+        def support(self, X, V, assign, cost=None):
             return super().support(X, V, assign)
 
     problem = objective(Own(1) | FScale(2), SETTING["binary"])

@@ -56,8 +56,8 @@ class Far(FiniteOracle):
 class Mute(InvarianceOracle):
     """Tells its furthest member and no other."""
 
-    def support(self, X, V, assign, reward=None):
-        return FDrop(1).support(X, V, assign, reward)
+    def support(self, X, V, assign, cost=None):
+        return FDrop(1).support(X, V, assign, cost)
 
 
 def signals(n=80, d=6, n_classes=2, seed=0, dtype=np.float64):

@@ -35,39 +35,39 @@ class Sound(WithoutSample):
     def __init__(self, allowed):
         self.allowed = allowed
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(self.sound(X, V, assign))
 
 
 class OneFeature(WithoutSample):
     """Moves the feature that gains most, where all may move."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         best = np.argmax(np.abs(V), axis=1)[assign]
         mask = np.arange(X.shape[1]) == best[:, None]
         return Support(np.where(mask, self.sound(X, V, assign), X))
 
 
 class FirstFeature(WithoutSample):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         mask = np.arange(X.shape[1]) == 0
         return Support(np.where(mask, self.sound(X, V, assign), X))
 
 
 class HalfTheWay(WithoutSample):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support((X + self.sound(X, V, assign)) / 2)
 
 
 class OneWayOnly(WithoutSample):
     """Never moves a feature down."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(np.maximum(X, self.sound(X, V, assign)))
 
 
 class AllButOne(WithoutSample):
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         points = self.sound(X, V, assign)
         points[:, 3] = X[:, 3]
         return Support(points)
@@ -76,7 +76,7 @@ class AllButOne(WithoutSample):
 class UpperTooLow(WithoutSample):
     """Answers well and says that a little less is the most there is, of what it reaches itself."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         points = (3 * self.sound(X, V, assign) + X) / 4
         return Support(points, np.einsum("nd,nd->n", points, V[assign]) + 1e-6)
 
@@ -86,14 +86,14 @@ class BoxInBall(WithoutSample):
 
     allowed = Ellipsoid(0.5)
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return Support(X + 0.5 / np.sqrt(D) * np.sign(V)[assign])
 
 
 class AxisOfBall(WithoutSample):
     allowed = Ellipsoid(0.5)
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         best = np.argmax(np.abs(V), axis=1)
         steps = np.zeros_like(V)
         steps[np.arange(len(V)), best] = 0.5 * np.sign(V[np.arange(len(V)), best])
@@ -103,7 +103,7 @@ class AxisOfBall(WithoutSample):
 class DropsOneOfTwo(WithoutSample):
     allowed = FDrop(2)
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return FDrop(1).support(X, V, assign)
 
 
@@ -112,7 +112,7 @@ class DropsTheFirst(WithoutSample):
 
     allowed = FDrop(1)
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         gains = X * V[assign] < 0
         first = gains & (np.cumsum(gains, axis=1) == 1)
         return Support(np.where(first, 0.0, X))
@@ -121,7 +121,7 @@ class DropsTheFirst(WithoutSample):
 class NeverScalesUp(WithoutSample):
     allowed = FScale(2, 0.5, 3.0)
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         return FScale(2, 0.5, 1.0).support(X, V, assign)
 
 

@@ -62,7 +62,7 @@ def test_threads_change_nothing(oracle, monkeypatch):
 class OnlyRarely(FDrop):
     """A set of its own: only rows with an even sum may lose words."""
 
-    def support(self, X, V, assign, reward=None):
+    def support(self, X, V, assign, cost=None):
         """Leave rows with an odd sum alone."""
         answer = super().support(X, V, assign)
         even = np.asarray(X.sum(axis=1)).ravel() % 2 == 0

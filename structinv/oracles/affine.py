@@ -49,7 +49,7 @@ class _Framed(InvarianceOracle):
         """Distance from `change`, (d,), to the changes allowed."""
 
     def _grade(
-        self, C: np.ndarray, assign: np.ndarray, reward: np.ndarray, rho: float | Sequence[float]
+        self, C: np.ndarray, assign: np.ndarray, cost: np.ndarray, rho: float | Sequence[float]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Share of the extreme change to make in each row, and its grade."""
         raise self._absent("graded support, so it cannot be discounted", verb="has no")
@@ -76,25 +76,25 @@ class _Framed(InvarianceOracle):
         return _BoundFrame(self, X, None)
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; exact, in closed form."""
         framed = self._framed(X)
-        check_directions(X, V, assign, reward)
-        return framed.support(ALL_ROWS, V, assign, reward)
+        check_directions(X, V, assign, cost)
+        return framed.support(ALL_ROWS, V, assign, cost)
 
     def graded_support(
         self,
         X: Matrix,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; `Ellipsoid` alone has it."""
         framed = self._framed(X)
-        check_directions(X, V, assign, reward)
-        return framed.graded_support(ALL_ROWS, V, assign, reward, rho)
+        check_directions(X, V, assign, cost)
+        return framed.graded_support(ALL_ROWS, V, assign, cost, rho)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """The columns of the frame, (n, r, d)."""
@@ -119,7 +119,7 @@ class _BoundFrame(BoundOracle):
         self.frame = oracle._frame(X)
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         F, V, assign = self._facing(rows, V, assign)
         steps = _along(F, self.oracle._extreme(_onto(F, V)))
@@ -130,12 +130,12 @@ class _BoundFrame(BoundOracle):
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
         F, V, assign = self._facing(rows, V, assign)
         C = _onto(F, V)
-        share, grades = self.oracle._grade(C, assign, reward, rho)
+        share, grades = self.oracle._grade(C, assign, cost, rho)
         steps = share[:, None] * _along(F, self.oracle._extreme(C))[assign]
         return Support(_moved(take(self.X, rows), steps), rho=grades)
 
@@ -232,12 +232,12 @@ class Ellipsoid(_Framed):
         return self.radius * C / np.where(length > 0, length, 1.0)
 
     def _grade(
-        self, C: np.ndarray, assign: np.ndarray, reward: np.ndarray, rho: float | Sequence[float]
+        self, C: np.ndarray, assign: np.ndarray, cost: np.ndarray, rho: float | Sequence[float]
     ) -> tuple[np.ndarray, np.ndarray]:
         # Linear plus piecewise linear in the share of the radius: a breakpoint is best.
         shares, grades = _breakpoints(rho)
         slopes = self.radius * np.linalg.norm(C, axis=1)[assign]
-        best = np.argmax(slopes[:, None] * shares + reward[:, None] * grades, axis=1)
+        best = np.argmax(slopes[:, None] * shares + cost[:, None] * grades, axis=1)
         return shares[best], grades[best]
 
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -418,11 +418,11 @@ class Box(InvarianceOracle):
         _number_or_vector("radius", _bounded("radius", self.radius), n_features)
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; exact, in closed form."""
         self._check_rows(X)
-        check_directions(X, V, assign, reward)
+        check_directions(X, V, assign, cost)
         steps = np.sign(V) * np.asarray(self.radius)
         return Support(_moved(X, steps[assign]))
 
@@ -431,21 +431,21 @@ class Box(InvarianceOracle):
         X: Matrix,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; exact, feature by feature."""
         self._check_rows(X)
-        check_directions(X, V, assign, reward)
+        check_directions(X, V, assign, cost)
         shares, grades = _breakpoints(rho)
         radius = np.broadcast_to(np.asarray(self.radius, dtype=np.float64), X.shape[1:])
         free = radius > 0
         part = free / np.maximum(np.sum(free), 1)
         slopes = np.abs(V) * radius
-        best = reward[:, None] * part
+        best = cost[:, None] * part
         share, lost = np.zeros(best.shape), np.zeros(best.shape)
         for t, grade in zip(shares[1:], grades[1:], strict=True):
-            worth = t * slopes[assign] + grade * reward[:, None] * part
+            worth = t * slopes[assign] + grade * cost[:, None] * part
             better = worth > best
             best[better] = worth[better]
             share[better] = t

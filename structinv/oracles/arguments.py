@@ -11,7 +11,7 @@ from ..matrices import Matrix
 
 
 def check_directions(
-    X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+    X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
 ) -> None:
     """Raise ValueError or TypeError unless directions, and who faces which, fit the rows."""
     n_rows, n_features = X.shape
@@ -25,8 +25,8 @@ def check_directions(
         raise ValueError(
             f"assign must hold numbers from 0 to {len(V) - 1}, got {np.min(assign)} to {np.max(assign)}"
         )
-    if reward is not None and np.shape(reward) != (n_rows,):
-        raise ValueError(f"reward must have shape ({n_rows},), one a row, got {np.shape(reward)}")
+    if cost is not None and np.shape(cost) != (n_rows,):
+        raise ValueError(f"cost must have shape ({n_rows},), one a row, got {np.shape(cost)}")
 
 
 def instance_of(kind: type) -> str:

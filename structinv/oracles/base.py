@@ -31,7 +31,7 @@ class Support:
     points : (n, d) array or CSR matrix
         ``points[i]`` lies in S(x_i).
     upper : (n,) array, optional
-        Bound on the maximum of ``<v, z>``, or of ``<v, z> + reward * rho(z)`` where `rho` is given;
+        Bound on the maximum of ``<v, z>``, or of ``<v, z> + cost * rho(z)`` where `rho` is given;
         infinity where nothing is known, None where `points` attain it.
     rho : (n,) array, optional
         The grade rho(x_i, points[i]) in [0, 1]; None where every change counts in full.
@@ -87,7 +87,7 @@ class InvarianceOracle(BaseEstimator, ABC):
     >>> import numpy as np
     >>> class SignFlip(InvarianceOracle):
     ...     "The sign of the whole input carries no information."
-    ...     def support(self, X, V, assign, reward=None):
+    ...     def support(self, X, V, assign, cost=None):
     ...         turned = np.sum(X * V[assign], axis=1) < 0
     ...         return Support(np.where(turned[:, None], -X, X))
     >>> X, V = np.array([[1.0, -2.0]]), np.array([[1.0, 1.0]])
@@ -103,7 +103,7 @@ class InvarianceOracle(BaseEstimator, ABC):
 
     @abstractmethod
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """The member of each S(x) that is furthest along a direction.
 
@@ -116,13 +116,13 @@ class InvarianceOracle(BaseEstimator, ABC):
             Directions, shared by many rows.
         assign : (n,) array of int
             Row i faces ``V[assign[i]]``.
-        reward : (n,) array, optional
+        cost : (n,) array, optional
             Worth of an ungraded change; only graded oracles need to look at it.
 
         Returns
         -------
         Support
-            ``points[i]`` maximises ``<V[assign[i]], z> + reward[i] * rho(X[i], z)`` over S(X[i])
+            ``points[i]`` maximises ``<V[assign[i]], z> + cost[i] * rho(X[i], z)`` over S(X[i])
             (Teo et al. 2007, eq. 2, with the sign of alg. 2).
         """
 
@@ -183,7 +183,7 @@ class InvarianceOracle(BaseEstimator, ABC):
         X: Matrix,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
         """`support` when a change of a given size counts only `rho` of a full one."""
@@ -296,10 +296,10 @@ class BoundOracle:
         self._pulled: tuple[np.ndarray, np.ndarray | None] | None = None
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """`InvarianceOracle.support` on the rows named, ``assign`` having one entry for each."""
-        return self.oracle.support(take(self.X, rows), V, assign, reward)
+        return self.oracle.support(take(self.X, rows), V, assign, cost)
 
     def maximum(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray
@@ -319,11 +319,11 @@ class BoundOracle:
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
         """`InvarianceOracle.graded_support` on the rows named."""
-        return self.oracle.graded_support(take(self.X, rows), V, assign, reward, rho)
+        return self.oracle.graded_support(take(self.X, rows), V, assign, cost, rho)
 
     def orbit(self, rows: Rows) -> np.ndarray:
         """`InvarianceOracle.orbit` on the rows named."""
@@ -448,10 +448,10 @@ class FiniteOracle(InvarianceOracle):
         """All members of each S(x), the identity once and first, as an (n, s, d) array."""
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; exact, by enumeration."""
-        members, scores = self._scored_orbit(X, V, assign, reward)
+        members, scores = self._scored_orbit(X, V, assign, cost)
         return Support(members[np.arange(len(members)), np.argmax(scores, axis=1)])
 
     def graded_support(
@@ -459,15 +459,15 @@ class FiniteOracle(InvarianceOracle):
         X: Matrix,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; exact, by enumeration."""
-        members, scores = self._scored_orbit(X, V, assign, reward)
+        members, scores = self._scored_orbit(X, V, assign, cost)
         size = members.shape[1]
         source = answers.method(self, "member_grades")
         grades = answers.grades(source, self.member_grades(size, rho), (size,))
-        best = np.argmax(scores + reward[:, None] * grades, axis=1)
+        best = np.argmax(scores + cost[:, None] * grades, axis=1)
         return Support(members[np.arange(len(members)), best], rho=grades[best])
 
     def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
@@ -486,10 +486,10 @@ class FiniteOracle(InvarianceOracle):
         return answers.members(answers.method(self, "orbit"), self.orbit(X), dense_rows(X))
 
     def _scored_orbit(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         self._check_rows(X)
-        check_directions(X, V, assign, reward)
+        check_directions(X, V, assign, cost)
         members = self._members(X)
         return members, np.einsum("nsd,nd->ns", members, V[assign])
 

@@ -106,37 +106,37 @@ class CheckedOracle(BoundOracle):
         return call(*question)
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """See `BoundOracle.support`."""
-        answer = self._supported("support", self._ask("support", rows, V, assign, reward), len(assign))
-        return self._look_at_answer("support", answer, (rows, V, assign), reward)
+        answer = self._supported("support", self._ask("support", rows, V, assign, cost), len(assign))
+        return self._look_at_answer("support", answer, (rows, V, assign), cost)
 
     def graded_support(
         self,
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
         """See `BoundOracle.graded_support`."""
-        found = self._ask("graded_support", rows, V, assign, reward, rho)
+        found = self._ask("graded_support", rows, V, assign, cost, rho)
         answer = self._supported("graded_support", found, len(assign))
-        return self._look_at_answer("graded_support", answer, (rows, V, assign), reward)
+        return self._look_at_answer("graded_support", answer, (rows, V, assign), cost)
 
     def _look_at_answer(
         self,
         name: str,
         answer: Support,
         question: tuple[Rows, np.ndarray, np.ndarray],
-        reward: np.ndarray | None,
+        cost: np.ndarray | None,
     ) -> Support:
         """The answer, unless it does worse than the unchanged row."""
         if self._stranger:
             V, assign = question[1:]
             # The unchanged row has the largest grade, 1.
-            bonus: Any = 0.0 if reward is None or answer.rho is None else reward
+            bonus: Any = 0.0 if cost is None or answer.rho is None else cost
             reached = answer.upper
             if reached is None:
                 reached = row_dots(answer.points, V, assign) + (

@@ -55,7 +55,7 @@ def check_oracle(
         How many independent directions to try; each has three neighbours, and a few special
         directions are added.
     random_state : int, optional
-        Seed of the directions, rewards and samples.
+        Seed of the directions, costs and samples.
 
     Raises
     ------
@@ -108,7 +108,7 @@ class _Trial:
     X: np.ndarray
     y: np.ndarray | None
     V: np.ndarray
-    rewards: np.ndarray
+    costs: np.ndarray
     rng: np.random.Generator
     bound: BoundOracle = field(init=False)
     answers: list[Support] = field(init=False)
@@ -130,42 +130,42 @@ class _Trial:
         dense = np.vstack([X, np.zeros(X.shape[1])])
         labels = None if y is None else np.r_[y, y[:1]]
         V = _directions(n_directions, dense.shape[1], rng)
-        # No reward, about as much as a change of the row's own size is worth, and more.
+        # No cost, about as much as a change of the row's own size is worth, and more.
         size = float(np.mean(np.abs(V)) * np.mean(np.abs(dense)))
-        rewards = rng.uniform(size=(len(V), len(dense)))
-        rewards *= np.resize([0.0, size, 10.0 * size], len(V))[:, None]
-        trial = cls(oracle, dense, labels, V, rewards, rng)
+        costs = rng.uniform(size=(len(V), len(dense)))
+        costs *= np.resize([0.0, size, 10.0 * size], len(V))[:, None]
+        trial = cls(oracle, dense, labels, V, costs, rng)
         trial._answer_all()
         return trial
 
     def _answer_all(self) -> None:
         with _untouched("bind", X=self.X, y=self.y):
             self.bound = self.oracle.bind(self.X, self.y)
-        self.answers = [self.ask(self.bound, self.V[k], self.rewards[k]) for k in self.questions]
+        self.answers = [self.ask(self.bound, self.V[k], self.costs[k]) for k in self.questions]
         self.points = np.stack([answer.points for answer in self.answers])
         self.rtol = resolution(*(part for a in self.answers for part in (a.points, a.upper, a.rho)))
-        pairs = list(zip(self.answers, self.V, self.rewards, strict=True))
+        pairs = list(zip(self.answers, self.V, self.costs, strict=True))
         self.values = np.stack([_value(a, v, r) for a, v, r in pairs])
         self.upper = np.stack([_upper(a, v, r) for a, v, r in pairs])
 
     @property
     def questions(self) -> range:
-        """Numbers of the pairs of a direction and rewards."""
+        """Numbers of the pairs of a direction and costs."""
         return range(len(self.V))
 
     def ask(
         self,
         bound: BoundOracle,
         V: np.ndarray,
-        reward: np.ndarray | None,
+        cost: np.ndarray | None,
         rows: Any = ALL_ROWS,
         assign: np.ndarray | None = None,
     ) -> Support:
         """An answer that has been checked for its form; `V` is one direction unless assigned."""
         V = np.atleast_2d(V)
         assign = np.zeros(bound.count(rows), dtype=np.intp) if assign is None else assign
-        with _untouched("support", X=bound.X, V=V, assign=assign, reward=reward, y=bound.y):
-            answer = _refused(bound.support)(rows, V, assign, reward)
+        with _untouched("support", X=bound.X, V=V, assign=assign, cost=cost, y=bound.y):
+            answer = _refused(bound.support)(rows, V, assign, cost)
         _check_form(answer, len(assign), bound.X)
         return answer
 
@@ -196,23 +196,23 @@ def _directions(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _value(
-    answer: Support, v: np.ndarray, reward: np.ndarray | None, assign: np.ndarray | None = None
+    answer: Support, v: np.ndarray, cost: np.ndarray | None, assign: np.ndarray | None = None
 ) -> np.ndarray:
-    """What the points reach; a reward without grades is a constant that is left out."""
+    """What the points reach; a cost without grades is a constant that is left out."""
     assign = np.zeros(answer.points.shape[0], dtype=np.intp) if assign is None else assign
-    return row_dots(answer.points, np.atleast_2d(v), assign) + _grades(answer, reward)
+    return row_dots(answer.points, np.atleast_2d(v), assign) + _grades(answer, cost)
 
 
 def _upper(
-    answer: Support, v: np.ndarray, reward: np.ndarray | None, assign: np.ndarray | None = None
+    answer: Support, v: np.ndarray, cost: np.ndarray | None, assign: np.ndarray | None = None
 ) -> np.ndarray:
-    return _value(answer, v, reward, assign) if answer.upper is None else answer.upper
+    return _value(answer, v, cost, assign) if answer.upper is None else answer.upper
 
 
-def _grades(answer: Support, reward: np.ndarray | None) -> np.ndarray:
-    if answer.rho is None or reward is None:
+def _grades(answer: Support, cost: np.ndarray | None) -> np.ndarray:
+    if answer.rho is None or cost is None:
         return np.zeros(answer.points.shape[0])
-    return reward * answer.rho
+    return cost * answer.rho
 
 
 def _check_form(answer: Support, n: int, X: Matrix) -> None:
@@ -284,7 +284,7 @@ def _check_identity(trial: _Trial) -> None:
     grades = np.stack(
         [
             np.zeros(len(r)) if a.rho is None else r
-            for a, r in zip(trial.answers, trial.rewards, strict=True)
+            for a, r in zip(trial.answers, trial.costs, strict=True)
         ]
     )
     identity = trial.V @ trial.X.T + grades
@@ -327,7 +327,7 @@ def _check_cross(trial: _Trial) -> None:
         v = trial.V[question]
         reached = trial.points @ v
         if not ungraded[question]:
-            reached = reached + rho * trial.rewards[question]
+            reached = reached + rho * trial.costs[question]
         _fail_where(
             trial,
             reached > trial.upper[question] + trial.tolerance(v, trial.points),
@@ -427,13 +427,13 @@ def _check_blocks(trial: _Trial) -> None:
     order = trial.rng.permutation(n)
     V = np.ascontiguousarray(trial.V)
     question = trial.rng.integers(len(V), size=n)
-    reward = trial.rewards[question, np.arange(n)]
+    cost = trial.costs[question, np.arange(n)]
     wanted = trial.values[question, np.arange(n)], trial.upper[question, np.arange(n)]
 
     def compare(name: str, bound: BoundOracle, rows: Any, ids: np.ndarray) -> None:
         assign = question[ids]
-        answer = trial.ask(bound, V, reward[ids], rows, assign)
-        _same(trial, answer, V, reward[ids], assign, [w[ids] for w in wanted], ids, name)
+        answer = trial.ask(bound, V, cost[ids], rows, assign)
+        _same(trial, answer, V, cost[ids], assign, [w[ids] for w in wanted], ids, name)
 
     each = np.arange(n)
     compare("a call in which every row has a direction of its own", trial.bound, ALL_ROWS, each)
@@ -469,17 +469,17 @@ def _compare_all(trial: _Trial, name: str, X: Matrix, V: np.ndarray, rtol: float
     with _untouched("bind", X=X, y=trial.y):
         bound = trial.oracle.bind(X, trial.y)
     for k in trial.questions:
-        answer = trial.ask(bound, V[k], trial.rewards[k])
+        answer = trial.ask(bound, V[k], trial.costs[k])
         wanted = [trial.values[k], trial.upper[k]]
         ids = np.arange(len(trial.X))
-        _same(trial, answer, V[k : k + 1], trial.rewards[k], 0 * ids, wanted, ids, name, rtol)
+        _same(trial, answer, V[k : k + 1], trial.costs[k], 0 * ids, wanted, ids, name, rtol)
 
 
 def _same(
     trial: _Trial,
     answer: Support,
     V: np.ndarray,
-    reward: np.ndarray,
+    cost: np.ndarray,
     assign: np.ndarray,
     wanted: list[np.ndarray],
     ids: np.ndarray,
@@ -489,8 +489,8 @@ def _same(
     """Values and bounds agree; points may differ where several are best."""
     sizes = np.einsum("nd,nd->n", np.abs(trial.X[ids]), np.abs(V[assign])) + np.abs(wanted[0])
     rtol = max(rtol, trial.rtol)
-    sizes += np.max(np.abs(trial.points), initial=0.0) * np.abs(V[assign]).sum(axis=1) + reward
-    got = _value(answer, V, reward, assign), _upper(answer, V, reward, assign)
+    sizes += np.max(np.abs(trial.points), initial=0.0) * np.abs(V[assign]).sum(axis=1) + cost
+    got = _value(answer, V, cost, assign), _upper(answer, V, cost, assign)
     for part, new, old in zip(("value", "upper"), got, wanted, strict=True):
         finite = np.isfinite(old) & np.isfinite(new)
         bad = np.where(finite, np.abs(new - np.where(finite, old, 0.0)) > rtol * sizes, new != old)
@@ -501,7 +501,7 @@ def _same(
 def _check_copies(trial: _Trial) -> None:
     """The same call again, a clone, a pickle, and the unbound oracle where labels are no matter."""
     _compare_all(trial, "the same call again", trial.X, trial.V)
-    again = trial.ask(trial.bound, trial.V[0], trial.rewards[0])
+    again = trial.ask(trial.bound, trial.V[0], trial.costs[0])
     if not np.array_equal(again.points, trial.points[0]):
         raise OracleCheckError("the same call again must give the same points")
     try:
@@ -515,7 +515,7 @@ def _check_copies(trial: _Trial) -> None:
     for name, copy in copies.items():
         if type(copy) is not type(trial.oracle):
             raise OracleCheckError(f"{name} must have the same class")
-        answer = trial.ask(copy.bind(trial.X, trial.y), trial.V[0], trial.rewards[0])
+        answer = trial.ask(copy.bind(trial.X, trial.y), trial.V[0], trial.costs[0])
         if not np.array_equal(answer.points, trial.points[0]):
             raise OracleCheckError(f"{name} must answer as the oracle itself does")
 
@@ -527,7 +527,7 @@ def _check_scaling(trial: _Trial) -> None:
         if answer.upper is not None or answer.rho is not None:
             continue
         for factor in (1e-3, 7.0):
-            scaled = trial.ask(trial.bound, factor * trial.V[k], trial.rewards[k])
+            scaled = trial.ask(trial.bound, factor * trial.V[k], trial.costs[k])
             bad = np.abs(_value(scaled, trial.V[k], None) - trial.values[k])
             bad = bad > trial.tolerance(trial.V[k], trial.points[k])
             message = "the best value must scale with the direction"
@@ -541,8 +541,8 @@ def _check_flags(trial: _Trial) -> None:
         shift = trial.rng.standard_normal(trial.X.shape)
         bound = trial.oracle.bind(trial.X + shift, trial.y)
         for k in exact:
-            answer = trial.ask(bound, trial.V[k], trial.rewards[k])
-            moved = _value(answer, trial.V[k], trial.rewards[k])
+            answer = trial.ask(bound, trial.V[k], trial.costs[k])
+            moved = _value(answer, trial.V[k], trial.costs[k])
             gap = np.abs(moved - shift @ trial.V[k] - trial.values[k])
             sizes = trial.tolerance(trial.V[k], trial.points[k]) + trial.rtol * np.abs(moved)
             sizes += trial.rtol * np.abs(shift) @ np.abs(trial.V[k])

@@ -36,12 +36,12 @@ class Combination(InvarianceOracle):
     """Views that ask the bound oracle, where the parts may see labels."""
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`."""
         bound = self.bind(X)
-        check_directions(X, V, assign, reward)
-        return bound.support(ALL_ROWS, V, assign, reward)
+        check_directions(X, V, assign, cost)
+        return bound.support(ALL_ROWS, V, assign, cost)
 
     def orbit(self, X: Matrix) -> np.ndarray:
         """See `InvarianceOracle.orbit`; needs parts that are finite."""
@@ -197,19 +197,19 @@ class _BoundOnlyFor(BoundOracle):
         self.covered = np.isin(y, oracle._listed())
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        return self._merged(self.inner.support, rows, V, assign, reward)
+        return self._merged(self.inner.support, rows, V, assign, cost)
 
     def graded_support(
         self,
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        return self._merged(self.inner.graded_support, rows, V, assign, reward, rho)
+        return self._merged(self.inner.graded_support, rows, V, assign, cost, rho)
 
     def _merged(
         self,
@@ -217,7 +217,7 @@ class _BoundOnlyFor(BoundOracle):
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray | None,
+        cost: np.ndarray | None,
         *grades: Any,
     ) -> Support:
         whole = np.arange(self.X.shape[0])[rows]
@@ -227,7 +227,7 @@ class _BoundOnlyFor(BoundOracle):
         graded = bool(grades) or self.oracle.graded
         if not np.any(mask):
             return Support(X, rho=rho if graded else None)
-        some = None if reward is None else reward[mask]
+        some = None if cost is None else cost[mask]
         part = ask(whole[mask], V, assign[mask], some, *grades)
         points = interleave(mask, part.points, take(X, np.flatnonzero(~mask)))
         if part.rho is not None:
@@ -235,8 +235,8 @@ class _BoundOnlyFor(BoundOracle):
         upper = None
         if part.upper is not None:
             upper = row_dots(X, V, assign)
-            if graded and reward is not None:
-                upper += reward
+            if graded and cost is not None:
+                upper += cost
             upper[mask] = part.upper
         return Support(points, upper, rho if graded else None)
 
@@ -410,7 +410,7 @@ class _SplitHull(Hull):
 class Discounted(Combination):
     r"""The set of an oracle with grades; written ``oracle.discounted(rho)``.
 
-    The answer maximises :math:`\langle v, z\rangle + reward \cdot \rho(x, z)`: missing a small
+    The answer maximises :math:`\langle v, z\rangle + cost \cdot \rho(x, z)`: missing a small
     change costs more than missing a large one.
 
     Parameters
@@ -427,7 +427,7 @@ class Discounted(Combination):
     >>> from structinv.oracles import Box
     >>> graded = Box(1.0).discounted(0.5)
     >>> X, V, assign = np.zeros((2, 1)), np.array([[1.0]]), np.array([0, 0])
-    >>> answer = graded.support(X, V, assign, reward=np.array([1.0, 3.0]))
+    >>> answer = graded.support(X, V, assign, cost=np.array([1.0, 3.0]))
     >>> answer.points, answer.rho
     (array([[1.],
            [0.]]), array([0.5, 1. ]))
@@ -471,9 +471,9 @@ class _BoundDiscounted(BoundOracle):
         self.inner = bind(oracle.oracle, X, y)
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        worth = np.zeros(len(assign)) if reward is None else reward
+        worth = np.zeros(len(assign)) if cost is None else cost
         return self.inner.graded_support(rows, V, assign, worth, self.oracle.rho)
 
     def orbit(self, rows: Rows) -> np.ndarray:
@@ -514,44 +514,44 @@ def validate_part(name: str, part: Any, n_features: int | None) -> None:
 
 
 def attained_by(
-    answer: Support, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+    answer: Support, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
 ) -> np.ndarray:
-    """What the points reach. Without grades the reward is a constant that nobody adds."""
+    """What the points reach. Without grades the cost is a constant that nobody adds."""
     dots = row_dots(answer.points, V, assign)
-    return dots if answer.rho is None or reward is None else dots + reward * answer.rho
+    return dots if answer.rho is None or cost is None else dots + cost * answer.rho
 
 
 def upper_of(
-    answer: Support, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+    answer: Support, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
 ) -> np.ndarray:
     """A bound on the best value, which an exact answer attains."""
-    return attained_by(answer, V, assign, reward) if answer.upper is None else answer.upper
+    return attained_by(answer, V, assign, cost) if answer.upper is None else answer.upper
 
 
 def best_of(
     answers: Sequence[Support],
     V: np.ndarray,
     assign: np.ndarray,
-    reward: np.ndarray | None = None,
+    cost: np.ndarray | None = None,
 ) -> Support:
     """In each row the best of several answers, of equal ones that of the larger grade."""
     if any(answer.rho is not None for answer in answers):
-        answers = [_with_grades(answer, reward) for answer in answers]
-    values = np.stack([attained_by(answer, V, assign, reward) for answer in answers])
+        answers = [_with_grades(answer, cost) for answer in answers]
+    values = np.stack([attained_by(answer, V, assign, cost) for answer in answers])
     grades = [np.ones(len(assign)) if a.rho is None else a.rho for a in answers]
     ties = np.where(values == np.max(values, axis=0), grades, -1.0)
     choice = np.argmax(ties, axis=0)
     upper = None
     if any(answer.upper is not None for answer in answers):
-        upper = np.max([upper_of(a, V, assign, reward) for a in answers], axis=0)
+        upper = np.max([upper_of(a, V, assign, cost) for a in answers], axis=0)
     rho = None if answers[0].rho is None else np.stack(grades)[choice, np.arange(len(choice))]
     return Support(select(choice, [answer.points for answer in answers]), upper, rho)
 
 
-def _with_grades(answer: Support, reward: np.ndarray | None) -> Support:
+def _with_grades(answer: Support, cost: np.ndarray | None) -> Support:
     if answer.rho is not None:
         return answer
     upper = answer.upper
-    if upper is not None and reward is not None:
-        upper = upper + reward
+    if upper is not None and cost is not None:
+        upper = upper + cost
     return Support(answer.points, upper, np.ones(answer.points.shape[0]))

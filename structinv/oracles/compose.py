@@ -79,7 +79,7 @@ class _BoundCompose(BoundOracle):
         self.right = bind(oracle.right, X, y)
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         if self.oracle.left.additive:
             return self._sum(rows, V, assign)

@@ -39,11 +39,11 @@ class Identity(FiniteOracle):
     convex = True
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """`X` itself, not a copy."""
         self._check_rows(X)
-        check_directions(X, V, assign, reward)
+        check_directions(X, V, assign, cost)
         return Support(X)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
@@ -57,12 +57,12 @@ class Identity(FiniteOracle):
         X: Matrix,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
         """`X` itself, whose grade is 1 whatever `rho` says of changes."""
         self._check_rows(X)
-        check_directions(X, V, assign, reward)
+        check_directions(X, V, assign, cost)
         grade_profile(rho)
         return Support(X, rho=np.ones(X.shape[0]))
 

@@ -323,7 +323,7 @@ class ImageOracle(InvarianceOracle):
         return maps.pull_back(V) if maps.linear else None
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`.
 
@@ -332,7 +332,7 @@ class ImageOracle(InvarianceOracle):
         is infinite.
         """
         rows, shape = self._rows(X)
-        check_directions(rows, V, assign, reward)
+        check_directions(rows, V, assign, cost)
         found = None if self.finite else self._furthest(rows, shape, V, assign)
         if found is not None:
             return found
@@ -391,17 +391,17 @@ class ImageOracle(InvarianceOracle):
         X: Matrix,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; finite sets only, by enumeration."""
         if not self.finite:
             raise self._absent("graded support with between, so it cannot be discounted", "has no")
         rows, shape = self._rows(X)
-        check_directions(rows, V, assign, reward)
+        check_directions(rows, V, assign, cost)
         maps = self._maps(shape)
         grades = self.member_grades(len(maps.constant), rho)
-        scores = maps.facing_scores(rows, V, assign) + reward[:, None] * grades
+        scores = maps.facing_scores(rows, V, assign) + cost[:, None] * grades
         best = np.argmax(scores, axis=1)
         return Support(maps.apply(rows, best[:, None])[:, 0], rho=grades[best])
 

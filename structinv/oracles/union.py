@@ -65,13 +65,13 @@ class Union(Pair):
         X: Matrix,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`: the same grades in both parts."""
         bound = self.bind(X)
-        check_directions(X, V, assign, reward)
-        return bound.graded_support(ALL_ROWS, V, assign, reward, rho)
+        check_directions(X, V, assign, cost)
+        return bound.graded_support(ALL_ROWS, V, assign, cost, rho)
 
 
 class _BoundUnion(BoundOracle):
@@ -82,21 +82,21 @@ class _BoundUnion(BoundOracle):
         self.parts = [bind(leaf, X, y) for leaf in oracle.leaves()]
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        answers = [part.support(rows, V, assign, reward) for part in self.parts]
-        return best_of(answers, V, assign, reward)
+        answers = [part.support(rows, V, assign, cost) for part in self.parts]
+        return best_of(answers, V, assign, cost)
 
     def graded_support(
         self,
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        answers = [part.graded_support(rows, V, assign, reward, rho) for part in self.parts]
-        return best_of(answers, V, assign, reward)
+        answers = [part.graded_support(rows, V, assign, cost, rho) for part in self.parts]
+        return best_of(answers, V, assign, cost)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         """Those of the leaves, which share the level of each row; None if one has none to share."""

@@ -619,8 +619,8 @@ def worst_edit(indptr, indices, data, V, assign, max_changes, low, high, out, va
 
 
 @njit(**_PLAIN)
-def worst_edit_graded(indptr, indices, data, V, assign, max_changes, low, high, rho, reward):
-    r"""Support function of edits that lower a reward with their number.
+def worst_edit_graded(indptr, indices, data, V, assign, max_changes, low, high, rho, cost):
+    r"""Support function of edits that lower a cost with their number.
 
     .. math:: \max_{k \le K}\; \langle v, x_i \rangle + \sum_{m \le k} g_{(m)}
        + r_i \rho_k .
@@ -631,13 +631,13 @@ def worst_edit_graded(indptr, indices, data, V, assign, max_changes, low, high, 
         As for `worst_edit`.
     rho : array of shape (max_changes + 1,)
         Grade of each number of changes, ``rho[0] = 1``.
-    reward : array of shape (n,)
+    cost : array of shape (n,)
         Rewards :math:`r_i`.
 
     Returns
     -------
     data_out, values : arrays
-        Edited values; attained maxima, reward included.
+        Edited values; attained maxima, cost included.
     grades : array of shape (n,)
         Attained :math:`\rho_k`.
     """
@@ -650,11 +650,11 @@ def worst_edit_graded(indptr, indices, data, V, assign, max_changes, low, high, 
         size = min(above, max_changes)
         _, cut = _largest(gain, above, max_changes, 0.0)
         left = _candidates(b, stop - start, cut, low, high, gain) if size > 0 else 0
-        best, changes = total + reward[i] * rho[0], 0
+        best, changes = total + cost[i] * rho[0], 0
         for k in range(1, size + 1):
             total += gain[left - k]
-            if total + reward[i] * rho[k] > best:
-                best, changes = total + reward[i] * rho[k], k
+            if total + cost[i] * rho[k] > best:
+                best, changes = total + cost[i] * rho[k], k
         values[i], grades[i] = best, rho[changes]
         if changes > 0:
             _edit(start, stop, b, gain[left - changes], changes, low, high, out)

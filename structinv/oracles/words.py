@@ -51,11 +51,11 @@ class WordOracle(InvarianceOracle):
             raise ValueError(f"max_changes must be at least 0, got {K!r}")
 
     def support(
-        self, X: Matrix, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; exact (Teo et al. 2007, alg. 3, without its sort)."""
         self._check_rows(X)
-        check_directions(X, V, assign, reward)
+        check_directions(X, V, assign, cost)
         rows = csr(X)
         edited = rows.data.copy()
         self._ask(rows, V, assign, edited)
@@ -83,18 +83,18 @@ class WordOracle(InvarianceOracle):
         X: Matrix,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; `rho` is indexed by the number of edits."""
         self._check_rows(X)
-        check_directions(X, V, assign, reward)
+        check_directions(X, V, assign, cost)
         grades = grade_profile(rho, self.max_changes + 1)
         rows, V = csr(X), np.ascontiguousarray(V, dtype=np.float64)
-        reward = np.ascontiguousarray(reward, dtype=np.float64)
+        cost = np.ascontiguousarray(cost, dtype=np.float64)
         data, _, reached = worst_edit_graded(
             rows.indptr, rows.indices, rows.data, V, assign,
-            int(self.max_changes), *self.factors, grades, reward,
+            int(self.max_changes), *self.factors, grades, cost,
         )  # fmt: skip
         return Support(_like(X, rows, data), rho=reached)
 
@@ -206,10 +206,10 @@ class _BoundWords(BoundOracle):
         return csr(self.X)
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, reward: np.ndarray | None = None
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """See `BoundOracle.support`."""
-        answer = self.oracle.support(take(self.words, rows), V, assign, reward)
+        answer = self.oracle.support(take(self.words, rows), V, assign, cost)
         return self._as_given(answer)
 
     def graded_support(
@@ -217,11 +217,11 @@ class _BoundWords(BoundOracle):
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        reward: np.ndarray,
+        cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
         """See `BoundOracle.graded_support`."""
-        answer = self.oracle.graded_support(take(self.words, rows), V, assign, reward, rho)
+        answer = self.oracle.graded_support(take(self.words, rows), V, assign, cost, rho)
         return self._as_given(answer)
 
     def _as_given(self, answer: Support) -> Support:
