@@ -9,8 +9,7 @@ Rules of the comparison:
   of 1, 0.5, 0.2, 0.1, ... for which its objective is at most 1 % above the best value known: ours to
   a relative gap of `--tight`. The search for `tol` is not counted; its conversion of rows is.
 - Ours ends at a relative gap of 1e-2 by its own certificate: sweeps, the final value over all labels and
-  whatever is prepared are counted. Up to 50 classes that is `InvariantLinearSVC`; beyond, the same dual
-  state on weights by feature, without the estimator around it.
+  whatever is prepared are counted.
 - Memory is the rise of the resident memory during our fit, at its peak, in GB. Linux only.
 - With ``STRUCTINV_CPU_TIME=1`` in the environment, processor time is taken instead of wall time.
 """
