@@ -8,7 +8,8 @@ import numpy as np
 
 from ..planes import PlaneSet, WorkingSet
 from ..spaces import Element, Normals, Space
-from .base import DualState, Hurried, Refusal, join_planes, never
+from .base import Hurried, Refusal, join_planes
+from .batches import BatchedState
 from .capabilities import worst_margin_of_rows
 from .levels import Levels
 from .margin_steps import KINDS, slope_ascent
@@ -16,10 +17,9 @@ from .margin_steps import KINDS, slope_ascent
 if TYPE_CHECKING:
     from ..terms import Term, WorstMargin
 
-# Rounds over known points, and after how many the levels of all rows are solved for together.
-KNOWN_ROUNDS, ROUNDS_ALONE = 20, 4
+# After so many rounds over known points the levels of all rows are solved for together.
+ROUNDS_ALONE = 4
 NEWTON_SHARE, SLOW = 0.1, 0.5
-SETTLED_SHARE = 0.01
 
 
 class PointSet(WorkingSet):
@@ -84,7 +84,7 @@ class PointSet(WorkingSet):
         return PlaneSet(normals, offsets, self.rows[blocks], self.masses[used] / levels[blocks])
 
 
-class MarginState(DualState):
+class MarginState(BatchedState):
     """A few points of S(x) a row with a slope each, for a smooth loss of the least margin.
 
     The dual of row i is ``-L*(tau_i)``, tau_i the sum of its slopes, and ``y_i sum_j slope_j z_j`` is
@@ -102,61 +102,27 @@ class MarginState(DualState):
         By how much the loss must be larger at a point than at the row's others for it to be taken up.
     """
 
+    term: WorstMargin
+
     def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        self.term = worst_margin_of_rows(term)
-        if type(self.term.loss) not in KINDS:
-            raise Refusal(f"{type(self.term.loss).__name__} has no compiled steps")
-        self.space = space
-        self.rng = rng
-        self.epsilon = epsilon
-        self.n_added = 0
+        margins = worst_margin_of_rows(term)
+        if type(margins.loss) not in KINDS:
+            raise Refusal(f"{type(margins.loss).__name__} has no compiled steps")
         self.total = np.inf
-        shuffled = rng.permutation(np.flatnonzero(term.weights > 0))
-        edges = range(space.blocks_in_a_set, len(shuffled), space.blocks_in_a_set)
-        batches = np.split(shuffled, list(edges))
-        self.sets = [PointSet(space, self.term, np.sort(batch)) for batch in batches if len(batch)]
+        super().__init__(margins, space, rng, epsilon)
 
-    @property
-    def offset(self) -> float:
-        """See `DualState.offset`."""
-        return sum(points.offset for points in self.sets)
+    def _new_set(self, batch: np.ndarray) -> PointSet:
+        return PointSet(self.space, self.term, batch)
 
-    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
-        """See `DualState.sweep`."""
-        total, asked, self.n_added, self.settled = 0.0, 0, 0, False
-        order = self.rng.permutation(len(self.sets))
-        for number in order:
-            if hurried():
-                return np.inf, asked
-            gap, rows = self._visit(f, self.sets[number], hurried)
-            total, asked = total + gap, asked + rows
+    def _asked(self, f: Element, total: float, hurried: Hurried) -> None:
         if total > SLOW * self.total:
             # What rows see on arrival says little where each undoes the steps of the others.
             self._solve_levels(f, 0.2 * total, hurried)
         self.total = total
-        left = self._use_up(f, order, 0.2 * total, hurried)
-        self.settled = self.n_added == 0 and left <= SETTLED_SHARE * total
-        for points in self.sets:
-            if hurried():
-                break
-            points.prune(max_idle=2 * KNOWN_ROUNDS)
-            points.merge(self.space.planes_of_a_block)
-        return total, asked
 
-    def _use_up(self, f: Element, order: np.ndarray, target: float, hurried: Hurried) -> float:
-        """Go on over the points that there are until their gap is small; what is left of it."""
-        left = np.inf
-        for count in range(KNOWN_ROUNDS):
-            left = 0.0
-            for number in order:
-                if hurried():
-                    return np.inf
-                left += self.sets[number].ascend(f, 0.0, max_passes=1)
-            if left <= target:
-                break
-            if count == ROUNDS_ALONE:
-                self._solve_levels(f, target, hurried)
-        return left
+    def _still_at_it(self, f: Element, count: int, target: float, hurried: Hurried) -> None:
+        if count == ROUNDS_ALONE:
+            self._solve_levels(f, target, hurried)
 
     def _solve_levels(self, f: Element, target: float, hurried: Hurried) -> None:
         """The best levels of all rows together, shares of points as they are."""
@@ -164,11 +130,9 @@ class MarginState(DualState):
             levels = Levels(self.space, self.sets, self.term.loss, f)
             levels.minimise(f, NEWTON_SHARE * target, hurried)
 
-    def _visit(self, f: Element, points: PointSet, hurried: Hurried) -> tuple[float, int]:
-        """Take up the points of a batch that are deeper than the known ones, and ascend.
-
-        Returns the gap, and how many rows there was time to ask for.
-        """
+    def _visit(self, f: Element, number: int, hurried: Hurried) -> tuple[float, int]:
+        """See `BatchedState`: points that are deeper than the known ones are taken up."""
+        points = self.sets[number]
         known, means = points.depths(f)
         reached, normals, new, asked = [], [], [], 0
         step = self.term.blocks_at_once(self.space)
@@ -197,14 +161,6 @@ class MarginState(DualState):
             blocks = np.concatenate(new)
             self.n_added += len(blocks)
             points.add(self.space.stack(normals), np.zeros(len(blocks)), blocks)
-
-    def value(self, f: Element) -> tuple[float, float]:
-        """See `DualState.value`."""
-        return self.term.total(self.space, f)
-
-    def combination(self) -> Element:
-        """See `DualState.combination`."""
-        return sum((points.combination() for points in self.sets), self.space.zeros())
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`; a row's planes all have its level as their slope."""

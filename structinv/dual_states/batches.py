@@ -1,0 +1,117 @@
+"""Blocks in batches, each with a working set: what states share that ask for planes or points."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..spaces import Element, Space
+from .base import DualState, Hurried, never
+
+if TYPE_CHECKING:
+    from ..terms import Term
+
+CACHED_ROUNDS = 20
+SETTLED_SHARE = 0.01
+
+
+class BatchedState(DualState):
+    """Working sets over batches of blocks: each batch is asked for in turn, then all are used up.
+
+    Parameters
+    ----------
+    term : Term
+    space : Space
+    rng : numpy.random.Generator
+    epsilon : float
+        How far something new must rise above what its block has to be taken up.
+
+    Attributes
+    ----------
+    batches : list of (n,) arrays of int
+        Blocks with a weight, in increasing order in each batch.
+    sets : list of WorkingSet
+    n_added : int
+        How much has come new in the last sweep.
+    """
+
+    batches: list[np.ndarray]
+    sets: list[Any]
+
+    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
+        self.term = term
+        self.space = space
+        self.rng = rng
+        self.epsilon = epsilon
+        self.n_added = 0
+        shuffled = rng.permutation(np.flatnonzero(term.weights > 0))
+        edges = range(space.blocks_in_a_set, len(shuffled), space.blocks_in_a_set)
+        batches = np.split(shuffled, list(edges))
+        self.batches = [np.sort(batch) for batch in batches if len(batch)]
+        self.sets = [self._new_set(batch) for batch in self.batches]
+
+    @abstractmethod
+    def _new_set(self, batch: np.ndarray) -> Any:
+        """A working set for some blocks."""
+
+    @abstractmethod
+    def _visit(self, f: Element, number: int, hurried: Hurried) -> tuple[float, int]:
+        """Ask about a batch, take up what is new, and ascend.
+
+        Returns the gap on arrival, and how many of the first blocks there was time to ask for.
+        """
+
+    def _asked(self, f: Element, total: float, hurried: Hurried) -> None:
+        """What is to be done once all batches have been asked; nothing, by default."""
+
+    def _still_at_it(self, f: Element, count: int, target: float, hurried: Hurried) -> None:
+        """What is to be done where so many rounds over what there is have not been enough."""
+
+    @property
+    def offset(self) -> float:
+        """See `DualState.offset`."""
+        return sum(working.offset for working in self.sets)
+
+    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
+        """See `DualState.sweep`."""
+        total, rows, self.n_added, self.settled = 0.0, 0, 0, False
+        order = self.rng.permutation(len(self.batches))
+        for number in order:
+            if hurried():
+                return np.inf, rows
+            gap, asked = self._visit(f, number, hurried)
+            total += gap
+            rows += self.term.rows_of(self.batches[number][:asked])
+        self._asked(f, total, hurried)
+        left = self._use_up(f, order, 0.2 * total, hurried)
+        self.settled = self.n_added == 0 and left <= SETTLED_SHARE * total
+        for working in self.sets:
+            if hurried():
+                break
+            working.prune(max_idle=2 * CACHED_ROUNDS)
+            working.merge(self.space.planes_of_a_block)
+        return total, rows
+
+    def _use_up(self, f: Element, order: np.ndarray, target: float, hurried: Hurried) -> float:
+        """Oracles are dear: go on over what is there until its gap is small; what is left of it."""
+        left = np.inf
+        for count in range(CACHED_ROUNDS):
+            left = 0.0
+            for number in order:
+                if hurried():
+                    return np.inf
+                left += self.sets[number].ascend(f, 0.0, max_passes=1)
+            if left <= target:
+                break
+            self._still_at_it(f, count, target, hurried)
+        return left
+
+    def value(self, f: Element) -> tuple[float, float]:
+        """See `DualState.value`."""
+        return self.term.total(self.space, f)
+
+    def combination(self) -> Element:
+        """See `DualState.combination`."""
+        return sum((working.combination() for working in self.sets), self.space.zeros())
