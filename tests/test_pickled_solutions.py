@@ -151,7 +151,7 @@ def test_a_solution_of_another_space_is_refused():
     for name in others:
         solution = solve(OBJECTIVES[name](), SOLVERS["svmstruct"], random_state=0)
         with pytest.raises(ValueError, match="warm_start does not fit"):
-            solve(objective, SOLVERS["svmstruct"], warm_start=solution)
+            solve(objective, SOLVERS["svmstruct"], warm_start=solution, random_state=0)
 
 
 def test_the_table_and_the_rows_stay_behind():

@@ -246,7 +246,7 @@ def test_an_oracle_without_a_tight_bound_never_converges(excess, setting, name):
 def test_values_of_all_rows_ask_once_for_each_alternative(oracle, monkeypatch):
     """Making directions of all weights is dear where features are many."""
     X = sp.csr_matrix(counts(n=12)[0])
-    term = WorstCase(X, np.arange(12) % 3, oracle, Multiclass())
+    term = WorstCase(X, np.arange(12) % 3, oracle, Multiclass(), rescaling="slack")
     space = ExplicitSpace(X.shape[1], 3, intercept=True)
     f = np.random.default_rng(0).standard_normal(space.size)
     asked, ask = [], ExplicitSpace._ask

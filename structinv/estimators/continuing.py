@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from inspect import Parameter, signature
 from os import PathLike
 from typing import Any
 
@@ -115,9 +116,11 @@ class Continuing:
     def _same_but(self, before: dict[str, str], free: frozenset[str]) -> bool:
         """Whether the fit before this one was about the same, but for some parameters."""
         free = (free | self.free) - self.needed
+        # Parameters that are younger than the fit before, as of a model from a file.
+        missing = {name: told for name, told in _defaults(self.estimator).items() if name in self.parts}
         kept = [
             {name: told for name, told in each.items() if name not in free}
-            for each in (before, self.parts)
+            for each in (missing | before, self.parts)
         ]
         return bool(before) and kept[0] == kept[1]
 
@@ -148,6 +151,14 @@ def _parts(estimator: BaseEstimator, X: Any, y: np.ndarray, sample_weight: Any) 
         if name not in OF_THE_RUN:
             parts[name] = digest(value)
     return parts
+
+
+def _defaults(estimator: BaseEstimator) -> dict[str, str]:
+    """What the fingerprint of each parameter is by default."""
+    parameters = signature(type(estimator)).parameters.values()
+    return {
+        each.name: digest(each.default) for each in parameters if each.default is not Parameter.empty
+    }
 
 
 def check_checkpoint(path: Any, seconds: Any, check_number: Callable[..., None]) -> None:

@@ -49,12 +49,14 @@ def interrupts() -> Iterator[Interrupts]:
     Examples
     --------
     >>> import signal
+    >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)
     >>> with interrupts() as ctrl_c:
     ...     ctrl_c.welcome = False
     ...     signal.raise_signal(signal.SIGINT)
     ...     done = True
     >>> done, ctrl_c.pressed
     (True, True)
+    >>> restored = signal.signal(signal.SIGINT, before)
     """
     outer = getattr(_here, "interrupts", None)
     if outer is not None:
