@@ -166,8 +166,21 @@ def worst_change(
     -------
     WorstChange
         Of the examples; points are those of all rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the arrays do not fit one another, or the oracle speaks of labels that there are not.
     """
+    if not isinstance(labels, BoundStructure):
+        raise TypeError(f"labels must be a structure bound to labels, got {type(labels).__name__}")
     bound = bind(oracle, X, labels.classes[labels.codes])
+    oracle.check_labels(labels.classes)
+    if np.shape(coef) != (labels.n_outputs, X.shape[1]) or np.shape(intercept) != (labels.n_outputs,):
+        raise ValueError(
+            f"coef and intercept must have shapes {(labels.n_outputs, X.shape[1])} and "
+            f"{(labels.n_outputs,)}, got {np.shape(coef)} and {np.shape(intercept)}"
+        )
     return _worst(LinearMargins(coef, intercept, bound), labels, points, extra)
 
 
@@ -178,7 +191,9 @@ def _worst(
     extra: np.ndarray | None = None,
 ) -> WorstChange:
     """The worst changes of all examples, a portion of rows at a time."""
-    extra = np.zeros(labels.n_extra) if extra is None else extra
+    extra = np.zeros(0) if extra is None else np.asarray(extra)
+    if extra.shape != (labels.n_extra,):
+        raise ValueError(f"extra must have shape ({labels.n_extra},), got {extra.shape}")
     parts, moved = [], []
     for blocks in labels.portions(ALL_ROWS, scorer.rows_at_once(labels.n_labels)):
         rows, _ = labels.rows(blocks)

@@ -366,3 +366,85 @@ def test_many_labels_take_no_table_of_their_cubes(monkeypatch):
         gains = [np.max(changed(X[i], 1) @ (W[k] - W[y[i]])) + 1.0 for k in range(n_labels) if k != y[i]]
         assert planes.upper[i] == pytest.approx(max(gains), rel=1e-12)
         assert planes.heights[i] == pytest.approx(max(gains), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["csc", "coo", "lil"])
+def test_rows_of_other_sparse_kinds_are_refused_by_name(kind):
+    X, y, lengths, weights = sequences()
+    other = sp.csr_matrix(X).asformat(kind)
+    with pytest.raises(TypeError, match="X must be an array or a CSR matrix.*tocsr"):
+        WorstCase(other, y, FDrop(1), Sequence(), weights, lengths=lengths)
+    labels = Multiclass().bind(y)
+    with pytest.raises(TypeError, match="X must be an array or a CSR matrix.*tocsr"):
+        worst_change(np.zeros((LABELS, FEATURES)), np.zeros(LABELS), FDrop(1), labels, other)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scores": np.zeros((5, LABELS))}, "starts must rise from 0 to the number of rows, 5"),
+        ({"scores": np.zeros((LABELS, 9))}, "scores must have shape"),
+        ({"scores": np.full((9, LABELS), np.nan)}, "scores must hold finite numbers"),
+        ({"starts": np.array([0, 500])}, "starts must rise"),
+        ({"starts": np.array([-50, 9])}, "starts must rise"),
+        ({"starts": np.array([0, 5])}, "starts must rise"),
+        ({"starts": np.array(LENGTHS)}, "starts must rise"),
+        ({"extra": None}, "extra must have shape"),
+    ],
+)
+def test_predictions_of_what_does_not_fit_are_refused(change, message):
+    _, y, lengths, _ = sequences()
+    labels = Sequence().bind(y, lengths=lengths)
+    right = {
+        "scores": np.zeros((len(y), LABELS)),
+        "extra": np.zeros(labels.n_extra),
+        "starts": labels.starts,
+    }
+    assert labels.predict(right["scores"], right["extra"]).shape == (len(y),)
+    with pytest.raises(ValueError, match=message):
+        labels.predict(**{**right, **change})
+
+
+@pytest.mark.parametrize(
+    ("y", "kind", "message"),
+    [
+        (np.array([1.0, np.nan, 2.0]), ValueError, "got NaN"),
+        (np.zeros((3, 2)), ValueError, "y must have shape"),
+        (np.array([1, None, 2], dtype=object), TypeError, "labels of one kind"),
+    ],
+)
+def test_what_is_no_label_is_refused(y, kind, message):
+    with pytest.raises(kind, match=message):
+        Multiclass().bind(y)
+    with pytest.raises(ValueError, match="classes must be sorted"):
+        Multiclass().bind(np.array([0, 1]), np.array([1, 0]))
+
+
+def test_certificates_ask_for_all_parameters_and_known_labels():
+    X, y, lengths, _ = sequences()
+    labels = Sequence().bind(y, lengths=lengths)
+    model = np.zeros((LABELS, FEATURES)), np.zeros(LABELS)
+    with pytest.raises(ValueError, match="extra must have shape"):
+        worst_change(*model, FDrop(1), labels, X)
+    with pytest.raises(ValueError, match="coef and intercept must have shapes"):
+        worst_change(model[0].T, model[1], FDrop(1), labels, X, extra=np.zeros(labels.n_extra))
+    with pytest.raises(ValueError, match="only_for"):
+        worst_change(*model, FDrop(1).only_for([7]), labels, X, extra=np.zeros(labels.n_extra))
+    with pytest.raises(ValueError, match="only_for"):
+        WorstCase(X, y, FDrop(1).only_for([7]), Sequence(), lengths=lengths)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"n_labels": 30, "longest": 30}, "all labellings are compared"),
+        ({"trials": 0}, "trials must be at least 1"),
+        ({"longest": 0}, "longest must be at least 1"),
+        ({"n_labels": 1}, "n_labels must be at least 2"),
+    ],
+)
+def test_checks_of_structures_that_say_nothing_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        check_structure(Sequence(), **given)
+    with pytest.raises(TypeError, match="instance of a Structure"):
+        check_structure(Sequence)

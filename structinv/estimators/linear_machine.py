@@ -119,4 +119,4 @@ def _long_rows(X: Matrix, objective: Any) -> bool:
     if sp.issparse(X) or len(X) != len(objective.weights):
         return False
     squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return float(np.mean(objective.weights * squares)) > LONG
+    return float(np.mean(objective.weights * squares)) > LONG * objective.terms[0].labels.unit

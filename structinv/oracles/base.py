@@ -156,10 +156,7 @@ class InvarianceOracle(BaseEstimator, ABC):
 
     def _check_rows(self, X: Matrix) -> None:
         """Raise unless X has rows, to whose number of features the parameters fit."""
-        if not isinstance(X, np.ndarray) and not sp.issparse(X):
-            raise TypeError(f"X must be an array or a CSR matrix, got {type(X).__name__}")
-        if X.ndim != 2:
-            raise ValueError(f"X must have shape (n, d), an input a row, got {X.shape}")
+        check_rows(X)
         self.validate(X.shape[1])
 
     def orbit(self, X: Matrix) -> np.ndarray:
@@ -540,6 +537,15 @@ def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:
     """The rows named as a dense array, for the views that are dense by contract."""
     part = take(X, rows) if isinstance(rows, slice) else X[rows]
     return part if isinstance(part, np.ndarray) else part.toarray()
+
+
+def check_rows(X: Any) -> None:
+    """Raise TypeError or ValueError unless these are rows as compiled functions take them."""
+    if not isinstance(X, np.ndarray) and not (sp.issparse(X) and X.format == "csr"):
+        hint = ": call tocsr()" if sp.issparse(X) else ""
+        raise TypeError(f"X must be an array or a CSR matrix, got {type(X).__name__}{hint}")
+    if X.ndim != 2:
+        raise ValueError(f"X must have shape (n, d), an input a row, got {X.shape}")
 
 
 def answers_for_itself(oracle: InvarianceOracle, family: Any) -> bool:

@@ -17,6 +17,7 @@ from .base import (
     Hull,
     InvarianceOracle,
     Support,
+    check_rows,
     dense_rows,
     points_of_cover,
 )
@@ -50,6 +51,9 @@ def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Ch
         ...
     ValueError: Reversal.orbit must return members of shape (3, s, 2), got (2, 3, 2)
     """
+    if not isinstance(oracle, InvarianceOracle):
+        raise TypeError(f"oracle must be an instance of an InvarianceOracle, got {oracle!r}")
+    check_rows(X)
     source = answers.method(oracle, "bind")
     inner = answers.ask(oracle, source, oracle.bind, X, y)
     if not isinstance(inner, BoundOracle):

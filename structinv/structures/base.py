@@ -66,7 +66,8 @@ class Structure(BaseEstimator, ABC):
     violated labelling is the one that scores highest where the potentials are what each label wins at
     the worst change of the row, its cost included.
 
-    Parameters only: labels and lengths come with the data, by `bind`.
+    Parameters only: labels and lengths come with the data, by `bind`. A gap is as true as what `decode`
+    answers: `check_structure` is the test of a structure of one's own.
 
     Attributes
     ----------
@@ -330,8 +331,18 @@ def check_decoding(source: str, found: Any, shape: tuple[int, ...], n_blocks: in
 
 def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Sorted labels and each row's index among them; a label that is not among them is an error."""
+    y = np.asarray(y)
+    if y.ndim != 1:
+        raise ValueError(f"y must have shape (n,), a label a row, got {y.shape}")
+    if y.dtype.kind == "f" and np.any(np.isnan(y)):
+        raise ValueError("y must hold labels, got NaN")
     if classes is None:
-        return np.unique(y, return_inverse=True)
+        try:
+            return np.unique(y, return_inverse=True)
+        except TypeError as error:
+            raise TypeError(f"y must hold labels of one kind, which have an order: {error}") from None
+    if len(classes) > 1 and not np.all(np.asarray(classes)[:-1] < np.asarray(classes)[1:]):
+        raise ValueError(f"classes must be sorted, without duplicates, got {classes}")
     codes = np.searchsorted(classes, y)
     known = np.asarray(classes)[np.minimum(codes, len(classes) - 1)] == y
     if not np.all(known):

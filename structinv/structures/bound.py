@@ -133,6 +133,11 @@ class BoundStructure:
             return [slice(start + first * step, start + last * step, step) for first, last in parts]
         return [blocks[first:last] for first, last in parts]
 
+    @property
+    def unit(self) -> float:
+        """How large scores are that losses ask for: 1 for labels, as large as targets are for these."""
+        return 1.0
+
     def costs(self, rows: Rows) -> np.ndarray:
         """The cost of each label for each row, (n, n_labels)."""
         return self.cost[self.codes[rows]]
@@ -182,8 +187,12 @@ class BoundStructure:
     def predict(
         self, scores: np.ndarray, extra: np.ndarray | None = None, starts: np.ndarray | None = None
     ) -> np.ndarray:
-        """Index of the label that each row has in the best labelling, from ``f(x, k)``."""
-        return predicted(self.structure, self.n_labels, scores, extra, starts)
+        """Index of the label that each row has in the best labelling, from ``f(x, k)``.
+
+        By default rows belong together as those that the structure is bound to; see `predicted`.
+        """
+        edges = self.starts if starts is None and len(scores) == len(self.codes) else starts
+        return predicted(self.structure, self.n_labels, scores, extra, edges)
 
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, starts: np.ndarray | None
@@ -217,10 +226,29 @@ def predicted(
     extra : (n_extra,) array, optional
     starts : (n_blocks + 1,) array of int, optional
         By default each row is an example.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not fit one another.
     """
-    edges = np.arange(len(scores) + 1) if starts is None else starts
-    potentials = checked_functions(structure, n_labels).scores(scores)
-    return decoded(structure, potentials, np.zeros(0) if extra is None else extra, edges).labels
+    functions = checked_functions(structure, n_labels)
+    found, n_extra = np.asarray(scores), structure.n_extra(n_labels)
+    if found.ndim != 2 or found.shape[1] != functions.n_outputs:
+        wanted = functions.n_outputs
+        raise ValueError(
+            f"scores must have shape (n_rows, {wanted}), one function each, got {found.shape}"
+        )
+    if found.dtype.kind not in "fiu" or not np.all(np.isfinite(found)):
+        raise ValueError("scores must hold finite numbers")
+    own = np.zeros(0) if extra is None else np.asarray(extra)
+    if own.shape != (n_extra,):
+        raise ValueError(f"extra must have shape ({n_extra},) for {structure!r}, got {own.shape}")
+    edges = np.arange(len(found) + 1) if starts is None else np.asarray(starts)
+    whole = edges.ndim == 1 and edges.dtype.kind in "iu" and len(edges) > 0
+    if not whole or edges[0] != 0 or edges[-1] != len(found) or np.any(np.diff(edges) <= 0):
+        raise ValueError(f"starts must rise from 0 to the number of rows, {len(found)}, got {starts!r}")
+    return decoded(structure, functions.scores(found), own, edges).labels
 
 
 def checked_functions(structure: Structure, n_labels: int) -> LabelFunctions:

@@ -13,6 +13,7 @@ from .bound import BoundStructure
 from .rivals import Rivals
 
 _TOLERANCE = 1e-9
+MOST_LABELLINGS = 1000
 
 
 class StructureCheckError(AssertionError):
@@ -63,8 +64,22 @@ def check_structure(
         ...
     StructureCheckError: Careless.decode: a labelling that it does not find scores ...
     """
+    if not isinstance(structure, Structure):
+        raise TypeError(f"structure must be an instance of a Structure, got {structure!r}")
+    for name, value, least in (
+        ("n_labels", n_labels, 2),
+        ("longest", longest, 1),
+        ("trials", trials, 1),
+    ):
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}")
     rng = np.random.default_rng(random_state)
     n_labels = _labels_it_takes(structure, n_labels)
+    if not structure.rowwise and n_labels**longest > MOST_LABELLINGS:
+        raise ValueError(
+            f"n_labels ** longest must be at most {MOST_LABELLINGS}, since all labellings are compared, "
+            f"got {n_labels} ** {longest}"
+        )
     if len(structure.functions(n_labels)) != n_labels:
         raise StructureCheckError(f"{_name(structure)}.functions: not one function for each label")
     for number in range(trials):

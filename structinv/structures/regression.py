@@ -93,6 +93,11 @@ class BoundRegression(BoundStructure):
         self.codes = np.full(len(self.targets), TRUE)
         return 3
 
+    @property
+    def unit(self) -> float:
+        """See `BoundStructure.unit`."""
+        return min(1.0, float(np.mean(np.abs(self.targets))))
+
     def costs(self, rows: Rows) -> np.ndarray:
         """See `BoundStructure.costs`; from the rows' targets."""
         targets = self.targets[rows]

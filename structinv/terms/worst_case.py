@@ -65,11 +65,13 @@ class WorstCase(Term):
         cost: ArrayLike | None = None,
         rescaling: str = "margin",
     ) -> None:
+        if not isinstance(structure, Structure):
+            raise TypeError(f"structure must be an instance of a Structure, got {structure!r}")
         self.labels: BoundStructure = structure.bind(
             y, classes, lengths=lengths, cost=cost, rescaling=rescaling
         )
         labelled = structure.labelled
-        if oracle.graded and not labelled:
+        if getattr(oracle, "graded", False) and not labelled:
             raise ValueError(
                 f"oracle must not be discounted for {type(structure).__name__}: an error's cost depends "
                 f"on the target, and has no grades, got {oracle!r}"
@@ -77,6 +79,10 @@ class WorstCase(Term):
         self.oracle = oracle
         self.X = X
         self.bound = bind(oracle, X, y if labelled else None)
+        if len(self.labels.codes) != X.shape[0]:
+            raise ValueError(f"y must have a label for each row, got {len(y)} for {X.shape[0]} rows")
+        if labelled:
+            oracle.check_labels(self.labels.classes)
         self.weights = check_weights(weights, self.labels.n_blocks)
         self.floors = np.zeros(self.labels.n_blocks)
 
