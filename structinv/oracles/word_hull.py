@@ -90,10 +90,6 @@ class WordHull(IdentityHull):
         X, part = self.X, self.X[rows]
         averages = with_data(part, np.empty(part.nnz))
         _average_entries(X.indptr, X.data, self.delta, self.levels, rows, averages.data)
-        corners = self._corners(f, rows, part)
-        return averages, corners, corners
-
-    def _corners(self, f, rows, part):
         w = f[: part.shape[1]]
         directions, assign = np.stack([-w, w]), (self.signs[rows] < 0).astype(np.int64)
         edited, values, sizes = part.data.copy(), np.empty(len(rows)), np.empty(len(rows))
@@ -101,7 +97,8 @@ class WordHull(IdentityHull):
             part.indptr, part.indices, part.data, directions, assign, self.max_changes,
             1.0 - self.drop, 1.0 + self.grow, edited, values, sizes,
         )  # fmt: skip
-        return with_data(part, edited)
+        corners = with_data(part, edited)
+        return averages, corners, corners
 
     def absorb(self, rows, chosen, keep, steps, corners):
         """See `Hull.absorb`."""
