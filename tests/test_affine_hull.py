@@ -3,12 +3,15 @@ import copy
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from structinv.oracles.affine_hull import BoxHull, EllipsoidHull, IdentityHull, ZonotopeHull
+from structinv.oracles.affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
+from structinv.oracles.identity_hull import IdentityHull
 
 N, D, T = 24, 6, 3
 CASES = [
     "identity",
+    "identity on sparse rows",
     "box",
     "zonotope",
     "zonotope per row",
@@ -43,8 +46,9 @@ class Problem:
 
     def hull(self):
         start = (self.X, self.y, self.c, self.intercept)
-        if self.case == "identity":
-            return IdentityHull(*start)
+        if "identity" in self.case:
+            rows = sp.csr_matrix(self.X) if "sparse" in self.case else self.X
+            return IdentityHull(rows, *start[1:])
         if self.case == "box":
             return BoxHull(*start, self.bounds)
         if self.ball:
@@ -52,7 +56,7 @@ class Problem:
         return ZonotopeHull(*start, self.F, self.bounds)
 
     def reach(self, w):
-        if self.case == "identity":
+        if "identity" in self.case:
             return np.zeros(N)
         h = w if self.case == "box" else self.F @ w
         size = self.bounds * np.linalg.norm(h, axis=-1) if self.ball else np.abs(h) @ self.bounds
@@ -68,7 +72,7 @@ class Problem:
     def optimum(self):
         w, b = cp.Variable(D), cp.Variable() if self.intercept else 0.0
         margins = cp.multiply(self.y, self.X.astype(np.float64) @ w + b)
-        if self.case == "identity":
+        if "identity" in self.case:
             reach = 0.0
         elif self.case == "box":
             reach = self.bounds @ cp.abs(w)

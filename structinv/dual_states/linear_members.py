@@ -167,13 +167,12 @@ class LinearMemberState(DualState):
 
     def _price(self, f: np.ndarray, rows: np.ndarray, newcomers: np.ndarray) -> np.ndarray:
         """The weighted gaps at `f`; the worst member that is not held goes into `newcomers`."""
-        rivals, arrival = self._rivals(rows), np.empty(len(rows))
+        arrival = np.empty(len(rows))
         scores = self.term.bound.member_scores(rows, self.space.weights(f))
         assert scores is not None
         grades = self.grades if len(self.grades) == 1 else self.grades[rows]
         _worst_newcomers(
-            np.ascontiguousarray(scores), self.space.constants(f), rivals.codes,
-            rivals.functions.outputs, rivals.functions.signs, rivals.costs, rivals.slack, grades,
+            np.ascontiguousarray(scores), self.space.constants(f), *self._rivals(rows).arrays, grades,
             self.pairs[rows], self.masses[rows], self.epsilon, newcomers, arrival,
         )  # fmt: skip
         return self.term.weights[rows] * arrival
@@ -213,11 +212,8 @@ class LinearMemberState(DualState):
         self, f: np.ndarray, rows: np.ndarray, held: Held, carrying: CarryingMembers, order: np.ndarray
     ) -> np.ndarray:
         """Steps between the planes of the rows ``rows[order]``; the gaps of these on arrival."""
-        rivals = self._rivals(rows)
-        problem = (
-            rivals.codes, rivals.functions.outputs, rivals.functions.signs, rivals.costs, rivals.slack,
-            self._grades_of(held.rows, held.members), self.term.weights[rows],
-        )  # fmt: skip
+        grades = self._grades_of(held.rows, held.members)
+        problem = *self._rivals(rows).arrays, grades, self.term.weights[rows]
         return carrying.ascend(self.space.table(f), order, problem, held.masses)
 
     def _keep(self, rows: np.ndarray, held: Held) -> None:

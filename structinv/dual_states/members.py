@@ -74,12 +74,6 @@ class MemberState(DualState):
         self.total = 0.0
 
     @property
-    def _labels(self) -> tuple:
-        """The labels, as compiled functions take them."""
-        functions = self.rivals.functions
-        return functions.outputs, functions.signs, self.rivals.costs, self.rivals.slack
-
-    @property
     def offset(self) -> float:
         """See `DualState.offset`."""
         parts = self.term.weights, self.masses, self.grades, self.rivals.costs
@@ -127,8 +121,8 @@ class MemberState(DualState):
         """Make atoms of the worst members that rise above the atoms of their rows by more than `ask`."""
         members = np.empty(len(rows), dtype=np.int64)
         _worst_newcomers(
-            f.values().T, self.pool.first, self.pool.numbers, rows, self.pool.slots, self.rivals.codes,
-            *self._labels, self.grades, ask, members,
+            f.values().T, self.pool.first, self.pool.numbers, rows, self.pool.slots,
+            *self.rivals.arrays, self.grades, ask, members,
         )  # fmt: skip
         new = np.flatnonzero(members >= 0)
         work = self.space.n_features * max(1, len(self.space.atoms.known))
@@ -149,7 +143,7 @@ class MemberState(DualState):
             where, table, extra = self.space.atoms.rows_of_table(atoms[atoms >= 0])
             _sweep(
                 f.values().T, f.coefficients, where, table, extra, self.pool.first, self.pool.numbers,
-                part, self.pool.slots, self.rivals.codes, *self._labels, self.grades,
+                part, self.pool.slots, *self.rivals.arrays, self.grades,
                 self.term.weights, self.masses, self.gaps, known,
             )  # fmt: skip
 

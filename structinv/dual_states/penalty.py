@@ -35,6 +35,7 @@ class PenaltyState(DualState):
         if not isinstance(term, Penalty):
             raise Refusal("the term is no penalty on functionals")
         loss, weights = term.loss, term.weights[0] * term.shares
+        self.term = term
         self.functionals = term.functionals
         self.loss = loss
         self.weights = weights
@@ -77,9 +78,7 @@ class PenaltyState(DualState):
 
     def value(self, f: Element) -> tuple[float, float]:
         """See `DualState.value`."""
-        losses = self.loss.value(self.functionals.apply(self.space, f))
-        value = float(self.weights @ losses)
-        return value, value
+        return self.term.total(self.space, f)
 
     def combination(self) -> Element:
         """See `DualState.combination`."""
@@ -87,15 +86,7 @@ class PenaltyState(DualState):
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`: the family is one block, its state one plane."""
-        total = self.weights.sum()
-        share = 1.0 / total if total > 0 else 0.0
-        return PlaneSet(
-            self.space.element(self.combination() * share),
-            np.array([share * self.offset]),
-            np.zeros(1, dtype=np.int64),
-            np.ones(1),
-            slopes={0: self.slopes.copy()},
-        )
+        return self.term.plane_of_slopes(self.space, self.slopes)
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`; only where the slopes are known and the loss has them."""

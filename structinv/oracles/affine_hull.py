@@ -21,11 +21,12 @@ import numpy as np
 
 from ..compiled import njit
 from ..matrices import Matrix
-from .base import Hull, dense_rows
+from .base import dense_rows
+from .identity_hull import IdentityHull, contiguous
 
 Array = np.ndarray
 
-__all__ = ["BoxHull", "EllipsoidHull", "IdentityHull", "ZonotopeHull"]
+__all__ = ["BoxHull", "EllipsoidHull", "ZonotopeHull"]
 
 _MATH = {"reassoc", "contract", "nsz", "arcp"}
 _LEVEL_STEPS = 60
@@ -311,7 +312,7 @@ def _sweep_directions(rows, sets, levels, theta, f, order, gaps):
         if gap <= 0:
             continue
         gaps[i] = c * gap
-        row = (c, squares[i], cross[i], gram[0 if shared else i], bounds, ball)
+        row = (c, squares[i] + intercept, cross[i], gram[0 if shared else i], bounds, ball)
         levels[i] = _solve(tau, theta[i], h0, h, row, _LEAVE * gap + 1e-12, work)
         _add(c * y * (levels[i] - tau), X[i], f)
         if intercept:
@@ -338,29 +339,8 @@ def _fit_boxes(visited, levels, theta, wanted, cross, gram, bounds):
             _coordinate_pass(levels[i], theta[i], -wanted[i], row, p)
 
 
-def _floats(A: Array) -> Array:
-    """Make `A` contiguous and, unless it is float32, float64."""
-    A = np.asarray(A)
-    return np.ascontiguousarray(A, A.dtype if A.dtype == np.float32 else np.float64)
-
-
-class _DenseHull(Hull):
-    """What all sets share: rows, signs, weights and levels; for parameters see `IdentityHull`."""
-
-    shares = True
-    levels: Array = np.empty(0)
-
-    def __init__(self, X: Array, signs: Array, weights: Array, intercept: bool) -> None:
-        self.X = _floats(X)
-        self.signs = np.ascontiguousarray(signs, dtype=np.float64)
-        self.weights = np.array(weights, dtype=np.float64)
-        self.intercept = bool(intercept)
-        self.levels = np.zeros(len(self.X))
-
-    @property
-    def offset(self) -> float:
-        """Sum of the levels times the weights, ``sum_i c_i tau_i``."""
-        return float(self.weights @ self.levels)
+class _DenseHull(IdentityHull):
+    """What all sets share: the points that stand beside the levels."""
 
     def combination(self) -> Array:
         """``sum_i c_i a_i``, from the state."""
@@ -373,22 +353,24 @@ class _DenseHull(Hull):
         """What stands for the points, and has the levels as factors; a row each."""
         raise NotImplementedError
 
+    def losses(self, f: Array) -> None:
+        """See `Hull.losses`: the oracle knows them as cheaply."""
+
     def rescale(self, rows: Array, factors: Array) -> None:
         """See `Hull.rescale`."""
-        self.weights[rows] *= factors
-        self.levels[rows] = np.minimum(self.levels[rows] / factors, 1.0)
+        super().rescale(rows, factors)
         self._changes[rows] /= factors[:, None]
 
     def absorb(self, rows: Array, chosen: Array, keep: Array, steps: Array, corners: Array) -> None:
         """See `Hull.absorb`."""
+        super().absorb(rows, chosen, keep, steps, corners)
         mine = rows[chosen]
-        self.levels[mine] = keep * self.levels[mine] + steps
         added = steps[:, None] * corners[chosen]
         self._changes[mine] = keep[:, None] * self._changes[mine] + added
 
     def _split(self, normals: Matrix, levels: Array) -> Array:
         """Take the levels over; return the changes ``F_i theta_i`` of the planes."""
-        self.levels = np.clip(np.asarray(levels, dtype=np.float64), 0.0, 1.0)
+        IdentityHull.restore(self, normals, levels)
         points = self.signs[:, None] * dense_rows(normals)
         return points - self.levels[:, None] * self.X
 
@@ -450,7 +432,7 @@ class _DirectionHull(_DenseHull):
         self, X: Array, signs: Array, weights: Array, intercept: bool, F: Array, bounds: Array
     ) -> None:
         super().__init__(X, signs, weights, intercept)
-        F = _floats(F if F.ndim == 3 else F[None])
+        F = contiguous(F if F.ndim == 3 else F[None])
         self.bounds = np.ascontiguousarray(bounds, dtype=np.float64)
         self.theta = np.zeros((len(self.X), F.shape[1]))
         self.directions = F
@@ -459,7 +441,6 @@ class _DirectionHull(_DenseHull):
             self.gram = np.sum(wide**2, axis=2, keepdims=True)
         else:
             self.gram = wide @ wide.transpose(0, 2, 1)
-        self.squares = np.einsum("nd,nd->n", self.X, self.X, dtype=np.float64) + self.intercept
         self.cross = self._products(self.X)
 
     def _products(self, Z: Array) -> Array:
@@ -504,30 +485,6 @@ class _DirectionHull(_DenseHull):
             unit = np.sign(slopes)
         theta = -self.bounds * unit
         return self._averages(rows), self.X[rows] + self._moves(theta, rows), theta
-
-
-class IdentityHull(_DirectionHull):
-    r"""No change at all, the plain hinge loss: :math:`S(x) = \{x\}`.
-
-    The block step is that of dual coordinate ascent for linear SVMs (Hsieh et al. 2008, alg. 1).
-
-    Parameters
-    ----------
-    X : (n, d) array of float32 or float64
-    signs : (n,) array of -1 and 1
-    weights : (n,) array
-        Weight c_i >= 0 of each row's loss; rows of weight 0 are skipped.
-    intercept : bool
-        Whether `f` ends with the coefficient of a constant feature, which no set changes.
-    """
-
-    def __init__(self, X: Array, signs: Array, weights: Array, intercept: bool) -> None:
-        none = np.empty((0, X.shape[1]))
-        super().__init__(X, signs, weights, intercept, none, np.empty(0))
-
-    def restore(self, normals: Matrix, levels: Array) -> None:
-        """See `Hull.restore`; the levels say it all."""
-        self._split(normals, levels)
 
 
 class ZonotopeHull(_DirectionHull):

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..matrices import Matrix, Rows, csr, floating, products, take
-from . import affine_hull, word_hull
 from .arguments import check_directions, grade_profile
 from .base import (
     BoundOracle,
@@ -19,6 +18,7 @@ from .base import (
     dense_rows,
 )
 from .hulls import LabelHull
+from .identity_hull import IdentityHull
 from .label_hull import IdentityLabelHull
 
 
@@ -104,10 +104,7 @@ class _BoundIdentity(BoundOracle):
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
         """Dual coordinate ascent, as in liblinear: the hull of a point has only its level."""
-        X = floating(self.X)
-        if sp.issparse(X):
-            return word_hull.IdentityHull(X, signs, weights, intercept=intercept)
-        return affine_hull.IdentityHull(X, signs, weights, intercept)
+        return IdentityHull(floating(self.X), signs, weights, intercept)
 
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool

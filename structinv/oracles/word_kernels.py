@@ -399,56 +399,14 @@ def sweep_words(
             f[last] += c * signs[i] * (tau[i] - level)
 
 
-@njit(**_FAST)
-def sweep_identity(indptr, indices, data, signs, weights, square, tau, intercept, f, order, gaps):
-    """Dual coordinate ascent for the plain hinge loss; ``tau``, ``f`` and ``gaps`` change."""
-    last = f.size - 1
-    for i in order:
-        c = weights[i]
-        if c == 0:
-            gaps[i] = 0.0
-            continue
-        start, stop, level = indptr[i], indptr[i + 1], tau[i]
-        margin = 0.0
-        for j in range(start, stop):
-            margin += data[j] * f[indices[j]]
-        norm = square[i]
-        if intercept:
-            margin += f[last]
-            norm += 1.0
-        lack = 1.0 - signs[i] * margin
-        gaps[i] = c * (max(lack, 0.0) - level * lack)
-        curve = c * norm
-        new = level + lack / curve if curve > 0 else 1.0
-        new = min(max(new, 0.0), 1.0)
-        step = (new - level) * c * signs[i]
-        if step != 0:
-            tau[i] = new
-            for j in range(start, stop):
-                f[indices[j]] += step * data[j]
-            if intercept:
-                f[last] += step
-
-
-@njit(**_FAST)
-def squares(indptr, data):
-    """Squared length of each row."""
-    square = np.zeros(indptr.size - 1)
-    for i in range(square.size):
-        for j in range(indptr[i], indptr[i + 1]):
-            square[i] += np.float64(data[j]) * data[j]
-    return square
-
-
 @njit(**_PLAIN)
 def combine(indptr, indices, data, delta, tau, rates, intercept, f):
-    """Add ``rates[i]`` times the averaged point of each row to ``f``; no ``delta`` means zeros."""
+    """Add ``rates[i]`` times the averaged point of each row to ``f``."""
     for i in range(tau.size):
         if rates[i] == 0:
             continue
         for j in range(indptr[i], indptr[i + 1]):
-            factor = tau[i] + delta[j] if delta.size else tau[i]
-            f[indices[j]] += rates[i] * data[j] * factor
+            f[indices[j]] += rates[i] * data[j] * (tau[i] + delta[j])
         if intercept:
             f[f.size - 1] += rates[i] * tau[i]
 
@@ -661,28 +619,17 @@ def worst_edit_graded(indptr, indices, data, V, assign, max_changes, low, high, 
     return out, values, grades
 
 
-@njit(**_FAST)
-def _margin(indices, data, start, stop, f):
-    margin = 0.0
-    for j in range(start, stop):
-        margin += data[j] * f[indices[j]]
-    return margin
-
-
 @njit(**_PLAIN)
 def robust_losses(indptr, indices, data, signs, mu, K, drop, grow, intercept, f):
     """Worst-case hinge losses at ``f``; ``mu`` says where the K-th gain of a row was last."""
     n, longest = signs.size, _longest(indptr)
     b, gain, losses = np.empty(longest + 1), np.empty(longest + 1), np.empty(n)
     for i in range(n):
-        start, stop, sign, top = indptr[i], indptr[i + 1], signs[i], 0.0
-        if K == 0:
-            margin = _margin(indices, data, start, stop, f)
-        else:
-            margin, above = _gains(
-                indices, data, start, stop, f, 1.0 + sign * drop, 1.0 - sign * grow, b, gain
-            )
-            top = _largest(gain, above, K, mu[i])[0]
+        start, stop, sign = indptr[i], indptr[i + 1], signs[i]
+        margin, above = _gains(
+            indices, data, start, stop, f, 1.0 + sign * drop, 1.0 - sign * grow, b, gain
+        )
+        top = _largest(gain, above, K, mu[i])[0]
         if intercept:
             margin += f[f.size - 1]
         losses[i] = max(0.0, 1.0 - sign * margin + top)

@@ -21,8 +21,9 @@ from .base import (
     dense_rows,
 )
 from .hulls import LabelHull
+from .identity_hull import IdentityHull
 from .label_hull import IdentityLabelHull, WordLabelHull, word_losses
-from .word_hull import IdentityHull, WordHull
+from .word_hull import WordHull
 from .word_kernels import worst_edit, worst_edit_graded
 
 
@@ -239,7 +240,7 @@ class _BoundWords(BoundOracle):
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
         rows, (low, high) = self.words, self.oracle.factors
         if self.oracle.max_changes == 0 or low == high:
-            return IdentityHull(rows, signs, weights, intercept=intercept)
+            return IdentityHull(rows, signs, weights, intercept)
         return WordHull(
             rows,
             signs,

@@ -80,6 +80,11 @@ class Rivals:
         """How many labels there are."""
         return len(self.functions)
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
+        """Codes, outputs, signs, costs and slack, as compiled functions take them."""
+        return self.codes, self.functions.outputs, self.functions.signs, self.costs, self.slack
+
     def take(self, rows: Rows) -> Rivals:
         """Of some of the rows."""
         return replace(self, codes=self.codes[rows], costs=self.costs[rows])

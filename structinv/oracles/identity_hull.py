@@ -1,0 +1,177 @@
+"""The averaged planes of the plain hinge loss, on dense and on CSR rows: a level each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..compiled import njit
+from ..matrices import Matrix, add_combinations, row_dots, scale_rows
+from .hulls import Hull
+
+# Reordering of sums is allowed, infinities keep their meaning.
+_FAST: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"},
+}
+
+
+class IdentityHull(Hull):
+    r"""No change at all, the plain hinge loss: :math:`S(x) = \{x\}`.
+
+    .. math:: w = \sum_i c_i \tau_i y_i x_i, \quad 0 \le \tau_i \le 1.
+
+    The block step is that of dual coordinate ascent for linear SVMs (Hsieh et al. 2008, alg. 1).
+    Larger sets derive from this class, with what else they know of each row.
+
+    Parameters
+    ----------
+    X : (n, d) array or canonical CSR matrix
+    signs : (n,) array of -1 and 1
+    weights : (n,) array
+        Weight c_i >= 0 of each row's loss; rows of weight 0 are skipped.
+    intercept : bool, default=False
+        Whether `f` ends with the coefficient of a constant feature, which no set changes.
+    """
+
+    shares = True
+    levels: np.ndarray = np.empty(0)
+
+    def __init__(
+        self, X: Matrix, signs: np.ndarray, weights: np.ndarray, intercept: bool = False
+    ) -> None:
+        self.X: Any = X if sp.issparse(X) else contiguous(X)
+        self.signs = np.ascontiguousarray(signs, dtype=np.float64)
+        self.weights = np.array(weights, dtype=np.float64)
+        self.intercept = bool(intercept)
+        self.squares = _squares_csr(X.indptr, X.data) if sp.issparse(X) else _squares_dense(self.X)
+        self.levels = np.zeros(X.shape[0])
+
+    @property
+    def offset(self) -> float:
+        """Sum of the levels times the weights, ``sum_i c_i tau_i``."""
+        return float(self.weights @ self.levels)
+
+    def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
+        """See `Hull.sweep`."""
+        X, rows = self.X, (self.signs, self.weights, self.squares, self.levels, self.intercept)
+        if sp.issparse(X):
+            _sweep_csr(X.indptr, X.indices, X.data, *rows, f, order, gaps)
+        else:
+            _sweep_dense(X, *rows, f, order, gaps)
+
+    def losses(self, f: np.ndarray) -> np.ndarray | None:
+        """See `Hull.losses`."""
+        d = self.X.shape[1]
+        scores = row_dots(self.X, f[None, :d], np.zeros(len(self.levels), dtype=np.int64))
+        return np.maximum(0.0, 1.0 - self.signs * (scores + f[d:].sum()))
+
+    def combination(self) -> np.ndarray:
+        """See `Hull.combination`."""
+        f, rates = np.zeros(self.X.shape[1] + self.intercept), self.weights * self.signs * self.levels
+        add_combinations(self.X, rates[:, None], f[: self.X.shape[1], None])
+        f[self.X.shape[1] :] = rates.sum()
+        return f
+
+    def planes(self) -> tuple[Matrix, np.ndarray]:
+        """See `Hull.planes`."""
+        return scale_rows(self.X, self.signs * self.levels), self.levels.copy()
+
+    def restore(self, normals: Matrix, levels: np.ndarray) -> None:
+        """See `Hull.restore`; the levels say it all."""
+        self.levels = np.clip(np.asarray(levels, dtype=np.float64), 0.0, 1.0)
+
+    def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
+        """See `Hull.rescale`."""
+        self.weights[rows] *= factors
+        self.levels[rows] = np.minimum(self.levels[rows] / factors, 1.0)
+
+    def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
+        """See `Hull.candidates`."""
+        part = self.X[rows]
+        return scale_rows(part, self.levels[rows]), part, part
+
+    def absorb(
+        self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
+    ) -> None:
+        """See `Hull.absorb`."""
+        mine = rows[chosen]
+        self.levels[mine] = keep * self.levels[mine] + steps
+
+
+def contiguous(A: np.ndarray) -> np.ndarray:
+    """`A` as a contiguous array of float64, or of float32 if it holds that."""
+    A = np.asarray(A)
+    return np.ascontiguousarray(A, A.dtype if A.dtype == np.float32 else np.float64)
+
+
+@njit(**_FAST)
+def _step(level, c, y, square, margin, intercept, f):
+    """The best level of a row, its gap, and the change of f in units of the row; a constant moves."""
+    last = f.size - 1
+    if intercept:
+        margin += f[last]
+        square += 1.0
+    lack, curve = 1.0 - y * margin, c * square
+    new = level + lack / curve if curve > 0 else 1.0
+    new = min(max(new, 0.0), 1.0)
+    step = (new - level) * c * y
+    if intercept:
+        f[last] += step
+    return new, c * (max(lack, 0.0) - level * lack), step
+
+
+@njit(**_FAST)
+def _sweep_csr(indptr, indices, data, signs, weights, squares, levels, intercept, f, order, gaps):
+    for i in order:
+        start, stop, margin = indptr[i], indptr[i + 1], 0.0
+        gaps[i] = 0.0
+        if weights[i] == 0:
+            continue
+        for e in range(start, stop):
+            margin += data[e] * f[indices[e]]
+        levels[i], gaps[i], step = _step(
+            levels[i], weights[i], signs[i], squares[i], margin, intercept, f
+        )
+        if step != 0:
+            for e in range(start, stop):
+                f[indices[e]] += step * data[e]
+
+
+@njit(**_FAST)
+def _sweep_dense(X, signs, weights, squares, levels, intercept, f, order, gaps):
+    for i in order:
+        x, margin = X[i], 0.0
+        gaps[i] = 0.0
+        if weights[i] == 0:
+            continue
+        for k in range(x.size):
+            margin += x[k] * f[k]
+        levels[i], gaps[i], step = _step(
+            levels[i], weights[i], signs[i], squares[i], margin, intercept, f
+        )
+        if step != 0:
+            for k in range(x.size):
+                f[k] += step * x[k]
+
+
+@njit(**_FAST)
+def _squares_csr(indptr, data):
+    squares = np.zeros(indptr.size - 1)
+    for i in range(squares.size):
+        for e in range(indptr[i], indptr[i + 1]):
+            squares[i] += np.float64(data[e]) * data[e]
+    return squares
+
+
+@njit(**_FAST)
+def _squares_dense(X):
+    squares = np.zeros(X.shape[0])
+    for i in range(squares.size):
+        for k in range(X.shape[1]):
+            squares[i] += np.float64(X[i, k]) * X[i, k]
+    return squares
