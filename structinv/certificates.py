@@ -170,12 +170,11 @@ def worst_change(
     Raises
     ------
     TypeError, ValueError
-        If the arrays do not fit one another, or the oracle speaks of labels that there are not.
+        If the arrays do not fit one another.
     """
     if not isinstance(labels, BoundStructure):
         raise TypeError(f"labels must be a structure bound to labels, got {type(labels).__name__}")
     bound = bind(oracle, X, labels.classes[labels.codes])
-    oracle.check_labels(labels.classes)
     if np.shape(coef) != (labels.n_outputs, X.shape[1]) or np.shape(intercept) != (labels.n_outputs,):
         raise ValueError(
             f"coef and intercept must have shapes {(labels.n_outputs, X.shape[1])} and "

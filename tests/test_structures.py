@@ -420,7 +420,7 @@ def test_what_is_no_label_is_refused(y, kind, message):
         Multiclass().bind(np.array([0, 1]), np.array([1, 0]))
 
 
-def test_certificates_ask_for_all_parameters_and_known_labels():
+def test_certificates_ask_for_all_parameters():
     X, y, lengths, _ = sequences()
     labels = Sequence().bind(y, lengths=lengths)
     model = np.zeros((LABELS, FEATURES)), np.zeros(LABELS)
@@ -428,10 +428,6 @@ def test_certificates_ask_for_all_parameters_and_known_labels():
         worst_change(*model, FDrop(1), labels, X)
     with pytest.raises(ValueError, match="coef and intercept must have shapes"):
         worst_change(model[0].T, model[1], FDrop(1), labels, X, extra=np.zeros(labels.n_extra))
-    with pytest.raises(ValueError, match="only_for"):
-        worst_change(*model, FDrop(1).only_for([7]), labels, X, extra=np.zeros(labels.n_extra))
-    with pytest.raises(ValueError, match="only_for"):
-        WorstCase(X, y, FDrop(1).only_for([7]), Sequence(), lengths=lengths)
 
 
 @pytest.mark.parametrize(

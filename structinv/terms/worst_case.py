@@ -81,8 +81,6 @@ class WorstCase(Term):
         self.bound = bind(oracle, X, y if labelled else None)
         if len(self.labels.codes) != X.shape[0]:
             raise ValueError(f"y must have a label for each row, got {len(y)} for {X.shape[0]} rows")
-        if labelled:
-            oracle.check_labels(self.labels.classes)
         self.weights = check_weights(weights, self.labels.n_blocks)
         self.floors = np.zeros(self.labels.n_blocks)
 
