@@ -23,9 +23,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import structinv
 from structinv import InvariantLinearSVR, InvariantSVR, PredictionBounds
 from structinv.functionals import SecondDerivative
-from structinv.oracles import Box, Ellipsoid, FDrop, Flip, FScale, Rotations, Shifts
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import Box, Ellipsoid, FDrop, Flip, FScale, Identity, Rotations, Shifts
 from structinv.solvers import REGISTRY, FrankWolfe, InteriorPoint
 from structinv.spaces import ExplicitSpace
+from structinv.structures import Regression
 
 from .orbit_cases import ORBIT_CASE
 from .problems import minimum
@@ -428,13 +430,15 @@ def test_a_solver_of_ones_own_keeps_its_tolerance_of_planes():
     assert loose.solution_.primal >= InvariantLinearSVR(FDrop(1), epsilon=0.0).fit(X, y).solution_.dual
 
 
-def test_rows_that_nobody_scaled_have_newtons_method():
+@pytest.mark.parametrize(("rows", "targets"), [(1e3, 1.0), (1.0, 1e-4)])
+def test_rows_and_targets_that_nobody_scaled_have_newtons_method(rows, targets):
+    """Small targets are what large weights of the losses are."""
     X, y = numbers(d=40)
-    model = InvariantLinearSVR(C=1.0, random_state=0).fit(1e3 * X, y)
+    X, y = rows * X, targets * y
+    model = InvariantLinearSVR(C=1.0, epsilon=0.1 * targets, random_state=0).fit(X, y)
     assert model.solution_.relative_gap <= 1e-3
-    space = ExplicitSpace(40, intercept=True)
-    term = type("Term", (), {"X": 1e3 * X})
-    objective = type("Objective", (), {"terms": [term], "space": space, "weights": np.ones(len(y))})
+    term = WorstCase(X, y, Identity(), Regression(0.1 * targets))
+    objective = Objective(ExplicitSpace(40), [term])
     assert isinstance(model._best_solver(objective), InteriorPoint)
 
 

@@ -334,9 +334,9 @@ def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError(f"y must have shape (n,), a label a row, got {y.shape}")
-    if y.dtype.kind == "f" and np.any(np.isnan(y)):
-        raise ValueError("y must hold labels, got NaN")
     if classes is None:
+        if y.dtype.kind == "f" and np.any(np.isnan(y)):
+            raise ValueError("y must hold labels, got NaN")
         try:
             return np.unique(y, return_inverse=True)
         except TypeError as error:
