@@ -37,7 +37,7 @@ from ..solvers import (
 )
 from ..spaces import Space
 from ..structures import Binary, BoundStructure, Multiclass, Structure
-from ..structures.bound import predicted
+from ..structures.bound import best_labels
 from .continuing import Continuing, check_checkpoint
 from .estimates import EstimatesItself, checked_labels
 from .interruption import all_or_nothing, check_on_interrupt, learnt_attributes
@@ -373,7 +373,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
 
     def _best_labels(self, scores: np.ndarray) -> np.ndarray:
         n_classes = len(self.classes_)
-        return predicted(self._structure(n_classes), n_classes, scores)
+        return best_labels(self._structure(n_classes), n_classes, scores)
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
         """What no allowed change of the rows can turn.

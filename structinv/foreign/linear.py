@@ -11,7 +11,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from ..matrices import Matrix
 from ..structures import Binary, Multiclass, Structure
-from ..structures.bound import predicted
+from ..structures.bound import best_labels
 from .steps import Affine
 
 EXPOSED = ("coef_", "intercept_", "classes_", "decision_function")
@@ -99,7 +99,7 @@ def check_scores(name: str, model: LinearClassifier, rows: Matrix, scores: Any, 
             f"{name} is not a linear classifier: its decision_function differs from X coef' + intercept "
             f"by up to {np.max(np.abs(given - own)):.2g} on the rows given"
         )
-    turned = labels != model.classes[predicted(model.structure, len(model.classes), own)]
+    turned = labels != model.classes[best_labels(model.structure, len(model.classes), own)]
     ordered = np.sort(own, axis=1)
     lead = np.abs(own[:, 0]) if own.shape[1] == 1 else ordered[:, -1] - ordered[:, -2]
     if np.any(turned & (lead > 2 * allowed.max(axis=1))):

@@ -251,6 +251,12 @@ def predicted(
     return decoded(structure, functions.scores(found), own, edges).labels
 
 
+def best_labels(structure: Structure, n_labels: int, scores: np.ndarray) -> np.ndarray:
+    """`predicted` of single rows whose scores have been looked at."""
+    potentials = checked_functions(structure, n_labels).scores(scores)
+    return decoded(structure, potentials, np.zeros(0), np.arange(len(scores) + 1)).labels
+
+
 def checked_functions(structure: Structure, n_labels: int) -> LabelFunctions:
     """``structure.functions(n_labels)``, looked at."""
     source, found = answers.method(structure, "functions"), structure.functions(n_labels)

@@ -39,7 +39,11 @@ class LabelFunctions:
         """Each label's score from what the functions are, of ``(..., n_outputs)`` numbers."""
         if values.shape[-1] == len(self) and np.all(self.signs == 1.0):
             return values
-        return values[..., self.outputs] * self.signs.astype(values.dtype)
+        scores = np.zeros((*values.shape[:-1], len(self)), dtype=values.dtype)
+        for label, (output, sign) in enumerate(zip(self.outputs, self.signs, strict=True)):
+            if sign != 0:
+                scores[..., label] = values[..., output] if sign == 1.0 else sign * values[..., output]
+        return scores
 
     def sizes(self, sizes: np.ndarray) -> np.ndarray:
         """Bounds of the sizes of the labels' scores from those of the functions, along the last axis."""
