@@ -444,3 +444,18 @@ def test_checks_of_structures_that_say_nothing_are_refused(given, message):
         check_structure(Sequence(), **given)
     with pytest.raises(TypeError, match="instance of a Structure"):
         check_structure(Sequence)
+
+
+@pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct()], ids=repr)
+def test_examples_of_one_row_need_no_lengths(solver):
+    """Their first and last labels have weights of their own, as those of longer ones."""
+    X, y, _, _ = sequences()
+    found = []
+    for lengths in (None, [1] * len(y)):
+        term = WorstCase(X, y, FDrop(1), Sequence(), 0.5, lengths=lengths)
+        space = ExplicitSpace(FEATURES, LABELS, n_extra=Sequence().n_extra(LABELS))
+        found.append(solve(Objective(space, [term]), solver, Gap(1e-7), random_state=0))
+        assert np.any(space.extra(found[-1].f) != 0)
+    one, other = found
+    assert one.status is other.status is Status.CONVERGED
+    assert one.primal == pytest.approx(other.primal, rel=1e-6)

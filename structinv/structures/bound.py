@@ -74,6 +74,9 @@ class BoundStructure:
         n_extra: Any = structure.n_extra(n_labels)
         source = answers.method(structure, "n_extra")
         self.n_extra = int(answers.number(source, "n_extra", n_extra, least=0))
+        if self.starts is None and (self.n_extra or not structure.rowwise):
+            # Examples of one row each, whose labels have features all the same.
+            self.starts = np.arange(len(self.codes) + 1)
 
     def _take_truth(self, y: np.ndarray, classes: np.ndarray | None, cost: ArrayLike | None) -> int:
         """Keep what is true of each row and what errors cost, checked; how many labels there are."""
