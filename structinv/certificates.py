@@ -244,43 +244,29 @@ class LinearMargins:
         """The worst members for a label of each row, after `margins`, which may have kept them."""
         if kept is not None:
             return kept
-        _, directions, _, assign = self._facing(rivals, labels)
-        return self.bound.support(rows, directions, assign, None).points
-
-    def _facing(
-        self, rivals: Rivals, labels: np.ndarray
-    ) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
-        own, other, assign = rivals.pairs(labels)
-        functions = rivals.functions
-        V, constants = (
-            functions.tables(each, other) - functions.tables(each, own)
-            for each in (self.coef, self.intercept[:, None])
-        )
-        return (own, other), V, constants[:, 0], assign
+        theirs, own, assign = rivals.facing(self.coef, labels)
+        return self.bound.support(rows, theirs - own, assign, None).points
 
     def _ask(
         self, rows: Rows, rivals: Rivals, labels: np.ndarray, points: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Matrix | None]:
         """What one label for each row wins at worst, a bound of that, and its rounding."""
-        (own, other), V, constants, assign = self._facing(rivals, labels)
+        theirs, own, assign = rivals.facing(self.coef, labels)
+        above, below, _ = rivals.facing(self.intercept[:, None], labels)
+        V, constants = theirs - own, (above - below)[assign, 0]
         # Predictions round each score by itself, however much of them cancels in a margin.
-        functions = rivals.functions
-        sizes, height = (
-            np.abs(functions.tables(each, other)) + np.abs(functions.tables(each, own))
-            for each in (self.coef, self.intercept[:, None])
-        )
-        height = height[assign, 0]
+        sizes, height = np.abs(theirs) + np.abs(own), (np.abs(above) + np.abs(below))[assign, 0]
         alone = not points and np.array_equal(np.abs(V), sizes)
         known = self.bound.maximum(rows, V, assign) if alone else None
         if known is not None:
             moved: Matrix = take(self.bound.X, rows)
-            highest = reached = known[0] + constants[assign]
+            highest = reached = known[0] + constants
             size = known[1]
         else:
             answer = self.bound.support(rows, V, assign, None)
             moved = answer.points
-            reached = row_dots(moved, V, assign) + constants[assign]
-            bounded = reached if answer.upper is None else answer.upper + constants[assign]
+            reached = row_dots(moved, V, assign) + constants
+            bounded = reached if answer.upper is None else answer.upper + constants
             highest = np.maximum(reached, bounded)
             size = row_sizes(moved, sizes, assign)
         rounding = rounding_error(moved, self.dtype) * (size + height)

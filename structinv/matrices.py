@@ -53,6 +53,11 @@ def csr(X: Matrix) -> sp.csr_matrix:
     return rows
 
 
+def dense(X: Any) -> np.ndarray:
+    """A matrix as an array: itself if it is one."""
+    return X.toarray() if sp.issparse(X) else X
+
+
 def pick(rows: Rows, chosen: np.ndarray, n_rows: int) -> Rows:
     """Some of the `n_rows` rows that a selection names; the selection itself for all of them."""
     if len(chosen) == n_rows:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .matrices import ALL_ROWS, Matrix, add_combinations, products, scale_rows, stack, take
+from .matrices import ALL_ROWS, Matrix, add_combinations, dense, products, scale_rows, stack, take
 
 # Inner products of points that are in memory at once, before those of a row are summed.
 ENTRIES_AT_ONCE = 4_000_000
@@ -123,8 +123,7 @@ class TensorRows:
         for first, last in other._portions(ENTRIES_AT_ONCE // max(1, points.shape[0])):
             part = other[first:last]
             inner = points @ part.points.T
-            dense = inner.toarray() if sp.issparse(inner) else inner
-            tables = dense * _dense(self.coefficients @ part.coefficients.T)
+            tables = dense(inner) * dense(self.coefficients @ part.coefficients.T)
             found[:, first:last] = self._by_group(part._by_group(tables.T).T)
         return found + self.extra @ other.extra.T
 
@@ -140,9 +139,8 @@ class TensorRows:
         width = self.shape[1] - self.extra.shape[1]
         table = written[:, :width].reshape(len(self), self.points.shape[1], self.coefficients.shape[1])
         for k in range(self.coefficients.shape[1]):
-            part = scale_rows(self.points, _dense(self.coefficients[:, [k]])[:, 0])
-            dense = part.toarray() if sp.issparse(part) else part
-            table[:, :, k] = self._by_group(dense)
+            part = scale_rows(self.points, dense(self.coefficients[:, [k]])[:, 0])
+            table[:, :, k] = self._by_group(dense(part))
         written[:, width:] = self.extra
         return written
 
@@ -162,10 +160,6 @@ class TensorRows:
         if len(values) == len(self):
             return values
         return np.add.reduceat(values, self.start[:-1], axis=0)
-
-
-def _dense(table: Matrix) -> np.ndarray:
-    return table.toarray() if sp.issparse(table) else table
 
 
 def _units(places: np.ndarray, like: Matrix) -> Matrix:

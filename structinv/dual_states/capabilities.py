@@ -41,6 +41,12 @@ def _check_answers(term: Term, kind: type) -> None:
         raise Refusal(f"{type(term).__name__} answers for itself")
 
 
+def no_list_of_planes(epsilon: float) -> None:
+    """A Refusal unless epsilon is 0, for states that average planes instead of listing them."""
+    if epsilon > 0:
+        raise Refusal("averaged planes are no list, and epsilon speaks of a list")
+
+
 def linear_in_x(space: Space) -> ExplicitSpace:
     """The space as one of functions that are linear in the input; a Refusal if it is none."""
     if "linear in x" not in space.capabilities:

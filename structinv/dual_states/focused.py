@@ -29,7 +29,14 @@ class FocusedSweeps(ABC):
         What each row's gap was on its last visit.
     rows_at_once : int
         Between two looks at the clock.
+    far_off : float
+        Rows with more than this share of the mean gap are visited again.
+    enough : float
+        Of the gap, this share is left to the next pass over all rows.
     """
+
+    far_off: float = 0.1
+    enough: float = 0.1
 
     rng: np.random.Generator
     rows: np.ndarray
@@ -37,22 +44,25 @@ class FocusedSweeps(ABC):
     rows_at_once: int
 
     @abstractmethod
-    def _step(self, f: Element, order: np.ndarray) -> None:
-        """Raise the dual in each row of `order` once, updating `f` and the gaps."""
+    def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
+        """Raise the dual in each row of `order` once, updating `f` and the gaps.
+
+        `again` says that these are rows that were far off, and not a pass over all.
+        """
 
     def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`: first the rows that were far off, again and again, then all."""
         visits = self._revisit(f, hurried)
-        visited = self._pass(f, self._order(), hurried)
+        visited = self._pass(f, self._order(), hurried, again=False)
         gap = float(self.gaps.sum()) if visited == len(self.rows) else np.inf
         return gap, visits + visited
 
-    def _pass(self, f: Element, order: np.ndarray, hurried: Hurried) -> int:
+    def _pass(self, f: Element, order: np.ndarray, hurried: Hurried, again: bool) -> int:
         """Sweep over rows in portions until all are done or time is up; how many were done."""
         for first in range(0, len(order), self.rows_at_once):
             if hurried():
                 return first
-            self._step(f, order[first : first + self.rows_at_once])
+            self._step(f, order[first : first + self.rows_at_once], again)
         return len(order)
 
     def _order(self) -> np.ndarray:
@@ -62,19 +72,20 @@ class FocusedSweeps(ABC):
         return self.rows[places[places < len(self.rows)]]
 
     def _revisit(self, f: Element, hurried: Hurried) -> int:
-        """Sweep over the rows that hold most of the gap until it is a tenth; how many visits."""
+        """Sweep over the rows that hold most of the gap until little is left; how many visits."""
         visits, total = 0, self.gaps.sum()
         for _ in range(FOCUSED_PASSES):
-            active = np.flatnonzero(self.gaps > 0.1 * total / len(self.gaps))
+            active = np.flatnonzero(self.gaps > self.far_off * total / len(self.gaps))
             if len(active) == 0:
                 break
-            visits += self._pass(f, active, hurried)
-            if hurried() or self.gaps[active].sum() <= 0.1 * total:
+            visits += self._pass(f, active, hurried, again=True)
+            if hurried() or self.gaps[active].sum() <= self.enough * total:
                 break
         return visits
 
 
-def rows_at_once(X: Matrix) -> int:
-    """How many rows to visit between two looks at the clock."""
-    entries = X.nnz if sp.issparse(X) else X.size
-    return max(LEAST_ROWS, ENTRIES_AT_ONCE * X.shape[0] // max(1, entries))
+def rows_at_once(X: Matrix, entries: int | None = None) -> int:
+    """How many rows, of so many entries together, to visit between two looks at the clock."""
+    most = ENTRIES_AT_ONCE if entries is None else entries
+    own = X.nnz if sp.issparse(X) else X.size
+    return max(LEAST_ROWS, most * X.shape[0] // max(1, own))

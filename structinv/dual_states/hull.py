@@ -15,7 +15,7 @@ from ..spaces import Element, Space
 from ..structures import Binary
 from ..tensor_rows import TensorRows
 from .base import DualState, Refusal, join_planes
-from .capabilities import linear_in_x, worst_case_of_rows
+from .capabilities import linear_in_x, no_list_of_planes, worst_case_of_rows
 from .focused import FocusedSweeps, rows_at_once
 
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ class HullState(FocusedSweeps, DualState):
     verifies = True
 
     def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        if epsilon > 0:
-            raise Refusal("averaged planes are no list, and epsilon speaks of a list")
+        no_list_of_planes(epsilon)
         term, space = worst_case_of_rows(term), linear_in_x(space)
         labels = term.labels
         if not as_written(labels.structure, Binary):
@@ -75,7 +74,7 @@ class HullState(FocusedSweeps, DualState):
         """See `DualState.offset`."""
         return self.hull.offset
 
-    def _step(self, f: Element, order: np.ndarray) -> None:
+    def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
         """See `FocusedSweeps._step`."""
         self.hull.sweep(f, order, self.gaps)
 

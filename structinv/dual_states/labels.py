@@ -13,21 +13,20 @@ from ..planes import PlaneSet
 from ..spaces import Element, Space
 from ..structures import Multiclass
 from ..tensor_rows import TensorRows
-from .base import DualState, Hurried, Refusal, never
-from .capabilities import linear_in_x, worst_case_of_rows
+from .base import DualState, Refusal
+from .capabilities import linear_in_x, no_list_of_planes, worst_case_of_rows
+from .focused import FocusedSweeps, rows_at_once
 
 if TYPE_CHECKING:
     from ..terms import Term
 
-ROWS_IN_A_RUN = 4
-FOCUSED_PASSES = 10
 # Of so few labels all compete in every visit: leaving some out would save next to nothing.
 FEW_LABELS = 4
-# Between two looks at the clock so many products are made, but of at least so many rows.
-PRODUCTS_AT_ONCE, LEAST_ROWS = 100_000_000, 64
+# Between two looks at the clock so many products are made.
+PRODUCTS_AT_ONCE = 100_000_000
 
 
-class LabelState(DualState):
+class LabelState(FocusedSweeps, DualState):
     """One averaged plane for each pair of a row and a label that has a level.
 
     Parameters
@@ -41,10 +40,10 @@ class LabelState(DualState):
     """
 
     verifies = True
+    far_off, enough = 0.4, 0.3
 
     def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        if epsilon > 0:
-            raise Refusal("averaged planes are no list, and epsilon speaks of a list")
+        no_list_of_planes(epsilon)
         term, space = worst_case_of_rows(term), linear_in_x(space)
         labels = term.labels
         if not as_written(labels.structure, Multiclass):
@@ -62,51 +61,17 @@ class LabelState(DualState):
         self.rng = rng
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(len(term.weights))
-        X = term.bound.X
-        entries = X.nnz if sp.issparse(X) else X.size
-        of_a_row = max(1, entries * space.n_outputs // max(1, X.shape[0]))
-        self.rows_at_once = max(LEAST_ROWS, PRODUCTS_AT_ONCE // of_a_row)
+        self.rows_at_once = rows_at_once(term.bound.X, PRODUCTS_AT_ONCE // space.n_outputs)
 
     @property
     def offset(self) -> float:
         """See `DualState.offset`."""
         return self.hull.offset
 
-    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
-        """See `DualState.sweep`."""
-        # Rows that were far off come first, again and again, then all.
-        table = self.space.table(f)
-        visits = self._focus(table, hurried)
-        visited = self._visit(table, self._order(), hurried, True)
-        gap = float(self.gaps.sum()) if visited == len(self.rows) else np.inf
-        return gap, visits + visited
-
-    def _visit(self, table: np.ndarray, order: np.ndarray, hurried: Hurried, all_labels: bool) -> int:
-        """Sweep over rows in portions until all are done or time is up; how many were done."""
-        for first in range(0, len(order), self.rows_at_once):
-            if hurried():
-                return first
-            part = order[first : first + self.rows_at_once]
-            self.hull.sweep(table, part, self.gaps, all_labels or self.space.n_outputs <= FEW_LABELS)
-        return len(order)
-
-    def _order(self) -> np.ndarray:
-        """A random order of short runs of rows: neighbours in memory are cheaper to visit."""
-        starts = ROWS_IN_A_RUN * self.rng.permutation(-(-len(self.rows) // ROWS_IN_A_RUN))
-        places = (starts[:, None] + np.arange(ROWS_IN_A_RUN)).ravel()
-        return self.rows[places[places < len(self.rows)]]
-
-    def _focus(self, table: np.ndarray, hurried: Hurried) -> int:
-        """Sweep over the rows that hold most of the gap until most of that is gone; how many visits."""
-        visits, total = 0, self.gaps.sum()
-        for _ in range(FOCUSED_PASSES):
-            active = np.flatnonzero(self.gaps > 0.4 * total / len(self.gaps))
-            if len(active) == 0:
-                break
-            visits += self._visit(table, active, hurried, False)
-            if hurried() or self.gaps[active].sum() <= 0.3 * total:
-                break
-        return visits
+    def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
+        """See `FocusedSweeps._step`; rows that come again look at few labels."""
+        every_label = not again or self.space.n_outputs <= FEW_LABELS
+        self.hull.sweep(self.space.table(f), order, self.gaps, every_label)
 
     def value(self, f: Element) -> tuple[float, float]:
         """See `DualState.value`."""

@@ -67,7 +67,7 @@ class TubeState(FocusedSweeps, LinearMemberState):
             self.pairs[:, 1:] = -1
             self.masses[used, 0] = np.abs(self.pulls[used]) / self.term.weights[used]
 
-    def _step(self, f: np.ndarray, order: np.ndarray) -> None:
+    def _step(self, f: np.ndarray, order: np.ndarray, again: bool) -> None:
         """See `FocusedSweeps._step`."""
         problem = self.targets, self.tube, self.term.weights, self.squares
         rows = order, f, self.space.intercept, *problem, self.pulls, self.gaps

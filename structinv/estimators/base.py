@@ -289,6 +289,13 @@ class InvariantEstimator(ConvexEstimator):
     def _checked_scores(self, X: Any) -> np.ndarray:
         return self._scores(self._check(X))
 
+    def _rows_to_change(
+        self, X: Any, oracle: InvarianceOracle | None
+    ) -> tuple[Matrix, InvarianceOracle]:
+        """Checked rows, and the oracle to ask."""
+        oracle = shaped(check_oracle_type(self.oracle if oracle is None else oracle), self, X)
+        return self._prepare(self._check(X), oracle), oracle
+
     def _own_weights(self, X: Matrix, sample_weight: Any) -> np.ndarray:
         """The sample weights, checked; 1 for each row without any."""
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -422,8 +429,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         self, X: Any, y: Any, oracle: InvarianceOracle | None
     ) -> tuple[Matrix, BoundStructure, InvarianceOracle]:
         """Checked rows, their labels in the structure trained for, and the oracle to ask."""
-        oracle = shaped(check_oracle_type(self.oracle if oracle is None else oracle), self, X)
-        X = self._prepare(self._check(X), oracle)
+        X, oracle = self._rows_to_change(X, oracle)
         oracle.check_labels(self.classes_)
         if y is None:
             y = self.classes_[self._best_labels(self._scores(X))]

@@ -13,10 +13,9 @@ from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..prediction_bounds import PredictionBounds, furthest_members, prediction_bounds
 from ..structures import Regression
-from .base import InvariantEstimator, check_boolean, check_number, check_oracle_type
+from .base import InvariantEstimator, check_boolean, check_number
 from .continuing import Continuing
 from .labels import one_a_row
-from .shapes import shaped
 from .truth import Truth
 
 
@@ -96,13 +95,6 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         targets = self._scores(rows)[:, 0] if y is None else as_targets(y, rows.shape[0])
         margins, constant, _ = self._margins(rows, oracle)
         return self._as_given(X, rows, furthest_members(margins, targets, constant))
-
-    def _rows_to_change(
-        self, X: Any, oracle: InvarianceOracle | None
-    ) -> tuple[Matrix, InvarianceOracle]:
-        """Checked rows, and the oracle to ask."""
-        oracle = shaped(check_oracle_type(self.oracle if oracle is None else oracle), self, X)
-        return self._prepare(self._check(X), oracle), oracle
 
     @abstractmethod
     def _margins(

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..matrices import dense
+
 # Up to this format the weights of a function of several outputs lay output by output.
 LAST_BY_OUTPUT = 2
 
@@ -45,5 +47,5 @@ def _is_flat(normals: Any) -> bool:
 
 def _turned(rows: Any, n_outputs: int) -> np.ndarray:
     """Rows (m, n_outputs x n), each output after the other, with those of a feature together."""
-    written = rows.toarray() if sp.issparse(rows) else rows
+    written = dense(rows)
     return written.reshape(len(written), n_outputs, -1).swapaxes(1, 2).reshape(len(written), -1)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..barrier import Master, OuterRows
 from ..dual_states import join_planes
+from ..matrices import dense
 from ..objective import Objective
 from ..planes import Planes, PlaneSet
 from ..spaces import Element, ExplicitSpace, Space
@@ -225,11 +225,7 @@ def _rows(space: Space, found: PlaneSet, f: Element) -> tuple[OuterRows, np.ndar
         single = normals.coefficients.shape[0] == len(normals)
         if single and not space.n_extra:
             # By output, as outer products are written there.
-            rows = OuterRows(_dense(normals.points), _dense(normals.coefficients))
+            rows = OuterRows(dense(normals.points), dense(normals.coefficients))
             return rows, space.table(f).T.ravel()
         normals = normals.toarray()
-    return OuterRows(_dense(normals), np.ones((len(found), 1))), f
-
-
-def _dense(rows: Any) -> np.ndarray:
-    return rows.toarray() if sp.issparse(rows) else rows
+    return OuterRows(dense(normals), np.ones((len(found), 1))), f

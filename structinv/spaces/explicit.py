@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import ALL_ROWS, Matrix, Rows, add_combinations, pick, row_dots, scale_rows, stack
+from ..matrices import ALL_ROWS, Matrix, Rows, add_combinations, dense, pick, row_dots, scale_rows, stack
 from ..structures.rivals import Rivals
 from ..tensor_rows import TensorRows
 from .base import Furthest, Normals, Reached, Space, best_members
@@ -114,7 +114,7 @@ class ExplicitSpace(Space):
         if isinstance(left, TensorRows) or isinstance(right, TensorRows):
             return self._tensor(left).gram(self._tensor(right))
         products = left @ right.T
-        return products.toarray() if sp.issparse(products) else products
+        return dense(products)
 
     def stack(self, parts: Sequence[Normals]) -> Normals:
         """See `Space.stack`."""
@@ -209,13 +209,9 @@ class ExplicitSpace(Space):
         points: bool,
     ) -> _Answer:
         """Ask the oracle about one label for each row."""
-        own, other, assign = rivals.pairs(labels)
-        functions = rivals.functions
-        directions, constants = (
-            functions.tables(each, other) - functions.tables(each, own)
-            for each in (self.weights(f), self.constants(f)[:, None])
-        )
-        constants = constants[assign, 0]
+        theirs, own, assign = rivals.facing(self.weights(f), labels)
+        above, below, _ = rivals.facing(self.constants(f)[:, None], labels)
+        directions, constants = theirs - own, (above - below)[assign, 0]
         factors, worth = rivals.factors(labels), rivals.cost_of(labels)
         if rivals.slack:
             # Cost times (gain + rho): the oracle is asked for the sum, which is no more than its own.
@@ -288,7 +284,7 @@ class ExplicitSpace(Space):
             signs = coefficients[:, 0]
             return self.with_constants(scale_rows(points, signs), signs)
         n_rows = points.shape[0]
-        tail = np.zeros((n_rows, self.n_extra)) if extra is None else _dense(extra)
+        tail = np.zeros((n_rows, self.n_extra)) if extra is None else dense(extra)
         ones = np.ones(n_rows, dtype=points.dtype)
         return TensorRows(self.with_constants(points, ones), coefficients, np.arange(n_rows + 1), tail)
 
@@ -333,10 +329,6 @@ class ExplicitSpace(Space):
             starts = rows.indptr + np.arange(len(rows.indptr), dtype=rows.indptr.dtype)
             return sp.csr_matrix((*entries, starts), shape=(rows.shape[0], width + 1))
         return np.column_stack([rows, constants])
-
-
-def _dense(rows: Any) -> np.ndarray:
-    return rows.toarray() if sp.issparse(rows) else rows
 
 
 @dataclass(frozen=True)

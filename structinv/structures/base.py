@@ -289,9 +289,9 @@ class RowStructure(Structure):
         reached = found.gains + found.costs
         labels = np.argmax(reached, axis=1)
         # The true label wins nothing against itself, so that nothing is below zero.
-        highest = np.max(reached, axis=1)
-        upper = highest if found.upper is reached else np.max(found.upper, axis=1)
-        return Separation(np.where(highest > 0, labels, rivals.codes), np.maximum(0.0, upper))
+        wins = np.max(reached, axis=1) > 0
+        upper = np.max(found.upper, axis=1)
+        return Separation(np.where(wins, labels, rivals.codes), np.maximum(0.0, upper))
 
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, starts: np.ndarray

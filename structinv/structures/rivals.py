@@ -122,6 +122,24 @@ class Rivals:
         own, other = np.divmod(pairs, self.n_labels)
         return own, other, assign
 
+    def facing(self, table: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What rows face with a label for each: weights of the labels and of the true ones, by pair.
+
+        Parameters
+        ----------
+        table : (n_outputs, d) array
+            Weights of the functions.
+        labels : (n,) array of int
+
+        Returns
+        -------
+        theirs, own : (p, d) arrays
+            Of each of the `pairs`.
+        assign : (n,) array of int
+        """
+        own, other, assign = self.pairs(labels)
+        return self.functions.tables(table, other), self.functions.tables(table, own), assign
+
     def lead(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """``G (f_k - f_c)`` of a label for each row, from the functions' values (n, n_outputs)."""
         every, outputs, signs = np.arange(len(self)), self.functions.outputs, self.functions.signs
