@@ -2,6 +2,7 @@
 
 from .affine import Box, Ellipsoid, TangentDerivative
 from .base import BoundOracle, Cover, FiniteOracle, Hull, InvarianceOracle, Support
+from .budget import Budget
 from .checks import OracleCheckError, check_oracle
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
@@ -18,6 +19,7 @@ from .images import (
     teo2007_transforms,
     zhang2013_transforms,
 )
+from .shared import Shared
 from .union import Union
 from .words import FDrop, FScale
 
@@ -38,12 +40,15 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "compose": Compose,
     "only_for": OnlyFor,
     "discounted": Discounted,
+    "shared": Shared,
+    "budget": Budget,
 }
 
 __all__ = [
     "REGISTRY",
     "BoundOracle",
     "Box",
+    "Budget",
     "Compose",
     "Cover",
     "Discounted",
@@ -62,6 +67,7 @@ __all__ = [
     "OracleCheckError",
     "Rotations",
     "Scalings",
+    "Shared",
     "Shears",
     "Shifts",
     "Support",

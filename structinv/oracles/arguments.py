@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,14 @@ def check_directions(
         )
     if cost is not None and np.shape(cost) != (n_rows,):
         raise ValueError(f"cost must have shape ({n_rows},), one a row, got {np.shape(cost)}")
+
+
+def check_row_by_row(name: str, part: Any, advice: str) -> None:
+    """Raise ValueError if an oracle's changes of rows of one example depend on one another."""
+    if part.whole_example:
+        raise ValueError(
+            f"{name} must change each row by itself, got {part!r}, which speaks of whole examples: {advice}"
+        )
 
 
 def instance_of(kind: type) -> str:

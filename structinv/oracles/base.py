@@ -81,6 +81,11 @@ class InvarianceOracle(BaseEstimator, ABC):
         Whether S(x) is convex.
     graded : bool
         Whether answers carry a grade `rho`.
+    depends_on_label : bool
+        Whether S(x) depends on the true label of x.
+    whole_example : bool
+        Whether changes of rows of one example depend on one another; see `BoundOracle.scenarios`. What
+        the other views tell is what may happen to a row that is an example by itself.
 
     Examples
     --------
@@ -100,6 +105,8 @@ class InvarianceOracle(BaseEstimator, ABC):
     additive: bool = False
     convex: bool = False
     graded: bool = False
+    depends_on_label: bool = False
+    whole_example: bool = False
 
     @abstractmethod
     def support(
@@ -207,6 +214,20 @@ class InvarianceOracle(BaseEstimator, ABC):
     def member_names(self, size: int) -> list[str]:
         """A short name of each of the `size` members of a `cover`."""
         return ["identity", *(f"change {number}" for number in range(1, size))]
+
+    def without_grades(self) -> tuple[InvarianceOracle, float | Sequence[float] | None]:
+        """The oracle without its grades, and these; None where there are none."""
+        if self.graded:
+            raise self._absent("grades that can be taken off", verb="has no")
+        return self, None
+
+    def most_changes(self) -> int:
+        """How many changes of a row are allowed, where they can be counted."""
+        raise self._absent("changes that can be counted", verb="has no")
+
+    def limited(self, max_changes: int) -> InvarianceOracle:
+        """The same oracle with at most so many changes of a row, where they can be counted."""
+        raise self._absent("changes that can be counted", verb="has no")
 
     def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
         """``<v, z>`` for all members z of each S(x) and all directions v, (n, s, p), in one product.
@@ -413,6 +434,21 @@ class BoundOracle:
             ``max over k, z in S(x) of <w_k - w_c, z> + b_k - b_c + cost[c, k]``, exactly.
         """
         return None
+
+    def scenarios(self) -> list[tuple[BoundOracle, ...]]:
+        """What may happen to examples of several rows, as sets of their rows.
+
+        S of an example is the union over scenarios. In a scenario of one level each row changes by
+        itself, as that bound oracle of the same rows says. One of levels 0 to B is a budget: level j is
+        what j changes can make of a row, and the levels of an example's rows add up to at most B.
+
+        Each row by itself, by default. A scenario need not contain the unchanged rows; one of them does.
+        """
+        return [(self,)]
+
+    def listed_in(self) -> tuple[BoundOracle, np.ndarray | None]:
+        """The bound oracle among whose members those of this one are, and their numbers; None for all."""
+        return self, None
 
     def labels(self, rows: Rows) -> np.ndarray | None:
         """The true labels of the rows named, None where they are unknown."""

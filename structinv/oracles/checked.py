@@ -346,6 +346,12 @@ class CheckedOracle(BoundOracle):
                 raise ValueError(f"{source} must do at least as well as the unchanged rows")
         return leads
 
+    def scenarios(self) -> list[tuple[BoundOracle, ...]]:
+        """See `BoundOracle.scenarios`."""
+        from .scenarios import checked_scenarios
+
+        return checked_scenarios(self)
+
     def _source(self, name: str) -> str:
         return answers.method(self.oracle, _author(self.oracle, name))
 

@@ -19,7 +19,7 @@ from ..matrices import (
     select,
     take,
 )
-from .arguments import check_directions, grade_profile
+from .arguments import check_directions, check_row_by_row, grade_profile
 from .base import (
     BoundOracle,
     Cover,
@@ -86,6 +86,11 @@ class Pair(Combination):
         """Whether both parts are additive."""
         return self.left.additive and self.right.additive
 
+    @property
+    def depends_on_label(self) -> bool:  # type: ignore[override]
+        """Whether a part does."""
+        return self.left.depends_on_label or self.right.depends_on_label
+
     def tangents(self, X: Matrix) -> np.ndarray:
         """See `InvarianceOracle.tangents`: those of the left part, then those of the right."""
         return np.concatenate([tangents_of(part, X) for part in (self.left, self.right)], axis=1)
@@ -145,10 +150,22 @@ class OnlyFor(Combination):
     additive = property(lambda self: self.oracle.additive)
     convex = property(lambda self: self.oracle.convex)
     graded = property(lambda self: self.oracle.graded)
+    depends_on_label = True
+
+    def most_changes(self) -> int:
+        """See `InvarianceOracle.most_changes`."""
+        return self.oracle.most_changes()
+
+    def limited(self, max_changes: int) -> OnlyFor:
+        """See `InvarianceOracle.limited`."""
+        return OnlyFor(self.oracle.limited(max_changes), self.labels)
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise if the part is not an oracle or there are no labels."""
+        """Raise if the part is not an oracle of single rows or there are no labels."""
         validate_part("oracle", self.oracle, n_features)
+        check_row_by_row(
+            "only_for: oracle", self.oracle, "labels belong to rows; write Budget(oracle.only_for(labels))"
+        )
         if self.labels is None or len(self._listed()) == 0:
             raise ValueError(f"labels must be a label or a sequence of labels, got {self.labels!r}")
 
@@ -443,11 +460,22 @@ class Discounted(Combination):
     finite = property(lambda self: self.oracle.finite)
     additive = property(lambda self: self.oracle.additive)
     convex = property(lambda self: self.oracle.convex)
+    depends_on_label = property(lambda self: self.oracle.depends_on_label)
 
     def validate(self, n_features: int | None = None) -> None:
-        """Raise if the part is not an oracle, or the grades not in [0, 1] and 1 at no change."""
+        """Raise if the part is no oracle of single rows, or the grades not in [0, 1], 1 at no change."""
         validate_part("oracle", self.oracle, n_features)
+        check_row_by_row(
+            "discounted: oracle",
+            self.oracle,
+            "write Shared(oracle.discounted(rho)) or Budget(oracle.discounted(rho)), one for each part of "
+            "a union",
+        )
         grade_profile(self.rho)
+
+    def without_grades(self) -> tuple[InvarianceOracle, float | Sequence[float] | None]:
+        """See `InvarianceOracle.without_grades`."""
+        return self.oracle, self.rho
 
     def check_labels(self, classes: np.ndarray) -> None:
         """See `InvarianceOracle.check_labels`; asks the part."""

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from ..matrices import ALL_ROWS, Matrix, Rows, rounding, row_dots, select, take
+from .arguments import check_row_by_row
 from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, pulled_back
 from .checked import bind
 from .combinators import Pair, best_of, upper_of
@@ -54,6 +55,7 @@ class Compose(Pair):
         """Raise if a part is not an oracle, is graded, or has a parameter out of range."""
         super().validate(n_features)
         for part in (self.left, self.right):
+            check_row_by_row("a part of @", part, "write Shared(left @ right)")
             if part.graded:
                 raise NotImplementedError(_no_grades(part))
 

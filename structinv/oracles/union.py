@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +22,8 @@ class Union(Pair):
 
     .. math:: S(x) = S_{left}(x) \cup S_{right}(x)
 
-    The answer is the better of the two answers, and exact if both are.
+    The answer is the better of the two answers, and exact if both are. With a change of whole examples
+    (`Shared`, `Budget`) it is a union of sets of examples, else each row may change by either oracle.
 
     Parameters
     ----------
@@ -41,6 +43,11 @@ class Union(Pair):
     def graded(self) -> bool:  # type: ignore[override]
         """Whether a part is graded."""
         return self.left.graded or self.right.graded
+
+    @property
+    def whole_example(self) -> bool:  # type: ignore[override]
+        """Whether a part speaks of whole examples."""
+        return self.left.whole_example or self.right.whole_example
 
     def leaves(self) -> list[InvarianceOracle]:
         """The oracles of a union of unions, from left to right."""
@@ -80,6 +87,14 @@ class _BoundUnion(BoundOracle):
     def __init__(self, oracle: Union, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
         self.parts = [bind(leaf, X, y) for leaf in oracle.leaves()]
+
+    def scenarios(self) -> list[tuple[BoundOracle, ...]]:
+        """Those of both parts; where neither speaks of whole examples, the union of each row."""
+        oracle: Any = self.oracle
+        if not oracle.whole_example:
+            return super().scenarios()
+        parts = [bind(part, self.X, self.y) for part in (oracle.left, oracle.right)]
+        return [levels for part in parts for levels in part.scenarios()]
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None

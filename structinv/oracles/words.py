@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from numbers import Real
+from typing import Self
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from ..matrices import Matrix, Rows, csr, in_threads, take, with_data
 from .arguments import check_directions, grade_profile
@@ -50,6 +52,14 @@ class WordOracle(InvarianceOracle):
             raise TypeError(f"max_changes must be an integer, got {K!r}")
         if K < 0:
             raise ValueError(f"max_changes must be at least 0, got {K!r}")
+
+    def most_changes(self) -> int:
+        """See `InvarianceOracle.most_changes`."""
+        return int(self.max_changes)
+
+    def limited(self, max_changes: int) -> Self:
+        """See `InvarianceOracle.limited`."""
+        return clone(self).set_params(max_changes=max_changes)
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None

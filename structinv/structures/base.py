@@ -29,10 +29,13 @@ class Decoding:
         A label for each row.
     upper : (n_blocks,) array, optional
         A bound on the highest score of each example; None where `labels` reach it.
+    levels : (n_rows,) array of int, optional
+        Which level of its potentials each row uses, where they have a third axis of levels.
     """
 
     labels: np.ndarray
     upper: np.ndarray | None = None
+    levels: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,14 @@ class Separation:
         Bound on the block's loss, the maximum over all labellings and changes.
     scale : (n_blocks,) array, optional
         Factor of what labels win (slack rescaling of whole labellings); 1 by default.
+    levels : (n_rows,) array of int, optional
+        Which level each row uses, where `found` has a third axis of levels.
     """
 
     labels: np.ndarray
     upper: np.ndarray
     scale: np.ndarray | None = None
+    levels: np.ndarray | None = None
 
 
 class Structure(BaseEstimator, ABC):
@@ -79,6 +85,10 @@ class Structure(BaseEstimator, ABC):
     labelled : bool
         Whether the truth of a row is one of its labels. Else it is a number, which oracles do not see,
         and what labels cost depends on it, may be negative and knows no grades.
+    budgets : bool
+        Whether potentials may have a third axis, (n_rows, n_labels, n_levels): each row uses a level,
+        and the levels of an example's rows add up to ``n_levels - 1`` at most. `decode`, `separate`,
+        `runner_up` and `most_wrong` then find the best of both, and tell the levels.
 
     Examples
     --------
@@ -101,6 +111,7 @@ class Structure(BaseEstimator, ABC):
     rowwise: bool = False
     rescalings: tuple[str, ...] = ("margin",)
     labelled: bool = True
+    budgets: bool = False
 
     def bind(
         self,
@@ -201,7 +212,8 @@ class Structure(BaseEstimator, ABC):
         Parameters
         ----------
         potentials : (n_rows, n_labels) array
-            Minus infinity for labels that are not allowed.
+            Minus infinity for labels that are not allowed. With an axis of levels where the structure
+            `budgets`.
         extra : (n_extra,) array
         layout : Layout
             Which rows belong to which example.
@@ -245,36 +257,47 @@ class Structure(BaseEstimator, ABC):
         """
         reached = found.gains + found.costs
         decoding = decoded(self, reached, extra, layout)
-        value, truth = self._against_truth(reached, decoding.labels, rivals.codes, extra, layout)
-        labels = np.where((value > 0)[layout.owners], decoding.labels, rivals.codes)
+        value, truth = self._against_truth(reached, decoding, rivals.codes, extra, layout)
+        wins = (value > 0)[layout.owners]
+        labels, levels = np.where(wins, decoding.labels, rivals.codes), decoding.levels
+        if levels is not None:
+            levels = np.where(wins, levels, 0)
         highest, bound = value, decoding.upper
         if not np.array_equal(found.upper, reached):
             above = decoded(self, found.upper, extra, layout)
             highest, bound = (
-                self._against_truth(found.upper, above.labels, rivals.codes, extra, layout)[0],
+                self._against_truth(found.upper, above, rivals.codes, extra, layout)[0],
                 above.upper,
             )
         if bound is not None:
             highest = np.maximum(highest, bound - truth)
-        return Separation(labels, np.maximum(0.0, highest))
+        return Separation(labels, np.maximum(0.0, highest), levels=levels)
 
     def _against_truth(
         self,
         potentials: np.ndarray,
-        labels: np.ndarray,
+        found: Decoding,
         codes: np.ndarray,
         extra: np.ndarray,
         layout: Layout,
     ) -> tuple[np.ndarray, np.ndarray]:
         """How much more a labelling of each block scores than the true one, and what that scores."""
         own = self.score(potentials, codes, extra, layout)
-        return self.score(potentials, labels, extra, layout) - own, own
+        return self.score(potentials, found.labels, extra, layout, found.levels) - own, own
 
     def score(
-        self, potentials: np.ndarray, labels: np.ndarray, extra: np.ndarray, layout: Layout
+        self,
+        potentials: np.ndarray,
+        labels: np.ndarray,
+        extra: np.ndarray,
+        layout: Layout,
+        levels: np.ndarray | None = None,
     ) -> np.ndarray:
-        """The score of a labelling of each block, (n_blocks,)."""
-        each = np.take_along_axis(potentials, labels[:, None], axis=1)[:, 0]
+        """The score of a labelling of each block, (n_blocks,); of level 0 by default."""
+        if potentials.ndim == 3:
+            each = potentials[np.arange(len(labels)), labels, 0 if levels is None else levels]
+        else:
+            each = np.take_along_axis(potentials, labels[:, None], axis=1)[:, 0]
         scores = layout.sums(each)
         if len(extra) == 0:
             return scores
@@ -303,20 +326,48 @@ class Structure(BaseEstimator, ABC):
         """
         sizes, owners = layout.sizes, layout.owners
         best, highest = codes.copy(), np.full(len(sizes), -np.inf)
-        bound = highest.copy()
+        bound, levels = highest.copy(), None if potentials.ndim == 2 else np.zeros(len(codes), int)
         for place in range(int(sizes.max(initial=0))):
             forced = (layout.starts[:-1] + place)[place < sizes]
             barred = potentials.copy()
             barred[forced, codes[forced]] = -np.inf
             found = decoded(self, barred, extra, layout)
-            value = self.score(barred, found.labels, extra, layout)
+            value = self.score(barred, found.labels, extra, layout, found.levels)
             value[place >= sizes] = -np.inf
             better = value > highest
             best = np.where(better[owners], found.labels, best)
+            if found.levels is not None:
+                levels = np.where(better[owners], found.levels, levels)
             highest = np.where(better, value, highest)
             above = value if found.upper is None else found.upper
             bound = np.maximum(bound, np.where(place < sizes, above, -np.inf))
-        return Decoding(best, bound)
+        return Decoding(best, bound, levels)
+
+    def most_wrong(
+        self,
+        potentials: np.ndarray,
+        codes: np.ndarray,
+        floors: np.ndarray,
+        extra: np.ndarray,
+        layout: Layout,
+    ) -> np.ndarray:
+        """How many rows at most differ from the codes in a labelling that scores enough, (n_blocks,).
+
+        By `decode` alone, hence a bound: the least over factors of
+        ``max over y of (rows that differ + factor (score - floor))``, rounded down.
+
+        Parameters
+        ----------
+        potentials : (n_rows, n_labels) array
+        codes : (n_rows,) array of int
+        floors : (n_blocks,) array
+            What a labelling scores at least to count.
+        extra : (n_extra,) array
+        layout : Layout
+        """
+        from .positions import most_wrong_by_decoding
+
+        return most_wrong_by_decoding(self, potentials, codes, floors, extra, layout)
 
 
 class RowStructure(Structure):
@@ -347,6 +398,18 @@ class RowStructure(Structure):
         labels = np.argmax(others, axis=1)
         return Decoding(labels, others[np.arange(len(codes)), labels])
 
+    def most_wrong(
+        self,
+        potentials: np.ndarray,
+        codes: np.ndarray,
+        floors: np.ndarray,
+        extra: np.ndarray,
+        layout: Layout,
+    ) -> np.ndarray:
+        """See `Structure.most_wrong`; exact."""
+        highest: Any = self.runner_up(potentials, codes, extra, layout).upper
+        return (highest >= floors).astype(np.int64)
+
 
 def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
     """``structure.decode(potentials, extra, layout)``, looked at.
@@ -358,18 +421,35 @@ def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, lay
         class.
     """
     found = structure.decode(potentials, extra, layout)
-    return check_decoding(answers.method(structure, "decode"), found, potentials.shape, len(layout))
+    source = answers.method(structure, "decode")
+    return check_decoding(source, found, potentials.shape, layout)
 
 
-def check_decoding(source: str, found: Any, shape: tuple[int, ...], n_blocks: int) -> Decoding:
-    """An answer as a decoding of so many rows and labels, or an error that names its source."""
+def check_decoding(source: str, found: Any, shape: tuple[int, ...], layout: Layout) -> Decoding:
+    """An answer as a decoding of so many rows, labels and levels, or an error that names its source."""
     if not isinstance(found, Decoding):
         raise TypeError(f"{source} must return a Decoding, got {type(found).__name__}")
     labels = answers.integers(source, "labels", found.labels, shape[:1], shape[1])
     upper = found.upper
     if upper is not None:
-        upper = answers.numbers(source, "upper", upper, (n_blocks,), finite=False)
-    return Decoding(labels, upper)
+        upper = answers.numbers(source, "upper", upper, (len(layout),), finite=False)
+    return Decoding(labels, upper, check_levels(source, found.levels, shape, layout))
+
+
+def check_levels(
+    source: str, levels: Any, shape: tuple[int, ...], layout: Layout
+) -> np.ndarray | None:
+    """The level of each row, None where there are none, or an error that names its source."""
+    if len(shape) == 2:
+        return None
+    found = answers.integers(source, "levels", levels, shape[:1], shape[2])
+    used = layout.sums(found)
+    if np.any(used >= shape[2]):
+        raise ValueError(
+            f"{source} must return levels that add up to at most {shape[2] - 1} in each example, got "
+            f"{used.max()}"
+        )
+    return found
 
 
 def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -16,6 +16,7 @@ from .base import (
     Structure,
     check_cost,
     check_decoding,
+    check_levels,
     check_rescaling,
     decoded,
     encode_labels,
@@ -180,7 +181,8 @@ class BoundStructure:
         scale = answer.scale
         if scale is not None:
             scale = answers.numbers(source, "scale", scale, shape)
-        return Separation(labels, upper, scale)
+        levels = check_levels(source, answer.levels, np.shape(found.gains), known)
+        return Separation(labels, upper, scale, levels)
 
     def moved(self, labels: np.ndarray, codes: np.ndarray, layout: Layout) -> Matrix:
         """By how much features of labellings differ from those of the true one, (n_blocks, n_extra)."""
@@ -211,11 +213,25 @@ class BoundStructure:
         known = Layout.of_rows(len(codes)) if layout is None else layout
         found = self.structure.runner_up(potentials, codes, extra, known)
         source = answers.method(self.structure, "runner_up")
-        checked = check_decoding(source, found, potentials.shape, len(known))
+        checked = check_decoding(source, found, potentials.shape, known)
         if checked.upper is not None:
             return checked
-        upper = self.structure.score(potentials, checked.labels, extra, known)
-        return Decoding(checked.labels, upper)
+        upper = self.structure.score(potentials, checked.labels, extra, known, checked.levels)
+        return Decoding(checked.labels, upper, checked.levels)
+
+    def most_wrong(
+        self,
+        potentials: np.ndarray,
+        codes: np.ndarray,
+        floors: np.ndarray,
+        extra: np.ndarray,
+        layout: Layout,
+    ) -> np.ndarray:
+        """How many rows of each block differ at most; see `Structure.most_wrong`."""
+        found = self.structure.most_wrong(potentials, codes, floors, extra, layout)
+        most: Any = int(layout.sizes.max()) + 1
+        source = answers.method(self.structure, "most_wrong")
+        return answers.integers(source, "counts", found, (len(layout),), most)
 
 
 def predicted(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from .base import Decoding, Structure, decoded
+from .base import Decoding, Separation, Structure, decoded
 from .bound import BoundStructure
 from .layout import Layout
 from .rivals import Rivals
 
 _TOLERANCE = 1e-9
 MOST_LABELLINGS = 1000
+N_LEVELS = 3
 
 
 class StructureCheckError(AssertionError):
@@ -33,7 +34,9 @@ def check_structure(
 
     Random potentials, potentials with ties, labels that are barred, one row, and one example beside
     several are asked about. `decode` and `separate` must find a labelling that no other one beats, or
-    say in `upper` by how much it can be; `runner_up` one that differs, and that no other one beats.
+    say in `upper` by how much it can be; `runner_up` one that differs, and that no other one beats;
+    `most_wrong` no fewer rows than differ in one that scores enough. A structure that `budgets` is asked
+    about potentials with an axis of levels, too.
 
     Parameters
     ----------
@@ -92,6 +95,11 @@ def check_structure(
         _check_decode(case)
         _check_separate(case)
         _check_runner_up(case)
+        _check_most_wrong(case)
+        if structure.budgets:
+            leveled = case.with_levels(rng)
+            for check in (_check_decode, _check_separate, _check_runner_up, _check_most_wrong):
+                check(leveled)
 
 
 @dataclass
@@ -111,15 +119,32 @@ class _Case:
         return np.array(list(product(range(self.bound.n_labels), repeat=length)))
 
     def scores(self, block: int, potentials: np.ndarray) -> np.ndarray:
-        """The score of each of its labellings, from the definition."""
+        """The score of each of its labellings, at the best levels, from the definition."""
         labels, one = self.labellings(block), self.layout.take(np.array([block]))
         own = self.own(block, potentials)
-        total = own[np.arange(len(own)), labels].sum(axis=1)
+        each = np.arange(len(own))
+        total = np.max([_at(own, each, labels, used) for used in _levels(own)], axis=0).sum(axis=1)
         if len(self.extra):
             rows = [self.structure.features(each, one, self.bound.n_labels) for each in labels]
             total = total + np.array([float((row @ self.extra)[0]) for row in rows])
         allowed = [self.structure.allows(each, one, self.bound.n_labels)[0] for each in labels]
         return np.where(allowed, total, -np.inf)
+
+    def reached(self, block: int, potentials: np.ndarray, found: Decoding | Separation) -> float:
+        """The score of the labelling found, at its levels."""
+        own, labels = self.own(block, potentials), self.own(block, found.labels)
+        levels = None if found.levels is None else self.own(block, found.levels)
+        rest = self.scores(block, np.zeros(self.potentials.shape[:2]))[self.place(block, found.labels)]
+        return float(rest + _at(own, np.arange(len(own)), labels, levels).sum())
+
+    def with_levels(self, rng: np.random.Generator) -> _Case:
+        """Examples with potentials that rise with levels, 0 to 2."""
+        rise = np.cumsum(rng.random((*self.potentials.shape, N_LEVELS)), axis=2) - 0.5
+        return replace(
+            self,
+            potentials=self.potentials[:, :, None] + rise,
+            barred=self.barred[:, :, None] + rise,
+        )
 
     def own(self, block: int, each: np.ndarray) -> np.ndarray:
         """Of an array with an entry a row the part of an example."""
@@ -129,6 +154,19 @@ class _Case:
         """Which of an example's labellings it is given by labels of all rows."""
         own = self.own(block, labels)
         return int(np.flatnonzero(np.all(self.labellings(block) == own, axis=1))[0])
+
+
+def _levels(own: np.ndarray) -> list[Any]:
+    """All levels of an example's rows that add up to the last one at most; None where there are none."""
+    if own.ndim == 2:
+        return [None]
+    every = product(range(own.shape[2]), repeat=len(own))
+    return [np.array(each) for each in every if sum(each) < own.shape[2]]
+
+
+def _at(own: np.ndarray, each: np.ndarray, labels: np.ndarray, levels: Any) -> np.ndarray:
+    """Potentials of labels at the levels given."""
+    return own[each, labels] if own.ndim == 2 else own[each, labels, levels]
 
 
 def _name(structure: Structure) -> str:
@@ -191,7 +229,7 @@ def _check_best(
         scores = case.scores(block, potentials)
         if allowed is not None:
             scores = np.where(allowed(block), scores, -np.inf)
-        best, reached = scores.max(), scores[case.place(block, found.labels)]
+        best, reached = scores.max(), case.reached(block, potentials, found)
         if best == -np.inf:
             continue
         bound = reached if found.upper is None else found.upper[block]
@@ -230,16 +268,17 @@ def _check_separate(case: _Case) -> None:
     every = np.arange(len(rivals))
     gains = case.potentials - case.potentials[every, rivals.codes][:, None]
     wrong = np.arange(rivals.n_labels) != rivals.codes[:, None]
+    costs = rivals.costs if gains.ndim == 2 else np.repeat(rivals.costs[:, :, None], N_LEVELS, axis=2)
     for loose in (0.0, 0.5):
-        upper = gains + rivals.costs + loose * wrong
-        found = _Found(gains, rivals.costs, upper)
+        upper = gains + costs + loose * (wrong if gains.ndim == 2 else wrong[:, :, None])
+        found = _Found(gains, costs, upper)
         layout = None if case.structure.rowwise else case.layout
         answer = case.bound.separate(rivals, found, case.extra, layout)
         for block in range(len(case.layout)):
             truth = case.place(block, rivals.codes)
-            reached, above = (case.scores(block, each) for each in (gains + rivals.costs, upper))
+            reached, above = (case.scores(block, each) for each in (gains + costs, upper))
             finite = np.isfinite(reached)
-            value = reached[case.place(block, answer.labels)] - reached[truth]
+            value = case.reached(block, gains + costs, answer) - reached[truth]
             room = _TOLERANCE * (1.0 + np.abs(reached[finite]).max())
             if answer.upper[block] < max(0.0, (above - above[truth]).max()) - room:
                 raise StructureCheckError(
@@ -266,3 +305,21 @@ def _check_runner_up(case: _Case) -> None:
                 f"{_name(case.structure)}.runner_up: gives the labelling that it was to differ from"
             )
     _check_best(case, "runner_up", case.potentials, found, other)
+
+
+def _check_most_wrong(case: _Case) -> None:
+    """At floors that all labellings reach, some of them, and the best one only."""
+    codes, layout = case.bound.codes, case.layout
+    every = [case.scores(block, case.potentials) for block in range(len(layout))]
+    finite = [scores[np.isfinite(scores)] for scores in every]
+    for share in (0.0, 0.6, 1.0):
+        floors = np.array([np.quantile(scores, share) for scores in finite]) - _TOLERANCE
+        found = case.bound.most_wrong(case.potentials, codes, floors, case.extra, layout)
+        for block, scores in enumerate(every):
+            differ = np.sum(case.labellings(block) != case.own(block, codes), axis=1)
+            most = np.max(differ[scores >= floors[block] + _TOLERANCE])
+            if found[block] < most:
+                raise StructureCheckError(
+                    f"{_name(case.structure)}.most_wrong: {found[block]} rows, where {most} differ in a "
+                    "labelling that scores enough"
+                )

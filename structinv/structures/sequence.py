@@ -48,6 +48,7 @@ class Sequence(Structure):
     array([0, 0, 0])
     """
 
+    budgets = True
     follows_: np.ndarray | None = None
 
     def __init__(self, allowed: Any = None) -> None:
@@ -108,6 +109,9 @@ class Sequence(Structure):
 
     def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
         """See `Structure.decode`; exact, of equals the one whose last labels come first."""
+        if potentials.ndim == 3:
+            codes = np.zeros(len(potentials), dtype=np.int64)
+            return self._counted(potentials, codes, 0, extra, layout)[0]
         tables = self._barred(extra, potentials.shape[1])
         labels = np.zeros(len(potentials), dtype=np.int64)
         _viterbi(np.ascontiguousarray(potentials, dtype=np.float64), *tables, layout.starts, labels)
@@ -117,17 +121,43 @@ class Sequence(Structure):
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> Decoding:
         """See `Structure.runner_up`: one programme over labels, and over whether any differed so far."""
+        return self._counted(potentials, codes, 1, extra, layout)[0]
+
+    def most_wrong(
+        self,
+        potentials: np.ndarray,
+        codes: np.ndarray,
+        floors: np.ndarray,
+        extra: np.ndarray,
+        layout: Layout,
+    ) -> np.ndarray:
+        """See `Structure.most_wrong`; exact, by a programme over labels and how many differed so far."""
+        longest = int(layout.sizes.max())
+        _, heights = self._counted(potentials, codes, longest, extra, layout, trace=False)
+        enough = heights >= floors[:, None]
+        return np.where(enough.any(axis=1), longest - np.argmax(enough[:, ::-1], axis=1), 0)
+
+    def _counted(
+        self,
+        potentials: np.ndarray,
+        codes: np.ndarray,
+        most: int,
+        extra: np.ndarray,
+        layout: Layout,
+        trace: bool = True,
+    ) -> tuple[Decoding, np.ndarray]:
+        """The best labelling of each example with at least `most` labels other than the codes.
+
+        Also the best scores with so many others, (n_blocks, most + 1); the last with `most` or more.
+        """
         tables = self._barred(extra, potentials.shape[1])
-        labels, best = codes.astype(np.int64), np.full(len(layout), -np.inf)
-        _second(
-            np.ascontiguousarray(potentials, dtype=np.float64),
-            *tables,
-            layout.starts,
-            codes,
-            labels,
-            best,
-        )
-        return Decoding(labels, best)
+        table = np.ascontiguousarray(potentials, dtype=np.float64)
+        table = table if table.ndim == 3 else table[:, :, None]
+        labels, levels = codes.astype(np.int64), np.zeros(len(codes), dtype=np.int64)
+        heights = np.full((len(layout), most + 1), -np.inf)
+        _count(table, *tables, layout.starts, codes, trace, labels, levels, heights)
+        known = None if potentials.ndim == 2 else levels
+        return Decoding(labels, heights[:, -1].copy(), known), heights
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
         """See `Structure.features`: how often each pair of labels follows one another, and the ends."""
@@ -226,44 +256,81 @@ def _viterbi(potentials, pairs, first, last, starts, labels):
 
 
 @njit(cache=True, nogil=True)
-def _second(potentials, pairs, first, last, starts, codes, labels, values):
-    """The best labelling of every example that differs from the codes somewhere, and its score."""
-    n_labels = potentials.shape[1]
+def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels, heights):
+    """The best labellings of every example, by how many labels differ from the codes.
+
+    Levels of the potentials add up to the last one at most. Column c of `heights` becomes the best score
+    with c labels that differ, the last column that with so many or more; where `trace`, `labels` and
+    `levels` become those that reach the last column.
+    """
+    n_labels, n_levels, most = potentials.shape[1], potentials.shape[2], heights.shape[1] - 1
     longest = 1
     for b in range(len(starts) - 1):
         longest = max(longest, starts[b + 1] - starts[b])
-    # Of labellings that differ already, in row 1, and of the codes themselves, in row 0.
-    back = np.zeros((longest, n_labels), dtype=np.int64)
-    same = np.zeros((longest, n_labels), dtype=np.bool_)
-    height, arriving = np.empty(n_labels), np.empty(n_labels)
+    # Of every label, levels used and labels that differ: the label before, before this position's own
+    # level and difference are counted; then that level, and whether one less differed before.
+    shape = (longest if trace else 1, n_labels, n_levels, most + 1)
+    back, own_level = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
+    fewer = np.zeros(shape, dtype=np.bool_)
+    height, arriving = np.empty(shape[1:]), np.empty(shape[1:])
     for b in range(len(starts) - 1):
         begin, end = starts[b], starts[b + 1]
-        truth = potentials[begin, codes[begin]] + first[codes[begin]]
-        for k in range(n_labels):
-            height[k] = -np.inf if k == codes[begin] else potentials[begin, k] + first[k]
-        for t in range(begin + 1, end):
-            before = codes[t - 1]
+        for t in range(begin, end):
+            place = t - begin if trace else 0
+            reachable = min(t - begin, most) + 1
+            arriving[:] = -np.inf
+            if t == begin:
+                arriving[:, 0, 0] = first
+            else:
+                _arrive(height, pairs, reachable, arriving, back[place])
+            _choose(
+                arriving, potentials[t], codes[t], reachable, height, own_level[place], fewer[place]
+            )
+        for c in range(min(end - begin, most) + 1):
+            highest, best, used = -np.inf, 0, 0
             for k in range(n_labels):
-                arriving[k], back[t - begin, k], same[t - begin, k] = -np.inf, 0, False
-                for j in range(n_labels):
-                    value = height[j] + pairs[j, k]
-                    if value > arriving[k]:
-                        arriving[k], back[t - begin, k] = value, j
-                if k != codes[t] and truth + pairs[before, k] > arriving[k]:
-                    arriving[k], same[t - begin, k] = truth + pairs[before, k], True
-            truth += pairs[before, codes[t]] + potentials[t, codes[t]]
-            for k in range(n_labels):
-                height[k] = arriving[k] + potentials[t, k]
-        best = 0
-        for k in range(n_labels):
-            if height[k] + last[k] > height[best] + last[best]:
-                best = k
-        values[b] = height[best] + last[best]
-        if values[b] == -np.inf:
+                for u in range(n_levels):
+                    if height[k, u, c] + last[k] > highest:
+                        highest, best, used = height[k, u, c] + last[k], k, u
+            heights[b, c] = highest
+        if not trace or heights[b, most] == -np.inf:
             continue
+        c = most
         for t in range(end - 1, begin - 1, -1):
-            labels[t] = best
-            if t == begin or same[t - begin, best]:
-                # Up to here the codes themselves.
-                break
-            best = back[t - begin, best]
+            place = t - begin
+            labels[t], levels[t] = best, own_level[place, best, used, c]
+            one_less = fewer[place, best, used, c]
+            used -= levels[t]
+            if one_less:
+                c -= 1
+            best = back[place, best, used, c]
+
+
+@njit(cache=True, nogil=True)
+def _arrive(height, pairs, reachable, arriving, back):
+    """What labellings score up to the next position, its label known and not yet counted."""
+    n_labels, n_levels = height.shape[:2]
+    for j in range(n_labels):
+        for k in range(n_labels):
+            step = pairs[j, k]
+            for u in range(n_levels):
+                for c in range(reachable):
+                    value = height[j, u, c] + step
+                    if value > arriving[k, u, c]:
+                        arriving[k, u, c], back[k, u, c] = value, j
+
+
+@njit(cache=True, nogil=True)
+def _choose(arriving, potentials, code, reachable, height, own_level, fewer):
+    """Count a position: its level, and whether its label differs from the code."""
+    n_labels, n_levels, counts = arriving.shape
+    height[:] = -np.inf
+    for k in range(n_labels):
+        for own in range(n_levels):
+            for u in range(n_levels - own):
+                for c in range(reachable):
+                    value = arriving[k, u, c] + potentials[k, own]
+                    to = min(c + 1, counts - 1) if k != code else c
+                    if value > height[k, u + own, to]:
+                        height[k, u + own, to] = value
+                        own_level[k, u + own, to], fewer[k, u + own, to] = own, to != c

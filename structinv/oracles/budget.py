@@ -1,0 +1,78 @@
+"""A number of changes that the rows of an example share out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..matrices import Matrix
+from .arguments import grade_profile
+from .base import BoundOracle
+from .checked import bind
+from .scenarios import BoundWhole, SameGrade, WholeExample
+
+
+class Budget(WholeExample):
+    r"""At most so many changes of all rows of an example together.
+
+    .. math:: S(x_1, \dots, x_T) = \{(z_1, \dots, z_T) : z_t \in S_{k_t}(x_t), \; k_1 + \dots + k_T \le B\}
+
+    with :math:`S_k` the set of `oracle` with k changes, and B its ``max_changes``. To a row that is an
+    example by itself it is `oracle`.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+        One whose changes can be counted: `FDrop` or `FScale`, ``only_for`` some true labels of rows or for
+        all, and either of them discounted: the grade is then that of the example's number of changes,
+        and must not rise with it. Others are refused.
+
+    Examples
+    --------
+    One word of three rows is dropped:
+
+    >>> import numpy as np
+    >>> from structinv.oracles import Budget, FDrop
+    >>> bound = Budget(FDrop(1)).bind(np.ones((3, 2)))
+    >>> [len(levels) for levels in bound.scenarios()]
+    [2]
+    """
+
+    def validate(self, n_features: int | None = None) -> None:
+        """Raise unless changes of the part can be counted, and its grades fall with their number."""
+        super().validate(n_features)
+        try:
+            counted, rho = self.oracle.without_grades()
+            changes = counted.most_changes()
+        except NotImplementedError as error:
+            raise ValueError(
+                f"Budget: oracle must be FDrop or FScale, only_for some labels or discounted, or not, "
+                f"got {self.oracle!r} ({error})"
+            ) from None
+        if rho is not None and np.any(np.diff(grade_profile(rho, changes + 1)) > 0):
+            raise ValueError(f"Budget: grades must not rise with the number of changes, got rho={rho!r}")
+
+    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
+        """See `InvarianceOracle.bind`."""
+        self._check_rows(X)
+        return _BoundBudget(self, bind(self.oracle, X, y))
+
+
+class _BoundBudget(BoundWhole):
+    def scenarios(self) -> list[tuple[BoundOracle, ...]]:
+        whole: Any = self.oracle
+        counted, rho = whole.oracle.without_grades()
+        changes = counted.most_changes()
+        levels: Sequence[BoundOracle] = [
+            bind(counted.limited(number), self.X, self.y) for number in range(changes + 1)
+        ]
+        if rho is None:
+            return [tuple(levels)]
+        # However many changes there are in all, the costs of all rows count by their grade.
+        grades = grade_profile(rho, changes + 1)
+        return [
+            tuple(SameGrade(level, float(grade)) for level in levels[: number + 1])
+            for number, grade in enumerate(grades)
+        ]

@@ -1,0 +1,329 @@
+"""What may happen to examples of several rows: the same change of all rows, or a budget of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import answers
+from ..matrices import Matrix, Rows, rounding
+from .arguments import check_row_by_row
+from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support
+from .checked import CheckedOracle
+from .combinators import validate_part
+from .hulls import LabelHull
+
+
+class WholeExample(InvarianceOracle):
+    """The changes of an oracle, of which those of one example's rows depend on one another.
+
+    To a row that is an example by itself it is the oracle that it holds, in all views.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    """
+
+    whole_example = True
+
+    def __init__(self, oracle: InvarianceOracle) -> None:
+        self.oracle = oracle
+
+    supports_sparse = property(lambda self: self.oracle.supports_sparse)
+    finite = property(lambda self: self.oracle.finite)
+    additive = property(lambda self: self.oracle.additive)
+    convex = property(lambda self: self.oracle.convex)
+    graded = property(lambda self: self.oracle.graded)
+    depends_on_label = property(lambda self: self.oracle.depends_on_label)
+
+    def validate(self, n_features: int | None = None) -> None:
+        """Raise unless the part is an oracle of single rows, with parameters in their ranges."""
+        name = type(self).__name__
+        validate_part("oracle", self.oracle, n_features)
+        check_row_by_row(f"{name}: oracle", self.oracle, "join them outside, by |")
+
+    def check_labels(self, classes: np.ndarray) -> None:
+        """See `InvarianceOracle.check_labels`; asks the part."""
+        self.oracle.check_labels(classes)
+
+    def support(
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+    ) -> Support:
+        """See `InvarianceOracle.support`; of rows that are examples by themselves."""
+        return self.oracle.support(X, V, assign, cost)
+
+    def orbit(self, X: Matrix) -> np.ndarray:
+        """See `InvarianceOracle.orbit`."""
+        return self.oracle.orbit(X)
+
+    def tangents(self, X: Matrix) -> np.ndarray:
+        """See `InvarianceOracle.tangents`."""
+        return self.oracle.tangents(X)
+
+    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
+        """See `InvarianceOracle.sample`."""
+        return self.oracle.sample(X, size, rng)
+
+    def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
+        """See `InvarianceOracle.contains`."""
+        return self.oracle.contains(x, z)
+
+    def cover(self, X: Matrix) -> Cover:
+        """See `InvarianceOracle.cover`."""
+        return self.oracle.cover(X)
+
+    def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
+        """See `InvarianceOracle.members`."""
+        return self.oracle.members(X, index)
+
+
+class BoundWhole(BoundOracle):
+    """A `WholeExample` on given rows; what it says of single rows is what `inner` says.
+
+    Parameters
+    ----------
+    oracle : WholeExample
+    inner : BoundOracle
+        The part, on the same rows.
+    """
+
+    def __init__(self, oracle: WholeExample, inner: BoundOracle) -> None:
+        super().__init__(oracle, inner.X, inner.y)
+        self.inner = inner
+
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+    ) -> Support:
+        return self.inner.support(rows, V, assign, cost)
+
+    def maximum(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        return self.inner.maximum(rows, V, assign)
+
+    def orbit(self, rows: Rows) -> np.ndarray:
+        return self.inner.orbit(rows)
+
+    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        return self.inner.members(rows, index)
+
+    def member_names(self) -> list[str]:
+        return self.inner.member_names()
+
+    def pullback(self, V: np.ndarray) -> np.ndarray | None:
+        return self.inner.pullback(V)
+
+    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        return self.inner.member_scores(rows, V)
+
+    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
+        return self.inner.member_grades(rows, rho)
+
+    def grades(self, rows: Rows) -> np.ndarray | None:
+        return self.inner.grades(rows)
+
+    def cover(self, rows: Rows) -> Cover:
+        return self.inner.cover(rows)
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        return self.inner.refine(rows, index, score)
+
+    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+        return self.inner.sample(rows, size, rng)
+
+    def contains(self, row: int, z: np.ndarray) -> bool:
+        return self.inner.contains(row, z)
+
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+        return self.inner.hull(signs, weights, intercept)
+
+    def label_hull(
+        self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
+    ) -> LabelHull | None:
+        return self.inner.label_hull(codes, weights, cost, intercept)
+
+    def largest_leads(
+        self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
+    ) -> np.ndarray | None:
+        return self.inner.largest_leads(rows, table, codes, cost, intercept)
+
+
+class SoleMember(BoundOracle):
+    """One member of each row's list, alone; not the row itself, unless it is that member.
+
+    Parameters
+    ----------
+    whole : BoundOracle
+        A list.
+    number : int
+        Of the member.
+    """
+
+    def __init__(self, whole: BoundOracle, number: int) -> None:
+        super().__init__(whole.oracle, whole.X, whole.y)
+        self.whole = whole
+        self.number = number
+
+    def listed_in(self) -> tuple[BoundOracle, np.ndarray | None]:
+        return self.whole, np.array([self.number])
+
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+    ) -> Support:
+        grades = self.grades(rows)
+        return Support(self._points(rows), rho=None if grades is None else grades[:, 0])
+
+    def _points(self, rows: Rows) -> Matrix:
+        return self.whole.members(rows, np.full(self.count(rows), self.number))
+
+    def _dense(self, rows: Rows) -> np.ndarray:
+        points: Any = self._points(rows)
+        return points if isinstance(points, np.ndarray) else points.toarray()
+
+    def orbit(self, rows: Rows) -> np.ndarray:
+        return self._dense(rows)[:, None]
+
+    def members(self, rows: Rows, index: np.ndarray) -> Any:
+        return self._points(rows)
+
+    def member_names(self) -> list[str]:
+        return [self.whole.member_names()[self.number]]
+
+    def pullback(self, V: np.ndarray) -> np.ndarray | None:
+        images = self.whole.pullback(V)
+        return None if images is None else images[[self.number]]
+
+    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        scores = self.whole.member_scores(rows, V)
+        return None if scores is None else scores[:, [self.number]]
+
+    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
+        return self.whole.member_grades(rows, rho)[:, [self.number]]
+
+    def grades(self, rows: Rows) -> np.ndarray | None:
+        grades = self.whole.grades(rows)
+        return None if grades is None else grades[:, [self.number]]
+
+    def cover(self, rows: Rows) -> Cover:
+        members = self.orbit(rows)
+        return Cover(members, np.zeros(len(members)))
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        return self._dense(rows)
+
+    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+        return np.repeat(self.orbit(rows), size, axis=1)
+
+    def contains(self, row: int, z: np.ndarray) -> bool:
+        point = self._dense(np.array([row]))[0]
+        return bool(np.max(np.abs(z - point), initial=0.0) <= rounding(point, z))
+
+
+class SameGrade(BoundOracle):
+    """A bound oracle all of whose members, the unchanged row too, have one grade.
+
+    Parameters
+    ----------
+    inner : BoundOracle
+        Without grades.
+    grade : float
+    """
+
+    def __init__(self, inner: BoundOracle, grade: float) -> None:
+        super().__init__(inner.oracle, inner.X, inner.y)
+        self.inner = inner
+        self.grade = grade
+
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+    ) -> Support:
+        found = self.inner.support(rows, V, assign, None)
+        upper = found.upper
+        if upper is not None and cost is not None:
+            upper = upper + self.grade * cost
+        return Support(found.points, upper, np.full(len(assign), self.grade))
+
+    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+        return self.inner.sample(rows, size, rng)
+
+    def contains(self, row: int, z: np.ndarray) -> bool:
+        return self.inner.contains(row, z)
+
+
+class CheckedLevel(CheckedOracle):
+    """One level of a scenario, whose answers are looked at; it need not contain the unchanged rows.
+
+    Parameters
+    ----------
+    inner : BoundOracle
+    whole : CheckedOracle
+        The oracle that has the scenario.
+    """
+
+    def __init__(self, inner: BoundOracle, whole: CheckedOracle) -> None:
+        super().__init__(inner, whole.oracle, whole.X, whole.y)
+        self.whole = whole
+
+    def listed_in(self) -> tuple[BoundOracle, np.ndarray | None]:
+        """See `BoundOracle.listed_in`."""
+        source, numbers = self.inner.listed_in()
+        if source is self.inner:
+            return self, numbers
+        return (self.whole if source is self.whole.inner else source), numbers
+
+    def _look_at_heights(self, *question: Any) -> None:
+        """The unchanged row is no member of all scenarios."""
+
+    def orbit(self, rows: Rows) -> np.ndarray:
+        """See `BoundOracle.orbit`."""
+        return self._listed("orbit", self._ask("orbit", rows), rows)
+
+    def cover(self, rows: Rows) -> Cover:
+        """See `BoundOracle.cover`."""
+        cover, source = self._ask("cover", rows), self._source("cover")
+        if not isinstance(cover, Cover):
+            raise TypeError(f"{source} must return a Cover, got {type(cover).__name__}")
+        points = self._listed("cover", cover.points, rows)
+        return Cover(points, answers.numbers(source, "mesh", cover.mesh, (len(points),), finite=False))
+
+    def _listed(self, name: str, members: Any, rows: Rows) -> np.ndarray:
+        shape = (self.count(rows), "s", self.X.shape[1])
+        found = answers.numbers(self._source(name), "members", members, shape)
+        self._same_size(name, found.shape[1])
+        return found
+
+
+def checked_scenarios(checked: CheckedOracle) -> list[tuple[BoundOracle, ...]]:
+    """The scenarios of a bound oracle, looked at; see `BoundOracle.scenarios`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Unless they are a list of tuples of bound oracles of the same rows.
+    """
+    found: Any = checked.inner.scenarios()
+    source = answers.method(checked.oracle, "scenarios")
+    if not isinstance(found, list) or not found:
+        raise TypeError(f"{source} must return a list of scenarios, got {found!r}")
+    for levels in found:
+        if not isinstance(levels, tuple) or not all(isinstance(each, BoundOracle) for each in levels):
+            raise TypeError(f"{source} must return scenarios as tuples of BoundOracles, got {levels!r}")
+        if not levels or any(each.X.shape != checked.X.shape for each in levels):
+            raise ValueError(
+                f"{source} must return scenarios of at least one level, bound to the rows of shape "
+                f"{checked.X.shape}, got {[each.X.shape for each in levels]}"
+            )
+    if found == [(checked.inner,)]:
+        return [(checked,)]
+    made: dict[int, BoundOracle] = {}
+    for each in {id(each): each for levels in found for each in levels}.values():
+        known = isinstance(each, CheckedOracle)
+        made[id(each)] = each if known else CheckedLevel(each, checked)
+    return [tuple(made[id(each)] for each in levels) for levels in found]
+

@@ -1,0 +1,80 @@
+"""The same change for all rows of an example."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..matrices import Matrix, Rows
+from .base import BoundOracle
+from .checked import CheckedOracle, bind
+from .scenarios import BoundWhole, SoleMember, WholeExample
+
+
+class Shared(WholeExample):
+    r"""All rows of an example change alike: by the same member of a list.
+
+    .. math:: S(x_1, \dots, x_T) = \{(z_m(x_1), \dots, z_m(x_T)) : m = 0, \dots, s - 1\}
+
+    All letters of a word are slanted alike, say. To a row that is an example by itself it is `oracle`.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+        A list whose members have the same numbers for all rows: a `FiniteOracle`, listed image
+        transforms, unions and compositions of such, discounted by member or not. Others are refused.
+
+    Examples
+    --------
+    Two rows that are turned together:
+
+    >>> import numpy as np
+    >>> from structinv.oracles import FiniteOracle, Shared
+    >>> class SignFlip(FiniteOracle):
+    ...     def orbit(self, X):
+    ...         return np.stack([X, -X], axis=1)
+    >>> bound = Shared(SignFlip()).bind(np.array([[1.0], [2.0]]))
+    >>> [scenario[0].orbit(slice(None)).ravel().tolist() for scenario in bound.scenarios()]
+    [[1.0, 2.0], [-1.0, -2.0]]
+    """
+
+    def validate(self, n_features: int | None = None) -> None:
+        """Raise unless the part lists its members, the same ones for all labels."""
+        super().validate(n_features)
+        if self.oracle.depends_on_label:
+            raise ValueError(
+                "Shared: oracle must list the same members for every row, and those of only_for differ by "
+                f"label; let each position change by itself, or write Budget, got {self.oracle!r}"
+            )
+        if not self.oracle.finite:
+            raise ValueError(
+                "Shared: oracle must list its members, the same ones for every row (word edits have "
+                f"Budget, a continuum can be listed by steps), got {self.oracle!r}"
+            )
+
+    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
+        """See `InvarianceOracle.bind`."""
+        self._check_rows(X)
+        return _BoundShared(self, bind(self.oracle, X, y))
+
+
+class _BoundShared(BoundWhole):
+    inner: CheckedOracle
+
+    def __init__(self, oracle: Shared, inner: CheckedOracle) -> None:
+        super().__init__(oracle, inner)
+        # The scores asked for last: every member is asked about in turn.
+        self._last: tuple[Rows, np.ndarray, np.ndarray | None] | None = None
+
+    def scenarios(self) -> list[tuple[BoundOracle, ...]]:
+        return [(SoleMember(self, number),) for number in range(self.inner.size())]
+
+    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        if self._last is None or not _same(self._last[0], rows) or not np.array_equal(self._last[1], V):
+            self._last = rows, V.copy(), self.inner.member_scores(rows, V)
+        return self._last[2]
+
+
+def _same(left: Rows, right: Rows) -> bool:
+    if isinstance(left, slice) or isinstance(right, slice):
+        return left is right or (type(left) is type(right) and left == right)
+    return np.array_equal(left, right)
