@@ -88,7 +88,8 @@ class Structure(BaseEstimator, ABC):
     budgets : bool
         Whether potentials may have a third axis, (n_rows, n_labels, n_levels): each row uses a level,
         and the levels of an example's rows add up to ``n_levels - 1`` at most. `decode`, `separate`,
-        `runner_up` and `most_wrong` then find the best of both, and tell the levels.
+        `runner_up` and `most_wrong` then find the best of both, and tell the levels. A class that defines
+        one of these anew has none of its parent's, unless it says so.
 
     Examples
     --------
@@ -112,6 +113,12 @@ class Structure(BaseEstimator, ABC):
     rescalings: tuple[str, ...] = ("margin",)
     labelled: bool = True
     budgets: bool = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        answering = {"decode", "separate", "runner_up", "most_wrong", "score"}
+        if "budgets" not in vars(cls) and answering & set(vars(cls)):
+            cls.budgets = False
 
     def bind(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -112,6 +112,7 @@ class _Case:
     barred: np.ndarray
     extra: np.ndarray
     layout: Layout
+    rests: dict[int, np.ndarray] = field(default_factory=dict)
 
     def labellings(self, block: int) -> np.ndarray:
         """All labellings of an example, one a row."""
@@ -120,21 +121,28 @@ class _Case:
 
     def scores(self, block: int, potentials: np.ndarray) -> np.ndarray:
         """The score of each of its labellings, at the best levels, from the definition."""
-        labels, one = self.labellings(block), self.layout.take(np.array([block]))
-        own = self.own(block, potentials)
+        own, labels = self.own(block, potentials), self.labellings(block)
         each = np.arange(len(own))
-        total = np.max([_at(own, each, labels, used) for used in _levels(own)], axis=0).sum(axis=1)
-        if len(self.extra):
-            rows = [self.structure.features(each, one, self.bound.n_labels) for each in labels]
-            total = total + np.array([float((row @ self.extra)[0]) for row in rows])
-        allowed = [self.structure.allows(each, one, self.bound.n_labels)[0] for each in labels]
-        return np.where(allowed, total, -np.inf)
+        total = np.max([_at(own, each, labels, used).sum(axis=1) for used in _levels(own)], axis=0)
+        return total + self.rest(block)
+
+    def rest(self, block: int) -> np.ndarray:
+        """What the extra parameters give each of its labellings; minus infinity for one there is not."""
+        if block not in self.rests:
+            labels, one = self.labellings(block), self.layout.take(np.array([block]))
+            total = np.zeros(len(labels))
+            if len(self.extra):
+                rows = [self.structure.features(each, one, self.bound.n_labels) for each in labels]
+                total = np.array([float((row @ self.extra)[0]) for row in rows])
+            allowed = [self.structure.allows(each, one, self.bound.n_labels)[0] for each in labels]
+            self.rests[block] = np.where(allowed, total, -np.inf)
+        return self.rests[block]
 
     def reached(self, block: int, potentials: np.ndarray, found: Decoding | Separation) -> float:
         """The score of the labelling found, at its levels."""
         own, labels = self.own(block, potentials), self.own(block, found.labels)
         levels = None if found.levels is None else self.own(block, found.levels)
-        rest = self.scores(block, np.zeros(self.potentials.shape[:2]))[self.place(block, found.labels)]
+        rest = self.rest(block)[self.place(block, found.labels)]
         return float(rest + _at(own, np.arange(len(own)), labels, levels).sum())
 
     def with_levels(self, rng: np.random.Generator) -> _Case:
