@@ -34,7 +34,8 @@ def check_row_by_row(name: str, part: Any, advice: str) -> None:
     """Raise ValueError if an oracle's changes of rows of one example depend on one another."""
     if part.whole_example:
         raise ValueError(
-            f"{name} must change each row by itself, got {part!r}, which speaks of whole examples: {advice}"
+            f"{name} must change each row by itself, got {part!r}, which speaks of whole examples: "
+            f"{advice}"
         )
 
 

@@ -447,7 +447,7 @@ class BoundOracle:
         return [(self,)]
 
     def listed_in(self) -> tuple[BoundOracle, np.ndarray | None]:
-        """The bound oracle among whose members those of this one are, and their numbers; None for all."""
+        """The bound oracle among whose members these are, and their numbers; None for all."""
         return self, None
 
     def labels(self, rows: Rows) -> np.ndarray | None:

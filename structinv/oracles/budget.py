@@ -17,7 +17,7 @@ from .scenarios import BoundWhole, SameGrade, WholeExample
 class Budget(WholeExample):
     r"""At most so many changes of all rows of an example together.
 
-    .. math:: S(x_1, \dots, x_T) = \{(z_1, \dots, z_T) : z_t \in S_{k_t}(x_t), \; k_1 + \dots + k_T \le B\}
+    .. math:: S(x_1, \dots, x_T) = \{(z_1, \dots, z_T) : z_t \in S_{k_t}(x_t), \; \sum_t k_t \le B\}
 
     with :math:`S_k` the set of `oracle` with k changes, and B its ``max_changes``. To a row that is an
     example by itself it is `oracle`.
@@ -25,8 +25,8 @@ class Budget(WholeExample):
     Parameters
     ----------
     oracle : InvarianceOracle
-        One whose changes can be counted: `FDrop` or `FScale`, ``only_for`` some true labels of rows or for
-        all, and either of them discounted: the grade is then that of the example's number of changes,
+        One whose changes can be counted: `FDrop` or `FScale`, ``only_for`` some true labels of rows or
+        for all, and any of these discounted: the grade is then that of the example's number of changes,
         and must not rise with it. Others are refused.
 
     Examples

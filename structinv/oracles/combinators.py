@@ -164,7 +164,9 @@ class OnlyFor(Combination):
         """Raise if the part is not an oracle of single rows or there are no labels."""
         validate_part("oracle", self.oracle, n_features)
         check_row_by_row(
-            "only_for: oracle", self.oracle, "labels belong to rows; write Budget(oracle.only_for(labels))"
+            "only_for: oracle",
+            self.oracle,
+            "labels belong to rows; write Budget(oracle.only_for(labels))",
         )
         if self.labels is None or len(self._listed()) == 0:
             raise ValueError(f"labels must be a label or a sequence of labels, got {self.labels!r}")
@@ -468,8 +470,7 @@ class Discounted(Combination):
         check_row_by_row(
             "discounted: oracle",
             self.oracle,
-            "write Shared(oracle.discounted(rho)) or Budget(oracle.discounted(rho)), one for each part of "
-            "a union",
+            "write Shared(oracle.discounted(rho)) or Budget(oracle.discounted(rho)) for each part",
         )
         grade_profile(self.rho)
 

@@ -96,59 +96,75 @@ class BoundWhole(BoundOracle):
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
+        """See `BoundOracle.support`."""
         return self.inner.support(rows, V, assign, cost)
 
     def maximum(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
+        """See `BoundOracle.maximum`."""
         return self.inner.maximum(rows, V, assign)
 
     def orbit(self, rows: Rows) -> np.ndarray:
+        """See `BoundOracle.orbit`."""
         return self.inner.orbit(rows)
 
     def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        """See `BoundOracle.members`."""
         return self.inner.members(rows, index)
 
     def member_names(self) -> list[str]:
+        """See `BoundOracle.member_names`."""
         return self.inner.member_names()
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
+        """See `BoundOracle.pullback`."""
         return self.inner.pullback(V)
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        """See `BoundOracle.member_scores`."""
         return self.inner.member_scores(rows, V)
 
     def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
+        """See `BoundOracle.member_grades`."""
         return self.inner.member_grades(rows, rho)
 
     def grades(self, rows: Rows) -> np.ndarray | None:
+        """See `BoundOracle.grades`."""
         return self.inner.grades(rows)
 
     def cover(self, rows: Rows) -> Cover:
+        """See `BoundOracle.cover`."""
         return self.inner.cover(rows)
 
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
+        """See `BoundOracle.refine`."""
         return self.inner.refine(rows, index, score)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+        """See `BoundOracle.sample`."""
         return self.inner.sample(rows, size, rng)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
+        """See `BoundOracle.contains`."""
         return self.inner.contains(row, z)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+        """See `BoundOracle.hull`."""
         return self.inner.hull(signs, weights, intercept)
 
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
+        """See `BoundOracle.label_hull`."""
         return self.inner.label_hull(codes, weights, cost, intercept)
 
     def largest_leads(
         self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> np.ndarray | None:
+        """See `BoundOracle.largest_leads`."""
         return self.inner.largest_leads(rows, table, codes, cost, intercept)
 
 
@@ -169,11 +185,13 @@ class SoleMember(BoundOracle):
         self.number = number
 
     def listed_in(self) -> tuple[BoundOracle, np.ndarray | None]:
+        """See `BoundOracle.listed_in`."""
         return self.whole, np.array([self.number])
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
+        """See `BoundOracle.support`."""
         grades = self.grades(rows)
         return Support(self._points(rows), rho=None if grades is None else grades[:, 0])
 
@@ -185,42 +203,53 @@ class SoleMember(BoundOracle):
         return points if isinstance(points, np.ndarray) else points.toarray()
 
     def orbit(self, rows: Rows) -> np.ndarray:
+        """See `BoundOracle.orbit`."""
         return self._dense(rows)[:, None]
 
     def members(self, rows: Rows, index: np.ndarray) -> Any:
+        """See `BoundOracle.members`."""
         return self._points(rows)
 
     def member_names(self) -> list[str]:
+        """See `BoundOracle.member_names`."""
         return [self.whole.member_names()[self.number]]
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
+        """See `BoundOracle.pullback`."""
         images = self.whole.pullback(V)
         return None if images is None else images[[self.number]]
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        """See `BoundOracle.member_scores`."""
         scores = self.whole.member_scores(rows, V)
         return None if scores is None else scores[:, [self.number]]
 
     def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
+        """See `BoundOracle.member_grades`."""
         return self.whole.member_grades(rows, rho)[:, [self.number]]
 
     def grades(self, rows: Rows) -> np.ndarray | None:
+        """See `BoundOracle.grades`."""
         grades = self.whole.grades(rows)
         return None if grades is None else grades[:, [self.number]]
 
     def cover(self, rows: Rows) -> Cover:
+        """See `BoundOracle.cover`."""
         members = self.orbit(rows)
         return Cover(members, np.zeros(len(members)))
 
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
+        """See `BoundOracle.refine`."""
         return self._dense(rows)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+        """See `BoundOracle.sample`."""
         return np.repeat(self.orbit(rows), size, axis=1)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
+        """See `BoundOracle.contains`."""
         point = self._dense(np.array([row]))[0]
         return bool(np.max(np.abs(z - point), initial=0.0) <= rounding(point, z))
 
@@ -243,6 +272,7 @@ class SameGrade(BoundOracle):
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
+        """See `BoundOracle.support`."""
         found = self.inner.support(rows, V, assign, None)
         upper = found.upper
         if upper is not None and cost is not None:
@@ -250,9 +280,11 @@ class SameGrade(BoundOracle):
         return Support(found.points, upper, np.full(len(assign), self.grade))
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+        """See `BoundOracle.sample`."""
         return self.inner.sample(rows, size, rng)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
+        """See `BoundOracle.contains`."""
         return self.inner.contains(row, z)
 
 
@@ -326,4 +358,3 @@ def checked_scenarios(checked: CheckedOracle) -> list[tuple[BoundOracle, ...]]:
         known = isinstance(each, CheckedOracle)
         made[id(each)] = each if known else CheckedLevel(each, checked)
     return [tuple(made[id(each)] for each in levels) for levels in found]
-

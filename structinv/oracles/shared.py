@@ -42,8 +42,8 @@ class Shared(WholeExample):
         super().validate(n_features)
         if self.oracle.depends_on_label:
             raise ValueError(
-                "Shared: oracle must list the same members for every row, and those of only_for differ by "
-                f"label; let each position change by itself, or write Budget, got {self.oracle!r}"
+                "Shared: oracle must list the same members for every row, and those of only_for differ "
+                f"by label; let each position change by itself, got {self.oracle!r}"
             )
         if not self.oracle.finite:
             raise ValueError(

@@ -88,8 +88,8 @@ class Structure(BaseEstimator, ABC):
     budgets : bool
         Whether potentials may have a third axis, (n_rows, n_labels, n_levels): each row uses a level,
         and the levels of an example's rows add up to ``n_levels - 1`` at most. `decode`, `separate`,
-        `runner_up` and `most_wrong` then find the best of both, and tell the levels. A class that defines
-        one of these anew has none of its parent's, unless it says so.
+        `runner_up` and `most_wrong` then find the best of both, and tell the levels. A class that
+        defines one of these anew has none of its parent's, unless it says so.
 
     Examples
     --------
@@ -333,7 +333,7 @@ class Structure(BaseEstimator, ABC):
         """
         sizes, owners = layout.sizes, layout.owners
         best, highest = codes.copy(), np.full(len(sizes), -np.inf)
-        bound, levels = highest.copy(), None if potentials.ndim == 2 else np.zeros(len(codes), int)
+        bound, levels = highest.copy(), np.zeros(len(codes), dtype=np.int64)
         for place in range(int(sizes.max(initial=0))):
             forced = (layout.starts[:-1] + place)[place < sizes]
             barred = potentials.copy()
@@ -348,7 +348,7 @@ class Structure(BaseEstimator, ABC):
             highest = np.where(better, value, highest)
             above = value if found.upper is None else found.upper
             bound = np.maximum(bound, np.where(place < sizes, above, -np.inf))
-        return Decoding(best, bound, levels)
+        return Decoding(best, bound, None if potentials.ndim == 2 else levels)
 
     def most_wrong(
         self,
@@ -443,9 +443,7 @@ def check_decoding(source: str, found: Any, shape: tuple[int, ...], layout: Layo
     return Decoding(labels, upper, check_levels(source, found.levels, shape, layout))
 
 
-def check_levels(
-    source: str, levels: Any, shape: tuple[int, ...], layout: Layout
-) -> np.ndarray | None:
+def check_levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) -> np.ndarray | None:
     """The level of each row, None where there are none, or an error that names its source."""
     if len(shape) == 2:
         return None

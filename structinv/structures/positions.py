@@ -27,8 +27,8 @@ def most_wrong_by_decoding(
     """See `Structure.most_wrong`.
 
     With a price p of a row that differs, `decode` maximises the score plus p times their number, and
-    ``(maximum - floor) / p`` bounds that number for any p. The best price lies where the labellings found
-    change from such as score enough to such as do not.
+    ``(maximum - floor) / p`` bounds that number for any p. The best price lies where the labellings
+    found change from such as score enough to such as do not.
     """
     bounds = layout.sizes.astype(np.float64)
     unbounded = layout.sums(np.any(potentials.reshape(len(codes), -1) == np.inf, axis=1)) > 0
@@ -61,8 +61,8 @@ class _Search:
         none = np.zeros(len(layout))
         score, count, value = self._ask(none)
         self.bounds[value < floors] = 0.0
-        # Scores above the floors, and counts: of the labelling with most rows that differ among those that
-        # score enough, and of the last one that does not.
+        # Scores above the floors, and counts: of the labelling with most rows that differ among those
+        # that score enough, and of the last one that does not.
         self.above, self.fewest = score - floors, count
         self.below, self.most = np.full(len(layout), -np.inf), layout.sizes.astype(np.float64)
         self.prices = np.maximum(self.above, 1e-6 * (1.0 + np.abs(score)))

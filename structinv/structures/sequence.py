@@ -283,9 +283,7 @@ def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels,
                 arriving[:, 0, 0] = first
             else:
                 _arrive(height, pairs, reachable, arriving, back[place])
-            _choose(
-                arriving, potentials[t], codes[t], reachable, height, own_level[place], fewer[place]
-            )
+            _choose(arriving, potentials[t], codes[t], reachable, height, own_level[place], fewer[place])
         for c in range(min(end - begin, most) + 1):
             highest, best, used = -np.inf, 0, 0
             for k in range(n_labels):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from ..answers import as_written
-from ..matrices import ALL_ROWS, Matrix, Rows, count
+from ..matrices import ALL_ROWS, Matrix, Rows, count, pick, stack
 from ..oracles import Identity
-from ..oracles.base import InvarianceOracle
+from ..oracles.base import BoundOracle, InvarianceOracle
 from ..oracles.checked import bind
 from ..planes import Planes
 from ..spaces import Element, Furthest, Reached, Space
@@ -37,7 +38,8 @@ class WorstCase(Term):
 
     ``l_i(f) = max over y', z in S(x_i) of G (f(z, y') - f(z, y_i)) + D(y_i, y') rho(x_i, z)``
 
-    Where an example has several rows, each of them changes by itself.
+    Where an example has several rows, each of them changes by itself, unless the oracle speaks of whole
+    examples (`Shared`, `Budget`): the maximum is then over the scenarios of its bound oracle.
 
     Parameters
     ----------
@@ -64,7 +66,13 @@ class WorstCase(Term):
     Raises
     ------
     TypeError, ValueError
-        For arguments that do not fit, and for examples whose true labelling the structure forbids.
+        For arguments that do not fit, for examples whose true labelling the structure forbids, and for a
+        budget where the structure knows none.
+
+    Attributes
+    ----------
+    scenarios : list of tuples of BoundOracle
+        What may happen to examples; see `BoundOracle.scenarios`.
     """
 
     def __init__(
@@ -100,6 +108,7 @@ class WorstCase(Term):
         self.oracle = oracle
         self.X = X
         self.bound = bind(oracle, X, y if labelled else None)
+        self.scenarios = scenarios_of(self.bound, self.labels)
         if len(self.labels.codes) != X.shape[0]:
             raise ValueError(f"y must have a label for each row, got {len(y)} for {X.shape[0]} rows")
         self.weights = check_weights(weights, self.labels.n_blocks)
@@ -128,6 +137,7 @@ class WorstCase(Term):
         other = copy(self)
         other.oracle = oracle
         other.bound = bind(oracle, self.X, self.bound.y)
+        other.scenarios = scenarios_of(other.bound, self.labels)
         return other
 
     def scores(self, space: Space, f: Element) -> np.ndarray:
@@ -192,35 +202,57 @@ class WorstCase(Term):
         if n_labels == 2 and self.labels.rowwise and not self.oracle.finite:
             return [blocks]
         most = ROWS_AT_ONCE if most_rows is None else most_rows
-        return self.labels.portions(blocks, min(most, max(1, NUMBERS_AT_ONCE // n_labels)))
+        each = n_labels * sum(map(len, self.scenarios))
+        return self.labels.portions(blocks, min(most, max(1, NUMBERS_AT_ONCE // each)))
 
     def _asked(
         self, space: Space, f: Element, blocks: Rows, points: bool
-    ) -> tuple[Rows, Layout | None, Rivals, Furthest, Separation]:
-        """The rows of the blocks, what was found about them, and the labelling that violates most."""
+    ) -> tuple[Rows, Layout | None, Rivals, list[_Asked]]:
+        """The rows of the blocks, and of each scenario the labelling that violates most."""
         rows, layout = self.labels.rows(blocks)
-        rivals = self.labels.rivals(rows)
-        found = space.furthest(f, self.bound, rows, rivals, points)
-        chosen = self.labels.separate(rivals, found, space.extra(f), layout)
-        return rows, layout, rivals, found, chosen
+        rivals, asked = self.labels.rivals(rows), []
+        for levels in self.scenarios:
+            each = [space.furthest(f, level, rows, rivals, points) for level in levels]
+            found = each[0] if len(each) == 1 else _side_by_side(each)
+            chosen = self.labels.separate(rivals, found, space.extra(f), layout)
+            asked.append(_Asked(levels, each, found, chosen))
+        return rows, layout, rivals, asked
 
     def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the blocks' losses, and what was attained."""
-        _, layout, rivals, found, chosen = self._asked(space, f, blocks, points=False)
-        every = np.arange(len(rivals))
-        gains, costs = found.gains[every, chosen.labels], found.costs[every, chosen.labels]
-        heights = self._heights(rivals, gains, chosen, space.extra(f), layout)[0]
-        return chosen.upper, np.maximum(0.0, heights + _sums(costs, layout))
+        _, layout, rivals, asked = self._asked(space, f, blocks, points=False)
+        upper = np.max([each.chosen.upper for each in asked], axis=0)
+        reached = [self._attained(each, rivals, space.extra(f), layout) for each in asked]
+        return upper, np.maximum(0.0, np.max(reached, axis=0))
+
+    def _attained(
+        self, asked: _Asked, rivals: Rivals, extra: np.ndarray, layout: Layout | None
+    ) -> np.ndarray:
+        """What the chosen labelling of each block attains, cost included."""
+        place: Any = (np.arange(len(rivals)), asked.chosen.labels)
+        if asked.chosen.levels is not None:
+            place = (*place, asked.chosen.levels)
+        heights = self._heights(rivals, asked.found.gains[place], asked.chosen, extra, layout)[0]
+        return heights + _sums(asked.found.costs[place], layout)
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         """Planes of the blocks."""
-        rows, layout, rivals, found, chosen = self._asked(space, f, blocks, points=True)
-        reached: Reached = space.reach(f, self.bound, rows, rivals, found, chosen.labels)
+        rows, layout, rivals, asked = self._asked(space, f, blocks, points=True)
+        extra, first = space.extra(f), asked[0]
+        chosen = first.chosen
+        if layout is None or (len(asked) == 1 and chosen.levels is None):
+            reached: Reached = space.reach(
+                f, first.levels[0], rows, rivals, first.each[0], chosen.labels
+            )
+        else:
+            attained = [self._attained(each, rivals, extra, layout) for each in asked]
+            scenario = np.argmax(attained, axis=0)
+            chosen = _best_of([each.chosen for each in asked], scenario, layout)
+            reached = _reach(space, f, rows, rivals, asked, scenario[layout.owners], chosen)
         coefficients = rivals.normals(chosen.labels)
         if chosen.scale is not None:
             owners = ALL_ROWS if layout is None else layout.owners
             coefficients *= chosen.scale[owners][:, None]
-        extra = space.extra(f)
         heights, moved = self._heights(rivals, reached.gains, chosen, extra, layout)
         offsets = _sums(reached.costs, layout)
         groups = None if layout is None else layout.starts
@@ -249,6 +281,97 @@ class WorstCase(Term):
                 sp.diags(chosen.scale) @ moved if sp.issparse(moved) else moved * chosen.scale[:, None]
             )
         return heights, -moved
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A scenario: what was found at its levels, one by one and side by side, and what violates most."""
+
+    levels: tuple[BoundOracle, ...]
+    each: list[Furthest]
+    found: Furthest
+    chosen: Separation
+
+
+def scenarios_of(bound: BoundOracle, labels: BoundStructure) -> list[tuple[BoundOracle, ...]]:
+    """What may happen to the examples of a structure; see `BoundOracle.scenarios`.
+
+    Raises
+    ------
+    ValueError
+        For a budget where the structure knows none.
+    """
+    layout = labels.layout
+    if layout is None or np.max(layout.sizes) == 1:
+        # A row that is an example by itself shares nothing.
+        return [(bound,)]
+    found = bound.scenarios()
+    if any(len(levels) > 1 for levels in found) and not labels.structure.budgets:
+        raise ValueError(
+            f"oracle must not be a Budget for {type(labels.structure).__name__}, which cannot share out "
+            f"changes among the rows of an example, got {bound.oracle!r}"
+        )
+    return found
+
+
+def _side_by_side(each: list[Furthest]) -> Furthest:
+    """What was found at several levels, with a third axis."""
+    gains, costs, upper = (
+        np.stack([getattr(one, name) for one in each], axis=2) for name in ("gains", "costs", "upper")
+    )
+    return Furthest(gains, costs, upper)
+
+
+def _best_of(chosen: list[Separation], scenario: np.ndarray, layout: Layout) -> Separation:
+    """Of each block what was chosen in its scenario; bounds are the largest of all."""
+
+    def picked(name: str, which: np.ndarray, absent: float) -> Any:
+        parts = [getattr(each, name) for each in chosen]
+        if all(part is None for part in parts):
+            return None
+        size = len(which)
+        parts = [np.full(size, absent) if part is None else part for part in parts]
+        return np.array(parts)[which, np.arange(size)]
+
+    rows = scenario[layout.owners]
+    levels = picked("levels", rows, 0)
+    return Separation(
+        picked("labels", rows, 0),
+        np.max([each.upper for each in chosen], axis=0),
+        picked("scale", scenario, 1.0),
+        None if levels is None else levels.astype(np.intp),
+    )
+
+
+def _reach(
+    space: Space,
+    f: Element,
+    rows: Rows,
+    rivals: Rivals,
+    asked: list[_Asked],
+    scenario: np.ndarray,
+    chosen: Separation,
+) -> Reached:
+    """The worst members of rows, each in a scenario and at a level of its own."""
+    levels = np.zeros(len(rivals), dtype=np.intp) if chosen.levels is None else chosen.levels
+    places, parts = [], []
+    for number, one in enumerate(asked):
+        for level, (bound, found) in enumerate(zip(one.levels, one.each, strict=True)):
+            mine = np.flatnonzero((scenario == number) & (levels == level))
+            if len(mine) == 0:
+                continue
+            which, labels = pick(rows, mine, len(rivals)), chosen.labels[mine]
+            places.append(mine)
+            parts.append(space.reach(f, bound, which, rivals.take(mine), found.take(mine), labels))
+    order = np.argsort(np.concatenate(places))
+    points: Any = [part.points for part in parts]
+    # Keys of points are numbers, one a row.
+    flat = isinstance(points[0], np.ndarray) and points[0].ndim == 1
+    points = np.concatenate(points) if flat else stack(points)
+    gains, costs = (
+        np.concatenate([getattr(part, name) for part in parts])[order] for name in ("gains", "costs")
+    )
+    return Reached(points[order], gains, costs)
 
 
 def _sums(each: np.ndarray, layout: Layout | None) -> np.ndarray:
