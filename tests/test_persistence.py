@@ -226,7 +226,9 @@ class TestFittedEstimators:
         if name == "kernel, precomputed":
             assert_same(model.decision_function(data[0]), again.decision_function(data[0]))
         else:
-            assert_answers_are_the_same(model, again, data[0][1:] if data[0].shape[0] > 1 else data[0])
+            assert_answers_are_the_same(
+                model, again, data[0][1:] if _num_samples(data[0]) > 1 else data[0]
+            )
         assert_same(model.get_params(), again.get_params())
         learnt = {key for key in vars(model) if key.endswith("_") and not key.startswith("_")}
         for key in learnt - {"solution_"}:
