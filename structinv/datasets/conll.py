@@ -62,7 +62,7 @@ def load_conll(
     [['B-NP', 'B-VP'], ['O']]
     """
     if comment is not None and (not isinstance(comment, str) or not comment.strip(_BLANKS)):
-        raise ValueError(f"comment must be the start of a line that is not blank, or None, got {comment!r}")
+        raise ValueError(f"comment must be None or the start of a line, not blank, got {comment!r}")
     name = name_of(path)
     sentences: list[Sentence] = []
     width, first = 0, 0
@@ -146,7 +146,7 @@ def conll_bytes(
             raise ValueError(f"sentence {i} is empty, which columns cannot say")
         if labels is not None and len(labels[i]) != len(sentence):
             raise ValueError(
-                f"sentence {i} has {len(sentence)} tokens and {len(labels[i])} labels: one a token is needed"
+                f"sentence {i} needs {len(sentence)} labels, one a token, got {len(labels[i])}"
             )
         for t, token in enumerate(sentence):
             cells = [token] if isinstance(token, str) else list(token)

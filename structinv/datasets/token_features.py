@@ -86,9 +86,10 @@ def conll_features(sentences: Sequence[Sequence[str | Sequence[str]]]) -> list[l
     found = []
     for sentence in sentences:
         tokens = [(token,) if isinstance(token, str) else token for token in sentence]
-        fields = dict(zip(names, zip(*tokens, strict=True), strict=False))
+        columns = zip(*tokens, strict=True)
+        fields: dict[str, Sequence[str]] = dict(zip(names, columns, strict=False))
         if width == 1 and tokens:
-            fields |= _forms(fields["w"])
+            fields.update(_forms(fields["w"]))
         found.append(_applied(templates, fields, len(tokens), known))
     return found
 
@@ -134,7 +135,8 @@ def shape(word: str) -> str:
     """
     kinds = ""
     for letter in word:
-        kind = "0" if letter.isdigit() else "X" if letter.isupper() else "x" if letter.isalpha() else letter
+        kind = "x" if letter.isalpha() else letter
+        kind = "0" if letter.isdigit() else "X" if letter.isupper() else kind
         if not kinds.endswith(kind):
             kinds += kind
     return kinds
