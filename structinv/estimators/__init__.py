@@ -9,6 +9,7 @@ from .linear_regressor import InvariantLinearSVR
 from .regressor import InvariantRegressor
 from .representer import RepresenterClassifier
 from .representer_regressor import RepresenterRegressor
+from .tokens import TokenVectorizer
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
 # Model files know the estimators by these names.
@@ -37,6 +38,7 @@ __all__ = [
     "LapSVC",
     "RepresenterClassifier",
     "RepresenterRegressor",
+    "TokenVectorizer",
     "VirtualSVC",
     "VirtualSupportVectorSVC",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -45,7 +45,7 @@ class TokenVectorizer(
 
     Examples
     --------
-    >>> from structinv.estimators.tokens import TokenVectorizer
+    >>> from structinv.estimators import TokenVectorizer
     >>> X = [[["w=the", "first"], ["w=cat"]], [["w=cat", "first"]]]
     >>> vectorizer = TokenVectorizer()
     >>> [rows.toarray().tolist() for rows in vectorizer.fit_transform(X)]
@@ -310,7 +310,8 @@ def _split(rows: sp.csr_matrix, lengths: np.ndarray) -> list[sp.csr_matrix]:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 1
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return bool(whole and value >= 1)
 
 
 def _shown(value: Any) -> str:
