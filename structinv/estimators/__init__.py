@@ -9,6 +9,7 @@ from .linear_regressor import InvariantLinearSVR
 from .regressor import InvariantRegressor
 from .representer import RepresenterClassifier
 from .representer_regressor import RepresenterRegressor
+from .structured import InvariantStructuredSVC
 from .tokens import TokenVectorizer
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
@@ -18,6 +19,7 @@ REGISTRY: dict[str, type] = {
     "invariant_linear_svr": InvariantLinearSVR,
     "invariant_svc": InvariantSVC,
     "invariant_svr": InvariantSVR,
+    "invariant_structured_svc": InvariantStructuredSVC,
     "lap_svc": LapSVC,
     "representer_classifier": RepresenterClassifier,
     "representer_regressor": RepresenterRegressor,
@@ -35,6 +37,7 @@ __all__ = [
     "InvariantRegressor",
     "InvariantSVC",
     "InvariantSVR",
+    "InvariantStructuredSVC",
     "LapSVC",
     "RepresenterClassifier",
     "RepresenterRegressor",

@@ -68,7 +68,8 @@ class TransitionDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            With `transitions_`, `start_`, `end_` and `classes_`.
+            With `transitions_`, `start_`, `end_` and `classes_`; if its structure forbids transitions,
+            these are grey.
 
         Raises
         ------
@@ -82,7 +83,12 @@ class TransitionDisplay:
                 f"estimator must be fitted to sequences, and {type(estimator).__name__} has no "
                 f"{', '.join(missing)}"
             )
-        return cls(*(getattr(estimator, name) for name in names))
+        transitions, start, end, classes = (getattr(estimator, name) for name in names)
+        follows = getattr(getattr(estimator, "structure_", None), "follows_", None)
+        if follows is not None:
+            transitions = np.where(follows[:-1], transitions, -np.inf)
+            start = np.where(follows[-1], start, -np.inf)
+        return cls(transitions, start, end, classes)
 
     def plot(self, path: Path | str | None = None) -> Figure:
         """Draw the matrix.
