@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 
-from .kernels import Kernel, kernel_diagonal, kernel_lipschitz, precision, squared_norms
-from .matrices import ALL_ROWS, Matrix, Rows, row_dots, row_sizes, stack, take
-from .oracles.base import InvarianceOracle
-from .oracles.checked import CheckedOracle, bind
-from .spaces import Expansion, Furthest, KernelSpace
+from .margins import KernelMargins, LinearMargins, Margins
+from .matrices import ALL_ROWS, Matrix, Rows, pick, stack
+from .oracles.base import BoundOracle, InvarianceOracle
+from .oracles.checked import bind
+from .spaces import Expansion, KernelSpace
 from .structures import BoundStructure, Layout, Rivals
+from .structures.bound import predicted
+from .terms.scenarios import scenarios_of
 
-# Entries of members of S(x) that are held at once.
-ENTRIES_AT_ONCE = 4_000_000
 # An oracle's own rounding, which it adds to its bound, is some times that of a prediction.
 SAME = 100.0
+Scorer: TypeAlias = LinearMargins | KernelMargins
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,18 @@ class Certificate:
         Margins at the changes that the oracle found; never below the true worst case.
     exact : (n,) array of bool
         Whether both agree up to rounding, so that the margin is the worst one.
+    most_wrong : (n,) array of int, or None
+        How many rows of each example at most any allowed change makes wrong; None where examples are
+        single rows.
+    sizes : (n,) array of int, or None
+        How many rows each has.
     """
 
     margins: np.ndarray
     attacked: np.ndarray
     exact: np.ndarray
+    most_wrong: np.ndarray | None = None
+    sizes: np.ndarray | None = None
 
     @property
     def correct(self) -> np.ndarray:
@@ -52,15 +59,25 @@ class Certificate:
 
     def __str__(self) -> str:
         n, exact = len(self.margins), float(np.mean(self.exact)) if len(self.margins) else 1.0
+        what, positions = "rows", ""
+        if self.most_wrong is not None:
+            what, positions = "examples", f", of positions {self.position_accuracy:.4g}"
         return (
-            f"certified accuracy {self.accuracy:.4g} of {n} rows, {self.attacked_accuracy:.4g} at the "
-            f"changes found, {exact:.0%} of the margins exact"
+            f"certified accuracy {self.accuracy:.4g} of {n} {what}{positions}, "
+            f"{self.attacked_accuracy:.4g} at the changes found, {exact:.0%} of the margins exact"
         )
 
     @property
     def accuracy(self) -> float:
         """Share of rows that no allowed change can turn: certified accuracy."""
         return float(np.mean(self.correct))
+
+    @property
+    def position_accuracy(self) -> float:
+        """Share of rows that are right whatever changes, an example's worst change at a time."""
+        if self.most_wrong is None or self.sizes is None:
+            return self.accuracy
+        return 1.0 - float(np.sum(self.most_wrong) / np.sum(self.sizes))
 
     @property
     def attacked_accuracy(self) -> float:
@@ -70,7 +87,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class WorstChange:
-    """The worst change of each row that an oracle finds against its label.
+    """The worst change of each example that an oracle finds against its labels.
 
     Attributes
     ----------
@@ -80,59 +97,35 @@ class WorstChange:
         Lower bounds of the margins at all allowed changes.
     rounding : (n,) array
         How far a prediction's rounding can move either.
-    points : (n, d) array or CSR matrix, or None
+    points : (n_rows, d) array or CSR matrix, or None
         The changed rows, if they were wanted.
+    labels : (n_rows,) array of int, or None
+        To which labels the changes found lead, as places among the classes: the given ones where their
+        margin is above 0.
+    most_wrong, sizes : (n,) arrays of int, or None
+        See `Certificate`.
     """
 
     attacked: np.ndarray
     bounds: np.ndarray
     rounding: np.ndarray
     points: Matrix | None
+    labels: np.ndarray | None = None
+    most_wrong: np.ndarray | None = None
+    sizes: np.ndarray | None = None
 
     def certificate(self) -> Certificate:
         """What this proves, rounding subtracted."""
         margins = self.bounds - self.rounding
-        exact = np.abs(self.attacked - self.bounds) <= SAME * self.rounding
-        return Certificate(margins=margins, attacked=self.attacked, exact=exact)
-
-
-class Margins:
-    """What labels win at worst against the true ones of some rows, label by label.
-
-    Attributes
-    ----------
-    reached, highest : (n, n_labels) arrays
-        At the changes found, and at most; 0 for the true label.
-    rounding : (n, n_labels) array
-        How far a prediction's rounding can move either.
-    """
-
-    def __init__(self, n_rows: int, n_labels: int) -> None:
-        shape = (n_rows, n_labels)
-        self.reached, self.highest, self.rounding = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-
-    def worst(
-        self, labels: BoundStructure, blocks: Rows, extra: np.ndarray
-    ) -> tuple[np.ndarray, WorstChange]:
-        """The labelling other than the true one that comes nearest to it, and how near; of blocks."""
-        rows, layout = labels.rows(blocks)
-        codes = labels.codes[rows]
-        known = Layout.of_rows(len(codes)) if layout is None else layout
-        own = labels.structure.score(np.zeros(self.reached.shape), codes, extra, known)
-        found = labels.runner_up(self.reached, codes, extra, known)
-        above = labels.runner_up(self.highest, codes, extra, known)
-        reached = labels.structure.score(self.reached, found.labels, extra, known) - own
-        # Where there is no other labelling, none can win.
-        none = found.upper == -np.inf
-        highest = above.upper - own
-        rounding = known.sums(self.rounding.max(axis=1))
-        if layout is not None:
-            # Sums over the rows round as well; a score's own rounding is some of at least 8 terms.
-            terms = known.sizes + 1.0
-            largest = np.abs(extra).max(initial=0.0)
-            rounding = rounding * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest
-        attacked, bounds = np.where(none, np.inf, -reached), np.where(none, np.inf, -highest)
-        return found.labels, WorstChange(attacked, bounds, rounding, None)
+        # Equal where both are infinite.
+        apart = np.subtract(
+            self.attacked,
+            self.bounds,
+            out=np.zeros(len(margins)),
+            where=self.attacked != self.bounds,
+        )
+        exact = np.abs(apart) <= SAME * self.rounding
+        return Certificate(margins, self.attacked, exact, self.most_wrong, self.sizes)
 
 
 def worst_change(
@@ -184,7 +177,7 @@ def worst_change(
 
 
 def _worst(
-    scorer: LinearMargins | KernelMargins,
+    scorer: Scorer,
     labels: BoundStructure,
     points: bool,
     extra: np.ndarray | None = None,
@@ -193,94 +186,144 @@ def _worst(
     extra = np.zeros(0) if extra is None else np.asarray(extra)
     if extra.shape != (labels.n_extra,):
         raise ValueError(f"extra must have shape ({labels.n_extra},), got {extra.shape}")
-    parts, moved = [], []
-    for blocks in labels.portions(ALL_ROWS, scorer.rows_at_once(labels.n_labels)):
-        rows, _ = labels.rows(blocks)
+    scenarios = scenarios_of(scorer.bound, labels)
+    most = scorer.rows_at_once(labels.n_labels * sum(map(len, scenarios)))
+    parts = []
+    for blocks in labels.portions(ALL_ROWS, most):
+        parts.append(_Portion(scorer, scenarios, labels, blocks, extra).worst(points))
+    return joined(parts, stack([part.points for part in parts]) if points else None)
+
+
+class _Portion:
+    """Some examples that are asked about together."""
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        scenarios: list[tuple[BoundOracle, ...]],
+        labels: BoundStructure,
+        blocks: Rows,
+        extra: np.ndarray,
+    ) -> None:
+        self.labels, self.extra = labels, extra
+        self.scenarios = [[scorer.at(level) for level in levels] for levels in scenarios]
+        self.rows, layout = labels.rows(blocks)
         # Margins know of no cost, and of no rescaling by it.
-        rivals = labels.rivals(rows)
-        rivals = replace(rivals, costs=np.zeros(rivals.costs.shape), slack=False)
-        kept: Any
-        margins, kept = scorer.margins(rows, rivals, points)
-        chosen, found = margins.worst(labels, blocks, extra)
-        parts.append(found)
+        rivals = labels.rivals(self.rows)
+        self.rivals = replace(rivals, costs=np.zeros(rivals.costs.shape), slack=False)
+        self.several = layout is not None
+        self.layout = Layout.of_rows(len(rivals)) if layout is None else layout
+        self.allowed = labels.allowed()[blocks]
+
+    def worst(self, points: bool) -> WorstChange:
+        """The worst changes, and how many rows are wrong at most."""
+        codes, layout = self.rivals.codes, self.layout
+        each = [self._asked(scorers, self.rows, self.rivals, points) for scorers in self.scenarios]
+        margins = [found for found, _ in each]
+        nearest = [found.nearest(self.labels, codes, self.extra, layout) for found in margins]
+        rivals, attacked, bounds = zip(*nearest, strict=True)
+        scenario = np.argmin(attacked, axis=0)
+        rounding = [found.rounding_of(layout, self.extra, self.several) for found in margins]
+        # A labelling that there is not is never predicted.
+        change = WorstChange(
+            np.where(self.allowed, np.min(attacked, axis=0), -np.inf),
+            np.where(self.allowed, np.min(bounds, axis=0), -np.inf),
+            np.max(rounding, axis=0),
+            None,
+            codes,
+        )
+        owners, every = layout.owners, np.arange(layout.n_rows)
+        labels = np.array([rival.labels for rival in rivals])[scenario[owners], every]
+        leads = np.where((change.attacked > 0)[owners], codes, labels)
         if points:
-            moved.append(scorer.points(rows, rivals, chosen, kept))
-    return joined(parts, stack(moved) if points else None)
+            levels = [0 if rival.levels is None else rival.levels for rival in rivals]
+            level = np.array(np.broadcast_arrays(*levels, every)[:-1])[scenario[owners], every]
+            kept = [kept for _, kept in each]
+            moved = self._points(scenario[owners], level, labels, kept)
+            return replace(change, labels=leads, points=moved)
+        if not self.several:
+            return replace(change, labels=leads)
+        wrong = self._most_wrong(margins, change.bounds - change.rounding <= 0)
+        return replace(change, labels=leads, most_wrong=wrong, sizes=layout.sizes)
 
+    @staticmethod
+    def _asked(
+        scorers: Sequence[Scorer], rows: Rows, rivals: Rivals, points: bool
+    ) -> tuple[Margins, list[Any]]:
+        """The margins in a scenario, and what its levels kept for points."""
+        found: Any = [scorer.margins(rows, rivals, points) for scorer in scorers]
+        return Margins.of_levels([each for each, _ in found]), [kept for _, kept in found]
 
-class LinearMargins:
-    """A linear model that is asked about labels of rows at worst.
+    def _points(
+        self, scenario: np.ndarray, level: np.ndarray, labels: np.ndarray, kept: list[list[Any]]
+    ) -> Matrix:
+        """The worst members for a label of each row, each in a scenario and at a level of its own."""
+        n_rows, places, parts = len(labels), [], []
+        for number, scorers in enumerate(self.scenarios):
+            for which, scorer in enumerate(scorers):
+                mine = np.flatnonzero((scenario == number) & (level == which))
+                if len(mine) == n_rows:
+                    return scorer.points(self.rows, self.rivals, labels, kept[number][which])
+                if len(mine):
+                    own: Any = scorer.some(kept[number][which], mine)
+                    rows = pick(self.rows, mine, n_rows)
+                    places.append(mine)
+                    parts.append(scorer.points(rows, self.rivals.take(mine), labels[mine], own))
+        return stack(parts)[np.argsort(np.concatenate(places))]
 
-    Parameters
-    ----------
-    coef : (n_outputs, d) array
-    intercept : (n_outputs,) array
-    bound : CheckedOracle
-    """
+    def _most_wrong(self, margins: list[Margins], unproven: np.ndarray) -> np.ndarray:
+        """How many rows of each block are wrong at most: whatever is predicted beats any labelling.
 
-    def __init__(self, coef: np.ndarray, intercept: np.ndarray, bound: CheckedOracle) -> None:
-        self.coef = np.asarray(coef, dtype=np.float64)
-        self.intercept = np.asarray(intercept, dtype=np.float64)
-        self.dtype = coef.dtype
-        self.bound = bound
+        So it does the given one, where there is such a labelling, and the one predicted without changes.
+        """
+        counts, codes = np.zeros(len(self.layout), dtype=np.int64), self.rivals.codes
+        blocks = np.flatnonzero(unproven)
+        if len(blocks) == 0:
+            return counts
+        counts[blocks] = self.layout.sizes[blocks]
+        rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
+        scores = self.scenarios[0][0].scores(pick(self.rows, rows, len(codes)))
+        still = predicted(self.labels.structure, self.labels.n_labels, scores, self.extra, layout)
+        apart = layout.sums(still != codes[rows]) > 0
+        for chosen, reference in ((self.allowed[blocks], codes[rows]), (apart, still)):
+            some = blocks[chosen]
+            if len(some) == 0:
+                continue
+            mine, inner = self.layout.rows(some), layout.rows(np.flatnonzero(chosen))
+            beaten = reference[inner]
+            against = [found.take(mine) for found in margins]
+            if reference is still:
+                rivals, which = (
+                    replace(self.rivals.take(mine), codes=beaten),
+                    pick(self.rows, mine, len(codes)),
+                )
+                against = [self._asked(each, which, rivals, False)[0] for each in self.scenarios]
+            found = self._counted(against, beaten, codes[mine], self.layout.take(some))
+            counts[some] = np.minimum(counts[some], found)
+        return counts
 
-    def rows_at_once(self, n_labels: int) -> int:
-        """Of how many rows to ask together."""
-        return max(1, ENTRIES_AT_ONCE // n_labels)
-
-    def margins(self, rows: Rows, rivals: Rivals, points: bool) -> tuple[Margins, Matrix | None]:
-        """What labels win, and where there is only one rival a row and points are wanted, these."""
-        margins, moved = Margins(len(rivals), rivals.n_labels), None
-        every = np.arange(len(rivals))
-        for shift in range(1, rivals.n_labels):
-            labels = (rivals.codes + shift) % rivals.n_labels
-            where = every, labels
-            reached, highest, rounding, moved = self._ask(rows, rivals, labels, points)
-            margins.reached[where], margins.highest[where] = reached, highest
-            margins.rounding[where] = rounding
-        return margins, moved if points and rivals.n_labels == 2 else None
-
-    def points(self, rows: Rows, rivals: Rivals, labels: np.ndarray, kept: Matrix | None) -> Matrix:
-        """The worst members for a label of each row, after `margins`, which may have kept them."""
-        if kept is not None:
-            return kept
-        theirs, own, assign = rivals.facing(self.coef, labels)
-        return self.bound.support(rows, theirs - own, assign, None).points
-
-    def _ask(
-        self, rows: Rows, rivals: Rivals, labels: np.ndarray, points: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Matrix | None]:
-        """What one label for each row wins at worst, a bound of that, and its rounding."""
-        theirs, own, assign = rivals.facing(self.coef, labels)
-        above, below, _ = rivals.facing(self.intercept[:, None], labels)
-        V, constants = theirs - own, (above - below)[assign, 0]
-        # Predictions round each score by itself, however much of them cancels in a margin.
-        sizes, height = np.abs(theirs) + np.abs(own), (np.abs(above) + np.abs(below))[assign, 0]
-        alone = not points and np.array_equal(np.abs(V), sizes)
-        known = self.bound.maximum(rows, V, assign) if alone else None
-        if known is not None:
-            moved: Matrix = take(self.bound.X, rows)
-            highest = reached = known[0] + constants
-            size = known[1]
-        else:
-            answer = self.bound.support(rows, V, assign, None)
-            moved = answer.points
-            reached = row_dots(moved, V, assign) + constants
-            bounded = reached if answer.upper is None else answer.upper + constants
-            highest = np.maximum(reached, bounded)
-            size = row_sizes(moved, sizes, assign)
-        rounding = rounding_error(moved, self.dtype) * (size + height)
-        return reached, highest, rounding, moved if points else None
+    def _counted(
+        self, against: list[Margins], reference: np.ndarray, codes: np.ndarray, layout: Layout
+    ) -> np.ndarray:
+        """How many labels differ from the codes at most, where they can beat the reference."""
+        counts = np.zeros(len(layout), dtype=np.int64)
+        for margins in against:
+            own = self.labels.structure.score(margins.reached, reference, self.extra, layout)
+            floors = own - margins.rounding_of(layout, self.extra, self.several)
+            found = self.labels.most_wrong(margins.highest, codes, floors, self.extra, layout)
+            counts = np.maximum(counts, found)
+        return counts
 
 
 def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:
     """Several parts as one, with the points of all."""
-    return WorstChange(
-        np.concatenate([part.attacked for part in parts]),
-        np.concatenate([part.bounds for part in parts]),
-        np.concatenate([part.rounding for part in parts]),
-        points,
-    )
+
+    def all_of(name: str) -> Any:
+        found = [getattr(part, name) for part in parts]
+        return None if found[0] is None else np.concatenate(found)
+
+    names = "attacked", "bounds", "rounding", "labels", "most_wrong", "sizes"
+    return WorstChange(points=points, **{name: all_of(name) for name in names})
 
 
 def kernel_worst_change(
@@ -329,70 +372,3 @@ def kernel_worst_change(
     """
     bound = bind(oracle, X, labels.classes[labels.codes])
     return _worst(KernelMargins(space, f, bound), labels, points, extra)
-
-
-class KernelMargins:
-    """A kernel expansion that is asked about labels of rows at worst; see `kernel_worst_change`.
-
-    Parameters
-    ----------
-    space : KernelSpace
-    f : Expansion
-    bound : CheckedOracle
-        With orbits or covers.
-    """
-
-    def __init__(self, space: KernelSpace, f: Expansion, bound: CheckedOracle) -> None:
-        self.space, self.f, self.bound = space, f, bound
-        self.allowance = _KernelRounding(space.kernel, f, bound.X)
-
-    def rows_at_once(self, n_labels: int) -> int:
-        """Of how many rows to ask together."""
-        return max(1, ENTRIES_AT_ONCE // (len(self.bound.member_names()) * self.bound.X.shape[1]))
-
-    def margins(self, rows: Rows, rivals: Rivals, points: bool) -> tuple[Margins, Furthest]:
-        """What labels win, and where."""
-        found = self.space.furthest(self.f, self.bound, rows, rivals, points)
-        margins = Margins(len(rivals), rivals.n_labels)
-        margins.reached, margins.highest = found.gains, found.upper
-        each = rivals.functions.sizes(self.allowance.of(self.bound.cover(rows).points))
-        margins.rounding = each + np.take_along_axis(each, rivals.codes[:, None], axis=1)
-        margins.rounding[np.arange(len(rivals)), rivals.codes] = 0.0
-        return margins, found
-
-    def points(self, rows: Rows, rivals: Rivals, labels: np.ndarray, found: Furthest) -> np.ndarray:
-        """The worst members for a label of each row, after `margins`."""
-        reached = self.space.reach(self.f, self.bound, rows, rivals, found, labels)
-        return self.space.points(reached.points)
-
-
-class _KernelRounding:
-    """The allowance of `kernel_worst_change`."""
-
-    def __init__(self, kernel: Kernel, f: Expansion, X: np.ndarray) -> None:
-        used = f.support()
-        centres, sizes = f.atoms.points(used), np.abs(f.coefficients[used])
-        heights, n_terms = f.heights()
-        slope = kernel_lipschitz(kernel)
-        slope = slope if np.isfinite(slope) else 0.0
-        eps = float(np.finfo(precision(X, centres)).eps)
-        terms = 8.0 + np.sqrt(X.shape[1]) + np.sqrt(n_terms)
-        self.kernel = kernel
-        self.per_height = eps * terms * heights
-        self.per_length = eps * slope**2 * (np.sqrt(squared_norms(centres)) @ sizes)
-
-    def of(self, members: np.ndarray) -> np.ndarray:
-        """The allowance for each output at rows with these members of S(x), (n, n_outputs)."""
-        n, s, d = members.shape
-        flat = members.reshape(n * s, d)
-        values = kernel_diagonal(self.kernel, flat).reshape(n, s).astype(np.float64)
-        heights = np.sqrt(values.max(axis=1))
-        lengths = np.sqrt(squared_norms(flat).reshape(n, s).max(axis=1))
-        return np.outer(heights, self.per_height) + np.outer(lengths, self.per_length)
-
-
-def rounding_error(points: Matrix, dtype: np.dtype) -> float:
-    """Relative error of an inner product of a row, in the precision that predictions use."""
-    terms = np.diff(points.indptr).max(initial=0) if sp.issparse(points) else points.shape[1]
-    # Points in single precision are rounded themselves, however exactly they are multiplied.
-    return float((int(terms) + 8) * np.finfo(points.dtype).eps)

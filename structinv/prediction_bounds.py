@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .certificates import SAME, KernelMargins, LinearMargins, Margins
+from .certificates import SAME
+from .margins import KernelMargins, LinearMargins, Margins
 from .matrices import Matrix, Rows, stack
 from .structures import Regression, Rivals
 from .structures.regression import ABOVE, BELOW
@@ -68,7 +69,7 @@ def prediction_bounds(
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.certificates import LinearMargins
+    >>> from structinv.margins import LinearMargins
     >>> from structinv.oracles import Box
     >>> from structinv.oracles.checked import bind
     >>> bound = bind(Box(0.5), np.array([[1.0, 2.0]]))

@@ -36,6 +36,7 @@ LAYERS = [
     "dual_states",
     "objective",
     "solvers",
+    "margins",
     "certificates",
     "prediction_bounds",
     "estimators",

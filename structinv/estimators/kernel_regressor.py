@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..certificates import KernelMargins
 from ..functionals import BoundFunctional, Functional
 from ..kernels import Kernel, precision
+from ..margins import KernelMargins
 from ..matrices import Matrix
 from ..objective import WorstCase
 from ..oracles import InvarianceOracle

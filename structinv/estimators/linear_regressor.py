@@ -6,7 +6,7 @@ from os import PathLike
 
 import numpy as np
 
-from ..certificates import LinearMargins
+from ..margins import LinearMargins
 from ..matrices import Matrix
 from ..objective import WorstCase
 from ..oracles import InvarianceOracle

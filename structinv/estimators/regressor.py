@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ..certificates import KernelMargins, LinearMargins
+from ..margins import KernelMargins, LinearMargins
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..prediction_bounds import PredictionBounds, furthest_members, prediction_bounds

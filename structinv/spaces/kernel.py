@@ -335,9 +335,11 @@ class KernelSpace(Space):
         self, f: Expansion, bound: BoundOracle, rows: Rows, rivals: Rivals, points: bool = True
     ) -> Furthest:
         """See `Space.furthest`: by enumeration of a list, or of a cover that is then refined."""
-        pool = self.atoms.pool(bound)
-        values, mesh = self._members(f, pool, bound, rows)
+        source, numbers = bound.listed_in()
+        pool = self.atoms.pool(source)
+        values, mesh = self._members(f, pool, bound, rows, numbers)
         gains, costs, members = best_members(values, rivals, bound.grades(rows))
+        members = members if numbers is None else numbers[members]
         upper = gains + costs
         moved: Moved | None = None
         if np.any(mesh > 0):
@@ -359,7 +361,7 @@ class KernelSpace(Space):
         assert found.members is not None
         numbers, every = np.arange(bound.X.shape[0])[rows], np.arange(len(labels))
         member = found.members[every, labels]
-        keys = self.atoms.pool(bound).keys(numbers, member)
+        keys = self.atoms.pool(bound.listed_in()[0]).keys(numbers, member)
         if found.moved is not None:
             chosen = np.flatnonzero(found.moved.labels == labels)
             origins = np.column_stack([numbers, member])[chosen]
@@ -368,19 +370,28 @@ class KernelSpace(Space):
 
     def rows_at_once(self, bound: BoundOracle) -> int:
         """See `Space.rows_at_once`; all where the members are known points."""
-        pool = self.atoms.pool(bound)
+        pool = self.atoms.pool(bound.listed_in()[0])
         if pool.mesh is not None:
             return super().rows_at_once(bound)
         return max(1, VALUES_AT_ONCE // (2 * pool.size * self.n_features))
 
     def _members(
-        self, f: Expansion, pool: Pool, bound: BoundOracle, rows: Rows
+        self,
+        f: Expansion,
+        pool: Pool,
+        bound: BoundOracle,
+        rows: Rows,
+        numbers: np.ndarray | None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What f is at the members of each row's cover, (n, s, n_outputs), and the covers' meshes."""
-        shape = (-1, pool.size, self.n_outputs)
+        """What f is at the members of each row's cover, (n, s, n_outputs), and the covers' meshes.
+
+        Those of the pool, or only the members with the numbers given.
+        """
         if pool.mesh is not None:
             values = f.values()[pool.first : pool.first + len(pool.slots)]
-            return values[pool.numbers[rows]], pool.mesh[rows]
+            known = pool.numbers[rows]
+            return values[known if numbers is None else known[:, numbers]], pool.mesh[rows]
+        shape = (-1, pool.size if numbers is None else len(numbers), self.n_outputs)
         n_rows = count(rows, bound.X.shape[0])
         values, mesh = np.empty((n_rows, *shape[1:])), np.empty(n_rows)
         function = f.function()

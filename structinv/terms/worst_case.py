@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from ..answers import as_written
-from ..matrices import ALL_ROWS, Matrix, Rows, count, pick, stack
+from ..matrices import ALL_ROWS, Matrix, Rows, count
 from ..oracles import Identity
-from ..oracles.base import BoundOracle, InvarianceOracle
+from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
 from ..planes import Planes
 from ..spaces import Element, Furthest, Reached, Space
@@ -27,6 +26,7 @@ from ..structures import (
     Structure,
 )
 from .base import Term, check_weights, join
+from .scenarios import Asked, best_of, reach, scenarios_of, side_by_side
 
 ROWS_AT_ONCE = 4096
 # Numbers about rows and labels that are in memory at once.
@@ -207,15 +207,15 @@ class WorstCase(Term):
 
     def _asked(
         self, space: Space, f: Element, blocks: Rows, points: bool
-    ) -> tuple[Rows, Layout | None, Rivals, list[_Asked]]:
+    ) -> tuple[Rows, Layout | None, Rivals, list[Asked]]:
         """The rows of the blocks, and of each scenario the labelling that violates most."""
         rows, layout = self.labels.rows(blocks)
         rivals, asked = self.labels.rivals(rows), []
         for levels in self.scenarios:
             each = [space.furthest(f, level, rows, rivals, points) for level in levels]
-            found = each[0] if len(each) == 1 else _side_by_side(each)
+            found = each[0] if len(each) == 1 else side_by_side(each)
             chosen = self.labels.separate(rivals, found, space.extra(f), layout)
-            asked.append(_Asked(levels, each, found, chosen))
+            asked.append(Asked(levels, each, found, chosen))
         return rows, layout, rivals, asked
 
     def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
@@ -226,7 +226,7 @@ class WorstCase(Term):
         return upper, np.maximum(0.0, np.max(reached, axis=0))
 
     def _attained(
-        self, asked: _Asked, rivals: Rivals, extra: np.ndarray, layout: Layout | None
+        self, asked: Asked, rivals: Rivals, extra: np.ndarray, layout: Layout | None
     ) -> np.ndarray:
         """What the chosen labelling of each block attains, cost included."""
         place: Any = (np.arange(len(rivals)), asked.chosen.labels)
@@ -247,8 +247,8 @@ class WorstCase(Term):
         else:
             attained = [self._attained(each, rivals, extra, layout) for each in asked]
             scenario = np.argmax(attained, axis=0)
-            chosen = _best_of([each.chosen for each in asked], scenario, layout)
-            reached = _reach(space, f, rows, rivals, asked, scenario[layout.owners], chosen)
+            chosen = best_of([each.chosen for each in asked], scenario, layout)
+            reached = reach(space, f, rows, rivals, asked, scenario[layout.owners], chosen)
         coefficients = rivals.normals(chosen.labels)
         if chosen.scale is not None:
             owners = ALL_ROWS if layout is None else layout.owners
@@ -281,97 +281,6 @@ class WorstCase(Term):
                 sp.diags(chosen.scale) @ moved if sp.issparse(moved) else moved * chosen.scale[:, None]
             )
         return heights, -moved
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """A scenario: what was found at its levels, one by one and side by side, and what violates most."""
-
-    levels: tuple[BoundOracle, ...]
-    each: list[Furthest]
-    found: Furthest
-    chosen: Separation
-
-
-def scenarios_of(bound: BoundOracle, labels: BoundStructure) -> list[tuple[BoundOracle, ...]]:
-    """What may happen to the examples of a structure; see `BoundOracle.scenarios`.
-
-    Raises
-    ------
-    ValueError
-        For a budget where the structure knows none.
-    """
-    layout = labels.layout
-    if layout is None or np.max(layout.sizes) == 1:
-        # A row that is an example by itself shares nothing.
-        return [(bound,)]
-    found = bound.scenarios()
-    if any(len(levels) > 1 for levels in found) and not labels.structure.budgets:
-        raise ValueError(
-            f"oracle must not be a Budget for {type(labels.structure).__name__}, which cannot share out "
-            f"changes among the rows of an example, got {bound.oracle!r}"
-        )
-    return found
-
-
-def _side_by_side(each: list[Furthest]) -> Furthest:
-    """What was found at several levels, with a third axis."""
-    gains, costs, upper = (
-        np.stack([getattr(one, name) for one in each], axis=2) for name in ("gains", "costs", "upper")
-    )
-    return Furthest(gains, costs, upper)
-
-
-def _best_of(chosen: list[Separation], scenario: np.ndarray, layout: Layout) -> Separation:
-    """Of each block what was chosen in its scenario; bounds are the largest of all."""
-
-    def picked(name: str, which: np.ndarray, absent: float) -> Any:
-        parts = [getattr(each, name) for each in chosen]
-        if all(part is None for part in parts):
-            return None
-        size = len(which)
-        parts = [np.full(size, absent) if part is None else part for part in parts]
-        return np.array(parts)[which, np.arange(size)]
-
-    rows = scenario[layout.owners]
-    levels = picked("levels", rows, 0)
-    return Separation(
-        picked("labels", rows, 0),
-        np.max([each.upper for each in chosen], axis=0),
-        picked("scale", scenario, 1.0),
-        None if levels is None else levels.astype(np.intp),
-    )
-
-
-def _reach(
-    space: Space,
-    f: Element,
-    rows: Rows,
-    rivals: Rivals,
-    asked: list[_Asked],
-    scenario: np.ndarray,
-    chosen: Separation,
-) -> Reached:
-    """The worst members of rows, each in a scenario and at a level of its own."""
-    levels = np.zeros(len(rivals), dtype=np.intp) if chosen.levels is None else chosen.levels
-    places, parts = [], []
-    for number, one in enumerate(asked):
-        for level, (bound, found) in enumerate(zip(one.levels, one.each, strict=True)):
-            mine = np.flatnonzero((scenario == number) & (levels == level))
-            if len(mine) == 0:
-                continue
-            which, labels = pick(rows, mine, len(rivals)), chosen.labels[mine]
-            places.append(mine)
-            parts.append(space.reach(f, bound, which, rivals.take(mine), found.take(mine), labels))
-    order = np.argsort(np.concatenate(places))
-    points: Any = [part.points for part in parts]
-    # Keys of points are numbers, one a row.
-    flat = isinstance(points[0], np.ndarray) and points[0].ndim == 1
-    points = np.concatenate(points) if flat else stack(points)
-    gains, costs = (
-        np.concatenate([getattr(part, name) for part in parts])[order] for name in ("gains", "costs")
-    )
-    return Reached(points[order], gains, costs)
 
 
 def _sums(each: np.ndarray, layout: Layout | None) -> np.ndarray:

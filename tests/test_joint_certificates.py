@@ -1,0 +1,258 @@
+"""Certificates of whole labellings and of positions, against all labellings and changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from structinv.certificates import kernel_worst_change, worst_change
+from structinv.kernels import Gaussian, Linear
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import FDrop, Identity
+from structinv.solvers import FrankWolfe, Gap, solve
+from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.structures import Decoding, Layout, Sequence, Structure
+
+from .joint_cases import (
+    CASE,
+    FEATURES,
+    JOINT,
+    LABELS,
+    LENGTHS,
+    examples,
+    joint_features,
+    rows,
+)
+
+LAYOUT = Layout.of_lengths(LENGTHS)
+EXTRA = Sequence().n_extra(LABELS)
+LISTED = [case for case in JOINT if case.oracle.finite]
+
+
+@cache
+def model(seed: int = 0, noise: float = 0.3) -> np.ndarray:
+    """Weights that a fit without changes finds, not all the way, and moved at random."""
+    X, y, weights = rows(seed)
+    term = WorstCase(X, y, Identity(), Sequence(), 0.2 * weights, layout=LAYOUT)
+    space = ExplicitSpace(FEATURES, LABELS, n_extra=EXTRA)
+    f = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-2), random_state=0).f
+    rng = np.random.default_rng(seed)
+    flat = np.r_[space.weights(f).ravel(), space.extra(f)]
+    return flat + noise * np.std(flat) * rng.standard_normal(len(flat))
+
+
+def labellings(length: int) -> np.ndarray:
+    return np.array(list(product(range(LABELS), repeat=length)))
+
+
+def heights(w: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """The score of each labelling of changed rows."""
+    return np.array([joint_features(Z, labels) @ w for labels in labellings(len(Z))])
+
+
+def by_hand(case, w, X, y):
+    """The margin at worst, and how many positions the worst change makes wrong."""
+    every = labellings(len(y))
+    own = int(np.flatnonzero(np.all(every == y, axis=1))[0])
+    wrong = np.sum(every != y, axis=1)
+    margin, most = np.inf, 0
+    for Z, _ in case.changes(X, y):
+        scores = heights(w, Z)
+        margin = min(margin, scores[own] - np.delete(scores, own).max())
+        most = max(most, wrong[np.argmax(scores)])
+    return margin, most
+
+
+def bound_by_hand(case, w, X, y):
+    """What the programme counts: labellings that beat, at some change, the prediction or the truth."""
+    every = labellings(len(y))
+    still = int(np.argmax(heights(w, X)))
+    own = int(np.flatnonzero(np.all(every == y, axis=1))[0])
+    wrong, counts = np.sum(every != y, axis=1), []
+    for reference in (still, own):
+        beats = np.zeros(len(every), dtype=bool)
+        for Z, _ in case.changes(X, y):
+            scores = heights(w, Z)
+            beats |= scores >= scores[reference]
+        counts.append(wrong[beats].max())
+    return min(counts)
+
+
+def certified(case, w, seed=0, points=False, structure=None, y=None):
+    X, truth, _ = rows(seed)
+    labels = (structure or Sequence()).bind(
+        truth if y is None else y, np.arange(LABELS), layout=LAYOUT
+    )
+    coef, extra = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
+    return worst_change(coef, np.zeros(LABELS), case.oracle, labels, X, points, extra)
+
+
+@pytest.mark.parametrize("case", JOINT, ids=str)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_margins_and_counts_are_those_of_all_labellings_and_changes(case, seed):
+    w = model(seed)
+    found = certified(case, w, seed)
+    certificate = found.certificate()
+    wrong = 0
+    for b, (X, y) in enumerate(examples(seed)):
+        margin, most = by_hand(case, w, X, y)
+        assert found.bounds[b] == pytest.approx(margin, abs=1e-9)
+        assert found.attacked[b] == pytest.approx(margin, abs=1e-9)
+        assert certificate.most_wrong[b] >= most
+        assert certificate.most_wrong[b] == bound_by_hand(case, w, X, y)
+        wrong += most
+    assert certificate.position_accuracy <= 1 - wrong / sum(LENGTHS)
+    assert np.all(certificate.exact)
+    assert np.all((certificate.most_wrong == 0) >= certificate.correct)
+
+
+@pytest.mark.parametrize("case", JOINT, ids=str)
+def test_changes_found_lead_to_the_labellings_told(case):
+    w = model(1)
+    found = certified(case, w, 1, points=True)
+    coef, extra = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
+    led = Sequence().decode(found.points @ coef.T, extra, LAYOUT).labels
+    np.testing.assert_array_equal(found.labels, led)
+    ends = np.cumsum(LENGTHS)[:-1]
+    for Z, (X, y), attacked in zip(
+        np.split(found.points, ends), examples(1), found.attacked, strict=True
+    ):
+        corners = [change for change, _ in case.changes(X, y)]
+        assert any(np.allclose(Z, corner) for corner in corners)
+        scores = heights(w, Z)
+        own = int(np.flatnonzero(np.all(labellings(len(y)) == y, axis=1))[0])
+        assert scores[own] - np.delete(scores, own).max() == pytest.approx(attacked, abs=1e-9)
+
+
+def test_without_changes_positions_are_those_that_are_right():
+    w = model(1)
+    X, y, _ = rows(1)
+    coef, extra = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
+    clean = np.mean(Sequence().decode(X @ coef.T, extra, LAYOUT).labels == y)
+    assert certified(CASE["plain"], w, 1).certificate().position_accuracy == pytest.approx(clean)
+    assert 0 < clean < 1
+
+
+class ByDecoding(Sequence):
+    """Bounds by `decode` alone."""
+
+    budgets = True
+    most_wrong = Structure.most_wrong
+
+
+@pytest.mark.parametrize("case", JOINT, ids=str)
+def test_counts_by_decoding_alone_are_bounds(case):
+    w = model(1)
+    exact = certified(case, w, 1).most_wrong
+    bound = certified(case, w, 1, structure=ByDecoding()).most_wrong
+    assert np.all(bound >= exact)
+    assert np.all(bound <= LENGTHS)
+
+
+class Told(Sequence):
+    """Exact, with bounds that are not."""
+
+    def decode(self, potentials, extra, layout):
+        found = super().decode(potentials, extra, layout)
+        scores = self.score(potentials, found.labels, extra, layout)
+        return Decoding(found.labels, scores + 0.1)
+
+    runner_up = Structure.runner_up
+    most_wrong = Structure.most_wrong
+
+
+@pytest.mark.parametrize("name", ["shared", "each-drop"])
+def test_bounds_of_inexact_structures_stay_bounds(name):
+    w = model(1)
+    exact, told = certified(CASE[name], w, 1), certified(CASE[name], w, 1, structure=Told())
+    assert np.all(told.bounds <= exact.bounds - 0.1 + 1e-9)
+    assert np.all(told.most_wrong >= exact.most_wrong)
+
+
+def test_a_labelling_that_is_forbidden_is_wrong_and_uncertified():
+    structure = Sequence(allowed={(0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (2, 0)})
+    X, _, _ = rows(0)
+    y = np.array([0, 0, 1, 0, 2, 2, 1, 1])
+    w = model(0)
+    found = certified(CASE["plain"], w, structure=structure, y=y)
+    assert found.attacked[2] == found.bounds[2] == -np.inf
+    certificate = found.certificate()
+    assert not certificate.correct[2]
+    assert certificate.most_wrong[2] >= 1
+    coef, extra = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
+    known = structure.prepared(np.arange(LABELS), y, LAYOUT)
+    led = known.decode(X @ coef.T, extra, LAYOUT).labels
+    np.testing.assert_array_equal(certificate.most_wrong, LAYOUT.sums(led != y))
+    np.testing.assert_array_equal(found.labels, led)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([case.name for case in JOINT]), st.floats(0.1, 3.0))
+def test_no_model_has_a_count_below_brute_force(seed, name, scale):
+    rng = np.random.default_rng(seed)
+    w = scale * rng.standard_normal(LABELS * FEATURES + EXTRA)
+    found = certified(CASE[name], w)
+    for b, (X, y) in enumerate(examples()):
+        margin, most = by_hand(CASE[name], w, X, y)
+        assert found.bounds[b] == pytest.approx(margin, abs=1e-9)
+        assert most <= found.most_wrong[b] == bound_by_hand(CASE[name], w, X, y)
+
+
+def kernel_certificate(case, kernel, w, cache_mb, points=False):
+    """Of the expansion over the rows with the coefficients of a linear model's weights."""
+    X, y, _ = rows(1)
+    space = KernelSpace(kernel, FEATURES, LABELS, cache_mb=cache_mb)
+    labels = Sequence().bind(y, np.arange(LABELS), layout=LAYOUT)
+    term = WorstCase(X, y, Identity(), Sequence(), layout=LAYOUT)
+    rng = np.random.default_rng(3)
+    keys = space.atoms.pool(term.bound).keys(np.arange(len(X)), np.zeros(len(X), dtype=int))
+    coefficients = rng.standard_normal((len(X), LABELS))
+    f = space.combine(space.normals(keys, coefficients), np.ones(len(X)))
+    extra = 0.3 * rng.standard_normal(EXTRA)
+    found = kernel_worst_change(space, f, case.oracle, labels, X, points, extra)
+    return found, f.function(), X.T @ coefficients, extra
+
+
+@pytest.mark.parametrize("cache_mb", [100.0, 0.0])
+@pytest.mark.parametrize("case", LISTED, ids=str)
+def test_kernel_margins_are_those_of_linear_ones_under_a_linear_kernel(case, cache_mb):
+    found, _, table, extra = kernel_certificate(case, Linear(), None, cache_mb)
+    w = np.r_[table.T.ravel(), extra]
+    linear = certified(case, w, 1)
+    np.testing.assert_allclose(found.bounds, linear.bounds, atol=1e-9)
+    np.testing.assert_allclose(found.attacked, linear.attacked, atol=1e-9)
+    np.testing.assert_array_equal(found.most_wrong, linear.most_wrong)
+
+
+@pytest.mark.parametrize("case", LISTED, ids=str)
+def test_kernel_margins_are_those_of_all_labellings_and_changes(case):
+    found, function, _, extra = kernel_certificate(case, Gaussian(0.5), None, 100.0, points=True)
+    tail = np.r_[np.zeros(LABELS * FEATURES), extra]
+    ends = np.cumsum(LENGTHS)[:-1]
+    for b, (X, y) in enumerate(examples(1)):
+        every = labellings(len(y))
+        own = int(np.flatnonzero(np.all(every == y, axis=1))[0])
+        margins = []
+        for Z, _ in [*case.changes(X, y), (np.split(found.points, ends)[b], None)]:
+            each = function(Z)[np.arange(len(y)), every].sum(axis=1)
+            scores = each + [joint_features(Z, labels) @ tail for labels in every]
+            margins.append(scores[own] - np.delete(scores, own).max())
+        assert found.attacked[b] == pytest.approx(min(margins), abs=1e-9)
+        assert margins[-1] == pytest.approx(min(margins), abs=1e-9)
+
+
+def test_single_rows_have_the_accuracy_of_rows():
+    X, y, _ = rows()
+    labels = Sequence().bind(y, np.arange(LABELS))
+    w = model(0)
+    coef, extra = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
+    found = worst_change(coef, np.zeros(LABELS), FDrop(1), labels, X, False, extra).certificate()
+    assert found.position_accuracy == pytest.approx(found.accuracy)
+    assert replace(found, most_wrong=None).position_accuracy == found.accuracy
+    assert "of positions" in str(found)
