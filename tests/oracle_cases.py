@@ -17,6 +17,7 @@ from scipy import ndimage
 
 from structinv.oracles import (
     Box,
+    Budget,
     Ellipsoid,
     FDrop,
     FiniteOracle,
@@ -26,6 +27,7 @@ from structinv.oracles import (
     InvarianceOracle,
     Rotations,
     Scalings,
+    Shared,
     Shears,
     Shifts,
     TangentDerivative,
@@ -437,5 +439,21 @@ CASES = [
         only_for(words(2, 0.0, 1.0, BENT), [1], graded=True),
         sparse=True,
         graded=True,
+    ),
+    # Rows that are examples by themselves.
+    Case("shared", Shared(_permutations), ("shared",), finite(_permutations)),
+    Case(
+        "budget",
+        Budget(FDrop(2).only_for([1]).discounted(BENT)),
+        ("budget", "discounted", "only_for"),
+        only_for(words(2, 0.0, 1.0, BENT), [1], graded=True),
+        sparse=True,
+        graded=True,
+    ),
+    Case(
+        "shared-or-budget",
+        Shared(_shrinkings) | Budget(FDrop(2)),
+        ("shared", "budget", "union"),
+        union(finite(_shrinkings), _fdrop),
     ),
 ]

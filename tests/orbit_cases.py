@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from structinv.oracles import FiniteOracle, Flip, Identity, InvarianceOracle
+from structinv.oracles import FiniteOracle, Flip, Identity, InvarianceOracle, Shared
 
 from .oracle_cases import ORDERS, D, Permutations, Shrinkings
 
@@ -105,6 +105,8 @@ ORBIT_CASES = [
     OrbitCase("union", shrinkings | permutations, either(_shrink, _permute)),
     OrbitCase("union-linear", permutations | flip, either(_permute, _flip), linear=True),
     OrbitCase("union-identity", Identity() | permutations, either(_same, _permute)),
+    OrbitCase("shared", Shared(permutations), _permute, linear=True),
+    OrbitCase("shared-union", Shared(shrinkings) | permutations, either(_shrink, _permute)),
     OrbitCase("compose", shrinkings @ permutations, after(_shrink, _permute), scored=False),
     OrbitCase("compose-other", permutations @ shrinkings, after(_permute, _shrink), scored=False),
     OrbitCase("compose-linear", permutations @ flip, after(_permute, _flip), linear=True),

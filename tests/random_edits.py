@@ -178,6 +178,9 @@ EDITS: dict[str, Edit] = {
     "discounted-union": one_of(_fscale, _fdrop),
     "discounted-member": one_of(_fdrop, words(2, 0.9, 1.1)),
     "discounted-only_for": if_label(_fdrop, [1]),
+    "shared": _permuted,
+    "budget": if_label(_fdrop, [1]),
+    "shared-or-budget": one_of(times(1.0, 0.5, -0.25), _fdrop),
 }
 
 

@@ -86,9 +86,7 @@ def bound_by_hand(case, w, X, y):
 
 def certified(case, w, seed=0, points=False, structure=None, y=None):
     X, truth, _ = rows(seed)
-    labels = (structure or Sequence()).bind(
-        truth if y is None else y, np.arange(LABELS), layout=LAYOUT
-    )
+    labels = (structure or Sequence()).bind(truth if y is None else y, np.arange(LABELS), layout=LAYOUT)
     coef, extra = w[: LABELS * FEATURES].reshape(LABELS, FEATURES), w[LABELS * FEATURES :]
     return worst_change(coef, np.zeros(LABELS), case.oracle, labels, X, points, extra)
 

@@ -27,6 +27,12 @@ def worst_case_of_rows(term: Term) -> WorstCase:
     return term
 
 
+def rows_by_themselves(term: WorstCase) -> None:
+    """A Refusal if changes of rows of one example depend on one another, as `Shared` ones do."""
+    if term.joint:
+        raise Refusal("changes of an example's rows depend on one another")
+
+
 def worst_margin_of_rows(term: Term) -> WorstMargin:
     """The term as losses of the least margin; a Refusal if it is none, or answers for itself."""
     if not isinstance(term, WorstMargin):

@@ -10,7 +10,7 @@ import numpy as np
 from .. import answers
 from ..matrices import Matrix, Rows, rounding
 from .arguments import check_row_by_row
-from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support
+from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, pulled_back
 from .checked import CheckedOracle
 from .combinators import validate_part
 from .hulls import LabelHull
@@ -77,6 +77,24 @@ class WholeExample(InvarianceOracle):
     def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
         """See `InvarianceOracle.members`."""
         return self.oracle.members(X, index)
+
+    def member_names(self, size: int) -> list[str]:
+        """See `InvarianceOracle.member_names`."""
+        return self.oracle.member_names(size)
+
+    def pullback(self, V: np.ndarray) -> np.ndarray | None:
+        """See `InvarianceOracle.pullback`."""
+        return pulled_back(self.oracle, V)
+
+    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
+        """See `InvarianceOracle.member_scores`."""
+        return self.oracle.member_scores(X, V)
+
+    def refine(
+        self, X: Matrix, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """See `InvarianceOracle.refine`."""
+        return self.oracle.refine(X, index, score)
 
 
 class BoundWhole(BoundOracle):

@@ -132,6 +132,11 @@ class WorstCase(Term):
                 f"{wanted} for these rows and this structure, got {given}"
             )
 
+    @property
+    def joint(self) -> bool:
+        """Whether changes of rows of one example depend on one another; else each asks `bound` alone."""
+        return len(self.scenarios) > 1 or len(self.scenarios[0]) > 1
+
     def with_oracle(self, oracle: InvarianceOracle) -> WorstCase:
         """The same rows, labels, costs and weights with other changes."""
         other = copy(self)

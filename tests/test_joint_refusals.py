@@ -1,0 +1,240 @@
+"""What cannot be said of whole examples is refused by name, before any work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from structinv import InvariantStructuredSVC
+from structinv.dual_states import PlaneCache, dual_state, refusals
+from structinv.dual_states.capabilities import rows_by_themselves
+from structinv.objective import WorstCase
+from structinv.oracles import (
+    Box,
+    Budget,
+    FDrop,
+    FiniteOracle,
+    FScale,
+    Identity,
+    Shared,
+    Shifts,
+    check_oracle,
+)
+from structinv.oracles.base import BoundOracle
+from structinv.oracles.checked import bind
+from structinv.spaces import ExplicitSpace
+from structinv.structures import Decoding, Layout, Multiclass, Sequence
+
+from .joint_cases import CASE, JOINT, LENGTHS, Maps, Turns, objective, rows
+from .problems import Chain
+
+LAYOUT = Layout.of_lengths(LENGTHS)
+
+
+def term(oracle, structure=None):
+    X, y, weights = rows()
+    return WorstCase(X, y, oracle, structure or Sequence(), weights, layout=LAYOUT)
+
+
+REFUSED = {
+    "label-in-shared": (Shared(Turns().only_for(1)), ValueError, "differ by label"),
+    "label-in-union": (Shared(Turns() | Maps().only_for(1)), ValueError, "differ by label"),
+    "words": (Shared(FDrop(1)), ValueError, "Shared: oracle must list its members"),
+    "box": (Shared(Box(0.1)), ValueError, "Shared: oracle must list its members"),
+    "mixed": (Shared(Turns() | Box(0.1)), ValueError, "Shared: oracle must list its members"),
+    "no-oracle": (Shared(3), TypeError, "oracle must be an InvarianceOracle"),
+    "shared-shared": (Shared(Shared(Turns())), ValueError, "Shared: oracle must change each row"),
+    "shared-budget": (Budget(Shared(Turns())), ValueError, "Budget: oracle must change each row"),
+    "budget-list": (Budget(Turns()), ValueError, "Budget: oracle must be FDrop or FScale"),
+    "budget-box": (Budget(Box(0.1)), ValueError, "Budget: oracle must be FDrop or FScale"),
+    "budget-union": (Budget(FDrop(1) | FScale(1)), ValueError, "Budget: oracle must be FDrop or FScale"),
+    "budget-graded-inside": (
+        Budget(FDrop(1).discounted(0.5).only_for(1)),
+        ValueError,
+        "Budget: oracle must be FDrop or FScale",
+    ),
+    "rising": (
+        Budget(FDrop(2).discounted([1.0, 0.2, 0.8])),
+        ValueError,
+        "grades must not rise with the number of changes",
+    ),
+    "grades": (Budget(FDrop(2).discounted([1.0, 0.2])), ValueError, "rho must have 3 entries"),
+    "only_for": (
+        Shared(Turns()).only_for(1),
+        ValueError,
+        "only_for: oracle must change each row by itself",
+    ),
+    "only_for-union": (
+        (FDrop(1) | Budget(FDrop(1))).only_for(1),
+        ValueError,
+        "only_for: oracle must change each row by itself",
+    ),
+    "discounted": (
+        Budget(FDrop(1)).discounted(0.5),
+        ValueError,
+        "discounted: oracle must change each row.*write Shared",
+    ),
+    "after": (Shared(Turns()) @ Maps(), ValueError, r"a part of @ must change each row.*Shared\(left"),
+    "before": (Maps() @ Shared(Turns()), ValueError, r"a part of @ must change each row"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_makes_no_set_of_examples_is_refused_by_name(name):
+    oracle, error, message = REFUSED[name]
+    with pytest.raises(error, match=message):
+        term(oracle)
+    if error is ValueError:
+        X, y, _ = rows()
+        blocks = np.split(X, LAYOUT.starts[1:-1])
+        with pytest.raises(error, match=message):
+            InvariantStructuredSVC(Sequence(), oracle=oracle).fit(
+                blocks, np.split(y, LAYOUT.starts[1:-1])
+            )
+
+
+def test_a_continuum_has_no_numbers():
+    between = Shifts(between=1.0, shape=(1, 3))
+    with pytest.raises(ValueError, match="Shared: oracle must list its members"):
+        Shared(between).validate(3)
+    Shared(Shifts(1, shape=(1, 3))).validate(3)
+
+
+def test_a_structure_that_knows_no_budget_refuses_one():
+    assert not Chain.budgets
+    with pytest.raises(ValueError, match="oracle must not be a Budget for Chain"):
+        term(Budget(FDrop(1)), Chain())
+    with pytest.raises(ValueError, match="oracle must not be a Budget for Chain"):
+        term(Identity(), Chain()).with_oracle(Budget(FDrop(1)))
+    assert len(term(Shared(Turns()), Chain()).scenarios) == 3
+
+
+class Narrow(Sequence):
+    def decode(self, potentials, extra, layout):
+        return Decoding(super().decode(potentials, extra, layout).labels)
+
+
+def test_a_class_that_decodes_anew_has_no_budget_unless_it_says_so():
+    assert Sequence.budgets
+    assert not Narrow.budgets
+    assert type("Said", (Narrow,), {"budgets": True}).budgets
+
+
+@pytest.mark.parametrize("case", [case for case in JOINT if case.oracle.whole_example], ids=str)
+def test_only_lists_of_planes_take_changes_of_whole_examples(case):
+    problem = objective(case)
+    made = problem.terms[0]
+    joint = case.name != "budget-none"
+    assert made.joint == joint
+    assert isinstance(dual_state(made, problem.space, np.random.default_rng(0)), PlaneCache) or not joint
+    if joint:
+        reasons = refusals(made, problem.space)
+        assert "plane_cache" not in reasons
+        with pytest.raises(Exception, match="depend on one another"):
+            rows_by_themselves(made)
+
+
+@pytest.mark.parametrize("case", JOINT, ids=str)
+def test_rows_by_themselves_see_the_oracle_inside(case):
+    X, y, _ = rows()
+    check_oracle(case.oracle, X, y)
+    for labels in (Multiclass(), Sequence()):
+        made = WorstCase(X, y, case.oracle, labels)
+        assert not made.joint
+        assert made.scenarios == [(made.bound,)]
+    again = clone(case.oracle)
+    assert again.get_params().keys() == case.oracle.get_params().keys()
+
+
+class Lone(BoundOracle):
+    """Scenarios of somebody else."""
+
+    def __init__(self, oracle, X, y, answer):
+        super().__init__(oracle, X, y)
+        self.answer = answer
+
+    def scenarios(self):
+        return self.answer(self)
+
+
+class Theirs(FiniteOracle):
+    whole_example = True
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def orbit(self, X):
+        return np.stack([X, -X], axis=1)
+
+    def bind(self, X, y=None):
+        return Lone(self, X, y, self.answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (lambda own: None, TypeError, "Theirs.scenarios must return a list of scenarios"),
+        (lambda own: [], TypeError, "Theirs.scenarios must return a list of scenarios"),
+        (lambda own: [own], TypeError, "as tuples of BoundOracles"),
+        (lambda own: [()], ValueError, "at least one level"),
+        (lambda own: [(BoundOracle(own.oracle, own.X[:1]),)], ValueError, "bound to the rows of shape"),
+    ],
+)
+def test_scenarios_of_strangers_are_looked_at(answer, error, message):
+    with pytest.raises(error, match=message):
+        term(Theirs(answer))
+
+
+class Negated(BoundOracle):
+    """Not the rows, but their negatives."""
+
+    def support(self, rows, V, assign, cost=None):
+        answer = super().support(rows, V, assign, cost)
+        return type(answer)(-self.X[rows])
+
+    def member_scores(self, rows, V):
+        return None
+
+
+def test_a_scenario_of_a_stranger_need_not_contain_the_rows():
+    made = term(Theirs(lambda own: [(bind(Identity(), own.X),), (Negated(own.oracle, own.X),)]))
+    space = ExplicitSpace(3, 3, n_extra=Sequence().n_extra(3))
+    f = np.random.default_rng(0).standard_normal(space.size)
+    X, y, weights = rows()
+    plain = WorstCase(X, y, Identity(), Sequence(), weights, layout=LAYOUT)
+    turned = WorstCase(-X, y, Identity(), Sequence(), weights, layout=LAYOUT)
+    both = np.maximum(plain.values(space, f)[0], turned.values(space, f)[0])
+    np.testing.assert_allclose(made.values(space, f)[0], both)
+    np.testing.assert_allclose(made.planes(space, f).heights, both)
+
+
+@pytest.mark.parametrize("name", ["budget-drop", "budget-only_for-graded", "budget-scale"])
+def test_budgets_take_sparse_rows(name):
+    X, y, weights = rows()
+    X[np.abs(X) < 0.3] = 0.0
+    space = ExplicitSpace(3, 3, n_extra=Sequence().n_extra(3))
+    f = np.random.default_rng(0).standard_normal(space.size)
+    found = []
+    for own in (X, sp.csr_matrix(X)):
+        made = WorstCase(own, y, CASE[name].oracle, Sequence(), weights, layout=LAYOUT)
+        planes = made.planes(space, f)
+        np.testing.assert_allclose(made.values(space, f)[0], planes.upper)
+        found.append(planes)
+    np.testing.assert_allclose(found[0].heights, found[1].heights)
+    written = [each.normals.toarray() if sp.issparse(each.normals) else each.normals for each in found]
+    np.testing.assert_allclose(*written, atol=1e-12)
+
+
+def test_portions_do_not_change_what_is_found(monkeypatch):
+    for name in ("union-outside", "budget-graded"):
+        problem = objective(CASE[name])
+        f = np.random.default_rng(0).standard_normal(problem.space.size)
+        whole = problem.terms[0].planes(problem.space, f)
+        with monkeypatch.context() as patch:
+            patch.setattr("structinv.terms.worst_case.NUMBERS_AT_ONCE", 30)
+            parts = problem.terms[0].planes(problem.space, f)
+            some = problem.terms[0].planes(problem.space, f, np.array([3, 1]))
+        np.testing.assert_allclose(parts.heights, whole.heights)
+        np.testing.assert_allclose(some.normals, whole.normals[[3, 1]])
