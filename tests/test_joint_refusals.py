@@ -96,7 +96,7 @@ def test_what_makes_no_set_of_examples_is_refused_by_name(name):
 
 
 def test_a_continuum_has_no_numbers():
-    between = Shifts(between=1.0, shape=(1, 3))
+    between = Shifts(between=(0.5, 1.0), shape=(1, 3))
     with pytest.raises(ValueError, match="Shared: oracle must list its members"):
         Shared(between).validate(3)
     Shared(Shifts(1, shape=(1, 3))).validate(3)

@@ -7,9 +7,13 @@ from functools import cache
 import numpy as np
 import pytest
 
+from structinv.kernels import Linear
+from structinv.objective import Objective
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
+from structinv.spaces import KernelSpace
+from structinv.structures import Sequence
 
-from .joint_cases import CASE, JOINT, objective, optimum
+from .joint_cases import CASE, FEATURES, JOINT, LABELS, objective, optimum
 from .problems import assert_brackets
 
 
@@ -33,3 +37,36 @@ def test_a_stream_of_examples_brackets_the_optimum(case):
     found = solve(objective(case), Pegasos(), Gap(0.2), random_state=0)
     assert_brackets(found, best(case.name))
     assert np.isfinite(found.gap)
+
+
+@pytest.mark.parametrize("cache_mb", [100.0, 0.0])
+@pytest.mark.parametrize("case", [case for case in JOINT if case.oracle.finite], ids=str)
+def test_a_linear_kernel_reaches_the_optimum_of_the_linear_machine(case, cache_mb):
+    terms = objective(case).terms
+    space = KernelSpace(
+        Linear(), FEATURES, LABELS, cache_mb=cache_mb, n_extra=Sequence().n_extra(LABELS)
+    )
+    found = solve(Objective(space, terms), FrankWolfe(), Gap(1e-6), random_state=0)
+    assert found.primal == pytest.approx(best(case.name), rel=1e-5)
+    assert_brackets(found, best(case.name))
+
+
+@pytest.mark.parametrize("cache_mb", [100.0, 0.0])
+def test_all_members_of_a_shared_change_are_one_list(cache_mb):
+    term = objective(CASE["shared"]).terms[0]
+    space = KernelSpace(
+        Linear(), FEATURES, LABELS, cache_mb=cache_mb, n_extra=Sequence().n_extra(LABELS)
+    )
+    solution = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-2), random_state=0)
+    assert len(space.atoms.pools) == 1
+    _, members = space.atoms.origins[solution.f.support()].T
+    assert set(members) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("name", ["union-outside", "budget-graded"])
+def test_a_fit_goes_on_where_another_ended(name):
+    problem = objective(CASE[name])
+    first = solve(problem, FrankWolfe(), Gap(1e-2), random_state=0)
+    again = solve(problem, FrankWolfe(), Gap(1e-6), warm_start=first, random_state=0)
+    assert again.history[0].dual >= first.dual - 1e-9
+    assert again.primal == pytest.approx(best(name), rel=1e-5)
