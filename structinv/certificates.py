@@ -14,6 +14,7 @@ from .oracles.base import BoundOracle, InvarianceOracle
 from .oracles.checked import bind
 from .spaces import Expansion, KernelSpace
 from .structures import BoundStructure, Layout, Rivals
+from .structures.base import decoded
 from .structures.bound import predicted
 from .terms.scenarios import scenarios_of
 
@@ -243,7 +244,8 @@ class _Portion:
             return replace(change, labels=leads, points=moved)
         if not self.several:
             return replace(change, labels=leads)
-        wrong = self._most_wrong(margins, change.bounds - change.rounding <= 0)
+        proven = [bound - room > 0 for bound, room in zip(bounds, rounding, strict=True)]
+        wrong = self._most_wrong(margins, proven)
         return replace(change, labels=leads, most_wrong=wrong, sizes=layout.sizes)
 
     @staticmethod
@@ -271,48 +273,55 @@ class _Portion:
                     parts.append(scorer.points(rows, self.rivals.take(mine), labels[mine], own))
         return stack(parts)[np.argsort(np.concatenate(places))]
 
-    def _most_wrong(self, margins: list[Margins], unproven: np.ndarray) -> np.ndarray:
-        """How many rows of each block are wrong at most: whatever is predicted beats any labelling.
+    def _most_wrong(self, margins: list[Margins], proven: list[np.ndarray]) -> np.ndarray:
+        """How many rows of each block are wrong at most, the most of all scenarios."""
+        counts = np.zeros(len(self.layout), dtype=np.int64)
+        for scorers, found, right in zip(self.scenarios, margins, proven, strict=True):
+            blocks = np.flatnonzero(~(right & self.allowed))
+            if len(blocks):
+                wrong = self._wrong_in(scorers, found, blocks)
+                counts[blocks] = np.maximum(counts[blocks], wrong)
+        return counts
 
-        So it does the given one, where there is such a labelling, and the one predicted without changes.
+    def _wrong_in(self, scorers: Sequence[Scorer], margins: Margins, blocks: np.ndarray) -> np.ndarray:
+        """How many rows are wrong at most in a scenario: whatever is predicted beats every labelling.
+
+        So it does the given one, if there is such a labelling, and the one predicted without changes; or
+        where nothing but one change can be, the one predicted then.
         """
-        counts, codes = np.zeros(len(self.layout), dtype=np.int64), self.rivals.codes
-        blocks = np.flatnonzero(unproven)
-        if len(blocks) == 0:
-            return counts
-        counts[blocks] = self.layout.sizes[blocks]
-        rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
-        scores = self.scenarios[0][0].scores(pick(self.rows, rows, len(codes)))
+        mine, layout = self.layout.rows(blocks), self.layout.take(blocks)
+        codes, own = self.rivals.codes[mine], margins.take(mine)
+        if len(scorers) == 1 and scorers[0].at_one_point:
+            best = decoded(self.labels.structure, own.reached, self.extra, layout).labels
+            return self._counted(own, best, layout, codes, 2.0)
+        counts, rows = layout.sizes.copy(), pick(self.rows, mine, self.layout.n_rows)
+        scores = scorers[0].scores(rows)
         still = predicted(self.labels.structure, self.labels.n_labels, scores, self.extra, layout)
-        apart = layout.sums(still != codes[rows]) > 0
-        for chosen, reference in ((self.allowed[blocks], codes[rows]), (apart, still)):
-            some = blocks[chosen]
-            if len(some) == 0:
-                continue
-            mine, inner = self.layout.rows(some), layout.rows(np.flatnonzero(chosen))
-            beaten = reference[inner]
-            against = [found.take(mine) for found in margins]
-            if reference is still:
-                rivals, which = (
-                    replace(self.rivals.take(mine), codes=beaten),
-                    pick(self.rows, mine, len(codes)),
-                )
-                against = [self._asked(each, which, rivals, False)[0] for each in self.scenarios]
-            found = self._counted(against, beaten, codes[mine], self.layout.take(some))
-            counts[some] = np.minimum(counts[some], found)
+        allowed = np.flatnonzero(self.allowed[blocks])
+        if len(allowed):
+            places, part = layout.rows(allowed), layout.take(allowed)
+            counts[allowed] = self._counted(own.take(places), codes[places], part, codes[places])
+        apart = np.flatnonzero(layout.sums(still != codes) > 0)
+        if len(apart):
+            places, part = layout.rows(apart), layout.take(apart)
+            rivals = replace(self.rivals.take(mine[places]), codes=still[places])
+            against, _ = self._asked(scorers, pick(rows, places, len(mine)), rivals, False)
+            found = self._counted(against, still[places], part, codes[places])
+            counts[apart] = np.minimum(counts[apart], found)
         return counts
 
     def _counted(
-        self, against: list[Margins], reference: np.ndarray, codes: np.ndarray, layout: Layout
+        self,
+        margins: Margins,
+        reference: np.ndarray,
+        layout: Layout,
+        codes: np.ndarray,
+        roundings: float = 1.0,
     ) -> np.ndarray:
-        """How many labels differ from the codes at most, where they can beat the reference."""
-        counts = np.zeros(len(layout), dtype=np.int64)
-        for margins in against:
-            own = self.labels.structure.score(margins.reached, reference, self.extra, layout)
-            floors = own - margins.rounding_of(layout, self.extra, self.several)
-            found = self.labels.most_wrong(margins.highest, codes, floors, self.extra, layout)
-            counts = np.maximum(counts, found)
-        return counts
+        """How many labels differ from the codes at most, of labellings that reach the reference."""
+        own = self.labels.structure.score(margins.reached, reference, self.extra, layout)
+        floors = own - roundings * margins.rounding_of(layout, self.extra, self.several)
+        return self.labels.most_wrong(margins.highest, codes, floors, self.extra, layout)
 
 
 def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:

@@ -97,6 +97,12 @@ class LinearMargins:
         other.bound = bound
         return other
 
+    @property
+    def at_one_point(self) -> bool:
+        """Whether a single member of each row's list is asked about."""
+        _, numbers = self.bound.listed_in()
+        return numbers is not None and len(numbers) == 1
+
     def scores(self, rows: Rows) -> np.ndarray:
         """What the functions are at the unchanged rows, (n, n_outputs)."""
         return products(take(self.bound.X, rows), self.coef.T) + self.intercept
@@ -107,8 +113,7 @@ class LinearMargins:
 
     def margins(self, rows: Rows, rivals: Rivals, points: bool) -> tuple[Margins, Matrix | None]:
         """What labels win, and where there is only one rival a row and points are wanted, these."""
-        _, numbers = self.bound.listed_in()
-        if numbers is not None and len(numbers) == 1:
+        if self.at_one_point:
             return self._at_only_member(rows, rivals)
         margins, moved = Margins.zeros(len(rivals), rivals.n_labels), None
         every = np.arange(len(rivals))
@@ -189,6 +194,12 @@ class KernelMargins:
         other = copy(self)
         other.bound = bound
         return other
+
+    @property
+    def at_one_point(self) -> bool:
+        """Whether a single member of each row's list is asked about."""
+        _, numbers = self.bound.listed_in()
+        return numbers is not None and len(numbers) == 1
 
     def scores(self, rows: Rows) -> np.ndarray:
         """What the functions are at the unchanged rows, (n, n_outputs)."""

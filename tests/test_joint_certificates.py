@@ -84,6 +84,18 @@ def bound_by_hand(case, w, X, y):
     return min(counts)
 
 
+def check_count(case, count, w, X, y):
+    """Never below what a change makes wrong; just that where all rows change alike."""
+    _, most = by_hand(case, w, X, y)
+    assert count >= most
+    if case.name == "plain" or case.name.startswith("shared"):
+        assert count == most
+    elif case.name.startswith("union"):
+        assert count <= bound_by_hand(case, w, X, y)
+    else:
+        assert count == bound_by_hand(case, w, X, y)
+
+
 def certified(case, w, seed=0, points=False, structure=None, y=None):
     X, truth, _ = rows(seed)
     labels = (structure or Sequence()).bind(truth if y is None else y, np.arange(LABELS), layout=LAYOUT)
@@ -102,8 +114,7 @@ def test_margins_and_counts_are_those_of_all_labellings_and_changes(case, seed):
         margin, most = by_hand(case, w, X, y)
         assert found.bounds[b] == pytest.approx(margin, abs=1e-9)
         assert found.attacked[b] == pytest.approx(margin, abs=1e-9)
-        assert certificate.most_wrong[b] >= most
-        assert certificate.most_wrong[b] == bound_by_hand(case, w, X, y)
+        check_count(case, certificate.most_wrong[b], w, X, y)
         wrong += most
     assert certificate.position_accuracy <= 1 - wrong / sum(LENGTHS)
     assert np.all(certificate.exact)
@@ -197,9 +208,9 @@ def test_no_model_has_a_count_below_brute_force(seed, name, scale):
     w = scale * rng.standard_normal(LABELS * FEATURES + EXTRA)
     found = certified(CASE[name], w)
     for b, (X, y) in enumerate(examples()):
-        margin, most = by_hand(CASE[name], w, X, y)
+        margin, _ = by_hand(CASE[name], w, X, y)
         assert found.bounds[b] == pytest.approx(margin, abs=1e-9)
-        assert most <= found.most_wrong[b] == bound_by_hand(CASE[name], w, X, y)
+        check_count(CASE[name], found.most_wrong[b], w, X, y)
 
 
 def kernel_certificate(case, kernel, w, cache_mb, points=False):
