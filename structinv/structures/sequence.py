@@ -267,10 +267,11 @@ def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels,
     longest = 1
     for b in range(len(starts) - 1):
         longest = max(longest, starts[b + 1] - starts[b])
-    # Of every label, levels used and labels that differ: the label before, before this position's own
-    # level and difference are counted; then that level, and whether one less differed before.
-    shape = (longest if trace else 1, n_labels, n_levels, most + 1)
-    back, own_level = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.int32)
+    # Of all levels used, numbers of labels that differ, and labels: the label before, where this
+    # position's own level and difference are not yet counted; then that level, and whether one less
+    # differed before. The innermost loops run over labels.
+    shape = (longest if trace else 1, n_levels, most + 1, n_labels)
+    back, own_level = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
     fewer = np.zeros(shape, dtype=np.bool_)
     height, arriving = np.empty(shape[1:]), np.empty(shape[1:])
     for b in range(len(starts) - 1):
@@ -278,57 +279,61 @@ def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels,
         for t in range(begin, end):
             place = t - begin if trace else 0
             reachable = min(t - begin, most) + 1
-            arriving[:] = -np.inf
             if t == begin:
-                arriving[:, 0, 0] = first
+                arriving[:] = -np.inf
+                arriving[0, 0] = first
             else:
                 _arrive(height, pairs, reachable, arriving, back[place])
             _choose(arriving, potentials[t], codes[t], reachable, height, own_level[place], fewer[place])
         for c in range(min(end - begin, most) + 1):
             highest, best, used = -np.inf, 0, 0
-            for k in range(n_labels):
-                for u in range(n_levels):
-                    if height[k, u, c] + last[k] > highest:
-                        highest, best, used = height[k, u, c] + last[k], k, u
+            for u in range(n_levels):
+                for k in range(n_labels):
+                    if height[u, c, k] + last[k] > highest:
+                        highest, best, used = height[u, c, k] + last[k], k, u
             heights[b, c] = highest
         if not trace or heights[b, most] == -np.inf:
             continue
         c = most
         for t in range(end - 1, begin - 1, -1):
             place = t - begin
-            labels[t], levels[t] = best, own_level[place, best, used, c]
-            one_less = fewer[place, best, used, c]
+            labels[t], levels[t] = best, own_level[place, used, c, best]
+            one_less = fewer[place, used, c, best]
             used -= levels[t]
             if one_less:
                 c -= 1
-            best = back[place, best, used, c]
+            best = back[place, used, c, best]
 
 
 @njit(cache=True, nogil=True)
 def _arrive(height, pairs, reachable, arriving, back):
     """What labellings score up to the next position, its label known and not yet counted."""
-    n_labels, n_levels = height.shape[:2]
-    for j in range(n_labels):
-        for k in range(n_labels):
-            step = pairs[j, k]
-            for u in range(n_levels):
-                for c in range(reachable):
-                    value = height[j, u, c] + step
-                    if value > arriving[k, u, c]:
-                        arriving[k, u, c], back[k, u, c] = value, j
+    n_levels, _, n_labels = height.shape
+    for u in range(n_levels):
+        for c in range(reachable):
+            into, origin, before = arriving[u, c], back[u, c], height[u, c]
+            into[:] = -np.inf
+            for j in range(n_labels):
+                if before[j] == -np.inf:
+                    continue
+                for k in range(n_labels):
+                    value = before[j] + pairs[j, k]
+                    if value > into[k]:
+                        into[k] = value
+                        origin[k] = j
 
 
 @njit(cache=True, nogil=True)
 def _choose(arriving, potentials, code, reachable, height, own_level, fewer):
     """Count a position: its level, and whether its label differs from the code."""
-    n_labels, n_levels, counts = arriving.shape
+    n_levels, counts, n_labels = arriving.shape
     height[:] = -np.inf
-    for k in range(n_labels):
-        for own in range(n_levels):
-            for u in range(n_levels - own):
-                for c in range(reachable):
-                    value = arriving[k, u, c] + potentials[k, own]
-                    to = min(c + 1, counts - 1) if k != code else c
-                    if value > height[k, u + own, to]:
-                        height[k, u + own, to] = value
-                        own_level[k, u + own, to], fewer[k, u + own, to] = own, to != c
+    for own in range(n_levels):
+        for u in range(n_levels - own):
+            for c in range(reachable):
+                more = min(c + 1, counts - 1)
+                for k in range(n_labels):
+                    value, to = arriving[u, c, k] + potentials[k, own], c if k == code else more
+                    if value > height[u + own, to, k]:
+                        height[u + own, to, k] = value
+                        own_level[u + own, to, k], fewer[u + own, to, k] = own, to != c
