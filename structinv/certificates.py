@@ -189,9 +189,10 @@ def _worst(
         raise ValueError(f"extra must have shape ({labels.n_extra},), got {extra.shape}")
     scenarios = scenarios_of(scorer.bound, labels)
     most = scorer.rows_at_once(labels.n_labels * sum(map(len, scenarios)))
-    parts = []
+    parts, allowed = [], labels.allowed()
     for blocks in labels.portions(ALL_ROWS, most):
-        parts.append(_Portion(scorer, scenarios, labels, blocks, extra).worst(points))
+        portion = _Portion(scorer, scenarios, labels, blocks, extra, allowed[blocks])
+        parts.append(portion.worst(points))
     return joined(parts, stack([part.points for part in parts]) if points else None)
 
 
@@ -205,8 +206,9 @@ class _Portion:
         labels: BoundStructure,
         blocks: Rows,
         extra: np.ndarray,
+        allowed: np.ndarray,
     ) -> None:
-        self.labels, self.extra = labels, extra
+        self.labels, self.extra, self.allowed = labels, extra, allowed
         self.scenarios = [[scorer.at(level) for level in levels] for levels in scenarios]
         self.rows, layout = labels.rows(blocks)
         # Margins know of no cost, and of no rescaling by it.
@@ -214,7 +216,6 @@ class _Portion:
         self.rivals = replace(rivals, costs=np.zeros(rivals.costs.shape), slack=False)
         self.several = layout is not None
         self.layout = Layout.of_rows(len(rivals)) if layout is None else layout
-        self.allowed = labels.allowed()[blocks]
 
     def worst(self, points: bool) -> WorstChange:
         """The worst changes, and how many rows are wrong at most."""
@@ -231,22 +232,21 @@ class _Portion:
             np.where(self.allowed, np.min(bounds, axis=0), -np.inf),
             np.max(rounding, axis=0),
             None,
-            codes,
         )
         owners, every = layout.owners, np.arange(layout.n_rows)
         labels = np.array([rival.labels for rival in rivals])[scenario[owners], every]
         leads = np.where((change.attacked > 0)[owners], codes, labels)
+        change = replace(change, labels=leads)
         if points:
             levels = [0 if rival.levels is None else rival.levels for rival in rivals]
             level = np.array(np.broadcast_arrays(*levels, every)[:-1])[scenario[owners], every]
             kept = [kept for _, kept in each]
-            moved = self._points(scenario[owners], level, labels, kept)
-            return replace(change, labels=leads, points=moved)
+            change = replace(change, points=self._points(scenario[owners], level, labels, kept))
         if not self.several:
-            return replace(change, labels=leads)
+            return change
         proven = [bound - room > 0 for bound, room in zip(bounds, rounding, strict=True)]
         wrong = self._most_wrong(margins, proven)
-        return replace(change, labels=leads, most_wrong=wrong, sizes=layout.sizes)
+        return replace(change, most_wrong=wrong, sizes=layout.sizes)
 
     @staticmethod
     def _asked(

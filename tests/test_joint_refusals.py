@@ -238,3 +238,20 @@ def test_portions_do_not_change_what_is_found(monkeypatch):
             some = problem.terms[0].planes(problem.space, f, np.array([3, 1]))
         np.testing.assert_allclose(parts.heights, whole.heights)
         np.testing.assert_allclose(some.normals, whole.normals[[3, 1]])
+
+
+@pytest.mark.parametrize("case", JOINT, ids=str)
+def test_scenarios_of_a_row_by_itself_are_what_the_oracle_says_of_it(case):
+    X, y, _ = rows()
+    bound = bind(case.oracle, X, y)
+    rng = np.random.default_rng(1)
+    V, assign, cost = rng.standard_normal((2, X.shape[1])), np.arange(len(X)) % 2, rng.random(len(X))
+
+    def reached(level):
+        answer = level.support(slice(None), V, assign, cost)
+        grades = 1.0 if answer.rho is None else answer.rho
+        return np.sum(answer.points * V[assign], axis=1) + cost * grades
+
+    # The last level of a scenario may use up the whole budget.
+    found = np.max([reached(levels[-1]) for levels in bound.scenarios()], axis=0)
+    np.testing.assert_allclose(found, reached(bound))
