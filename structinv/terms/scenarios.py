@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..matrices import Rows, pick, stack
+from ..matrices import Rows, stack
 from ..oracles.base import BoundOracle
 from ..spaces import Element, Furthest, Reached, Space
 from ..structures import BoundStructure, Layout, Rivals, Separation
@@ -73,27 +73,45 @@ def best_of(chosen: list[Separation], scenario: np.ndarray, layout: Layout) -> S
     )
 
 
+@dataclass(frozen=True)
+class Taken:
+    """Labels that planes take of rows, and how rows change for them; a row may be there several times.
+
+    Parameters
+    ----------
+    places : (m,) array of int
+        Of the rows, among those asked about.
+    labels, scenario, levels : (m,) arrays of int
+    """
+
+    places: np.ndarray
+    labels: np.ndarray
+    scenario: np.ndarray
+    levels: np.ndarray
+
+    @classmethod
+    def one_each(cls, chosen: Separation, scenario: np.ndarray) -> Taken:
+        """The labels of a separation, in the scenario of each row."""
+        every = np.arange(len(chosen.labels))
+        levels = np.zeros(len(every), dtype=np.intp) if chosen.levels is None else chosen.levels
+        return cls(every, chosen.labels, scenario, levels)
+
+
 def reach(
-    space: Space,
-    f: Element,
-    rows: Rows,
-    rivals: Rivals,
-    asked: list[Asked],
-    scenario: np.ndarray,
-    chosen: Separation,
+    space: Space, f: Element, rows: Rows, rivals: Rivals, asked: list[Asked], taken: Taken
 ) -> Reached:
-    """The worst members of rows, each in a scenario and at a level of its own."""
-    levels = np.zeros(len(rivals), dtype=np.intp) if chosen.levels is None else chosen.levels
-    places, parts = [], []
+    """The worst members for labels of rows, each in a scenario and at a level of its own."""
+    found, parts = [], []
     for number, one in enumerate(asked):
-        for level, (bound, found) in enumerate(zip(one.levels, one.each, strict=True)):
-            mine = np.flatnonzero((scenario == number) & (levels == level))
+        for level, (bound, known) in enumerate(zip(one.levels, one.each, strict=True)):
+            mine = np.flatnonzero((taken.scenario == number) & (taken.levels == level))
             if len(mine) == 0:
                 continue
-            which, labels = pick(rows, mine, len(rivals)), chosen.labels[mine]
-            places.append(mine)
-            parts.append(space.reach(f, bound, which, rivals.take(mine), found.take(mine), labels))
-    order = np.argsort(np.concatenate(places))
+            places = taken.places[mine]
+            which, own = np.arange(bound.X.shape[0])[rows][places], rivals.take(places)
+            found.append(mine)
+            parts.append(space.reach(f, bound, which, own, known.take(places), taken.labels[mine]))
+    order = np.argsort(np.concatenate(found))
     points: Any = [part.points for part in parts]
     # Keys of points are numbers, one a row.
     flat = isinstance(points[0], np.ndarray) and points[0].ndim == 1

@@ -26,7 +26,7 @@ from ..structures import (
     Structure,
 )
 from .base import Term, check_weights, join
-from .scenarios import Asked, best_of, reach, scenarios_of, side_by_side
+from .scenarios import Asked, Taken, best_of, reach, scenarios_of, side_by_side
 
 ROWS_AT_ONCE = 4096
 # Numbers about rows and labels that are in memory at once.
@@ -253,7 +253,8 @@ class WorstCase(Term):
             attained = [self._attained(each, rivals, extra, layout) for each in asked]
             scenario = np.argmax(attained, axis=0)
             chosen = best_of([each.chosen for each in asked], scenario, layout)
-            reached = reach(space, f, rows, rivals, asked, scenario[layout.owners], chosen)
+            taken = Taken.one_each(chosen, scenario[layout.owners])
+            reached = reach(space, f, rows, rivals, asked, taken)
         coefficients = rivals.normals(chosen.labels)
         if chosen.scale is not None:
             owners = ALL_ROWS if layout is None else layout.owners
