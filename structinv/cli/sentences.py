@@ -33,8 +33,8 @@ class SentenceFeatures:
         """Read a training file and collect its features."""
         if reading.dense_for is not None:
             raise ValueError(
-                f"{reading.dense_for} takes dense rows, and tokens have a column for every feature: take "
-                "an oracle for sparse rows, fscale or fdrop"
+                f"{reading.dense_for} takes dense rows, and tokens have a column for every feature: "
+                "take an oracle for sparse rows, fscale or fdrop"
             )
         sentences, labels = load_conll(source)
         assert labels is not None
