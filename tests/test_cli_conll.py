@@ -11,7 +11,6 @@ from structinv.cli import app
 from structinv.cli.sentence_reports import span_scores as counted_by
 from structinv.datasets import conll_features, load_conll, make_mail_like, make_tagged_text, write_conll
 from structinv.datasets.opening import kind_of
-from structinv.estimators import TokenVectorizer
 from structinv.model_selection import span_scores
 from structinv.oracles import FDrop
 from structinv.structures import Sequence
@@ -53,18 +52,15 @@ def folder(tmp_path_factory):
 def model():
     """What the command line trains, made in Python."""
     sentences, y = make_tagged_text(60, random_state=0)
-    vectorizer = TokenVectorizer()
-    X = vectorizer.fit_transform(conll_features(sentences))
     machine = InvariantStructuredSVC(Sequence(), C=0.1, tol=0.1, random_state=0)
-    return vectorizer, machine.fit(X, y)
+    return machine.fit(conll_features(sentences), y)
 
 
 @pytest.fixture(scope="module")
 def expected(model):
     """Its labels of the test text."""
-    vectorizer, machine = model
-    X = vectorizer.transform(conll_features(make_tagged_text(60, random_state=1)[0]))
-    return X, [labels.tolist() for labels in machine.predict(X)]
+    X = conll_features(make_tagged_text(60, random_state=1)[0])
+    return X, [labels.tolist() for labels in model.predict(X)]
 
 
 def test_predictions_are_a_last_column(folder, expected):
@@ -80,7 +76,7 @@ def test_predictions_are_a_last_column(folder, expected):
     assert load_conll(folder / "shown") == (sentences, predicted)
 
 
-def test_predictions_say_what_is_certified(folder, model, expected):
+def test_predictions_say_what_is_certified(folder, expected):
     succeed(
         "fit",
         folder / "train.conll",
@@ -92,7 +88,7 @@ def test_predictions_say_what_is_certified(folder, model, expected):
     shown = succeed("predict", folder / "robust", folder / "test.conll", "--certify")
     (folder / "shown").write_text(shown)
     _, answers = load_conll(folder / "shown")
-    machine = structinv.load(folder / "robust")["classifier"]
+    machine = structinv.load(folder / "robust")
     assert machine.oracle.get_params() == FDrop(1).get_params()
     sure = machine.certify(expected[0]).correct
     assert 0 < sum(sure) < len(sure)
@@ -157,7 +153,7 @@ def test_names_tell_columns(tmp_path, ending):
 def test_classes_have_weights(folder):
     options = (*OPTIONS, "--class-weight", "B-NP=2,O=0.5")
     succeed("fit", folder / "train.conll", "-o", folder / "weighted", *options)
-    weights = structinv.load(folder / "weighted")["classifier"].class_weight
+    weights = structinv.load(folder / "weighted").class_weight
     assert (weights["B-NP"], weights["O"], weights["B-VP"]) == (2.0, 0.5, 1.0)
 
 

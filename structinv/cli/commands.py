@@ -129,7 +129,7 @@ def fit(
     reading = Reading(vectorizer.value, unit_length, text_key, label_key, zero_based, dense, size)
     with working_on(f"reading {data.name}"):
         features, X, y = learner.learn(source, reading)
-    counts = task.counts(X)
+    counts = task.counts(features, X)
     console = Console(stderr=is_standard(output))
     classifier.set_params(class_weight=class_weights(class_weight, task.labels(y)))
     if weight is None:

@@ -252,7 +252,7 @@ def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Features, An
     if kind == "svmlight":
         return NumberedFeatures(n_features=model.n_features_in_, **values), model
     if kind == "conll":
-        return SentenceFeatures(vectorizer=model[0], **values), model[-1]
+        return SentenceFeatures(n_features=model.n_features_in_, **values), model
     if kind == "table":
         return TableFeatures(names=tuple(values.pop("names")), **values), model
     raise ValueError(f"unknown kind of features {kind!r}")

@@ -37,7 +37,7 @@ class Task:
     labels : callable
         All labels of y, as an array.
     counts : callable
-        How much X holds, by name, "rows" and "features" among it.
+        Of features and X how much there is, by name, "rows" and "features" among it.
     evaluate : callable
         Prints the report on a saved model, X and y.
     predict : callable
@@ -49,7 +49,7 @@ class Task:
     """
 
     labels: Callable[[Any], Labels]
-    counts: Callable[[Any], dict[str, int]]
+    counts: Callable[[Any, Any], dict[str, int]]
     evaluate: Callable[[Console, SavedModel, Any, Any], None]
     predict: Callable[[SavedModel, Source, Asked], tuple[bytes, int]]
     explains: bool
@@ -108,7 +108,7 @@ def _yes_or_no(sure: np.ndarray) -> list[str]:
 TASKS: dict[str, Task] = {
     "rows": Task(
         labels=np.asarray,
-        counts=lambda X: {"rows": int(X.shape[0]), "features": int(X.shape[1])},
+        counts=lambda features, X: {"rows": int(X.shape[0]), "features": int(X.shape[1])},
         evaluate=evaluation_report,
         predict=_predict_rows,
         explains=True,
@@ -116,10 +116,10 @@ TASKS: dict[str, Task] = {
     ),
     "sentences": Task(
         labels=lambda y: np.array(list(chain.from_iterable(y))),
-        counts=lambda X: {
+        counts=lambda features, X: {
             "sentences": len(X),
-            "rows": sum(int(rows.shape[0]) for rows in X),
-            "features": int(X[0].shape[1]),
+            "rows": sum(map(len, X)),
+            "features": features.n_features,
         },
         evaluate=sentences_report,
         predict=_predict_sentences,
