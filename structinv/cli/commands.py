@@ -61,7 +61,7 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated data.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Less data, in a few seconds.")] = False,
 ) -> None:
-    """Compare hinge loss with two robust models on generated mail and on digits."""
+    """Compare hinge loss with robust models on generated mail, on digits and on generated text."""
     run_demo(out, seed=seed, quick=quick, console=Console())
 
 
