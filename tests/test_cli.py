@@ -427,9 +427,12 @@ class TestDemo:
             assert name in out
         for name in ("virtual samples", "virtual support vectors", "invariant", "attacked"):
             assert name in out
+        for name in ("Taggers", "as typed", "10% mistyped", "30% mistyped"):
+            assert name in out
         paths = sorted((tmp_path / "plots").iterdir())
         names = [path.stem for path in paths]
-        assert names == ["certified", "errors", "gaps", "transforms", "worst_cases"]
+        pictures = "certified errors gaps sentence transforms transitions worst_cases"
+        assert names == pictures.split()
         for path in paths:
             assert path.name in out
             assert imread(path).std() > 0.05

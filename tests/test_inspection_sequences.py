@@ -1,8 +1,12 @@
+from itertools import product
+
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from structinv.inspection import TransitionDisplay, draw_margins
+from structinv import InvariantStructuredSVC
+from structinv.inspection import TransitionDisplay, draw_margins, position_margins
+from structinv.structures import Sequence
 
 TABLES = [[0.0, 2.0], [-1.0, -np.inf]], [0.5, 0.25], [1.0, -2.0]
 
@@ -92,3 +96,51 @@ def test_margins_must_fit(arguments, said):
         draw_margins(*arguments)
     with pytest.raises(ValueError, match="worst must have shape"):
         draw_margins(["a"], ["X"], [1.0], worst=[])
+
+
+def tagger(allowed=None):
+    rng = np.random.default_rng(0)
+    X = [rng.standard_normal((length, 3)) for length in (1, 2, 4, 5, 3, 6)]
+    y = [np.array(["O", *rng.choice(["B-x", "O"], len(rows))])[1:] for rows in X]
+    y[-1][2:5] = ["B-x", "I-x", "I-x"]
+    return InvariantStructuredSVC(Sequence(allowed), C=0.5, random_state=0).fit(X, y), X, y
+
+
+@pytest.mark.parametrize("allowed", [None, "iob2"])
+@pytest.mark.parametrize("example", range(6))
+def test_margins_of_positions_agree_with_all_labellings(allowed, example):
+    model, X, y = tagger(allowed)
+    x, truth = X[example], y[example]
+    display = TransitionDisplay.from_estimator(model)
+    scores, classes = model.decision_function([x])[0], model.classes_
+    every = np.array(list(product(range(len(classes)), repeat=len(x))))
+    values = display.start[every[:, 0]] + display.end[every[:, -1]]
+    values += scores[np.arange(len(x)), every].sum(axis=1)
+    values += display.transitions[every[:, :-1], every[:, 1:]].sum(axis=1)
+    for labels in (truth, None):
+        given = model.predict([x])[0] if labels is None else labels
+        expected = [
+            values[classes[every[:, t]] == given[t]].max()
+            - values[classes[every[:, t]] != given[t]].max()
+            for t in range(len(x))
+        ]
+        assert position_margins(model, x, labels) == pytest.approx(expected, abs=1e-9)
+
+
+def test_forbidden_transitions_are_grey():
+    model, _, _ = tagger("iob2")
+    display = TransitionDisplay.from_estimator(model)
+    names = model.classes_.tolist()
+    forbidden = display.transitions[names.index("O"), names.index("I-x")]
+    assert forbidden == display.start[names.index("I-x")] == -np.inf
+    table = display.plot().axes[0].images[0].get_array()
+    assert np.ma.is_masked(table[1 + names.index("O"), names.index("I-x")])
+    assert np.sum(~np.isfinite(np.ma.filled(table, np.nan))) == 3
+
+
+def test_labels_of_positions_must_fit():
+    model, X, _ = tagger()
+    with pytest.raises(ValueError, match="one label for each of 2 rows, got 1"):
+        position_margins(model, X[1], ["O"])
+    with pytest.raises(ValueError, match="model's classes, got 'B-y'"):
+        position_margins(model, X[1], ["O", "B-y"])

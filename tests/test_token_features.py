@@ -3,11 +3,15 @@ import pytest
 import skops.io
 from sklearn.base import clone
 from sklearn.feature_extraction import DictVectorizer, FeatureHasher
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 
 import structinv
+from structinv import InvariantStructuredSVC
 from structinv.datasets import conll_features, load_conll, make_tagged_text
 from structinv.estimators import TokenVectorizer
 from structinv.estimators.tokens import are_tokens
+from structinv.structures import Sequence
 
 TEMPLATES = [
     *([("w", offset)] for offset in (-2, -1, 0, 1, 2)),
@@ -237,3 +241,16 @@ def test_a_vectorizer_is_stored_in_model_files(tmp_path, text, n_hashed):
     assert all(map(same, loaded.transform(X), vectorizer.transform(X)))
     assert loaded.get_feature_names_out().tolist() == vectorizer.get_feature_names_out().tolist()
     assert skops.io.get_untrusted_types(file=tmp_path / "model") == []
+
+
+def test_a_vectorizer_in_a_pipeline_is_one_in_the_estimator():
+    sentences, y = make_tagged_text(20, random_state=0)
+    X = conll_features(sentences)
+    tagger = InvariantStructuredSVC(Sequence(), C=0.1, tol=0.1, random_state=0)
+    pipeline = make_pipeline(TokenVectorizer(), clone(tagger))
+    search = GridSearchCV(pipeline, {"tokenvectorizer__n_hashed": [None, 4]}, cv=2, error_score="raise")
+    search.fit(X[:10] * 2, y[:10] * 2)
+    assert search.best_params_ == {"tokenvectorizer__n_hashed": None}
+    predicted = pipeline.fit(X, y).predict(X)
+    for labels, others in zip(predicted, tagger.fit(X, y).predict(X), strict=True):
+        assert labels.tolist() == others.tolist()

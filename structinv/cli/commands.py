@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 
@@ -17,8 +16,9 @@ from . import options as given
 from .demo import run_demo
 from .messages import one_line_errors, say, working_on
 from .model_file import SavedModel, load_model
-from .reports import evaluation_report, explanation_report, training_report
-from .rows import Reading, read_training
+from .reports import counted, explanation_report, training_report
+from .rows import Reading, training_file
+from .tasks import Asked, task_of
 from .training import (
     build_classifier,
     choose_weight,
@@ -61,7 +61,7 @@ def demo(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the generated data.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Less data, in a few seconds.")] = False,
 ) -> None:
-    """Compare hinge loss with two robust models on generated mail and on digits."""
+    """Compare hinge loss with robust models on generated mail, on digits and on generated text."""
     run_demo(out, seed=seed, quick=quick, console=Console())
 
 
@@ -90,6 +90,7 @@ def fit(
     max_seconds: given.MaxSeconds = None,
     intercept: given.Intercept = True,
     seed: given.Seed = 0,
+    format: given.DataFormat = None,
     vectorizer: given.Words = given.Vectorizer.LOG,
     unit_length: given.UnitLength = False,
     text_key: given.TextKey = "text",
@@ -102,12 +103,17 @@ def fit(
     Ctrl-C 130, and a file that is there stays as it is.
     """
     check_output(output, data)
+    source, learner = training_file(data, None if format is None else format.value)
+    task = task_of(learner)
     limit = _accepted(tol, accept_gap)
     settings: dict[str, Any] = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
     settings |= {"pixels": numbers("--pixels", pixels), "degrees": numbers("--degrees", degrees)}
     settings |= {"factors": numbers("--factors", factors), "shape": image_shape(shape)}
     weight = weight_of_losses(C)
+    if weight is None and not task.chooses_weight:
+        raise ValueError("--C auto is for rows; for sentences C must be a number")
     classifier = build_classifier(
+        learner.task,
         oracle,
         _without_none(settings),
         _kernel(kernel, gamma, degree),
@@ -122,14 +128,15 @@ def fit(
     size = settings["shape"].size if settings["shape"] else 0
     reading = Reading(vectorizer.value, unit_length, text_key, label_key, zero_based, dense, size)
     with working_on(f"reading {data.name}"):
-        features, X, y = read_training(data, reading)
+        features, X, y = learner.learn(source, reading)
+    counts = task.counts(features, X)
     console = Console(stderr=is_standard(output))
-    classifier.set_params(class_weight=class_weights(class_weight, y))
+    classifier.set_params(class_weight=class_weights(class_weight, task.labels(y)))
     if weight is None:
         with working_on("choosing C"):
             classifier.set_params(C=choose_weight(classifier, X, y, console))
-    with working_on(f"training on {X.shape[0]} rows, {X.shape[1]} features"):
-        training, interrupted = train(classifier, X, y)
+    with working_on(f"training on {counted(counts)}"):
+        training, interrupted = train(classifier, X, y, counts)
     sound = training["status"] != Status.INCONSISTENT.value
     good = sound and training["relative_gap"] <= limit
     if good:
@@ -149,10 +156,13 @@ def fit(
 @app.command()
 @one_line_errors
 def evaluate(model: given.Model, data: given.Data, ignore_new_features: given.IgnoreNew = False) -> None:
-    """Accuracy on DATA, plain and certified, for all rows and per class."""
+    """Accuracy on DATA, plain and certified, for all rows and per class.
+
+    Of sentences: of tokens and of whole sentences, and precision, recall and F1 of spans.
+    """
     saved = load_model(model, data)
     X, y = saved.features.read(rereadable(data), ignore_new_features)
-    evaluation_report(Console(), saved, X, y)
+    task_of(saved.features).evaluate(Console(), saved, X, y)
 
 
 @app.command()
@@ -166,30 +176,20 @@ def predict(
     certify: given.Certify = False,
     ignore_new_features: given.IgnoreNew = False,
 ) -> None:
-    """Predict one label per line for the rows of DATA."""
+    """Predict one label per line for the rows of DATA.
+
+    Sentences come back with all their columns and the predicted label as the last.
+    """
     if threshold is not None and math.isnan(threshold):
         raise ValueError("--threshold must be a number or an infinity, got nan")
     output = Path("-") if output is None else output
     check_output(output, data, model)
     saved = load_model(model, data)
-    classifier = saved.classifier
-    if threshold is not None and (certify or len(classifier.classes_) != 2):
-        why = "--certify is about the threshold 0" if certify else "the model has more than two classes"
-        raise ValueError(f"--threshold cannot be used here: {why}")
-    X = saved.features.read_unlabelled(rereadable(data), ignore_new_features)
-    labels = classifier.predict(X)
-    if threshold is not None:
-        labels = classifier.classes_[(classifier.decision_function(X) > threshold).astype(int)]
-    columns = [saved.label_names(labels)]
-    if scores:
-        table = np.asarray(classifier.decision_function(X)).reshape(len(labels), -1)
-        columns += [[repr(float(value)) for value in column] for column in table.T]
-    if certify:
-        columns.append(["yes" if sure else "no" for sure in classifier.certify(X).correct])
-    lines = ["\t".join(cells) for cells in zip(*columns, strict=True)]
-    write(output, "".join(f"{line}\n" for line in lines).encode())
+    asked = Asked(scores, threshold, certify, ignore_new_features)
+    content, n_labels = task_of(saved.features).predict(saved, rereadable(data), asked)
+    write(output, content)
     if not is_standard(output):
-        say(f"{len(lines)} labels written to {output}")
+        say(f"{n_labels} labels written to {output}")
 
 
 @app.command()
@@ -203,6 +203,8 @@ def explain(
     score is shown.
     """
     saved = load_model(model, data)
+    if not task_of(saved.features).explains:
+        raise ValueError("explain shows edits of one row, and the model labels whole sentences")
     source = rereadable(data)
     X = saved.features.read_unlabelled(source, ignore_new_features)
     if not 0 <= row < X.shape[0]:

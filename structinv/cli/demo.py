@@ -1,4 +1,4 @@
-"""The demonstration: plain and robust models on generated mail and on digits."""
+"""The demonstration: plain and robust models on generated mail, on digits and on generated text."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ..estimators import InvariantLinearSVC
 from ..inspection import draw_certified, draw_gaps
 from ..oracles import FDrop, FScale, Identity, InvarianceOracle
 from .demo_digits import digits_table, draw_digits, fit_digits
+from .demo_tagger import draw_taggers, fit_taggers, taggers_table
 from .messages import say, working_on
 from .reports import percent
 from .writing import check_folder
@@ -87,6 +88,9 @@ def run_demo(out: Path, *, seed: int, quick: bool, console: Console) -> None:
     with working_on("training kernel machines on digits"):
         fits = fit_digits(seed, quick)
     console.print(digits_table(fits))
+    with working_on("training taggers"):
+        taggers = fit_taggers(seed, quick)
+    console.print(taggers_table(taggers))
     if not drawing:
         say('no plots: they need matplotlib, pip install "structinv[plot]"')
         return
@@ -98,7 +102,7 @@ def run_demo(out: Path, *, seed: int, quick: bool, console: Console) -> None:
         ]
     with working_on("drawing"):
         out.mkdir(parents=True, exist_ok=True)
-        paths = [*_draw(out, runs, solver_runs), *draw_digits(fits, out)]
+        paths = [*_draw(out, runs, solver_runs), *draw_digits(fits, out), *draw_taggers(taggers, out)]
     for path in paths:
         console.print(f"plot: {path}", highlight=False, soft_wrap=True)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..datasets.opening import is_standard_input
-from ..estimators import InvariantClassifier
+from ..estimators import InvariantClassifier, InvariantStructuredSVC
 from ..estimators.labels import label_name
 from ..oracles import Identity
 from ..persistence.model_files import model_bytes, read_model
-from .rows import Features, Labels, features_from_notes
+from .rows import Labels, features_from_notes
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,15 @@ class SavedModel:
 
     Attributes
     ----------
-    classifier : InvariantLinearSVC or InvariantSVC
+    classifier : InvariantLinearSVC, InvariantSVC or InvariantStructuredSVC
         Fitted.
-    features : NumberedFeatures, TableFeatures or TextFeatures
+    features : NumberedFeatures, TableFeatures, TextFeatures or SentenceFeatures
     training : dict
         How training ended: rows, status, relative_gap, seconds.
     """
 
-    classifier: InvariantClassifier
-    features: Features
+    classifier: Any
+    features: Any
     training: dict[str, Any]
 
     def label_names(self, labels: Iterable[Any]) -> list[str]:
@@ -83,7 +83,7 @@ def load_model(path: Path, data: Path | None = None) -> SavedModel:
         )
     try:
         features, classifier = features_from_notes(notes["features"], model)
-        if not isinstance(classifier, InvariantClassifier):
+        if not isinstance(classifier, (InvariantClassifier, InvariantStructuredSVC)):
             raise ValueError(f"it holds a {type(classifier).__name__}")
         if classifier.n_features_in_ != features.n_features:
             raise ValueError("its weights do not fit its features")

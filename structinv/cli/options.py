@@ -17,6 +17,15 @@ class Vectorizer(StrEnum):
     TFIDF = "tfidf"
 
 
+class Format(StrEnum):
+    """Kinds of files with rows or sentences."""
+
+    SVMLIGHT = "svmlight"
+    JSON = "json"
+    TABLE = "table"
+    CONLL = "conll"
+
+
 class KernelName(StrEnum):
     """Kernels that `fit` knows."""
 
@@ -30,8 +39,8 @@ Data = Annotated[
     Path,
     typer.Argument(
         metavar="DATA",
-        help="SVMlight rows, JSON of texts (lines or an array) or a CSV table; plain, gzip or xz; -"
-        " reads standard input.",
+        help="SVMlight rows, JSON of texts (lines or an array), a CSV table, or sentences in columns"
+        " (token POS label, in .conll); plain, gzip or xz; - reads standard input.",
         show_default=False,
     ),
 ]
@@ -39,6 +48,13 @@ Model = Annotated[
     Path,
     typer.Argument(
         metavar="MODEL", help="A file written by fit; - reads standard input.", show_default=False
+    ),
+]
+DataFormat = Annotated[
+    Format | None,
+    typer.Option(
+        "--format",
+        help="What DATA holds; found out by default, conll by a name in .conll, .iob, .iob2 or .bio.",
     ),
 ]
 IgnoreNew = Annotated[
@@ -55,7 +71,8 @@ LabelOutput = Annotated[
 OracleName = Annotated[
     str | None,
     typer.Option(
-        "--oracle", help="What may change in a row: fscale, or identity with --kernel, by default."
+        "--oracle",
+        help="What may change in a row: fscale; identity with --kernel and for sentences.",
     ),
 ]
 MaxChanges = Annotated[int | None, typer.Option(help="Edited words per row (fscale, fdrop).")]

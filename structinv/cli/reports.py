@@ -23,10 +23,16 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}%"
 
 
+def counted(counts: dict[str, Any]) -> str:
+    """How much was trained on: sentences, if there are any, rows and features."""
+    names = [name for name in ("sentences", "rows", "features") if name in counts]
+    return ", ".join(f"{counts[name]} {name}" for name in names)
+
+
 def training_report(console: Console, training: dict[str, Any], output: Path) -> None:
     """How training ended, and where the model went."""
     console.print(
-        f"{training['rows']} rows, {training['features']} features,"
+        f"{counted(training)},"
         f" {training['seconds']:.1f} s, relative gap {training['relative_gap']:.1e}:"
         f" {escape(training['status'])}",
         highlight=False,

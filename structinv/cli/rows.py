@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from ..datasets.readers import line_of_row
 from ..estimators.estimates import linear_functions
 from ..machine import check_memory, free_memory
 from ..matrices import Matrix
+from .sentences import SentenceFeatures
 
 Scaling = Literal["count", "log", "tfidf"]
 Labels = NDArray[Any]
@@ -26,7 +27,12 @@ Labels = NDArray[Any]
 # A dense copy of sparse rows is made up to so many bytes.
 DENSE_BYTES = 2e9
 
-_SAID = {"json": "JSON of texts", "svmlight": "SVMlight rows", "table": "a table with a header"}
+_SAID = {
+    "json": "JSON of texts",
+    "svmlight": "SVMlight rows",
+    "table": "a table with a header",
+    "conll": "sentences in columns",
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class NumberedFeatures:
     Where numbering starts is settled once, at training: a test file that happens not to use
     number 0 must not move all columns by one.
     """
+
+    task: ClassVar[str] = "rows"
 
     n_features: int
     zero_based: bool
@@ -109,6 +117,8 @@ class NumberedFeatures:
 class TableFeatures:
     """Columns of a table with a header, by their names."""
 
+    task: ClassVar[str] = "rows"
+
     names: tuple[str, ...]
     label_key: str
 
@@ -166,6 +176,8 @@ class TableFeatures:
 class TextFeatures:
     """Words of a text: counts, logarithms log(1 + count), or counts times a weight per word."""
 
+    task: ClassVar[str] = "rows"
+
     vectorizer: Pipeline
     text_key: str
     label_key: str
@@ -216,14 +228,19 @@ class TextFeatures:
         return Pipeline([*self.vectorizer.steps, ("classifier", classifier)])
 
 
-Features = NumberedFeatures | TableFeatures | TextFeatures
-_LEARNERS: dict[Kind, Any] = {"svmlight": NumberedFeatures, "table": TableFeatures, "json": TextFeatures}
+Features = NumberedFeatures | TableFeatures | TextFeatures | SentenceFeatures
+_LEARNERS: dict[Kind, Any] = {
+    "svmlight": NumberedFeatures,
+    "table": TableFeatures,
+    "json": TextFeatures,
+    "conll": SentenceFeatures,
+}
 
 
-def read_training(path: Path, reading: Reading) -> tuple[Features, Matrix, Labels]:
-    """The features of a training file, its rows and labels."""
+def training_file(path: Path, kind: Kind | None) -> tuple[Source, Any]:
+    """A training file, and the class that learns features from one of its kind; None finds it out."""
     source = rereadable(path)
-    return _LEARNERS[kind_of(source)].learn(source, reading)
+    return source, _LEARNERS[kind_of(source) if kind is None else kind]
 
 
 def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Features, Any]:
@@ -234,6 +251,8 @@ def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Features, An
         return TextFeatures(vectorizer=model[:-1], **values), model[-1]
     if kind == "svmlight":
         return NumberedFeatures(n_features=model.n_features_in_, **values), model
+    if kind == "conll":
+        return SentenceFeatures(n_features=model.n_features_in_, **values), model
     if kind == "table":
         return TableFeatures(names=tuple(values.pop("names")), **values), model
     raise ValueError(f"unknown kind of features {kind!r}")

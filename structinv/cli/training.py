@@ -11,13 +11,19 @@ from rich.console import Console
 from sklearn.exceptions import ConvergenceWarning
 
 from ..compiled import Stopwatch
-from ..estimators import InvariantClassifier, InvariantLinearSVC, InvariantSVC
+from ..estimators import (
+    InvariantClassifier,
+    InvariantLinearSVC,
+    InvariantStructuredSVC,
+    InvariantSVC,
+)
 from ..estimators.labels import label_name
 from ..exceptions import UninformativeFitWarning
 from ..matrices import Matrix
 from ..model_selection import select_changes
 from ..oracles import REGISTRY, ImageShape
 from ..solvers import Status
+from ..structures import Sequence
 from .reports import weights_report
 from .rows import Labels
 
@@ -30,14 +36,16 @@ MOST_FOLDS = 5
 
 
 def build_classifier(
-    oracle: str | None, given: dict[str, Any], kernel: dict[str, Any], **parameters: Any
-) -> InvariantClassifier:
+    task: str, oracle: str | None, given: dict[str, Any], kernel: dict[str, Any], **parameters: Any
+) -> Any:
     """An unfitted classifier; an oracle's options that were not given keep their defaults.
 
     Parameters
     ----------
+    task : {"rows", "sentences"}
+        What is to be labelled.
     oracle : str or None
-        By default fscale for a linear machine, identity for one with a kernel.
+        By default fscale for a linear machine of rows, otherwise identity.
     given : dict
         Options of oracles.
     kernel : dict
@@ -45,7 +53,7 @@ def build_classifier(
     parameters : dict
         Of the classifier.
     """
-    oracle = oracle or ("identity" if kernel else "fscale")
+    oracle = oracle or ("fscale" if task == "rows" and not kernel else "identity")
     if oracle not in REGISTRY:
         raise ValueError(f"--oracle must be one of {', '.join(_usable())}; got {oracle!r}")
     missing = [name for name in _needed(oracle) if name not in given]
@@ -58,14 +66,30 @@ def build_classifier(
     for name in given:
         if name not in inspect.signature(REGISTRY[oracle]).parameters:
             raise ValueError(f"{_option(name)} is not an option of --oracle {oracle}")
-    made = REGISTRY[oracle](**given)
+    return _MACHINES[task](REGISTRY[oracle](**given), kernel, parameters)
+
+
+def _of_rows(oracle: Any, kernel: dict[str, Any], parameters: dict[str, Any]) -> InvariantClassifier:
     if not kernel:
-        return InvariantLinearSVC(made, **parameters)
+        return InvariantLinearSVC(oracle, **parameters)
     parameters.pop("fit_intercept")
-    return InvariantSVC(made, **kernel, **parameters)
+    return InvariantSVC(oracle, **kernel, **parameters)
 
 
-def dense_for(classifier: InvariantClassifier) -> str | None:
+def _of_sentences(
+    oracle: Any, kernel: dict[str, Any], parameters: dict[str, Any]
+) -> InvariantStructuredSVC:
+    if kernel:
+        raise ValueError("--kernel is for rows: sentences are labelled by a linear machine")
+    # Start and end of a sentence, and its features of them, serve as intercepts.
+    parameters.pop("fit_intercept")
+    return InvariantStructuredSVC(Sequence(), oracle=oracle, **parameters)
+
+
+_MACHINES = {"rows": _of_rows, "sentences": _of_sentences}
+
+
+def dense_for(classifier: Any) -> str | None:
     """Which option asks for dense rows, or None where sparse ones are fine."""
     if isinstance(classifier, InvariantSVC):
         return f"--kernel {classifier.kernel}"
@@ -168,7 +192,7 @@ def choose_weight(classifier: InvariantClassifier, X: Matrix, y: Labels, console
     return float(found.best_params_["C"])
 
 
-def train(classifier: InvariantClassifier, X: Matrix, y: Labels) -> tuple[dict[str, Any], bool]:
+def train(classifier: Any, X: Any, y: Any, counts: dict[str, int]) -> tuple[dict[str, Any], bool]:
     """Fit in place; how it ended, in plain values, and whether Ctrl-C ended it."""
     watch = Stopwatch()
     interrupted = False
@@ -181,8 +205,7 @@ def train(classifier: InvariantClassifier, X: Matrix, y: Labels) -> tuple[dict[s
         interrupted = True
     solution = classifier.solution_
     training = {
-        "rows": int(X.shape[0]),
-        "features": int(X.shape[1]),
+        **counts,
         "seconds": watch.seconds,
         "relative_gap": float(solution.relative_gap),
         "status": str(solution.status.value),

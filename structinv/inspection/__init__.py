@@ -3,6 +3,7 @@
 from .displays import Curve, draw_certified, draw_errors, draw_gaps, gap_curve
 from .explanation import Explanation, explain_edit
 from .image_displays import draw_transforms, draw_worst_cases, name_changes, transform_counts
+from .positions import position_margins
 from .sequence_displays import TransitionDisplay, draw_margins
 
 __all__ = [
@@ -18,5 +19,6 @@ __all__ = [
     "explain_edit",
     "gap_curve",
     "name_changes",
+    "position_margins",
     "transform_counts",
 ]

@@ -149,7 +149,8 @@ def draw_margins(
     tokens, labels : (T,) sequences
         What stands at each position, and its label.
     margins : (T,) array-like
-        By how much the best labelling with this label there is above the best one without.
+        By how much the best labelling with this label there is above the best one without, such as
+        of `position_margins`.
     path : Path or str, optional
         The picture to write; its ending says the format. None writes nothing.
     worst : (T,) array-like, optional

@@ -143,7 +143,8 @@ def load(path: str | PathLike[str], trusted: Iterable[str | Callable] = ()) -> A
     -------
     estimator
         Of a file of the command line, what `structinv fit` trained: an InvariantLinearSVC or
-        InvariantSVC for numbered features, a Pipeline that takes texts for words.
+        InvariantSVC for numbered features, a Pipeline that takes texts for words, for sentences in
+        columns an InvariantStructuredSVC that takes what `structinv.datasets.conll_features` gives.
 
     Raises
     ------

@@ -1,0 +1,75 @@
+"""Tables for the terminal about labels of sentences."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ..model_selection import SpanScores, span_scores
+from ..model_selection.spans import are_spans
+from .messages import say
+from .model_file import SavedModel
+from .reports import percent
+
+
+def sentences_report(console: Console, saved: SavedModel, X: Any, y: list[list[str]]) -> None:
+    """Accuracy of tokens and of whole sentences, certified for these; precision, recall, F1 of spans.
+
+    Labels that training did not have count as wrong.
+    """
+    predicted = [labels.tolist() for labels in saved.classifier.predict(X)]
+    right = [
+        label == guess
+        for labels, guesses in zip(y, predicted, strict=True)
+        for label, guess in zip(labels, guesses, strict=True)
+    ]
+    whole = [labels == guesses for labels, guesses in zip(y, predicted, strict=True)]
+    certified, attacked = _certified(saved, X, y)
+    table = Table(title=f"Edits allowed in every token: {escape(saved.oracle_name())}")
+    table.add_column("what")
+    for name in ("number", "accuracy", "under attack", "certified"):
+        table.add_column(name, justify="right")
+    table.add_row("tokens", str(len(right)), percent(float(np.mean(right))), "", "")
+    shares = (percent(float(np.mean(share))) for share in (whole, attacked, certified))
+    table.add_row("whole sentences", str(len(y)), *shares)
+    console.print(table)
+    if not are_spans(saved.classifier.classes_):
+        return
+    try:
+        console.print(_spans_table(span_scores(y, predicted)))
+    except ModuleNotFoundError as error:
+        say(str(error))
+
+
+def _certified(saved: SavedModel, X: Any, y: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each sentence's labels are certified, and whether the changes found leave them."""
+    known = set(saved.classifier.classes_.tolist())
+    places = [i for i, labels in enumerate(y) if known.issuperset(labels)]
+    certified, attacked = np.zeros((2, len(y)), dtype=bool)
+    if len(places) < len(y):
+        strange = sorted(set(chain.from_iterable(y)) - known)
+        say(
+            f"{len(y) - len(places)} sentences have labels that count as wrong, as training did not "
+            f"have them: {', '.join(strange)}"
+        )
+    if places:
+        certificate = saved.classifier.certify([X[i] for i in places], [y[i] for i in places])
+        certified[places], attacked[places] = certificate.correct, certificate.attacked > 0
+    return certified, attacked
+
+
+def _spans_table(scores: SpanScores) -> Table:
+    table = Table(title="Spans")
+    table.add_column("type")
+    for name in ("spans", "precision", "recall", "F1"):
+        table.add_column(name, justify="right")
+    last = next(reversed(scores.by_type), None)
+    for name, one in (*scores.by_type.items(), ("all", scores)):
+        shares = (percent(share) for share in (one.precision, one.recall, one.f1))
+        table.add_row(escape(name), str(one.n_spans), *shares, end_section=name == last)
+    return table

@@ -1,0 +1,73 @@
+"""How sure a sequence's labels are, position by position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .sequence_displays import TransitionDisplay
+
+
+def position_margins(model: Any, x: Any, labels: Sequence[Any] | np.ndarray | None = None) -> np.ndarray:
+    """The margin of each label of one sequence, over all labellings.
+
+    At position t it is the score of the best labelling with this label there less that of the best with
+    another one there, from the best scores of the positions before and of those behind. It is above 0
+    exactly where the label is that of the best labelling.
+
+    Parameters
+    ----------
+    model : fitted estimator of sequences
+        Such as an `InvariantStructuredSVC` of a `Sequence`.
+    x : (T, n_features) array or sparse matrix, or a list of T tokens
+        One example as the model takes them.
+    labels : (T,) sequence, optional
+        By default the predicted ones.
+
+    Returns
+    -------
+    (T,) array
+        Infinite where no other label is allowed.
+
+    Raises
+    ------
+    TypeError
+        If the model has no transitions.
+    ValueError
+        If there is not one label a position, or one is no class of the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv import InvariantStructuredSVC
+    >>> from structinv.structures import Sequence
+    >>> X = [np.eye(3)[[0, 1, 2]], np.eye(3)[[1, 2]], np.eye(3)[[0, 2, 2, 1]]]
+    >>> y = [["a", "b", "b"], ["b", "b"], ["a", "b", "b", "b"]]
+    >>> model = InvariantStructuredSVC(Sequence(), C=10.0, random_state=0).fit(X, y)
+    >>> position_margins(model, X[0], y[0]) > 0
+    array([ True,  True,  True])
+    """
+    tables = TransitionDisplay.from_estimator(model)
+    between, start, end = (np.asarray(each) for each in (tables.transitions, tables.start, tables.end))
+    scores = np.asarray(model.decision_function([x])[0], dtype=np.float64)
+    given = list(model.predict([x])[0] if labels is None else labels)
+    if len(given) != len(scores):
+        raise ValueError(f"labels must have one label for each of {len(scores)} rows, got {len(given)}")
+    places = {label: code for code, label in enumerate(model.classes_.tolist())}
+    unknown = [label for label in given if label not in places]
+    if unknown:
+        raise ValueError(f"labels must be among the model's classes, got {unknown[0]!r}")
+    codes = np.array([places[label] for label in given], dtype=np.intp)
+
+    before, behind = np.empty_like(scores), np.empty_like(scores)
+    before[0], behind[-1] = start + scores[0], end
+    for t in range(1, len(scores)):
+        before[t] = scores[t] + np.max(before[t - 1][:, None] + between, axis=0)
+        behind[-t - 1] = np.max(between + scores[-t] + behind[-t], axis=1)
+    best = before + behind
+    every = np.arange(len(scores))
+    own = best[every, codes]
+    best[every, codes] = -np.inf
+    return own - np.max(best, axis=1)

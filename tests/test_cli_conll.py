@@ -1,0 +1,211 @@
+import gzip
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file
+from typer.testing import CliRunner
+
+import structinv
+from structinv import InvariantStructuredSVC
+from structinv.cli import app
+from structinv.cli.sentence_reports import span_scores as counted_by
+from structinv.datasets import conll_features, load_conll, make_mail_like, make_tagged_text, write_conll
+from structinv.datasets.opening import kind_of
+from structinv.model_selection import span_scores
+from structinv.oracles import FDrop
+from structinv.structures import Sequence
+
+OPTIONS = ("--C", 0.1, "--tol", 0.1)
+
+
+def run(*arguments, input=None):
+    return CliRunner().invoke(app, [str(a) for a in arguments], input, env={"COLUMNS": "200"})
+
+
+def succeed(*arguments, input=None):
+    result = run(*arguments, input=input)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def fail(*arguments, input=None):
+    """The one line of an error."""
+    result = run(*arguments, input=input)
+    assert result.exit_code == 2, result.output
+    (line,) = [line for line in result.stderr.splitlines() if "error: " in line]
+    assert "Traceback" not in result.output
+    return line
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Training and test text in columns, and a model."""
+    folder = tmp_path_factory.mktemp("sentences")
+    for seed, name in enumerate(("train", "test")):
+        write_conll(folder / f"{name}.conll", *make_tagged_text(60, random_state=seed))
+    said = succeed("fit", folder / "train.conll", "-o", folder / "model", *OPTIONS)
+    assert "60 sentences" in said
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model():
+    """What the command line trains, made in Python."""
+    sentences, y = make_tagged_text(60, random_state=0)
+    machine = InvariantStructuredSVC(Sequence(), C=0.1, tol=0.1, random_state=0)
+    return machine.fit(conll_features(sentences), y)
+
+
+@pytest.fixture(scope="module")
+def expected(model):
+    """Its labels of the test text."""
+    X = conll_features(make_tagged_text(60, random_state=1)[0])
+    return X, [labels.tolist() for labels in model.predict(X)]
+
+
+def test_predictions_are_a_last_column(folder, expected):
+    sentences, y = load_conll(folder / "test.conll")
+    succeed("predict", folder / "model", folder / "test.conll", "-o", folder / "labelled")
+    columns, predicted = load_conll(folder / "labelled")
+    assert predicted == expected[1]
+    # The true labels stay, as evaluation programs want them.
+    assert [[cells[-1] for cells in sentence] for sentence in columns] == y
+    write_conll(folder / "unlabelled", sentences)
+    shown = succeed("predict", folder / "model", folder / "unlabelled")
+    (folder / "shown").write_text(shown)
+    assert load_conll(folder / "shown") == (sentences, predicted)
+
+
+def test_predictions_say_what_is_certified(folder, expected):
+    succeed(
+        "fit",
+        folder / "train.conll",
+        "-o",
+        folder / "robust",
+        *OPTIONS,
+        *("--oracle", "fdrop", "--max-changes", 1),
+    )
+    shown = succeed("predict", folder / "robust", folder / "test.conll", "--certify")
+    (folder / "shown").write_text(shown)
+    _, answers = load_conll(folder / "shown")
+    machine = structinv.load(folder / "robust")
+    assert machine.oracle.get_params() == FDrop(1).get_params()
+    sure = machine.certify(expected[0]).correct
+    assert 0 < sum(sure) < len(sure)
+    assert [set(words) for words in answers] == [{"yes" if each else "no"} for each in sure]
+
+
+def test_evaluation_shows_tokens_sentences_and_spans(folder, expected):
+    shown = succeed("evaluate", folder / "model", folder / "test.conll")
+    _, y = load_conll(folder / "test.conll")
+    right = [a == b for i, labels in enumerate(y) for a, b in zip(labels, expected[1][i], strict=True)]
+    cells = {line.split("│")[1].strip(): line for line in shown.splitlines() if line.count("│") > 3}
+    assert f"{100 * np.mean(right):.1f}%" in cells["tokens"]
+    whole = np.mean([a == b for a, b in zip(y, expected[1], strict=True)])
+    assert f"{100 * whole:.1f}%" in cells["whole sentences"]
+    scores = span_scores(y, expected[1])
+    for name, one in {**scores.by_type, "all": scores}.items():
+        shares = [f"{100 * share:.1f}%" for share in (one.precision, one.recall, one.f1)]
+        assert [cell.strip() for cell in cells[name].split("│")[2:-1]] == [str(one.n_spans), *shares]
+
+
+def test_labels_that_training_lacked_are_wrong(folder, expected):
+    sentences, y = load_conll(folder / "test.conll")
+    strange = [["B-XX", *labels[1:]] if i < 20 else labels for i, labels in enumerate(y)]
+    for name, labels in (("some", strange), ("all", [["B-XX"] * len(row) for row in y])):
+        write_conll(folder / f"{name}.conll", sentences, labels)
+        result = run("evaluate", folder / "model", folder / f"{name}.conll")
+        assert result.exit_code == 0
+        number = 20 if name == "some" else 60
+        assert f"{number} sentences have labels that count as wrong" in result.stderr
+        whole = np.mean([a == b for a, b in zip(labels, expected[1], strict=True)])
+        (line,) = [line for line in result.stdout.splitlines() if "whole sentences" in line]
+        assert [cell.strip() for cell in line.split("│")[3:6]] == [f"{100 * whole:.1f}%"] * 3
+
+
+def test_spans_need_an_extra_and_labels_of_spans(folder, monkeypatch):
+    def refuse(*_):
+        raise ModuleNotFoundError('spans are counted by seqeval: pip install "structinv[sequences]"')
+
+    monkeypatch.setattr("structinv.cli.sentence_reports.span_scores", refuse)
+    assert counted_by is span_scores
+    result = run("evaluate", folder / "model", folder / "test.conll")
+    assert result.exit_code == 0
+    assert 'pip install "structinv[sequences]"' in result.stderr
+    sentences, _ = load_conll(folder / "train.conll")
+    parts = [[part for _, part in sentence] for sentence in sentences]
+    write_conll(folder / "parts.conll", [[[word] for word, _ in row] for row in sentences], parts)
+    succeed("fit", folder / "parts.conll", "-o", folder / "parts", *OPTIONS)
+    assert "Spans" not in succeed("evaluate", folder / "parts", folder / "parts.conll")
+
+
+def test_model_files_label_features_in_python(folder, expected):
+    model = structinv.load(folder / "model")
+    sentences, _ = load_conll(folder / "test.conll")
+    assert [labels.tolist() for labels in model.predict(conll_features(sentences))] == expected[1]
+
+
+def test_any_name_and_any_source(folder, expected):
+    text = (folder / "train.conll").read_bytes()
+    (folder / "train.txt").write_bytes(gzip.compress(text))
+    assert "not 'label index:value" in fail(
+        "fit", folder / "train.txt", "-o", folder / "never", "--oracle", "identity"
+    )
+    succeed("fit", folder / "train.txt", "--format", "conll", "-o", folder / "other", *OPTIONS)
+    succeed("fit", "-", "--format", "conll", "-o", "-", "--C", 0.1, "--tol", 9, input=text.decode())
+    shown = succeed("predict", folder / "other", folder / "test.conll")
+    assert shown == succeed("predict", folder / "other", "-", input=(folder / "test.conll").read_text())
+    assert [line.split()[-1] for line in shown.splitlines() if line] == sum(expected[1], [])
+
+
+@pytest.mark.parametrize("ending", [".conll", ".iob", ".IOB2", ".bio", ".conll.gz", ".bio.xz"])
+def test_names_tell_columns(tmp_path, ending):
+    (tmp_path / f"rows{ending}").write_text("1 1:2\n")
+    assert kind_of(tmp_path / f"rows{ending}") == "conll"
+
+
+def test_classes_have_weights(folder):
+    options = (*OPTIONS, "--class-weight", "B-NP=2,O=0.5")
+    succeed("fit", folder / "train.conll", "-o", folder / "weighted", *options)
+    weights = structinv.load(folder / "weighted").class_weight
+    assert (weights["B-NP"], weights["O"], weights["B-VP"]) == (2.0, 0.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--kernel", "rbf"], "--kernel is for rows"),
+        (["--C", "auto"], "--C auto is for rows"),
+        (["--oracle", "shifts"], "--oracle shifts takes dense rows"),
+        (["--class-weight", "B-XX=2"], "--class-weight names 'B-XX'"),
+    ],
+)
+def test_options_of_rows_are_refused_for_training(folder, options, said):
+    assert said in fail("fit", folder / "train.conll", "-o", folder / "never", *options)
+    assert not (folder / "never").exists()
+
+
+def test_what_does_not_fit_the_model_is_refused(folder, tmp_path):
+    model, test = folder / "model", folder / "test.conll"
+    assert "--scores is about rows" in fail("predict", model, test, "--scores")
+    assert "--threshold is about rows" in fail("predict", model, test, "--threshold", 1)
+    assert "labels whole sentences" in fail("explain", model, test, "--row", 0)
+    sentences, y = load_conll(test)
+    write_conll(tmp_path / "words", [[word for word, _ in row] for row in sentences])
+    assert "must have 2 columns, as the training" in fail("predict", model, tmp_path / "words")
+    assert "line 1: a token and its label" in fail("evaluate", model, tmp_path / "words")
+    write_conll(tmp_path / "words", [[word for word, _ in row] for row in sentences], y)
+    assert "must have 2 columns and the label" in fail("evaluate", model, tmp_path / "words")
+    (tmp_path / "broken").write_text("He PRP B-NP\nreckons\n")
+    assert "broken, line 2: 1 column" in fail("predict", model, tmp_path / "broken")
+
+
+def test_rows_are_not_labelled_by_a_tagger_and_sentences_not_by_a_classifier(folder, tmp_path):
+    X, y = make_mail_like(40, 100, random_state=0)
+    dump_svmlight_file(X, y == "spam", str(tmp_path / "rows"))
+    options = ("--oracle", "identity", "--tol", 0.1)
+    succeed("fit", tmp_path / "rows", "-o", tmp_path / "rows.model", *options)
+    line = fail("predict", tmp_path / "rows.model", folder / "test.conll")
+    assert "was trained on SVMlight rows" in line
+    assert "test.conll holds sentences in columns" in line
+    assert "columns" in fail("predict", folder / "model", tmp_path / "rows")
