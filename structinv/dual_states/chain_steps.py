@@ -120,25 +120,39 @@ def move_slots(starts, kept, others):
 
 
 @njit(cache=True, nogil=True)
-def fill_grams(starts, rows, line, grams):
-    """The inner products of rows, where they are kept; `line`, (d,), is zero, and so afterwards."""
+def fill_grams(starts, rows, heads, grams):
+    """The inner products of rows, where they are kept; `heads`, (d,), are -1, and so afterwards.
+
+    Most features are those of one row of an example: each entry is multiplied with the earlier ones of
+    its feature, which are linked from the last to the first.
+    """
     indptr, indices, data = rows
     places, values = grams
+    most = 0
+    for b in range(len(places)):
+        most = max(most, indptr[starts[b + 1]] - indptr[starts[b]])
+    earlier, owners = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     for b in range(len(places)):
         begin, size = starts[b], starts[b + 1] - starts[b]
         if places[b] < 0:
             continue
         gram = values[places[b] : places[b] + size * size].reshape(size, size)
-        for s in range(size):
-            for e in range(indptr[begin + s], indptr[begin + s + 1]):
-                line[indices[e]] = data[e]
-            for t in range(s + 1):
-                product = 0.0
-                for e in range(indptr[begin + t], indptr[begin + t + 1]):
-                    product += data[e] * line[indices[e]]
-                gram[s, t] = gram[t, s] = product
-            for e in range(indptr[begin + s], indptr[begin + s + 1]):
-                line[indices[e]] = 0.0
+        gram[:] = 0.0
+        first = indptr[begin]
+        for t in range(size):
+            for e in range(indptr[begin + t], indptr[begin + t + 1]):
+                gram[t, t] += data[e] * data[e]
+                other = heads[indices[e]]
+                while other >= 0:
+                    gram[t, owners[other]] += data[e] * data[first + other]
+                    other = earlier[other]
+                earlier[e - first], owners[e - first] = heads[indices[e]], t
+                heads[indices[e]] = e - first
+        for t in range(size):
+            for s in range(t):
+                gram[s, t] = gram[t, s]
+        for e in range(first, indptr[begin + size]):
+            heads[indices[e]] = -1
 
 
 @njit(cache=True, nogil=True)

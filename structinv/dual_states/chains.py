@@ -90,8 +90,8 @@ class ChainState(FocusedSweeps, DualState):
         kept = order[8 * ends <= most]
         places[kept] = (ends - self._sizes[order] ** 2)[: len(kept)]
         grams = places, np.empty(ends[len(kept) - 1] if len(kept) else 0)
-        line = np.zeros(self.space.stride)
-        chain_steps.fill_grams(self.layout.starts, self._rows, line, grams)
+        heads = np.full(self.space.stride, -1)
+        chain_steps.fill_grams(self.layout.starts, self._rows, heads, grams)
         return grams
 
     def _parameters(self, f: Element) -> tuple[np.ndarray, ...]:
