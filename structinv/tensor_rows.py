@@ -27,13 +27,11 @@ class TensorRows:
         Sparse where k is large: a row's plane has few labels.
     start : (m + 1,) array of int
         Group j owns ``points[start[j]]`` to ``points[start[j + 1] - 1]``, at least one.
-    extra : (m, e) array
+    extra : (m, e) array or CSR matrix
         The part that no point multiplies.
     """
 
-    def __init__(
-        self, points: Matrix, coefficients: Matrix, start: np.ndarray, extra: np.ndarray
-    ) -> None:
+    def __init__(self, points: Matrix, coefficients: Matrix, start: np.ndarray, extra: Matrix) -> None:
         self.points = points
         self.coefficients = coefficients
         self.start = start
@@ -59,7 +57,7 @@ class TensorRows:
             stack([part.points for part in parts]),
             stack([part.coefficients for part in parts]),
             np.r_[0, np.cumsum(sizes)],
-            np.vstack([part.extra for part in parts]),
+            stack([part.extra for part in parts]),
         )
 
     def __len__(self) -> int:
@@ -78,7 +76,7 @@ class TensorRows:
         members = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
         return self._rows(members, start, self.extra[chosen])
 
-    def _rows(self, members: np.ndarray, start: np.ndarray, extra: np.ndarray) -> TensorRows:
+    def _rows(self, members: np.ndarray, start: np.ndarray, extra: Matrix) -> TensorRows:
         """Rows of some of the points."""
         return TensorRows(self.points[members], self.coefficients[members], start, extra)
 
@@ -125,7 +123,7 @@ class TensorRows:
             inner = points @ part.points.T
             tables = dense(inner) * dense(self.coefficients @ part.coefficients.T)
             found[:, first:last] = self._by_group(part._by_group(tables.T).T)
-        return found + self.extra @ other.extra.T
+        return found + dense(self.extra @ other.extra.T)
 
     def _portions(self, most: int) -> list[tuple[int, int]]:
         """First and last of runs of rows that have about so many points in all, at least one row."""
@@ -141,7 +139,7 @@ class TensorRows:
         for k in range(self.coefficients.shape[1]):
             part = scale_rows(self.points, dense(self.coefficients[:, [k]])[:, 0])
             table[:, :, k] = self._by_group(dense(part))
-        written[:, width:] = self.extra
+        written[:, width:] = dense(self.extra)
         return written
 
     def _written(self) -> Iterator[tuple[slice, np.ndarray]]:

@@ -8,6 +8,7 @@ import pytest
 from structinv import InvariantLinearSVC, compiled
 from structinv.datasets import make_mail_like
 from structinv.dual_states import (
+    ChainState,
     HullState,
     LinearMemberState,
     MemberState,
@@ -40,7 +41,7 @@ from structinv.solvers.dual_coordinates import CoordinateState
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary
 
-from . import kernel_problems, test_regression
+from . import kernel_problems, test_chains, test_regression
 from . import test_representer_solvers as representers
 from .oracle_cases import CASES
 from .orbit_cases import ORBIT_CASE
@@ -70,6 +71,7 @@ def small_portions(monkeypatch):
     monkeypatch.setattr(focused, "LEAST_ROWS", 2)
     monkeypatch.setattr(members, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(members, "PRODUCTS_AT_ONCE", 1)
+    monkeypatch.setattr("structinv.dual_states.chains.PRODUCTS_AT_ONCE", 1)
     monkeypatch.setattr("structinv.spaces.KernelSpace.blocks_in_a_set", 2)
     monkeypatch.setattr("structinv.spaces.ExplicitSpace.blocks_in_a_set", 2)
     monkeypatch.setattr("structinv.solvers.dual_coordinates.ENTRIES_AT_ONCE", 1.0)
@@ -103,6 +105,10 @@ def of_targets():
     return test_regression.objective(Identity()), test_regression.optimum("identity")
 
 
+def of_sequences():
+    return test_chains.objective(intercept=True), test_chains.optimum(intercept=True)
+
+
 SMOOTH, KINKED = of_functionals("logistic", "squared"), of_functionals("hinge", "absolute")
 PROBLEMS = {
     "hull": (FrankWolfe(), HullState, explicit("fdrop", "binary")),
@@ -111,6 +117,7 @@ PROBLEMS = {
     "linear members": (FrankWolfe(), LinearMemberState, explicit("finite", "multiclass")),
     "members": (FrankWolfe(), MemberState, in_a_kernel),
     "tube": (FrankWolfe(), TubeState, of_targets),
+    "chains": (FrankWolfe(), ChainState, of_sequences),
     "plane cache": (FrankWolfe(), PlaneCache, explicit("fscale", "multiclass-slack")),
     "plane cache in a kernel": (FrankWolfe(), PlaneCache, with_members_made_anew),
     "penalties": (FrankWolfe(), PenaltyState, KINKED),

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..spaces import Space
 from .base import DualState, Hurried, Refusal, join_planes, never, total
+from .chains import ChainState
 from .hull import HullState
 from .labels import LabelState
 from .linear_members import LinearMemberState
@@ -29,6 +30,7 @@ REGISTRY: dict[str, Any] = {
     "linear_members": LinearMemberState,
     "penalty": PenaltyState,
     "margin": MarginState,
+    "chains": ChainState,
     "plane_cache": PlaneCache,
 }
 
@@ -80,6 +82,7 @@ def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
 __all__ = [
     "MOST_MEMBERS",
     "REGISTRY",
+    "ChainState",
     "DualState",
     "HullState",
     "Hurried",

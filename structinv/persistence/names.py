@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+from ..dual_states.labelled_rows import LabelledRows
 from ..estimators import REGISTRY as ESTIMATORS
 from ..estimators import TokenVectorizer
 from ..estimators.online import Stream
@@ -99,8 +100,9 @@ _ARGUMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
 
 NAMES: dict[type, str] = {kind: name for name, kind in (PARAMETERISED | MADE).items()}
 # Rows that make their points are stored with them.
-NAMES[MadeRows] = NAMES[TensorRows]
-_ARGUMENTS[MadeRows] = _ARGUMENTS[TensorRows]
+for _kind in (MadeRows, LabelledRows):
+    NAMES[_kind] = NAMES[TensorRows]
+    _ARGUMENTS[_kind] = _ARGUMENTS[TensorRows]
 
 
 def arguments(made: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A dual point as arrays, for files: of members numbers, of penalties slopes, of the rest points."""
+"""A dual point as arrays, for files: members' numbers, labellings, slopes of penalties, else points."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..dual_states.labelled_rows import LabelledRows, labelled_rows
 from ..dual_states.linear_members import made_rows
 from ..matrices import Matrix
 from ..objective import Objective, WorstCase
@@ -82,9 +83,14 @@ def unpacked(objective: Objective, arrays: dict[str, np.ndarray]) -> tuple[Eleme
     )
 
 
+def _worst_cases(objective: Objective) -> list[WorstCase]:
+    """The terms that have an oracle."""
+    return [term for term in objective.terms if isinstance(term, WorstCase)]
+
+
 def _bounds(objective: Objective) -> list[Any]:
     """The bound oracles of the terms that have one."""
-    return [term.bound for term in objective.terms if isinstance(term, WorstCase)]
+    return [term.bound for term in _worst_cases(objective)]
 
 
 def _points(objective: Objective, arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -106,9 +112,11 @@ def _packed_rows(normals: Any) -> dict[str, np.ndarray]:
     if isinstance(normals, MadeRows):
         # Numbers of members say it all.
         return {"which": normals.which, "coefficients": normals.coefficients}
+    if isinstance(normals, LabelledRows):
+        return {"labelled": normals.blocks, "labels": normals.labels}
     arrays = {}
     if isinstance(normals, TensorRows):
-        arrays = {"start": normals.start, "extra": normals.extra}
+        arrays = {"start": normals.start, **_flat("extra", normals.extra)}
         arrays |= _flat("coefficients", normals.coefficients)
         normals = normals.points
     return arrays | _flat("points", normals)
@@ -136,8 +144,10 @@ def _unpacked_rows(objective: Objective, arrays: dict[str, np.ndarray]) -> Norma
     space: Any = objective.space
     if "which" in arrays:
         return made_rows(_bounds(objective)[0], space, arrays["which"], arrays["coefficients"])
+    if "labels" in arrays:
+        return labelled_rows(_worst_cases(objective)[0], space, arrays["labelled"], arrays["labels"])
     normals = _whole("points", arrays)
     if "start" in arrays:
-        coefficients = _whole("coefficients", arrays)
-        return TensorRows(normals, coefficients, arrays["start"], arrays["extra"])
+        coefficients, extra = _whole("coefficients", arrays), _whole("extra", arrays)
+        return TensorRows(normals, coefficients, arrays["start"], extra)
     return normals

@@ -111,16 +111,32 @@ class ExplicitSpace(Space):
 
     def gram(self, left: Normals, right: Normals) -> np.ndarray:
         """See `Space.gram`."""
-        if isinstance(left, TensorRows) or isinstance(right, TensorRows):
-            return self._tensor(left).gram(self._tensor(right))
+        left, right = self._alike([left, right])
+        if isinstance(left, TensorRows):
+            return left.gram(right)
         products = left @ right.T
         return dense(products)
 
     def stack(self, parts: Sequence[Normals]) -> Normals:
         """See `Space.stack`."""
-        if len(parts) > 1 and any(isinstance(part, TensorRows) for part in parts):
-            return TensorRows.join([self._tensor(part) for part in parts])
-        return stack(parts)
+        alike = self._alike(parts)
+        if len(alike) > 1 and isinstance(alike[0], TensorRows):
+            return TensorRows.join(alike)
+        return stack(alike)
+
+    def _alike(self, parts: Sequence[Normals]) -> list[Any]:
+        """Tensor rows as soon as one part is; plain ones if others are sparse and of many outputs."""
+        tensors = [isinstance(part, TensorRows) for part in parts]
+        if all(tensors) or not any(tensors):
+            return list(parts)
+        folded = self.n_outputs > 1 or self.n_extra > 0
+        if folded and any(sp.issparse(part) for part in parts):
+            return [self._plain(part) if isinstance(part, TensorRows) else part for part in parts]
+        return [self._tensor(part) for part in parts]
+
+    def _plain(self, rows: TensorRows) -> Matrix:
+        """Tensor rows as plain ones."""
+        return self._fold(rows.points, dense(rows.coefficients), rows.start, rows.extra)
 
     def _tensor(self, normals: Normals) -> TensorRows:
         if isinstance(normals, TensorRows):
@@ -135,7 +151,7 @@ class ExplicitSpace(Space):
         """See `Space.times`; the points are shared."""
         rows = self._tensor(normals)
         each = np.repeat(factors, np.diff(rows.start))[:, None]
-        extra = rows.extra * factors[:, None]
+        extra = scale_rows(rows.extra, factors)
         return TensorRows(rows.points, rows.coefficients * each, rows.start, extra)
 
     def apart(self, normals: Normals) -> tuple[Normals, np.ndarray] | None:
@@ -291,12 +307,16 @@ class ExplicitSpace(Space):
     def _folded(
         self, points: Matrix, coefficients: np.ndarray, groups: np.ndarray, extra: Any
     ) -> Matrix:
-        """Normals of several rows each, summed: one row of as many weights as an element has.
+        """Normals of several rows each, summed."""
+        whole = self.with_constants(points, np.ones(points.shape[0], dtype=points.dtype))
+        return self._fold(whole, coefficients, groups, extra)
+
+    def _fold(self, whole: Matrix, coefficients: np.ndarray, groups: np.ndarray, extra: Any) -> Matrix:
+        """Sums over the rows of each group: one row of as many weights as an element has.
 
         Dense where the points are and outputs are few, so that no more is written than the points have.
         """
-        n_blocks, n_rows = len(groups) - 1, points.shape[0]
-        whole = self.with_constants(points, np.ones(n_rows, dtype=points.dtype))
+        n_blocks, n_rows = len(groups) - 1, whole.shape[0]
         owners = np.repeat(np.arange(n_blocks), np.diff(groups))
         rows, outputs = np.nonzero(coefficients)
         used, place = np.unique(owners[rows] * self.n_outputs + outputs, return_inverse=True)

@@ -1,0 +1,247 @@
+"""A few labellings a sequence, for functions that are linear in the input."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..answers import as_written
+from ..matrices import ALL_ROWS, Matrix, csr, dense, products
+from ..oracles import Identity
+from ..planes import PlaneSet
+from ..spaces import Element, ExplicitSpace, Space
+from ..structures import Sequence
+from ..tensor_rows import TensorRows
+from . import chain_steps
+from .base import DualState, Hurried, Refusal, never
+from .capabilities import linear_in_x, no_list_of_planes, worst_case_of_examples
+from .focused import FocusedSweeps
+from .labelled_rows import LabelledRows, constant_rows, labelled_rows
+
+if TYPE_CHECKING:
+    from ..terms import Term
+
+# Inner products of rows may take as much memory as the rows, or so many bytes.
+LEAST_KEPT = 128_000_000
+PRODUCTS_AT_ONCE = 100_000_000
+
+
+class ChainState(FocusedSweeps, DualState):
+    """The few labellings of each sequence that have mass, and their masses; no normals.
+
+    A visit scores the labels of all rows of a sequence once. Then it looks for the best labelling, takes
+    exact pairwise steps between the labellings that there are, and follows the scores by means of the
+    inner products of the rows, several times. Only then are the weights moved, by rows times changes of
+    labels.
+
+    Parameters
+    ----------
+    term : WorstCase
+        Of sequences whose rows do not change.
+    space : ExplicitSpace
+    rng : numpy.random.Generator
+    epsilon : float, default=0.0
+        Above 0 refused: labellings come and go with their masses.
+    """
+
+    verifies = True
+    far_off, enough = 1.0, 0.3
+
+    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
+        no_list_of_planes(epsilon)
+        term, space = worst_case_of_examples(term), linear_in_x(space)
+        labels = term.labels
+        if not as_written(labels.structure, Sequence):
+            raise Refusal("the structure is not a sequence of labels")
+        if not as_written(term.oracle, Identity):
+            raise Refusal(f"{type(term.oracle).__name__} changes rows")
+        self.term = term
+        self.space = space
+        self.rng = rng
+        self.weights = term.weights
+        X = constant_rows(csr(term.bound.X), space)
+        self._rows = X.indptr, X.indices, X.data
+        assert labels.layout is not None
+        self.layout = labels.layout
+        n_labels, barred = labels.n_labels, np.zeros((labels.n_labels + 2, labels.n_labels))
+        if labels.structure.follows_ is not None:
+            barred[:-1][~labels.structure.follows_] = -np.inf
+        self._truth = self.layout.starts, labels.codes, labels.costs(ALL_ROWS), barred, term.weights
+        self._sizes = self.layout.sizes
+        nothing = np.zeros(1 + labels.n_blocks, dtype=np.int64)
+        self._kept = (
+            nothing,
+            nothing[1:].copy(),
+            nothing[1:].copy(),
+            np.zeros(0, dtype=np.int32),
+            np.zeros(0),
+        )
+        self._grams = self._inner_products(max(LEAST_KEPT, X.data.nbytes + X.indices.nbytes))
+        self.rows = np.flatnonzero(term.weights > 0)
+        self.gaps = np.zeros(labels.n_blocks)
+        each = (X.nnz * n_labels + X.shape[0] * n_labels**2) // max(1, labels.n_blocks)
+        self.rows_at_once = max(1, PRODUCTS_AT_ONCE // max(1, each))
+
+    def _inner_products(self, most: int) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the rows of each sequence, the shortest first as long as so many bytes are enough."""
+        places, order = np.full(len(self.layout), -1), np.argsort(self._sizes, kind="stable")
+        ends = np.cumsum(self._sizes[order] ** 2)
+        kept = order[8 * ends <= most]
+        places[kept] = (ends - self._sizes[order] ** 2)[: len(kept)]
+        grams = places, np.empty(ends[len(kept) - 1] if len(kept) else 0)
+        heads = np.full(self.space.stride, -1)
+        chain_steps.fill_grams(self.layout.starts, self._rows, heads, grams)
+        return grams
+
+    def _parameters(self, f: Element) -> tuple[np.ndarray, ...]:
+        """The parts of an element; views."""
+        tables = Sequence.tables(self.space.extra(f), self._truth[2].shape[1])
+        return self.space.table(f), *tables
+
+    @property
+    def offset(self) -> float:
+        """See `DualState.offset`."""
+        first, _, _, _, masses = self._kept
+        costs = np.zeros(len(masses))
+        chain_steps.kept_costs(self._truth, self._kept, costs)
+        return float(np.repeat(self.weights, np.diff(first)) @ (masses * costs))
+
+    def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
+        """See `DualState.sweep`."""
+        self._asked = 0
+        gap, _ = super().sweep(f, hurried)
+        return gap, self._asked
+
+    def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
+        """See `FocusedSweeps._step`."""
+        self._make_room(order)
+        self._asked += int(self._sizes[order].sum())
+        chain_steps.sweep(
+            order, self._rows, self._truth, self._kept, self._grams, self._parameters(f), self.gaps
+        )
+
+    def _make_room(self, order: np.ndarray) -> None:
+        """Slots for all labellings that a visit of each sequence may find."""
+        first, _, used, labels, masses = self._kept
+        room = np.diff(first)
+        short = order[room[order] - used[order] < chain_steps.ROUNDS]
+        if len(short) == 0:
+            return
+        room[short] = used[short] + used[short] // 2 + 2 * chain_steps.ROUNDS
+        places = np.r_[0, np.cumsum(room * self._sizes)]
+        kept = (
+            np.r_[0, np.cumsum(room)],
+            places[:-1],
+            used,
+            np.zeros(places[-1], dtype=np.int32),
+            np.zeros(room.sum()),
+        )
+        chain_steps.move_slots(self._truth[0], self._kept, kept)
+        self._kept = kept
+
+    def value(self, f: Element) -> tuple[float, float]:
+        """See `DualState.value`."""
+        found = np.zeros(len(self.weights))
+        chain_steps.losses(self.rows, self._rows, self._truth, self._parameters(f), found)
+        value = float(self.weights @ found)
+        return value, value
+
+    def combination(self) -> Element:
+        """See `DualState.combination`."""
+        f = self.space.zeros()
+        chain_steps.add_all(self._rows, self._truth, self._kept, self._parameters(f))
+        return f
+
+    def planes(self) -> PlaneSet:
+        """See `DualState.planes`; the normals are made of labellings when they are asked for."""
+        first, first_label, used, labels, masses = self._kept
+        blocks = np.repeat(np.arange(len(used)), used)
+        slots = np.arange(len(blocks)) - np.repeat(np.cumsum(used) - used, used)
+        sizes = self._sizes[blocks]
+        begin = first_label[blocks] + slots * sizes
+        ends = np.cumsum(sizes)
+        places = np.repeat(begin - (ends - sizes), sizes) + np.arange(sizes.sum())
+        costs = np.zeros(len(masses))
+        chain_steps.kept_costs(self._truth, self._kept, costs)
+        slots += first[blocks]
+        normals = labelled_rows(self.term, self.space, blocks, labels[places])
+        return PlaneSet(normals, costs[slots], blocks, masses[slots])
+
+    def restore(self, planes: PlaneSet) -> None:
+        """See `DualState.restore`: planes of other kinds give their masses to labellings next to them.
+
+        What is no labelling of its example, is not allowed or is the true one is left to the null plane.
+        """
+        normals: Any = planes.normals
+        if isinstance(normals, LabelledRows) and np.array_equal(normals.blocks, planes.blocks):
+            labels = normals.labels
+            if not np.array_equal(normals.layout.sizes, self._sizes[planes.blocks]):
+                return
+        else:
+            labels = self._nearest(planes)
+        if len(labels):
+            self._take(planes.blocks, labels, planes.masses)
+
+    def _nearest(self, planes: PlaneSet) -> np.ndarray:
+        """The labels whose normals are next to given ones."""
+        found, bound = [np.zeros(0, dtype=np.int64)], self.term.labels
+        X = constant_rows(self.term.bound.X, self.space)
+        for place, block in enumerate(planes.blocks):
+            rows, _ = bound.rows(np.array([block]))
+            levels, own = _levels(self.space, X[rows], planes.normals[[place]]), bound.codes[rows]
+            levels[np.arange(len(own)), own] -= 1.0
+            found.append(np.argmin(levels, axis=1))
+        return np.concatenate(found)
+
+    def _take(self, blocks: np.ndarray, labels: np.ndarray, masses: np.ndarray) -> None:
+        """Give masses to labellings, one behind the other, of the blocks named."""
+        bound = self.term.labels
+        layout = self.layout.take(blocks)
+        if labels.min() < 0 or labels.max() >= bound.n_labels:
+            return
+        wrong = layout.sums((labels != bound.codes[self.layout.rows(blocks)]).astype(np.int64)) > 0
+        sound = wrong & (masses > 0) & bound.structure.allows(labels, layout, bound.n_labels)
+        order = np.flatnonzero(sound)[np.argsort(blocks[sound], kind="stable")]
+        used = np.bincount(blocks[order], minlength=len(self._sizes))
+        self._kept = (
+            np.r_[0, np.cumsum(used)],
+            np.cumsum(used * self._sizes) - used * self._sizes,
+            used,
+            labels[layout.rows(order)].astype(np.int32),
+            masses[order].astype(np.float64),
+        )
+
+
+def _levels(space: ExplicitSpace, rows: Matrix, normal: Any) -> np.ndarray:
+    """How much of each row there is in a normal, for each label, (n, n_labels).
+
+    Where a normal says what it is a sum of, its points are looked for among the rows; else least squares
+    tell, of rows that depend on one another the smallest of all answers.
+    """
+    if isinstance(normal, TensorRows):
+        points, levels = normal.points, np.zeros((rows.shape[0], space.n_outputs))
+        places = _places(rows, points) if points.shape[1] == rows.shape[1] else None
+        if places is not None:
+            np.add.at(levels, places, dense(normal.coefficients))
+            return levels
+    f = space.combine(normal, np.ones(1))
+    gram = np.asarray(dense(rows @ rows.T), dtype=np.float64)
+    solved: np.ndarray = np.linalg.lstsq(gram, products(rows, space.table(f)), rcond=None)[0]
+    return solved
+
+
+def _places(rows: Matrix, points: Matrix) -> list[int] | None:
+    """Which row each point is, in rising order; None if one is none of them."""
+    own, theirs = (np.diag(dense(each @ each.T)) for each in (rows, points))
+    inner = dense(points @ rows.T)
+    apart = theirs[:, None] + own - 2.0 * inner
+    same = apart <= 8 * np.finfo(rows.dtype).eps * (theirs[:, None] + own)
+    places: list[int] = []
+    for each in same:
+        later = np.flatnonzero(each)
+        later = later[later > (places[-1] if places else -1)]
+        if len(later) == 0:
+            return None
+        places.append(int(later[0]))
+    return places

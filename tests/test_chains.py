@@ -1,0 +1,292 @@
+"""Sequences whose rows do not change: the dual state of labellings."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from structinv.dual_states import ChainState, PlaneCache, chain_steps, chains, dual_state, refusals
+from structinv.dual_states.labelled_rows import LabelledRows
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import FDrop, Identity
+from structinv.planes import PlaneSet
+from structinv.solvers import BMRM, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
+from structinv.solvers.archive import packed, unpacked
+from structinv.spaces import ExplicitSpace
+from structinv.structures import Layout, Sequence
+from structinv.tensor_rows import TensorRows
+
+from .problems import assert_brackets, minimum
+
+LABELS, FEATURES = 3, 4
+LENGTHS = (3, 1, 2, 3)
+WEIGHTS = np.array([0.5, 0.2, 0.4, 0.3])
+COST = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [1.0, 1.5, 0.0]])
+ALLOWED = {(0, 0), (0, 1), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)}
+SETTINGS = {
+    "plain": {},
+    "intercept": {"intercept": True},
+    "cost": {"cost": COST, "position_weight": np.linspace(0.0, 2.0, sum(LENGTHS))},
+    "allowed": {"allowed": ALLOWED, "intercept": True},
+    "some weigh nothing": {"weights": np.array([0.5, 0.0, 0.4, 0.0]), "cost": COST},
+    "an unseen label": {"unseen": True},
+}
+
+
+class Mine(Sequence):
+    """Sequences that answer for themselves, as a stranger's do."""
+
+    def decode(self, potentials, extra, layout):
+        return super().decode(potentials, extra, layout)
+
+
+def rows(unseen=False):
+    """Rows and labels; one that allows all masks here, as no 0 is followed by a 2, nor a 2 by a 2."""
+    y = np.array([0, 1, 2, 2, 1, 0, 0, 1, 1])
+    y = np.minimum(y, 1) if unseen else y
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((LABELS, FEATURES))[y] + 0.6 * rng.standard_normal((len(y), FEATURES)), y
+
+
+def objective(
+    *, form=np.asarray, kind=Sequence, oracle=None, intercept=False, allowed=None, weights=WEIGHTS,
+    unseen=False, **costs,
+):  # fmt: skip
+    X, y = rows(unseen)
+    oracle = Identity() if oracle is None else oracle
+    classes, layout = np.arange(LABELS), Layout.of_lengths(LENGTHS)
+    term = WorstCase(form(X), y, oracle, kind(allowed), weights, classes, layout=layout, **costs)
+    n_extra = kind().n_extra(LABELS)
+    return Objective(ExplicitSpace(FEATURES, LABELS, intercept=intercept, n_extra=n_extra), [term])
+
+
+def optimum(
+    intercept=False, allowed=None, weights=WEIGHTS, unseen=False, cost=None, position_weight=None
+):
+    """The optimal value by all labellings, in cvxpy."""
+    X, y = rows(unseen)
+    cost = 1.0 - np.eye(LABELS) if cost is None else cost
+    factors = np.ones(len(y)) if position_weight is None else position_weight
+    W, b = cp.Variable((LABELS, FEATURES)), cp.Variable(LABELS) if intercept else np.zeros(LABELS)
+    A, a, e = cp.Variable((LABELS, LABELS)), cp.Variable(LABELS), cp.Variable(LABELS)
+
+    def score(x, labels):
+        total = a[labels[0]] + e[labels[-1]]
+        for row, k in zip(x, labels, strict=True):
+            total = total + W[k] @ row + b[k]
+        for j, k in zip(labels[:-1], labels[1:], strict=True):
+            total = total + A[j, k]
+        return total
+
+    total, first = 0.5 * sum(cp.sum_squares(part) for part in (W, b, A, a, e)), 0
+    for length, weight in zip(LENGTHS, weights, strict=True):
+        own = slice(first, first + length)
+        truth, parts = tuple(y[own].tolist()), [0.0]
+        for labels in product(range(LABELS), repeat=length):
+            pairs = zip(labels[:-1], labels[1:], strict=True)
+            if labels != truth and (allowed is None or all(pair in allowed for pair in pairs)):
+                margin = float(np.sum(factors[own] * cost[y[own], list(labels)]))
+                parts.append(score(X[own], labels) - score(X[own], truth) + margin)
+        total = total + float(weight) * cp.maximum(*parts)
+        first += length
+    return minimum(total)
+
+
+def state_of(problem):
+    return dual_state(problem.terms[0], problem.space, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_optimum_is_that_over_all_labellings(name, form):
+    setting = SETTINGS[name]
+    best, problem = optimum(**setting), objective(form=form, **setting)
+    assert isinstance(state_of(problem), ChainState)
+    found = solve(problem, FrankWolfe(), Gap(1e-8), random_state=0, check_always=True)
+    assert found.status is Status.CONVERGED
+    assert found.primal == pytest.approx(best, rel=1e-6)
+    assert found.dual == pytest.approx(best, rel=1e-6)
+    assert_brackets(found, best)
+
+
+@pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct(), BMRM()], ids=repr)
+def test_other_ways_lead_to_the_same_optimum(solver):
+    best = solve(objective(cost=COST), FrankWolfe(), Gap(1e-8), random_state=0).primal
+    problem = objective(kind=Mine, cost=COST)
+    assert isinstance(state_of(problem), PlaneCache)
+    assert solve(problem, solver, Gap(1e-7), random_state=0).primal == pytest.approx(best, rel=1e-6)
+
+
+def long_ones(form=sp.csr_matrix, dtype=np.float64):
+    """Sequences of up to 40 rows of which many are wrong at the optimum."""
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(1, 40, size=30)
+    y = rng.integers(LABELS, size=lengths.sum())
+    X = np.eye(LABELS, FEATURES)[y] + 0.8 * rng.standard_normal((len(y), FEATURES))
+    term = WorstCase(
+        form(X.astype(dtype)), y, Identity(), Sequence(), 0.2, layout=Layout.of_lengths(lengths)
+    )
+    space = ExplicitSpace(FEATURES, LABELS, intercept=True, n_extra=Sequence().n_extra(LABELS))
+    return Objective(space, [term])
+
+
+@pytest.mark.parametrize("least", [0, 1_000_000])
+def test_what_a_sweep_does_to_f_is_what_the_masses_say(least, monkeypatch):
+    # With room for none, the inner products of rows are made anew in each visit.
+    monkeypatch.setattr(chains, "LEAST_KEPT", least)
+    problem = long_ones()
+    space, term, state = problem.space, problem.terms[0], state_of(problem)
+    f, dual = space.zeros(), 0.0
+    for _ in range(12):
+        gap, asked = state.sweep(f)
+        assert asked >= term.X.shape[0]
+        before, dual = dual, state.offset - 0.5 * space.dot(f, f)
+        assert dual >= before - 1e-12
+        np.testing.assert_allclose(f, state.combination(), atol=1e-10)
+        assert state.value(f)[0] == pytest.approx(term.total(space, f)[0], rel=1e-12)
+        planes = state.planes()
+        g, offset = planes.total(space, problem.weights, problem.floors)
+        np.testing.assert_allclose(f, g, atol=1e-10)
+        assert offset == pytest.approx(state.offset, rel=1e-12)
+        totals = np.bincount(planes.blocks, planes.masses)
+        assert np.all(planes.masses > 0)
+        assert np.all(totals <= 1 + 1e-9)
+    assert 0 < gap < 0.01 * dual
+    # More labellings than there were slots at first.
+    assert np.bincount(planes.blocks).max() > 2 * chain_steps.ROUNDS
+
+
+def test_planes_touch_the_losses_from_below():
+    problem = long_ones()
+    space, term, state = problem.space, problem.terms[0], state_of(problem)
+    f, rng = space.zeros(), np.random.default_rng(5)
+    state.sweep(f)
+    planes = state.planes()
+    for _ in range(5):
+        f = rng.standard_normal(space.size)
+        heights = planes.offsets - space.scores(f, planes.normals)
+        assert np.all(heights <= term.values(space, f)[0][planes.blocks] + 1e-9)
+
+
+def test_dense_rows_take_the_same_steps():
+    dense, sparse = (
+        solve(long_ones(form), FrankWolfe(), Iterations(6) | Gap(0), random_state=0)
+        for form in (np.asarray, sp.csr_matrix)
+    )
+    np.testing.assert_allclose(dense.f, sparse.f, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_rows_of_single_precision_have_the_same_optimum(form):
+    ends = [
+        solve(long_ones(form, dtype), FrankWolfe(), Gap(1e-5), random_state=0)
+        for dtype in (np.float32, np.float64)
+    ]
+    assert ends[0].primal == pytest.approx(ends[1].primal, rel=2e-5)
+    assert ends[0].dual == pytest.approx(ends[1].dual, rel=2e-5)
+
+
+def of_a_file(problem, solution):
+    f, planes = unpacked(problem, packed(problem, solution.f, solution.planes))
+    return replace(solution, f=f, planes=planes)
+
+
+def test_planes_are_kept_as_labellings_alone():
+    problem = long_ones()
+    planes = solve(problem, FrankWolfe(), Gap(1e-4), random_state=0).planes
+    arrays = packed(problem, problem.space.zeros(), planes)
+    assert isinstance(planes.normals, LabelledRows)
+    assert {"labelled", "labels"} <= set(arrays)
+    assert not any(name.startswith("points") for name in arrays)
+
+
+@pytest.mark.parametrize("kept", ["here", "in a file", "pickled", "pickled, and in a file"])
+def test_a_solution_starts_its_own_problem(kept):
+    problem = long_ones()
+    earlier = solve(problem, FrankWolfe(), Gap(1e-5), random_state=0)
+    start = pickle.loads(pickle.dumps(earlier)) if "pickled" in kept else earlier
+    if "file" in kept:
+        start = of_a_file(problem, start)
+    kind = TensorRows if "pickled" in kept else LabelledRows
+    assert type(start.planes.normals) is kind
+    state = state_of(problem)
+    state.restore(start.planes)
+    np.testing.assert_allclose(state.combination(), earlier.f, atol=1e-6)
+    assert state.offset - 0.5 * problem.space.dot(earlier.f, earlier.f) >= earlier.dual - 1e-6
+    again = solve(long_ones(), FrankWolfe(), Gap(1e-5), warm_start=start, random_state=0)
+    assert again.iterations <= 1
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("solver", [SVMStruct(), FrankWolfe()], ids=repr)
+def test_planes_of_another_route_start_this_one_and_the_other_way_round(solver, form):
+    here, there = objective(form=form), objective(form=form, kind=Mine)
+    best = optimum()
+    earlier = solve(there, solver, Gap(1e-6), random_state=0)
+    state = state_of(here)
+    state.restore(earlier.planes)
+    g = state.combination()
+    assert state.offset - 0.5 * here.space.dot(g, g) == pytest.approx(best, rel=1e-5)
+    later = solve(here, FrankWolfe(), Gap(1e-4), random_state=0)
+    for this in (here, there):
+        again = solve(this, solver, Gap(1e-7), warm_start=later, random_state=0)
+        assert again.primal == pytest.approx(best, rel=1e-6)
+        assert_brackets(again, best)
+
+
+def test_planes_of_changed_rows_start_the_plain_problem():
+    best = optimum()
+    earlier = solve(objective(oracle=FDrop(1)), FrankWolfe(), Gap(1e-4), random_state=0)
+    found = solve(objective(), FrankWolfe(), Gap(1e-7), warm_start=earlier, random_state=0)
+    assert found.primal == pytest.approx(best, rel=1e-6)
+    assert_brackets(found, best)
+
+
+def test_labellings_that_are_forbidden_by_now_are_left_out():
+    setting = SETTINGS["allowed"]
+    earlier = solve(objective(intercept=True), FrankWolfe(), Gap(1e-6), random_state=0)
+    problem = objective(**setting)
+    labels, layout = earlier.planes.normals.labels, earlier.planes.normals.layout
+    assert not np.all(problem.terms[0].labels.structure.allows(labels, layout, LABELS))
+    found = solve(problem, FrankWolfe(), Gap(1e-7), warm_start=earlier, random_state=0)
+    best = optimum(**setting)
+    assert found.primal == pytest.approx(best, rel=1e-6)
+    assert_brackets(found, best)
+
+
+def test_true_labellings_and_none_at_all_are_no_start():
+    problem = objective()
+    state, term = state_of(problem), problem.terms[0]
+    X, y = rows()
+    truth = LabelledRows(X, term.labels, np.array([0]), y[:3])
+    state.restore(PlaneSet(truth, np.zeros(1), np.array([0]), np.ones(1)))
+    assert len(state.planes()) == 0
+    state.restore(state.planes())
+    assert state.offset == 0
+    assert not np.any(state.combination())
+
+
+def test_what_is_not_for_this_state_is_told():
+    def reason(problem, epsilon=0.0):
+        return refusals(problem.terms[0], problem.space, epsilon)["chains"]
+
+    assert reason(objective(kind=Mine)) == "the structure is not a sequence of labels"
+    assert reason(objective(oracle=FDrop(1))) == "FDrop changes rows"
+    assert "list" in reason(objective(), epsilon=0.1)
+    assert "chains" not in refusals(objective().terms[0], objective().space)
+
+
+def test_examples_of_one_row_need_no_layout():
+    X, y = rows()
+    term = WorstCase(X, y, Identity(), Sequence(), 0.3)
+    problem = Objective(ExplicitSpace(FEATURES, LABELS, n_extra=Sequence().n_extra(LABELS)), [term])
+    assert isinstance(state_of(problem), ChainState)
+    found = solve(problem, FrankWolfe(), Gap(1e-8), random_state=0)
+    other = solve(problem, SVMStruct(), Gap(1e-8), random_state=0)
+    assert found.primal == pytest.approx(other.primal, rel=1e-7)
