@@ -9,6 +9,7 @@ import numpy as np
 from ..spaces import Space
 from .base import DualState, Hurried, Refusal, join_planes, never, total
 from .hull import HullState
+from .labellings import LabellingState
 from .labels import LabelState
 from .linear_members import LinearMemberState
 from .margin import MarginState
@@ -25,6 +26,7 @@ REGISTRY: dict[str, Any] = {
     "hull": HullState,
     "labels": LabelState,
     "members": MemberState,
+    "labellings": LabellingState,
     "tube": TubeState,
     "linear_members": LinearMemberState,
     "penalty": PenaltyState,
@@ -84,6 +86,7 @@ __all__ = [
     "HullState",
     "Hurried",
     "LabelState",
+    "LabellingState",
     "LinearMemberState",
     "MarginState",
     "MemberState",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..answers import as_written
 from ..spaces import ExplicitSpace, KernelSpace, Space
 from ..terms import Term, WorstCase, WorstMargin
@@ -24,6 +26,26 @@ def worst_case_of_rows(term: Term) -> WorstCase:
     _check_answers(term, WorstCase)
     if not term.labels.rowwise or term.labels.n_extra:
         raise Refusal("its examples have several rows, or parameters that no input multiplies")
+    return term
+
+
+def worst_case_of_examples(term: Term) -> WorstCase:
+    """The term as worst cases of examples of any number of rows, with a function for each label.
+
+    Raises
+    ------
+    Refusal
+        If it is of another kind, a class of its own that answers for itself, labels share functions, or
+        costs are factors of the loss.
+    """
+    if not isinstance(term, WorstCase):
+        raise Refusal("the term is no worst case of rows")
+    _check_answers(term, WorstCase)
+    functions = term.labels.functions
+    if not np.array_equal(functions.outputs, np.arange(len(functions))) or np.any(functions.signs != 1):
+        raise Refusal("labels have no function each")
+    if term.labels.slack:
+        raise Refusal("costs are factors of the loss, too")
     return term
 
 
