@@ -6,7 +6,7 @@ import numpy as np
 
 from ..compiled import njit
 
-MOST_STEPS = 100
+MOST_STEPS = 10
 BLOCK_SHARE = 0.1
 
 

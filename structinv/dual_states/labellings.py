@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,11 +18,13 @@ from .capabilities import no_list_of_planes, of_a_kernel, worst_case_of_examples
 from .labelling_steps import ascend_blocks, mean_heights
 
 if TYPE_CHECKING:
-    from ..structures import Rivals
+    from ..structures import Rivals, Separation
     from ..terms import Term
 
 # Members of blocks that are visited together, and how often before the others hear of it.
-MEMBERS_AT_ONCE, ROUNDS = 4096, 3
+MEMBERS_AT_ONCE, ROUNDS = 2048, 3
+# How many labellings a question is followed by, each without the labels of those before.
+OTHERS = 0
 # Blocks with less than this share of the mean gap wait for a later sweep.
 FAR_OFF = 0.1
 # So many labellings of a block are kept before those without mass give way.
@@ -264,6 +267,9 @@ class _Batch:
         self.values = f.values().T[:, self.places.ravel()]
         self.extra = f.extra.copy()
         self.changes = np.zeros(self.values.shape)
+        # Which row of `kernel` a member is, -1 for those that are no atoms.
+        self.held = np.full(self.places.size, -1)
+        self.kernel = np.zeros((0, self.places.size), dtype=self.values.dtype)
 
     def ask(self) -> np.ndarray:
         """List the worst labelling of each block, and make atoms of its members; the blocks' gaps."""
@@ -272,17 +278,31 @@ class _Batch:
         values = self.values.reshape(shape).transpose(1, 2, 0)
         gains, costs, members = best_members(values, self.rivals, self.grades)
         found = Furthest(gains, costs, gains + costs, members)
-        chosen = state.labels.separate(self.rivals, found, self.extra, self.starts)
+        chosen = self._separate(found)
         means = np.empty(len(self.blocks))
         mean_heights(
             self.values, self.rivals.codes, self.rivals.costs, self.grades, state.shares[self.rows],
             *self._listed(), state.masses[self.blocks], self.starts, self.extra, means,
         )  # fmt: skip
-        state.enlist(self.blocks, chosen.labels, self.starts)
-        wrong = np.flatnonzero(chosen.labels != self.rivals.codes)
-        worst = members[every, chosen.labels][wrong]
-        state.space.atoms.slots(state.pool.keys(self.rows[wrong], worst))
+        self._take_up(found, chosen.labels)
+        barred, labels = np.zeros(gains.shape, dtype=bool), chosen.labels
+        for _ in range(OTHERS):
+            barred[every, labels] = labels != self.rivals.codes
+            gains = np.where(barred, -np.inf, found.gains)
+            others = replace(found, gains=gains, upper=gains + costs)
+            labels = self._separate(others).labels
+            self._take_up(found, labels)
         return self.weights * np.maximum(chosen.upper - means, 0.0)
+
+    def _separate(self, found: Furthest) -> Separation:
+        return self.state.labels.separate(self.rivals, found, self.extra, self.starts)
+
+    def _take_up(self, found: Furthest, labels: np.ndarray) -> None:
+        """List a labelling of each block, and make atoms of its worst members."""
+        self.state.enlist(self.blocks, labels, self.starts)
+        wrong = np.flatnonzero(labels != self.rivals.codes)
+        worst = found.members[wrong, labels[wrong]]
+        self.state.space.atoms.slots(self.state.pool.keys(self.rows[wrong], worst))
 
     def _listed(self) -> tuple[tuple, np.ndarray]:
         """Features of the blocks' labellings, as CSR arrays, and where those of each block begin."""
@@ -298,14 +318,15 @@ class _Batch:
         atoms = state.pool.slots[state.pool.numbers[self.rows]]
         # The row itself once more is never better than the row.
         atoms[:, 1:][self.places[:, 1:] == self.places[:, :1]] = -1
-        held = np.full(atoms.size, -1)
-        used = np.flatnonzero(atoms.ravel() >= 0)
-        held[used] = np.arange(len(used))
-        kernel = store.between(atoms.ravel()[used], self.places.ravel())
+        atoms = atoms.ravel()
+        new = np.flatnonzero((atoms >= 0) & (self.held < 0))
+        self.held[new] = len(self.kernel) + np.arange(len(new))
+        fresh = store.between(atoms[new], self.places.ravel())
+        self.kernel = fresh if len(self.kernel) == 0 else np.concatenate([self.kernel, fresh])
         masses, shares = state.masses[self.blocks], state.shares[self.rows]
         moved, listed = self._listed()
         ascend_blocks(
-            order, self.starts, self.values, kernel, held, self.rivals.codes, self.rivals.costs,
+            order, self.starts, self.values, self.kernel, self.held, self.rivals.codes, self.rivals.costs,
             self.grades, self.weights, state.labellings[self.rows], listed, moved, masses, shares,
             self.extra, self.changes,
         )  # fmt: skip
