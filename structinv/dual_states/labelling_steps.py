@@ -89,9 +89,7 @@ def _ascend(
         if weight * gap <= 1e-15 or gap <= target or up == down:
             break
         limit = 1.0 - used if down < 0 else masses[down]
-        advantage = _towards(
-            up, down, labellings, codes, best, members, mean, mass, shares, direction
-        )
+        advantage = _towards(up, down, labellings, codes, best, members, mean, mass, shares, direction)
         advantage += _move(moved, first, up, -1.0, extra, moving)
         advantage += _move(moved, first, down, 1.0, extra, moving)
         curvature = _multiplied(direction, kernel, products) + np.sum(moving * moving)
@@ -142,7 +140,7 @@ def _leads(local, held, codes, costs, grades, shares, best, members, mean, mass)
 
 @njit(cache=True, nogil=True)
 def _pair(labellings, codes, best, mean, first, n_listed, moved, masses, extra):
-    """The highest labelling, the lowest that has mass (-1: the true one), the gap and the mass in use."""
+    """The highest labelling and the lowest with mass (-1: the true one), the gap, the mass in use."""
     up, highest, down, lowest, total, used = -1, 0.0, -2, np.inf, 0.0, 0.0
     for j in range(n_listed):
         height = _dot(moved, first + j, extra)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,18 +12,17 @@ from ..planes import PlaneSet
 from ..spaces import AtomRows, Expansion, Furthest, Space
 from ..spaces.atoms import split_keys
 from ..spaces.base import best_members
+from ..structures import Layout
 from .base import DualState, Hurried, Refusal, in_runs, never
 from .capabilities import no_list_of_planes, of_a_kernel, worst_case_of_examples
 from .labelling_steps import ascend_blocks, mean_heights
 
 if TYPE_CHECKING:
-    from ..structures import Rivals, Separation
+    from ..structures import Rivals
     from ..terms import Term
 
 # Members of blocks that are visited together, and how often before the others hear of it.
 MEMBERS_AT_ONCE, ROUNDS = 2048, 3
-# How many labellings a question is followed by, each without the labels of those before.
-OTHERS = 0
 # Blocks with less than this share of the mean gap wait for a later sweep.
 FAR_OFF = 0.1
 # So many labellings of a block are kept before those without mass give way.
@@ -67,7 +65,8 @@ class LabellingState(DualState):
         self.pool = pool
         self.rng = rng
         self.labels = term.labels
-        self.starts = np.arange(term.X.shape[0] + 1) if self.labels.starts is None else self.labels.starts
+        layout = self.labels.layout
+        self.layout = Layout.of_rows(term.X.shape[0]) if layout is None else layout
         rivals = self.labels.rivals()
         self.codes, self.costs = rivals.codes, rivals.costs
         grades = term.bound.grades(ALL_ROWS)
@@ -84,7 +83,7 @@ class LabellingState(DualState):
     def offset(self) -> float:
         """See `DualState.offset`."""
         each = np.einsum("isk,is,ik->i", self.shares, self.grades, self.costs, optimize=True)
-        return float(self.term.weights @ np.add.reduceat(each, self.starts[:-1]))
+        return float(self.term.weights @ self.layout.sums(each))
 
     def sweep(self, f: Expansion, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`."""
@@ -92,7 +91,7 @@ class LabellingState(DualState):
         far_off = FAR_OFF * float(self.gaps[self.blocks].mean()) if len(order) else 0.0
         if not np.isfinite(far_off):
             far_off = 0.0
-        for batch in in_runs(order, self.pool.size * np.diff(self.starts)[order], MEMBERS_AT_ONCE):
+        for batch in in_runs(order, self.pool.size * self.layout.sizes[order], MEMBERS_AT_ONCE):
             if hurried():
                 return np.inf, asked
             self._visit(f, np.sort(batch), far_off)
@@ -112,26 +111,26 @@ class LabellingState(DualState):
             batch.ascend(self.rng.permutation(chosen))
         f += batch.change()
 
-    def enlist(self, blocks: np.ndarray, labels: np.ndarray, starts: np.ndarray) -> None:
-        """Put a labelling of each block, one after the other in `labels`, on its list, unless it is there.
+    def enlist(self, blocks: np.ndarray, labels: np.ndarray) -> None:
+        """Put a labelling of each block on its list, unless it is there; `labels` are of all rows.
 
         It takes the place of one without mass where the list is long.
         """
-        rows, _ = self.labels.rows(blocks)
-        new = np.logical_or.reduceat(labels != self.codes[rows], starts[:-1])
-        differs = self.labellings[rows] != labels[:, None]
+        rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
+        new = layout.sums(labels != self.codes[rows]) > 0
         listed = np.arange(self.masses.shape[1]) < self.n_listed[blocks][:, None]
-        new &= ~np.any(~np.logical_or.reduceat(differs, starts[:-1], axis=0) & listed, axis=1)
+        differences = layout.sums(self.labellings[rows] != labels[:, None])
+        new &= ~np.any((differences == 0) & listed, axis=1)
         idle = listed & (self.masses[blocks] == 0)
         full = self.n_listed[blocks] >= LABELLINGS_KEPT
         places = np.where(full & np.any(idle, axis=1), np.argmax(idle, axis=1), self.n_listed[blocks])
         self._make_room(int(np.max(places[new], initial=-1)) + 1)
-        fresh = np.repeat(new, np.diff(starts))
-        self.labellings[rows[fresh], np.repeat(places, np.diff(starts))[fresh]] = labels[fresh]
+        fresh = new[layout.owners]
+        self.labellings[rows[fresh], places[layout.owners[fresh]]] = labels[fresh]
         self.n_listed[blocks[new]] = np.maximum(self.n_listed[blocks[new]], places[new] + 1)
 
-    def listed(self, blocks: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Labellings of some blocks, one after the other: labels, the rows that have them, boundaries.
+    def listed(self, blocks: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray, Layout]:
+        """Labellings of some blocks, one after the other: labels, the rows that have them, their layout.
 
         Parameters
         ----------
@@ -139,17 +138,15 @@ class LabellingState(DualState):
         chosen : (m,) array of int
             Which labelling of each block.
         """
-        rows, starts = self.labels.rows(blocks)
-        if starts is None:
-            starts = np.arange(len(blocks) + 1)
-        return self.labellings[rows, np.repeat(chosen, np.diff(starts))], rows, starts
+        rows, layout = self.layout.rows(blocks), self.layout.take(blocks)
+        return self.labellings[rows, chosen[layout.owners]], rows, layout
 
     def moved(self, blocks: np.ndarray, chosen: np.ndarray) -> sp.csr_matrix:
         """By how much features of labellings differ from those of the true one, (m, n_extra)."""
         if not self.space.n_extra or not len(blocks):
             return sp.csr_matrix((len(blocks), self.space.n_extra))
-        labels, rows, starts = self.listed(blocks, chosen)
-        return sp.csr_matrix(self.labels.moved(labels, self.codes[rows], starts))
+        labels, rows, layout = self.listed(blocks, chosen)
+        return sp.csr_matrix(self.labels.moved(labels, self.codes[rows], layout))
 
     def value(self, f: Expansion) -> tuple[float, float]:
         """See `DualState.value`."""
@@ -158,7 +155,7 @@ class LabellingState(DualState):
     def combination(self) -> Expansion:
         """See `DualState.combination`."""
         rows, members, labels = np.nonzero(self.shares)
-        weights = np.repeat(self.term.weights, np.diff(self.starts))[rows]
+        weights = self.term.weights[self.layout.owners[rows]]
         sizes = weights * self.shares[rows, members, labels]
         atoms = self.space.atoms.slots(self.pool.keys(rows, members))
         f = self.space.zeros()
@@ -172,9 +169,9 @@ class LabellingState(DualState):
         return f
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`: one of each labelling with a mass, averaged over members of its rows."""
+        """See `DualState.planes`: one of each labelling with mass, averaged over members of its rows."""
         blocks, chosen = np.nonzero(self.masses)
-        labels, rows, starts = self.listed(blocks, chosen)
+        labels, rows, layout = self.listed(blocks, chosen)
         parts = self.shares[rows, :, labels]
         parts[labels == self.codes[rows]] = 0.0
         terms, members = np.nonzero(parts)
@@ -183,7 +180,7 @@ class LabellingState(DualState):
         coefficients, every = np.zeros((len(terms), self.space.n_outputs)), np.arange(len(terms))
         coefficients[every, self.codes[own]] += sizes
         coefficients[every, labels] -= sizes
-        ends = np.searchsorted(terms, starts)
+        ends = np.searchsorted(terms, layout.starts)
         keys = self.pool.keys(own, members)
         extra = -self.moved(blocks, chosen) if self.space.n_extra else None
         costs = np.r_[0.0, np.cumsum(sizes * self.costs[own, labels] * self.grades[own, members])]
@@ -197,11 +194,10 @@ class LabellingState(DualState):
         numbers, places = split_keys(normals.keys)
         mine = numbers == self.pool.number
         rows, members = self.pool.members(np.where(mine, places, 0))
-        all_rows, starts = self.labels.rows(planes.blocks)
-        starts = np.arange(len(planes) + 1) if starts is None else starts
-        within = rows - self.starts[planes.blocks][owners]
-        mine &= (within >= 0) & (within < np.diff(starts)[owners])
-        places = np.where(mine, starts[owners] + within, 0)
+        all_rows, layout = self.layout.rows(planes.blocks), self.layout.take(planes.blocks)
+        within = rows - self.layout.starts[planes.blocks][owners]
+        mine &= (within >= 0) & (within < layout.sizes[owners])
+        places = np.where(mine, layout.starts[owners] + within, 0)
         # What label of which row a term speaks of, and how much of it.
         found, sizes = np.argmin(normals.coefficients, axis=1), -normals.coefficients.min(axis=1)
         wanted = np.zeros(normals.coefficients.shape)
@@ -214,21 +210,21 @@ class LabellingState(DualState):
         mine &= (labels[places] == found) & (np.abs(totals[places] - 1.0) <= NEGLIGIBLE)
         usable = planes.masses > 0
         usable[owners[~mine]] = False
-        self._take_up(planes, usable, labels, starts, normals.extra)
+        self._take_up(planes, usable, labels, layout, normals.extra)
         kept = np.flatnonzero(usable[owners])
         parts = planes.masses[owners[kept]] * sizes[kept] / totals[places[kept]]
         np.add.at(self.shares, (rows[kept], members[kept], found[kept]), parts)
         self.space.atoms.slots(self.pool.keys(rows[kept], members[kept]))
 
     def _take_up(
-        self, planes: PlaneSet, usable: np.ndarray, labels: np.ndarray, starts: np.ndarray, extra: Any
+        self, planes: PlaneSet, usable: np.ndarray, labels: np.ndarray, layout: Layout, extra: Any
     ) -> None:
         """List the labellings of planes that are usable, and whose features are those of the planes."""
         blocks = planes.blocks
         if extra is not None and len(planes):
-            rows, _ = self.labels.rows(blocks)
-            moved = self.labels.moved(labels, self.codes[rows], starts)
-            usable &= np.asarray(abs(extra + moved).max(axis=1).todense()).ravel() <= NEGLIGIBLE
+            moved = self.labels.moved(labels, self.codes[self.layout.rows(blocks)], layout)
+            off = sp.csr_matrix(abs(extra + moved)).max(axis=1).toarray().ravel()
+            usable &= off <= NEGLIGIBLE
         kept = np.flatnonzero(usable)
         kept = kept[np.argsort(blocks[kept], kind="stable")]
         own = blocks[kept]
@@ -236,10 +232,10 @@ class LabellingState(DualState):
         self._make_room(int(np.max(chosen, initial=-1)) + 1)
         self.masses[own, chosen] = planes.masses[kept]
         np.maximum.at(self.n_listed, own, chosen + 1)
-        for each, place in zip(kept, chosen, strict=True):
-            first = self.starts[blocks[each]]
-            some = labels[starts[each] : starts[each + 1]]
-            self.labellings[first : first + len(some), place] = some
+        rows = np.isin(layout.owners, kept)
+        place = np.empty(len(planes), dtype=np.int64)
+        place[kept] = chosen
+        self.labellings[self.layout.rows(blocks)[rows], place[layout.owners[rows]]] = labels[rows]
 
     def _make_room(self, n_listed: int) -> None:
         """Have room for at least so many labellings of a block."""
@@ -257,9 +253,7 @@ class _Batch:
         self.state = state
         self.f = f
         self.blocks = blocks
-        rows, starts = state.labels.rows(blocks)
-        self.rows = np.arange(len(state.codes))[rows]
-        self.starts = np.arange(len(blocks) + 1) if starts is None else starts
+        self.rows, self.layout = state.layout.rows(blocks), state.layout.take(blocks)
         self.rivals: Rivals = state.labels.rivals(self.rows)
         self.grades = state.grades[self.rows]
         self.weights = state.term.weights[blocks]
@@ -273,36 +267,22 @@ class _Batch:
 
     def ask(self) -> np.ndarray:
         """List the worst labelling of each block, and make atoms of its members; the blocks' gaps."""
-        state, every = self.state, np.arange(len(self.rows))
+        state = self.state
         shape = (-1, *self.places.shape)
         values = self.values.reshape(shape).transpose(1, 2, 0)
         gains, costs, members = best_members(values, self.rivals, self.grades)
         found = Furthest(gains, costs, gains + costs, members)
-        chosen = self._separate(found)
+        chosen = state.labels.separate(self.rivals, found, self.extra, self.layout)
         means = np.empty(len(self.blocks))
         mean_heights(
             self.values, self.rivals.codes, self.rivals.costs, self.grades, state.shares[self.rows],
-            *self._listed(), state.masses[self.blocks], self.starts, self.extra, means,
+            *self._listed(), state.masses[self.blocks], self.layout.starts, self.extra, means,
         )  # fmt: skip
-        self._take_up(found, chosen.labels)
-        barred, labels = np.zeros(gains.shape, dtype=bool), chosen.labels
-        for _ in range(OTHERS):
-            barred[every, labels] = labels != self.rivals.codes
-            gains = np.where(barred, -np.inf, found.gains)
-            others = replace(found, gains=gains, upper=gains + costs)
-            labels = self._separate(others).labels
-            self._take_up(found, labels)
+        state.enlist(self.blocks, chosen.labels)
+        wrong = np.flatnonzero(chosen.labels != self.rivals.codes)
+        worst = members[wrong, chosen.labels[wrong]]
+        state.space.atoms.slots(state.pool.keys(self.rows[wrong], worst))
         return self.weights * np.maximum(chosen.upper - means, 0.0)
-
-    def _separate(self, found: Furthest) -> Separation:
-        return self.state.labels.separate(self.rivals, found, self.extra, self.starts)
-
-    def _take_up(self, found: Furthest, labels: np.ndarray) -> None:
-        """List a labelling of each block, and make atoms of its worst members."""
-        self.state.enlist(self.blocks, labels, self.starts)
-        wrong = np.flatnonzero(labels != self.rivals.codes)
-        worst = found.members[wrong, labels[wrong]]
-        self.state.space.atoms.slots(self.state.pool.keys(self.rows[wrong], worst))
 
     def _listed(self) -> tuple[tuple, np.ndarray]:
         """Features of the blocks' labellings, as CSR arrays, and where those of each block begin."""
@@ -326,7 +306,8 @@ class _Batch:
         masses, shares = state.masses[self.blocks], state.shares[self.rows]
         moved, listed = self._listed()
         ascend_blocks(
-            order, self.starts, self.values, self.kernel, self.held, self.rivals.codes, self.rivals.costs,
+            order, self.layout.starts, self.values, self.kernel, self.held, self.rivals.codes,
+            self.rivals.costs,
             self.grades, self.weights, state.labellings[self.rows], listed, moved, masses, shares,
             self.extra, self.changes,
         )  # fmt: skip
