@@ -61,11 +61,7 @@ def ascend_blocks(
             labellings[mine], listed[b], listed[b + 1] - listed[b], moved, masses[b], shares[mine],
             extra, changes[:, begin:end],
         )  # fmt: skip
-        for p in range(begin, end):
-            for k in range(len(values)):
-                change = changes[k, p] - before[k, p - begin]
-                if change != 0.0:
-                    _add(values[k], kernel[held[p]], change)
+        _carry(values, kernel, held[begin:end], changes[:, begin:end] - before)
 
 
 @njit(cache=True, nogil=True)
@@ -301,8 +297,12 @@ def _move(moved, first, j, sign, extra, moving):
 
 
 @njit(cache=True, nogil=True)
-def _add(values, products, size):
-    # A loop of its own, in one precision, is what compilers turn into vector instructions.
-    factor = values.dtype.type(size)
-    for u in range(values.shape[0]):
-        values[u] += factor * products[u]
+def _carry(values, kernel, held, change):
+    """Add what changed of a block's atoms to the values at all members of the batch."""
+    used = np.zeros(len(held), dtype=np.bool_)
+    for p in range(len(held)):
+        used[p] = np.any(change[:, p] != 0.0)
+    if not np.any(used):
+        return
+    coefficients = np.ascontiguousarray(change[:, used]).astype(values.dtype)
+    values += np.dot(coefficients, kernel[held[used]])

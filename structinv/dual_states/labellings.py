@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..terms import Term
 
 # Members of blocks that are visited together, and how often before the others hear of it.
-MEMBERS_AT_ONCE, ROUNDS = 2048, 3
+MEMBERS_AT_ONCE, ROUNDS = 2048, 8
 # Blocks with less than this share of the mean gap wait for a later sweep.
 FAR_OFF = 0.1
 # So many labellings of a block are kept before those without mass give way.
