@@ -16,6 +16,7 @@ from ..structures import Layout
 from .base import DualState, Hurried, Refusal, in_runs, never
 from .capabilities import no_list_of_planes, of_a_kernel, worst_case_of_examples
 from .labelling_steps import ascend_blocks, mean_heights
+from .members import MOST_MEMBERS
 
 if TYPE_CHECKING:
     from ..structures import Rivals
@@ -60,6 +61,8 @@ class LabellingState(DualState):
         pool = space.atoms.pool(term.bound)
         if pool.mesh is None or np.any(pool.mesh != 0):
             raise Refusal("members of S(x) are more than the points that the space knows")
+        if pool.size > MOST_MEMBERS:
+            raise Refusal(f"S(x) lists more than {MOST_MEMBERS} members")
         self.term = term
         self.space = space
         self.pool = pool
