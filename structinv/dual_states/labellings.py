@@ -267,6 +267,7 @@ class _Batch:
         # Which row of `kernel` a member is, -1 for those that are no atoms.
         self.held = np.full(self.places.size, -1)
         self.kernel = np.zeros((0, self.places.size), dtype=self.values.dtype)
+        self.listed = self._listed()
 
     def ask(self) -> np.ndarray:
         """List the worst labelling of each block, and make atoms of its members; the blocks' gaps."""
@@ -279,9 +280,10 @@ class _Batch:
         means = np.empty(len(self.blocks))
         mean_heights(
             self.values, self.rivals.codes, self.rivals.costs, self.grades, state.shares[self.rows],
-            *self._listed(), state.masses[self.blocks], self.layout.starts, self.extra, means,
+            *self.listed, state.masses[self.blocks], self.layout.starts, self.extra, means,
         )  # fmt: skip
         state.enlist(self.blocks, chosen.labels)
+        self.listed = self._listed()
         wrong = np.flatnonzero(chosen.labels != self.rivals.codes)
         worst = members[wrong, chosen.labels[wrong]]
         state.space.atoms.slots(state.pool.keys(self.rows[wrong], worst))
@@ -307,7 +309,7 @@ class _Batch:
         fresh = store.between(atoms[new], self.places.ravel())
         self.kernel = fresh if len(self.kernel) == 0 else np.concatenate([self.kernel, fresh])
         masses, shares = state.masses[self.blocks], state.shares[self.rows]
-        moved, listed = self._listed()
+        moved, listed = self.listed
         ascend_blocks(
             order, self.layout.starts, self.values, self.kernel, self.held, self.rivals.codes,
             self.rivals.costs,
