@@ -10,6 +10,7 @@ from ..spaces import Space
 from .base import DualState, Hurried, Refusal, join_planes, never, total
 from .chains import ChainState
 from .hull import HullState
+from .labellings import LabellingState
 from .labels import LabelState
 from .linear_members import LinearMemberState
 from .margin import MarginState
@@ -26,6 +27,7 @@ REGISTRY: dict[str, Any] = {
     "hull": HullState,
     "labels": LabelState,
     "members": MemberState,
+    "labellings": LabellingState,
     "tube": TubeState,
     "linear_members": LinearMemberState,
     "penalty": PenaltyState,
@@ -87,6 +89,7 @@ __all__ = [
     "HullState",
     "Hurried",
     "LabelState",
+    "LabellingState",
     "LinearMemberState",
     "MarginState",
     "MemberState",

@@ -52,6 +52,7 @@ def worst_case_of_examples(term: Term) -> WorstCase:
         raise Refusal("labels have no function each")
     if term.labels.slack:
         raise Refusal("costs are factors of the loss, too")
+    rows_by_themselves(term)
     return term
 
 

@@ -1,0 +1,213 @@
+"""Handwritten words, letter by letter: what a chain, a kernel and changes of the image each add.
+
+The words of Taskar, Guestrin and Koller (2003), letters of 16 x 8 black or white pixels, in ten folds.
+"small" trains on fold 0 and tests on the nine others, "large" the reverse. The rules:
+
+- Letter error is the share of letters of the test words that are labelled wrongly, in per cent.
+- Images are smoothed by a Gaussian of `--smoothing` pixels first, for all machines alike; the words and
+  their order are used as they are.
+- Rows alone are joint losses of 26 classes (`InvariantLinearSVC`, `InvariantSVC`), chains are
+  `InvariantStructuredSVC(Sequence())` with Hamming cost. Each letter of a word shifts by itself.
+- A kernel's values are multiplied by `FACTOR`, which says how dear transitions are beside it.
+- C, smoothing, width and factor are chosen by ``--choose``: three folds of the TRAINING words, of which
+  each in turn is left out. Test words are looked at once, with what was chosen.
+- `--share` trains on a part of the training words, for timing. Memory is the peak of the process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import time
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from digits import add_data_option, require
+from report import table, versions, write_json
+from scipy.ndimage import gaussian_filter
+from sklearn.exceptions import ConvergenceWarning
+
+from structinv import InvariantLinearSVC, InvariantStructuredSVC, InvariantSVC
+from structinv.kernels import Gaussian
+from structinv.oracles import Shifts
+from structinv.structures import Sequence
+
+FILE = Path("ocr_letters/letters_folds.npz")
+SHAPE = (16, 8)
+SMOOTHING, WIDTH, FACTOR = 1.0, 1.3, 10.0
+GRID = (0.1, 0.3, 1.0, 3.0)
+
+
+@dataclass
+class Words:
+    """Words: images (n, 128), labels from 0 to 25, how many letters each word has, and its fold."""
+
+    X: np.ndarray
+    y: np.ndarray
+    lengths: np.ndarray
+    folds: np.ndarray
+
+    def take(self, words: np.ndarray) -> Words:
+        """Some of the words."""
+        starts = np.r_[0, np.cumsum(self.lengths)]
+        rows = np.concatenate([np.arange(starts[word], starts[word + 1]) for word in words])
+        return Words(self.X[rows], self.y[rows], self.lengths[words], self.folds[words])
+
+    def split(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Rows by word."""
+        return np.split(rows, np.cumsum(self.lengths)[:-1])
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A machine: whether it has a kernel, a chain, changes; and C."""
+
+    kernel: bool
+    chain: bool
+    changes: bool
+    C: float
+
+    @property
+    def name(self) -> str:
+        """What the table calls it."""
+        parts = "kernel" if self.kernel else "linear", "chain" if self.chain else "rows alone"
+        return ", ".join([*parts, "shifts" if self.changes else "plain"])
+
+    def model(self, options: argparse.Namespace) -> Any:
+        """The estimator."""
+        common: dict[str, Any] = {
+            "oracle": Shifts(1, directions=8, shape=SHAPE) if self.changes else None,
+            "C": self.C,
+            "tol": options.tol,
+            "max_seconds": options.seconds,
+            "random_state": 0,
+        }
+        if self.kernel:
+            common |= {"kernel": FACTOR * Gaussian(WIDTH), "cache_mb": options.cache_mb}
+        if self.chain:
+            return InvariantStructuredSVC(Sequence(), **common)
+        return InvariantSVC(**common) if self.kernel else InvariantLinearSVC(**common)
+
+
+# C as chosen on the training words of "small".
+SETTINGS = [
+    Setting(kernel=False, chain=False, changes=False, C=0.1),
+    Setting(kernel=False, chain=False, changes=True, C=0.1),
+    Setting(kernel=False, chain=True, changes=False, C=0.1),
+    Setting(kernel=False, chain=True, changes=True, C=0.1),
+    Setting(kernel=True, chain=False, changes=False, C=0.3),
+    Setting(kernel=True, chain=False, changes=True, C=1.0),
+    Setting(kernel=True, chain=True, changes=False, C=0.3),
+    Setting(kernel=True, chain=True, changes=True, C=1.0),
+]
+
+
+def load(folder: Path, smoothing: float) -> Words:
+    """All words, smoothed."""
+    require(folder, FILE)
+    found = np.load(folder / FILE)
+    images = np.unpackbits(found["X_bits"], axis=1)[:, :128].reshape(-1, *SHAPE).astype(np.float32)
+    if smoothing > 0:
+        images = gaussian_filter(images, (0.0, smoothing, smoothing), mode="constant")
+    return Words(
+        images.reshape(len(images), -1),
+        found["y"].astype(int),
+        found["lengths"].astype(int),
+        found["folds"],
+    )
+
+
+def fit(setting: Setting, train: Words, options: argparse.Namespace) -> tuple[Any, float]:
+    """A fitted model, and the seconds it took."""
+    model = setting.model(options)
+    X, y = (train.split(train.X), train.split(train.y)) if setting.chain else (train.X, train.y)
+    started = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    return model, time.perf_counter() - started
+
+
+def error(setting: Setting, model: Any, test: Words) -> float:
+    """Letter error in per cent."""
+    found = model.predict(test.split(test.X) if setting.chain else test.X)
+    found = np.concatenate(found) if setting.chain else found
+    return 100.0 * float(np.mean(found != test.y))
+
+
+def validated(setting: Setting, train: Words, options: argparse.Namespace) -> list[float]:
+    """Letter errors on each of three parts of the training words, of a machine that has the others."""
+    parts = np.random.default_rng(0).permutation(len(train.lengths)) % 3
+    errors = []
+    for part in range(options.folds):
+        own, other = (train.take(np.flatnonzero(each)) for each in (parts != part, parts == part))
+        errors.append(error(setting, fit(setting, own, options)[0], other))
+    return errors
+
+
+def choose(settings: list[Setting], train: Words, options: argparse.Namespace) -> None:
+    """Print errors on training words that were left out, for every C."""
+    lines = []
+    for setting in settings:
+        for C in GRID:
+            errors = validated(replace(setting, C=C), train, options)
+            lines.append([setting.name, f"{C:g}", *(f"{each:.2f}" for each in errors),
+                          f"{np.mean(errors):.2f}"])  # fmt: skip
+            print(*lines[-1], flush=True)
+    headers = ["machine", "C", *(f"part {part}" for part in range(options.folds)), "mean"]
+    print(table("Letter error on training words that were left out, %", headers, lines))
+
+
+def compare(
+    settings: list[Setting], train: Words, test: Words, options: argparse.Namespace
+) -> list[list[str]]:
+    """A line of the table for every machine."""
+    lines = []
+    for setting in settings:
+        model, seconds = fit(setting, train, options)
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        support = str(len(model.support_)) if setting.kernel else "-"
+        lines.append([setting.name, f"{setting.C:g}", f"{error(setting, model, test):.2f}",
+                      f"{seconds:.0f}", f"{model.solution_.relative_gap:.1e}", support,
+                      f"{memory:.1f}"])  # fmt: skip
+        print(*lines[-1], flush=True)
+    return lines
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    add_data_option(parser, "ocr_letters/")
+    parser.add_argument("--part", choices=["small", "large"], default="small")
+    parser.add_argument("--only", nargs="+", default=[""], help="words in the names of machines")
+    parser.add_argument("--choose", action="store_true", help="cross-validate on training words")
+    parser.add_argument("--folds", type=int, default=3, help="of three, how many to leave out in turn")
+    parser.add_argument("--share", type=float, default=1.0, help="of the training words")
+    parser.add_argument("--smoothing", type=float, default=SMOOTHING, help="in pixels")
+    parser.add_argument("--tol", type=float, default=2e-2)
+    parser.add_argument("--seconds", type=float, default=7200.0, help="limit of a fit")
+    parser.add_argument("--cache-mb", type=float, default=3000.0)
+    parser.add_argument("--json", type=Path, help="also write the table here")
+    options = parser.parse_args()
+    words = load(options.data, options.smoothing)
+    chosen = (words.folds == 0) == (options.part == "small")
+    own = np.flatnonzero(chosen)
+    own = np.sort(np.random.default_rng(0).permutation(own)[: round(options.share * len(own))])
+    train, test = words.take(own), words.take(np.flatnonzero(~chosen))
+    settings = [each for each in SETTINGS if all(word in each.name for word in options.only)]
+    print(versions())
+    if options.choose:
+        choose(settings, train, options)
+        return
+    lines = compare(settings, train, test, options)
+    headers = ["machine", "C", "error %", "seconds", "gap", "support", "GB"]
+    title = f"Words, {options.part}: {len(train.y)} letters to train, {len(test.y)} to test"
+    print(table(title, headers, lines))
+    write_json(options.json, {"lines": [dict(zip(headers, line, strict=True)) for line in lines]})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,308 @@
+"""Exact steps between the labellings of examples of several rows, and between the members of a row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiled import njit
+
+MOST_STEPS = 10
+BLOCK_SHARE = 0.1
+
+
+@njit(cache=True, nogil=True)
+def mean_heights(values, codes, costs, grades, shares, moved, listed, masses, starts, extra, means):
+    """What the planes that carry each block are worth on average.
+
+    `values`, (n_outputs, n_rows * s), are those at the rows' members, `shares`, (n_rows, s, n_labels),
+    the masses there, `moved` the features of listed labellings as CSR arrays, of which block b owns
+    those from ``listed[b]`` on.
+    """
+    size = grades.shape[1]
+    for b in range(len(starts) - 1):
+        total = 0.0
+        for i in range(starts[b], starts[b + 1]):
+            c = codes[i]
+            for m in range(size):
+                for k in range(costs.shape[1]):
+                    if shares[i, m, k] > 0.0:
+                        lead = values[k, i * size + m] - values[c, i * size + m]
+                        total += shares[i, m, k] * (lead + costs[i, k] * grades[i, m])
+        for j in range(listed[b + 1] - listed[b]):
+            if masses[b, j] > 0.0:
+                total += masses[b, j] * _dot(moved, listed[b] + j, extra)
+        means[b] = total
+
+
+@njit(cache=True, nogil=True)
+def ascend_blocks(
+    order, starts, values, kernel, held, codes, costs, grades, weights, labellings, listed, moved,
+    masses, shares, extra, changes,
+):  # fmt: skip
+    """Steps in each block of `order` on the labellings and members that it has.
+
+    `held` says which row of `kernel` a member is, -1 for none; `kernel` has a column a member. Of
+    `values`, `masses`, `shares` and `extra` the changes are made in place, those of the atoms'
+    coefficients are added to `changes`, (n_outputs, n_rows * s).
+    """
+    size = grades.shape[1]
+    for b in order:
+        first, last = starts[b], starts[b + 1]
+        begin, end = first * size, last * size
+        local = values[:, begin:end].astype(np.float64)
+        before = changes[:, begin:end].copy()
+        own = np.zeros((end - begin, end - begin))
+        for p in range(end - begin):
+            if held[begin + p] >= 0:
+                own[p] = kernel[held[begin + p], begin:end]
+        mine = slice(first, last)
+        _ascend(
+            local, own, held[begin:end] >= 0, codes[mine], costs[mine], grades[mine], weights[b],
+            labellings[mine], listed[b], listed[b + 1] - listed[b], moved, masses[b], shares[mine],
+            extra, changes[:, begin:end],
+        )  # fmt: skip
+        _carry(values, kernel, held[begin:end], changes[:, begin:end] - before)
+
+
+@njit(cache=True, nogil=True)
+def _ascend(
+    local, kernel, held, codes, costs, grades, weight, labellings, first, n_listed, moved, masses,
+    shares, extra, changes,
+):  # fmt: skip
+    """Pairwise steps in one block until its gap on what it has is a tenth."""
+    shape = costs.shape
+    best, members = np.empty(shape), np.empty(shape, dtype=np.int64)
+    mean, mass = np.empty(shape), np.empty(shape)
+    direction, products = np.zeros(local.shape), np.empty(local.shape)
+    moving = np.zeros(len(extra))
+    target = -1.0
+    for _ in range(MOST_STEPS):
+        _between_members(local, kernel, held, codes, costs, grades, weight, shares, changes)
+        _leads(local, held, codes, costs, grades, shares, best, members, mean, mass)
+        up, down, gap, used = _pair(labellings, codes, best, mean, first, n_listed, moved, masses, extra)
+        if target < 0.0:
+            target = BLOCK_SHARE * gap
+        if weight * gap <= 1e-15 or gap <= target or up == down:
+            break
+        limit = 1.0 - used if down < 0 else masses[down]
+        advantage = _towards(up, down, labellings, codes, best, members, mean, mass, shares, direction)
+        advantage += _move(moved, first, up, -1.0, extra, moving)
+        advantage += _move(moved, first, down, 1.0, extra, moving)
+        curvature = _multiplied(direction, kernel, products) + np.sum(moving * moving)
+        step = limit
+        if weight * curvature * limit > advantage:
+            step = max(0.0, advantage / (weight * curvature))
+        if step > 0.0:
+            _shift(up, down, step, labellings, codes, members, mass, shares)
+            if up >= 0:
+                masses[up] += step
+            if down >= 0:
+                masses[down] = 0.0 if step == limit else masses[down] - step
+            local += weight * step * products
+            changes += weight * step * direction
+            extra += weight * step * moving
+        direction[:] = 0.0
+        moving[:] = 0.0
+        if step <= 0.0:
+            break
+    _drop_strays(labellings, n_listed, masses, codes, shares)
+
+
+@njit(cache=True, nogil=True)
+def _leads(local, held, codes, costs, grades, shares, best, members, mean, mass):
+    """For each row and label the worst held member, and what those with mass are worth on average."""
+    n_rows, n_labels = costs.shape
+    size = grades.shape[1]
+    for t in range(n_rows):
+        c = codes[t]
+        for k in range(n_labels):
+            best[t, k], members[t, k], mean[t, k], mass[t, k] = -np.inf, -1, 0.0, 0.0
+        for m in range(size):
+            p = t * size + m
+            if not held[p]:
+                continue
+            for k in range(n_labels):
+                height = local[k, p] - local[c, p] + costs[t, k] * grades[t, m]
+                if height > best[t, k]:
+                    best[t, k], members[t, k] = height, m
+                if shares[t, m, k] > 0.0:
+                    mean[t, k] += shares[t, m, k] * height
+                    mass[t, k] += shares[t, m, k]
+        best[t, c], mean[t, c] = 0.0, 0.0
+        for k in range(n_labels):
+            if mass[t, k] > 0.0:
+                mean[t, k] /= mass[t, k]
+
+
+@njit(cache=True, nogil=True)
+def _pair(labellings, codes, best, mean, first, n_listed, moved, masses, extra):
+    """The highest labelling and the lowest with mass (-1: the true one), the gap, the mass in use."""
+    up, highest, down, lowest, total, used = -1, 0.0, -2, np.inf, 0.0, 0.0
+    for j in range(n_listed):
+        height = _dot(moved, first + j, extra)
+        average = height
+        for t in range(len(codes)):
+            k = labellings[t, j]
+            if k != codes[t]:
+                height += best[t, k]
+                average += mean[t, k]
+        if height > highest:
+            up, highest = j, height
+        if masses[j] > 0.0:
+            used += masses[j]
+            total += masses[j] * average
+            if average < lowest:
+                down, lowest = j, average
+    if 1.0 - used > 1e-15 and lowest > 0.0:
+        down = -1
+    if down == -2:
+        down = up
+    return up, down, highest - total, used
+
+
+@njit(cache=True, nogil=True)
+def _towards(up, down, labellings, codes, best, members, mean, mass, shares, direction):
+    """The direction from one labelling to another, where their labels differ; how much it gains."""
+    gained, size = 0.0, shares.shape[1]
+    for t in range(len(codes)):
+        c = codes[t]
+        new = labellings[t, up] if up >= 0 else c
+        old = labellings[t, down] if down >= 0 else c
+        if new == old:
+            continue
+        gained += best[t, new] - mean[t, old]
+        if new != c:
+            direction[c, t * size + members[t, new]] += 1.0
+            direction[new, t * size + members[t, new]] -= 1.0
+        if old != c:
+            for m in range(size):
+                share = shares[t, m, old] / mass[t, old]
+                if share > 0.0:
+                    direction[c, t * size + m] -= share
+                    direction[old, t * size + m] += share
+    return gained
+
+
+@njit(cache=True, nogil=True)
+def _shift(up, down, step, labellings, codes, members, mass, shares):
+    """Move mass from the members of one labelling to those of another, where labels differ."""
+    for t in range(len(codes)):
+        c = codes[t]
+        new = labellings[t, up] if up >= 0 else c
+        old = labellings[t, down] if down >= 0 else c
+        if new == old:
+            continue
+        if new != c:
+            shares[t, members[t, new], new] += step
+        if old != c:
+            left = max(0.0, 1.0 - step / mass[t, old])
+            for m in range(shares.shape[1]):
+                shares[t, m, old] *= left
+
+
+@njit(cache=True, nogil=True)
+def _between_members(local, kernel, held, codes, costs, grades, weight, shares, changes):
+    """In each row and label that has mass, an exact step from its lowest member to its highest."""
+    n_rows, size, n_labels = shares.shape
+    for t in range(n_rows):
+        c = codes[t]
+        for k in range(n_labels):
+            up, highest, down, lowest = -1, -np.inf, -1, np.inf
+            for m in range(size):
+                if shares[t, m, k] > 0.0:
+                    down = m
+                    break
+            if down < 0:
+                continue
+            for m in range(size):
+                p = t * size + m
+                if not held[p]:
+                    continue
+                height = local[k, p] - local[c, p] + costs[t, k] * grades[t, m]
+                if height > highest:
+                    up, highest = m, height
+                if shares[t, m, k] > 0.0 and height < lowest:
+                    down, lowest = m, height
+            a, z = t * size + up, t * size + down
+            curvature = 2.0 * (kernel[a, a] + kernel[z, z] - 2.0 * kernel[a, z])
+            if up == down or highest <= lowest:
+                continue
+            step = shares[t, down, k]
+            if weight * curvature * step > highest - lowest:
+                step = (highest - lowest) / (weight * curvature)
+                shares[t, down, k] -= step
+            else:
+                shares[t, down, k] = 0.0
+            shares[t, up, k] += step
+            size_of_step = weight * step
+            for p in range(local.shape[1]):
+                change = size_of_step * (kernel[a, p] - kernel[z, p])
+                local[c, p] += change
+                local[k, p] -= change
+            changes[c, a] += size_of_step
+            changes[k, a] -= size_of_step
+            changes[c, z] -= size_of_step
+            changes[k, z] += size_of_step
+
+
+@njit(cache=True, nogil=True)
+def _multiplied(direction, kernel, products):
+    """The direction's values at all members of the block; its squared norm."""
+    square = 0.0
+    for k in range(direction.shape[0]):
+        products[k] = 0.0
+        for p in range(direction.shape[1]):
+            if direction[k, p] != 0.0:
+                products[k] += direction[k, p] * kernel[p]
+        for p in range(direction.shape[1]):
+            if direction[k, p] != 0.0:
+                square += direction[k, p] * products[k, p]
+    return square
+
+
+@njit(cache=True, nogil=True)
+def _drop_strays(labellings, n_listed, masses, codes, shares):
+    """No mass, be it rounding only, on a label that no labelling with mass has."""
+    n_rows, size, n_labels = shares.shape
+    for t in range(n_rows):
+        for k in range(n_labels):
+            carried = False
+            for j in range(n_listed):
+                if masses[j] > 0.0 and labellings[t, j] == k and k != codes[t]:
+                    carried = True
+                    break
+            if not carried:
+                for m in range(size):
+                    shares[t, m, k] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _dot(moved, row, extra):
+    indptr, indices, data = moved
+    total = 0.0
+    for e in range(indptr[row], indptr[row + 1]):
+        total += data[e] * extra[indices[e]]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _move(moved, first, j, sign, extra, moving):
+    """Add the features of a labelling to a direction; how much it gains there."""
+    if j < 0:
+        return 0.0
+    indptr, indices, data = moved
+    for e in range(indptr[first + j], indptr[first + j + 1]):
+        moving[indices[e]] += sign * data[e]
+    return -sign * _dot(moved, first + j, extra)
+
+
+@njit(cache=True, nogil=True)
+def _carry(values, kernel, held, change):
+    """Add what changed of a block's atoms to the values at all members of the batch."""
+    used = np.zeros(len(held), dtype=np.bool_)
+    for p in range(len(held)):
+        used[p] = np.any(change[:, p] != 0.0)
+    if not np.any(used):
+        return
+    coefficients = np.ascontiguousarray(change[:, used]).astype(values.dtype)
+    values += np.dot(coefficients, kernel[held[used]])

@@ -1,0 +1,305 @@
+"""Sequences whose functions live in a kernel's space, against cvxpy on all labellings and members."""
+
+import pickle
+from functools import cache
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from structinv.dual_states import LabellingState, PlaneCache, dual_state, refusals
+from structinv.estimators.kernel_machine import compacted
+from structinv.kernels import Gaussian, Linear
+from structinv.matrices import ALL_ROWS
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import Identity
+from structinv.solvers import BMRM, REGISTRY, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
+from structinv.solvers.archive import packed, unpacked
+from structinv.solvers.warm_start import fitting, sound_start
+from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.structures import Decoding, Layout, Multiclass, Sequence, Structure
+from structinv.structures.bound import predicted
+
+from .kernel_problems import EXACT, KERNELS, features
+from .oracle_cases import D
+from .orbit_cases import ORBIT_CASE
+from .problems import COST, LABELS, assert_brackets, chain_rows, minimum, sequences
+
+N_EXTRA = Sequence().n_extra(LABELS)
+CASES = ["identity", "union", "only_for-union", "discounted"]
+LAYOUT = Layout.of_lengths(chain_rows()[2])
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+def problem(name, kernel, *, factor=4.0, cache_mb=100.0, space=None, structure=None, dtype=np.float64):
+    """Sequences under the changes of a case, in a kernel's space with their transitions beside it."""
+    X, y, _, weights = chain_rows()
+    structure = structure or Sequence()
+    extra = structure.n_extra(LABELS)
+    space = space or KernelSpace(kernel, D, LABELS, n_extra=extra, cache_mb=cache_mb)
+    oracle, weights = ORBIT_CASE[name].oracle, factor * weights
+    term = WorstCase(X.astype(dtype), y, oracle, structure, weights, layout=LAYOUT, cost=COST)
+    return Objective(space, [term])
+
+
+@cache
+def optimum(name, kernel_name, factor=4.0):
+    """The optimal value by all labellings and members: independent of decoding and separation."""
+    X, y, lengths, weights = chain_rows()
+    case = ORBIT_CASE[name]
+    members, grades = case.members(X, y), case.grades(X, y)
+    n, s, _ = members.shape
+    phi = features(KERNELS[kernel_name], members.reshape(n * s, D))
+    W, extra = cp.Variable((phi.shape[1], LABELS)), cp.Variable(N_EXTRA)
+    values = phi @ W
+    total, first = 0.5 * (cp.sum_squares(W) + cp.sum_squares(extra)), 0
+    for length, weight in zip(lengths, weights, strict=True):
+        truth, one = y[first : first + length], Layout.of_lengths([length])
+        own = Sequence().features(truth, one, LABELS).toarray()[0]
+        parts = [0.0]
+        for labels in sequences(length):
+            moved = Sequence().features(labels, one, LABELS).toarray()[0] - own
+            loss = moved @ extra
+            for t, (label, true) in enumerate(zip(labels, truth, strict=True)):
+                if label != true:
+                    i = first + t
+                    mine = values[i * s : (i + 1) * s]
+                    loss = loss + cp.max(mine[:, label] - mine[:, true] + COST[true][label] * grades[i])
+            parts.append(loss)
+        total = total + factor * weight * cp.maximum(*parts)
+        first += length
+    return minimum(total)
+
+
+@pytest.mark.parametrize("solver", EXACT)
+@every_case
+def test_every_solver_reaches_the_optimum(name, solver):
+    best = optimum(name, "gaussian")
+    this = problem(name, KERNELS["gaussian"])
+    solution = solve(this, REGISTRY[solver](), Gap(1e-6), random_state=0)
+    assert_brackets(solution, best)
+    assert solution.status is Status.CONVERGED
+    assert solution.primal == pytest.approx(best, rel=1e-6)
+    assert solution.primal == pytest.approx(this.value(this.space.fresh(solution.f)).upper, rel=1e-12)
+
+
+@pytest.mark.parametrize(("solver", "tol"), [("svmstruct", 1e-6), ("frank_wolfe", 2e-4)])
+@every_case
+def test_functions_of_few_dimensions_reach_the_optimum(name, solver, tol):
+    best = optimum(name, "polynomial")
+    this = problem(name, KERNELS["polynomial"])
+    solution = solve(this, REGISTRY[solver](), Gap(tol), random_state=0)
+    assert_brackets(solution, best)
+    assert solution.status is Status.CONVERGED
+    assert solution.primal == pytest.approx(best, rel=tol)
+
+
+@pytest.mark.parametrize("cache_mb", [100.0, 0.004, 0.0])
+@pytest.mark.parametrize("solver", sorted(REGISTRY))
+def test_every_record_brackets_the_optimum(solver, cache_mb):
+    this = problem("only_for-union", KERNELS["gaussian"], cache_mb=cache_mb)
+    stop = Gap(1e-6) | Iterations(12)
+    solution = solve(this, REGISTRY[solver](), stop, random_state=0, check_always=True)
+    assert_brackets(solution, optimum("only_for-union", "gaussian"))
+
+
+@every_case
+def test_a_linear_kernel_agrees_with_linear_functions(name):
+    X, y, _, weights = chain_rows()
+    this = problem(name, Linear())
+    term = WorstCase(X, y, ORBIT_CASE[name].oracle, Sequence(), 4.0 * weights, layout=LAYOUT, cost=COST)
+    linear = ExplicitSpace(D, LABELS, n_extra=N_EXTRA)
+    wanted = solve(Objective(linear, [term]), SVMStruct(), Gap(1e-9), random_state=0)
+    found = solve(this, SVMStruct(), Gap(1e-9), random_state=0)
+    rough = solve(this, FrankWolfe(), Gap(1e-4), random_state=0)
+    assert found.primal == pytest.approx(wanted.primal, rel=1e-7)
+    assert_brackets(rough, wanted.primal)
+    np.testing.assert_allclose(found.f.extra, linear.extra(wanted.f), atol=1e-3)
+    fresh = np.random.default_rng(3).standard_normal((40, D))
+    scores = found.f.function()(fresh)
+    np.testing.assert_allclose(scores, fresh @ linear.weights(wanted.f).T, atol=1e-3)
+    layout = Layout.of_lengths([5] * 8)
+    np.testing.assert_array_equal(
+        predicted(Sequence(), LABELS, scores, found.f.extra, layout),
+        predicted(
+            Sequence(), LABELS, fresh @ linear.weights(wanted.f).T, linear.extra(wanted.f), layout
+        ),
+    )
+
+
+def test_operations_are_those_of_dense_arrays():
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((7, D))
+    space = KernelSpace(Gaussian(1.5), D, 2, n_extra=4)
+    keys = space.atoms.add_points(points, np.zeros((7, 2), dtype=np.int64))
+    groups, table = np.array([0, 2, 2, 7]), Gaussian(1.5).matrix(points, points)
+    coefficients, extra = rng.standard_normal((7, 2)), rng.standard_normal((3, 4))
+    normals = space.normals(keys, coefficients, groups, extra)
+    owners = np.repeat(np.arange(3), np.diff(groups))
+    dense = np.zeros((3, 7, 2))
+    np.add.at(dense, (owners, np.arange(7)), coefficients)
+    gram = np.einsum("apk,pq,bqk->ab", dense, table, dense) + extra @ extra.T
+    np.testing.assert_allclose(space.gram(normals, normals), gram, atol=1e-12)
+    weights = np.array([0.5, -2.0, 0.0])
+    f = space.combine(normals, weights)
+    np.testing.assert_allclose(space.scores(f, normals), gram @ weights, atol=1e-12)
+    assert space.dot(f, f) == pytest.approx(weights @ gram @ weights)
+    np.testing.assert_allclose(space.extra(f), weights @ extra)
+    for same in (f.copy(), 2.0 * f - f, space.combine(space.mix(normals, weights), np.ones(1))):
+        np.testing.assert_allclose(space.scores(same, normals), gram @ weights, atol=1e-12)
+    halves = space.times(space.stack([normals[[2, 0]], space.element(f)]), np.array([1.0, 3.0, -1.0]))
+    mixing = np.array([[0, 0, 1], [3, 0, 0], -weights])
+    np.testing.assert_allclose(space.gram(halves, normals), mixing @ gram, atol=1e-12)
+    assert space.apart(normals) is None
+    other = pickle.loads(pickle.dumps(normals))
+    small, rows = space.compacted(normals)
+    np.testing.assert_allclose(small.gram(rows, rows), gram, atol=1e-12)
+    np.testing.assert_allclose(other.extra, extra)
+
+
+def test_single_precision_stays():
+    this = problem("union", KERNELS["gaussian"], dtype=np.float32)
+    solution = solve(this, FrankWolfe(), Gap(1e-3), random_state=0)
+    assert solution.f.values().dtype == np.float32
+    assert this.space.atoms.table.dtype == np.float32
+    assert solution.primal == pytest.approx(optimum("union", "gaussian"), rel=2e-3)
+    assert solution.dual <= optimum("union", "gaussian") + 1e-5
+
+
+class Agreeing(Structure):
+    """All rows of an example have the same label."""
+
+    def decode(self, potentials, extra, layout):
+        best = np.argmax(layout.sums(potentials), axis=1)
+        return Decoding(best[layout.owners])
+
+    def allows(self, labels, layout, n_labels):
+        return np.logical_and.reduceat(
+            labels == labels[layout.starts[:-1]][layout.owners], layout.starts[:-1]
+        )
+
+
+def agreeing(oracle_name, cache_mb=100.0):
+    """Examples whose rows have one label between them, which no input-free parameter tells."""
+    X, _, _, weights = chain_rows()
+    y = (np.arange(len(LAYOUT)) % LABELS)[LAYOUT.owners]
+    space = KernelSpace(Gaussian(2.0), D, LABELS, cache_mb=cache_mb)
+    oracle = ORBIT_CASE[oracle_name].oracle
+    return Objective(space, [WorstCase(X, y, oracle, Agreeing(), 4.0 * weights, layout=LAYOUT)])
+
+
+@every_case
+def test_other_structures_find_the_same_optimum_by_planes(name):
+    this = agreeing(name)
+    assert isinstance(dual_state(this.terms[0], this.space, np.random.default_rng(0)), LabellingState)
+    found = solve(this, FrankWolfe(), Gap(1e-6), random_state=0)
+    wanted = solve(agreeing(name), SVMStruct(), Gap(1e-7), random_state=0)
+    assert found.primal == pytest.approx(wanted.primal, rel=1e-6)
+
+
+@every_case
+def test_the_state_is_what_it_says_after_every_sweep(name):
+    this = problem(name, KERNELS["gaussian"])
+    term, space, rng = this.terms[0], this.space, np.random.default_rng(1)
+    state = dual_state(term, space, np.random.default_rng(0))
+    assert isinstance(state, LabellingState)
+    f = space.zeros()
+    for _ in range(6):
+        before = state.offset - 0.5 * space.dot(f, f)
+        gap, rows = state.sweep(f)
+        assert rows == len(chain_rows()[1])
+        assert state.offset - 0.5 * space.dot(f, f) >= before - 1e-12
+        whole = state.combination()
+        np.testing.assert_allclose(f.values(), whole.values(), atol=1e-10)
+        np.testing.assert_allclose(f.extra, whole.extra, atol=1e-10)
+    planes = state.planes()
+    total, offset = planes.total(space, term.weights, term.floors)
+    np.testing.assert_allclose(total.values(), f.values(), atol=1e-10)
+    np.testing.assert_allclose(total.extra, f.extra, atol=1e-10)
+    assert offset == pytest.approx(state.offset)
+    masses = np.bincount(planes.blocks, planes.masses)
+    assert np.all(masses <= 1 + 1e-12)
+    # Planes lie below the losses of any function.
+    everywhere = term.planes(space, f).normals
+    for _ in range(5):
+        g = space.combine(everywhere, 2.0 * rng.standard_normal(len(everywhere)))
+        heights = planes.offsets - space.scores(g, planes.normals)
+        assert np.all(heights <= term.values(space, g)[0][planes.blocks] + 1e-10)
+    again = dual_state(term, space, np.random.default_rng(0))
+    again.restore(planes)
+    assert again.offset == pytest.approx(state.offset)
+    np.testing.assert_allclose(again.combination().values(), f.values(), atol=1e-10)
+    np.testing.assert_allclose(again.combination().extra, f.extra, atol=1e-10)
+
+
+def test_restoring_leaves_out_what_is_no_labelling_of_members():
+    this = problem("union", KERNELS["gaussian"])
+    term, space = this.terms[0], this.space
+    planes = solve(this, FrankWolfe(), Gap(1e-3), random_state=0).planes
+    foreign = space.atoms.add_points(np.ones((1, D)), np.zeros((1, 2), dtype=np.int64))
+    normals = planes.normals[ALL_ROWS]
+    normals.keys[normals.start[3]] = foreign[0]
+    normals.coefficients[normals.start[5]] *= 0.5
+    normals.extra = normals.extra.tolil()
+    normals.extra[7, 0] += 0.5
+    normals.extra = normals.extra.tocsr()
+    state = LabellingState(term, space, np.random.default_rng(0))
+    state.restore(type(planes)(normals, planes.offsets, planes.blocks, planes.masses))
+    kept = np.setdiff1d(np.arange(len(planes)), [3, 5, 7])
+    wanted, offset = planes.chosen(kept).total(space, term.weights, term.floors)
+    np.testing.assert_allclose(state.combination().values(), wanted.values(), atol=1e-12)
+    assert state.offset == pytest.approx(offset)
+
+
+@pytest.mark.parametrize("solver", ["frank_wolfe", "svmstruct", "bmrm"])
+def test_solutions_start_their_problem_again(solver):
+    first = problem("only_for-union", KERNELS["gaussian"])
+    cold = solve(first, REGISTRY[solver](), Gap(1e-5), random_state=0)
+    for start in (cold, pickle.loads(pickle.dumps(cold)), compacted(first.space, cold)[1]):
+        this = first if start is cold else problem("only_for-union", KERNELS["gaussian"])
+        warm = solve(this, REGISTRY[solver](), Gap(1e-5), warm_start=start, random_state=0)
+        assert warm.iterations <= 1 + cold.iterations // 4
+        assert warm.primal == pytest.approx(cold.primal, rel=1e-4)
+
+
+def test_checkpoints_hold_the_transitions():
+    this = problem("only_for-union", KERNELS["gaussian"])
+    solution = solve(this, FrankWolfe(), Gap(1e-4), random_state=0)
+    again = problem("only_for-union", KERNELS["gaussian"])
+    f, planes = unpacked(again, packed(this, solution.f, solution.planes))
+    np.testing.assert_allclose(f.extra, solution.f.extra)
+    np.testing.assert_allclose(planes.normals.extra.toarray(), solution.planes.normals.extra.toarray())
+    np.testing.assert_allclose(planes.offsets, solution.planes.offsets)
+
+
+def test_planes_of_fewer_changes_start_more():
+    fewer = problem("identity", KERNELS["gaussian"])
+    earlier = solve(fewer, FrankWolfe(), Gap(1e-5), random_state=0)
+    this = problem("union", KERNELS["gaussian"])
+    assert FrankWolfe().verifies(this)
+    start = fitting(this, earlier)
+    start = sound_start(this, FrankWolfe(), start, same_oracle=False, same_sum=True)
+    solution = solve(this, FrankWolfe(), Gap(1e-6), warm_start=start, random_state=0)
+    assert_brackets(solution, optimum("union", "gaussian"))
+    assert solution.history[0].dual > 0
+
+
+def test_the_space_must_have_room_for_transitions():
+    space = KernelSpace(Gaussian(2.0), D, LABELS)
+    with pytest.raises(ValueError, match="n_extra"):
+        problem("identity", Gaussian(2.0), space=space)
+
+
+def test_states_that_do_not_suit_are_told_why():
+    this = problem("identity", Gaussian(2.0), cache_mb=0.0)
+    assert "more than the points" in refusals(this.terms[0], this.space)["labellings"]
+    assert isinstance(dual_state(this.terms[0], this.space, np.random.default_rng(0)), PlaneCache)
+    this = problem("identity", Gaussian(2.0))
+    assert "list" in refusals(this.terms[0], this.space, epsilon=0.1)["labellings"]
+    linear = ExplicitSpace(D, LABELS, n_extra=N_EXTRA)
+    assert refusals(this.terms[0], linear)["labellings"] == "the space is not a kernel's"
+    X, y, _, weights = chain_rows()
+    rows = WorstCase(X, y, Identity(), Multiclass(), 1.0, rescaling="slack")
+    own = KernelSpace(Gaussian(2.0), D, LABELS)
+    assert "factors" in refusals(rows, own)["labellings"]
+    assert BMRM().verifies(this) is False
