@@ -20,7 +20,7 @@ from structinv.objective import Objective, WorstCase
 from structinv.oracles import FDrop
 from structinv.solvers import REGISTRY, Gap, Iterations, Seconds, Solution, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Sequence
+from structinv.structures import Layout, Sequence
 
 N, LENGTH, FEATURES, LABELS = 128, 40, 20, 5
 
@@ -45,7 +45,7 @@ def make_sequences() -> tuple[np.ndarray, np.ndarray]:
 
 def fit(X: np.ndarray, y: np.ndarray, solver: str, stop: Gap) -> Solution:
     """Train on the worst case."""
-    term = WorstCase(X, y, FDrop(1), Sequence(), 1.0, lengths=[LENGTH] * N)
+    term = WorstCase(X, y, FDrop(1), Sequence(), 1.0, layout=Layout.of_lengths([LENGTH] * N))
     space = ExplicitSpace(FEATURES, LABELS, n_extra=Sequence().n_extra(LABELS))
     return solve(Objective(space, [term]), REGISTRY[solver](), stop, random_state=0)
 

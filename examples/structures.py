@@ -11,7 +11,7 @@ from structinv.objective import Objective, WorstCase
 from structinv.oracles import FDrop, Identity
 from structinv.solvers import FrankWolfe, Gap, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Decoding, Sequence, Structure, check_structure
+from structinv.structures import Decoding, Layout, Sequence, Structure, check_structure
 
 LENGTH, FEATURES, LABELS = 12, 10, 4
 
@@ -19,15 +19,15 @@ LENGTH, FEATURES, LABELS = 12, 10, 4
 class Steady(Structure):
     """All steps of a sequence have the same label."""
 
-    def decode(self, potentials, extra, starts):
+    def decode(self, potentials, extra, layout):
         """The label whose potentials add up to most."""
-        best = np.argmax(np.add.reduceat(potentials, starts[:-1]), axis=1)
-        return Decoding(np.repeat(best, np.diff(starts)))
+        best = np.argmax(layout.sums(potentials), axis=1)
+        return Decoding(best[layout.owners])
 
-    def allows(self, labels, starts, n_labels):
+    def allows(self, labels, layout, n_labels):
         """Labellings with one label."""
-        first = np.repeat(labels[starts[:-1]], np.diff(starts))
-        return np.logical_and.reduceat(labels == first, starts[:-1])
+        first = labels[layout.starts[:-1]][layout.owners]
+        return layout.sums(labels != first) == 0
 
 
 def make_sequences(n_sequences, rng, means, follows):
@@ -46,17 +46,17 @@ def main():
     means = rng.standard_normal((LABELS, FEATURES))
     X, y = make_sequences(60, rng, means, follows=0.8)
     X_test, y_test = make_sequences(200, rng, means, follows=0.8)
-    structure, lengths = Sequence(), [LENGTH] * 200
+    structure, layout = Sequence(), Layout.of_lengths([LENGTH] * 200)
 
     print(f"{'trained for':<28}{'steps right':>12}{'whole':>8}{'certified':>11}{'gap':>9}")
     for oracle in (Identity(), FDrop(1)):
-        term = WorstCase(X, y, oracle, structure, 1.0, lengths=lengths[:60])
+        term = WorstCase(X, y, oracle, structure, 1.0, layout=layout.take(slice(60)))
         space = ExplicitSpace(FEATURES, LABELS, n_extra=structure.n_extra(LABELS))
         solution = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-2), random_state=0)
         weights, extra = space.weights(solution.f), space.extra(solution.f)
 
-        test = structure.bind(y_test, term.labels.classes, lengths=lengths)
-        predicted = test.predict(X_test @ weights.T, extra, test.starts)
+        test = structure.bind(y_test, term.labels.classes, layout=layout)
+        predicted = test.predict(X_test @ weights.T, extra, test.layout)
         steps = (predicted == test.codes).reshape(-1, LENGTH)
         change = worst_change(weights, np.zeros(LABELS), FDrop(1), test, X_test, extra=extra)
         certified = change.certificate().accuracy

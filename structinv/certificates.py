@@ -14,7 +14,7 @@ from .matrices import ALL_ROWS, Matrix, Rows, row_dots, row_sizes, stack, take
 from .oracles.base import InvarianceOracle
 from .oracles.checked import CheckedOracle, bind
 from .spaces import Expansion, Furthest, KernelSpace
-from .structures import BoundStructure, Rivals
+from .structures import BoundStructure, Layout, Rivals
 
 # Entries of members of S(x) that are held at once.
 ENTRIES_AT_ONCE = 4_000_000
@@ -115,20 +115,20 @@ class Margins:
         self, labels: BoundStructure, blocks: Rows, extra: np.ndarray
     ) -> tuple[np.ndarray, WorstChange]:
         """The labelling other than the true one that comes nearest to it, and how near; of blocks."""
-        rows, starts = labels.rows(blocks)
+        rows, layout = labels.rows(blocks)
         codes = labels.codes[rows]
-        edges = np.arange(len(codes) + 1) if starts is None else starts
-        own = labels.structure.score(np.zeros(self.reached.shape), codes, extra, edges)
-        found = labels.runner_up(self.reached, codes, extra, starts)
-        above = labels.runner_up(self.highest, codes, extra, starts)
-        reached = labels.structure.score(self.reached, found.labels, extra, edges) - own
+        known = Layout.of_rows(len(codes)) if layout is None else layout
+        own = labels.structure.score(np.zeros(self.reached.shape), codes, extra, known)
+        found = labels.runner_up(self.reached, codes, extra, known)
+        above = labels.runner_up(self.highest, codes, extra, known)
+        reached = labels.structure.score(self.reached, found.labels, extra, known) - own
         # Where there is no other labelling, none can win.
         none = found.upper == -np.inf
         highest = above.upper - own
-        rounding = np.add.reduceat(self.rounding.max(axis=1), edges[:-1])
-        if starts is not None:
+        rounding = known.sums(self.rounding.max(axis=1))
+        if layout is not None:
             # Sums over the rows round as well; a score's own rounding is some of at least 8 terms.
-            terms = np.diff(edges) + 1.0
+            terms = known.sizes + 1.0
             largest = np.abs(extra).max(initial=0.0)
             rounding = rounding * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest
         attacked, bounds = np.where(none, np.inf, -reached), np.where(none, np.inf, -highest)

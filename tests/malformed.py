@@ -360,15 +360,15 @@ class SpoiltStructure(Structure):
     def functions(self, n_labels):
         return self.damage("functions", self.sound.functions(n_labels))
 
-    def decode(self, potentials, extra, starts):
+    def decode(self, potentials, extra, layout):
         best = potentials.max(axis=1)
-        found = replace(self.sound.decode(potentials, extra, starts), upper=best)
+        found = replace(self.sound.decode(potentials, extra, layout), upper=best)
         return self.damage("decode", found)
 
-    def separate(self, rivals, found, extra, starts):
+    def separate(self, rivals, found, extra, layout):
         if self.damage.view == "decode":
-            return super().separate(rivals, found, extra, starts)
-        answer = RowStructure.separate(self.sound, rivals, found, extra, starts)
+            return super().separate(rivals, found, extra, layout)
+        answer = RowStructure.separate(self.sound, rivals, found, extra, layout)
         return self.damage("separate", answer)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import cvxpy as cp
@@ -16,7 +16,7 @@ from structinv.objective import Objective, Penalty, WorstCase
 from structinv.oracles import InvarianceOracle
 from structinv.solvers import Solution
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary, Decoding, Multiclass, Separation, Structure
+from structinv.structures import Binary, Decoding, Layout, Multiclass, Separation, Structure
 
 from .oracle_cases import CASES, Case, D
 
@@ -188,23 +188,23 @@ class Chain(Structure):
     def n_extra(self, n_labels: int) -> int:
         return n_labels**2
 
-    def features(self, labels, starts, n_labels):
-        rows = zip(starts[:-1], starts[1:], strict=True)
+    def features(self, labels, layout, n_labels):
+        rows = pairwise(layout.starts)
         return np.array([transitions(labels[None, a:b])[0] for a, b in rows], dtype=float)
 
-    def decode(self, potentials, extra, starts):
+    def decode(self, potentials, extra, layout):
         chosen = []
-        for first, last in zip(starts[:-1], starts[1:], strict=True):
+        for first, last in pairwise(layout.starts):
             labels, at = sequences(last - first), np.arange(first, last)
             scores = potentials[at, labels].sum(axis=1) + transitions(labels) @ extra
             chosen.append(labels[np.argmax(scores)])
         return Decoding(np.concatenate(chosen))
 
-    def separate(self, rivals, found, extra, starts):
+    def separate(self, rivals, found, extra, layout):
         if not self.slack:
-            return super().separate(rivals, found, extra, starts)
+            return super().separate(rivals, found, extra, layout)
         chosen = []
-        for first, last in zip(starts[:-1], starts[1:], strict=True):
+        for first, last in pairwise(layout.starts):
             truth, at = rivals.codes[first:last], np.arange(first, last)
             labels = sequences(last - first)
             moved = transitions(labels) - transitions(truth[None, :])
@@ -245,7 +245,12 @@ def chain_objective(oracle: InvarianceOracle, rescaling: str) -> Objective:
     X, y, lengths, weights = chain_rows()
     space = ExplicitSpace(D, LABELS, intercept=True, n_extra=LABELS**2)
     return Objective(
-        space, [WorstCase(X, y, oracle, Chain(rescaling == "slack"), weights, lengths=lengths)]
+        space,
+        [
+            WorstCase(
+                X, y, oracle, Chain(rescaling == "slack"), weights, layout=Layout.of_lengths(lengths)
+            )
+        ],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import cvxpy as cp
 import numpy as np
@@ -19,6 +19,7 @@ from structinv.structures import (
     REGISTRY,
     Binary,
     Decoding,
+    Layout,
     Multiclass,
     RowStructure,
     Sequence,
@@ -44,7 +45,7 @@ def sequences(seed=0):
 def sequence_objective(oracle, *, sparse=False, cost=None):
     X, y, lengths, weights = sequences()
     rows = sp.csr_matrix(X) if sparse else X
-    term = WorstCase(rows, y, oracle, Sequence(), weights, lengths=lengths, cost=cost)
+    term = WorstCase(rows, y, oracle, Sequence(), weights, layout=Layout.of_lengths(lengths), cost=cost)
     space = ExplicitSpace(FEATURES, LABELS, n_extra=Sequence().n_extra(LABELS))
     return Objective(space, [term])
 
@@ -101,41 +102,41 @@ def test_a_structure_by_brute_force_keeps_the_contract():
 
 
 class Blind(Sequence):
-    def decode(self, potentials, extra, starts):
+    def decode(self, potentials, extra, layout):
         return Decoding(np.argmax(potentials, axis=1))
 
 
 class Boastful(Sequence):
-    def decode(self, potentials, extra, starts):
-        found = super().decode(potentials, extra, starts)
-        scores = self.score(potentials, found.labels, extra, starts)
+    def decode(self, potentials, extra, layout):
+        found = super().decode(potentials, extra, layout)
+        scores = self.score(potentials, found.labels, extra, layout)
         return Decoding(found.labels, scores - 0.1)
 
 
 class Loose(Sequence):
     """Inexact, and says so."""
 
-    def decode(self, potentials, extra, starts):
-        found = super().decode(potentials, extra, starts)
-        bound = self.score(potentials, found.labels, extra, starts) + 1.0
+    def decode(self, potentials, extra, layout):
+        found = super().decode(potentials, extra, layout)
+        bound = self.score(potentials, found.labels, extra, layout) + 1.0
         return Decoding(np.argmax(potentials, axis=1), bound)
 
     runner_up = Structure.runner_up
 
 
 class Greedy(RowStructure):
-    def decode(self, potentials, extra, starts):
+    def decode(self, potentials, extra, layout):
         return Decoding(np.zeros(len(potentials), dtype=int))
 
 
 class Same(Sequence):
-    def runner_up(self, potentials, codes, extra, starts):
-        return Decoding(codes.copy(), np.zeros(len(starts) - 1))
+    def runner_up(self, potentials, codes, extra, layout):
+        return Decoding(codes.copy(), np.zeros(len(layout)))
 
 
 class Leaky(Sequence):
-    def features(self, labels, starts, n_labels):
-        return super().features(labels, starts, n_labels) * (1.0 + len(starts))
+    def features(self, labels, layout, n_labels):
+        return super().features(labels, layout, n_labels) * (2.0 + len(layout))
 
 
 @pytest.mark.parametrize("kind", [Blind, Boastful, Greedy, Same, Leaky])
@@ -148,20 +149,84 @@ def test_an_inexact_structure_with_bounds_keeps_the_contract():
     check_structure(Loose())
 
 
+@pytest.mark.parametrize("lengths", [[3, 0], [1.5, 1.5], [[1, 2]], []])
+def test_lengths_that_are_none_are_refused(lengths):
+    with pytest.raises(ValueError, match="lengths must be integers of at least 1"):
+        Layout.of_lengths(lengths)
+
+
+def test_forbidden_transitions_keep_the_contract():
+    check_structure(Sequence(allowed={(0, 0), (0, 1), (1, 2), (2, 0), (2, 1)}))
+
+
+def test_iob2_lets_no_chunk_begin_inside():
+    classes = np.array(["B-NP", "B-VP", "I-NP", "I-VP", "O"])
+    structure = Sequence("iob2").prepared(classes, np.zeros(0, dtype=int), None)
+    assert structure.prepared(classes, np.zeros(0, dtype=int), None) is structure
+    for labels in product(range(5), repeat=3):
+        names, before = classes[list(labels)], ("O", *classes[list(labels)][:-1])
+        fine = all(
+            name[0] != "I" or (last != "O" and last[2:] == name[2:])
+            for last, name in zip(before, names, strict=True)
+        )
+        allowed = structure.allows(np.array(labels), Layout.of_lengths([3]), 5)
+        assert allowed[0] == fine, names
+        potentials = np.eye(5)[list(labels)]
+        found = structure.decode(potentials, np.zeros(35), Layout.of_lengths([3])).labels
+        assert structure.allows(found, Layout.of_lengths([3]), 5)[0]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "error", "message"),
+    [
+        ("bio", TypeError, "allowed must be None"),
+        (3, TypeError, "allowed must be None"),
+        ([(0, 1, 2)], TypeError, r"got \(0, 1, 2\) among them"),
+        ([(0, 1)], ValueError, "sequences of any length"),
+        ("iob2", ValueError, "needs labels"),
+    ],
+)
+def test_masks_that_do_not_fit_are_refused(allowed, error, message):
+    with pytest.raises(error, match=message):
+        Sequence(allowed).bind(np.array([0, 1]))
+
+
+def test_a_training_labelling_that_is_forbidden_is_named():
+    X, y = np.eye(4), np.array(["a", "b", "b", "a"])
+    structure, layout = Sequence({("a", "b"), ("b", "b")}), Layout.of_lengths([2, 2])
+    with pytest.raises(ValueError, match=r"that of example 1, \['b', 'a'\]"):
+        WorstCase(X, y, Identity(), structure, layout=layout)
+
+
+def test_labels_without_an_order_keep_their_places():
+    classes, y = np.array(["a", 1, None], dtype=object), np.array([None, "a", 1, 1], dtype=object)
+    assert Sequence().bind(y, classes, layout=Layout.of_lengths([4])).codes.tolist() == [2, 0, 1, 1]
+    with pytest.raises(ValueError, match=r"not among the classes: \[2\]"):
+        Sequence().bind(np.array([2], dtype=object), classes)
+
+
+def test_weights_of_positions_multiply_costs():
+    labels = Sequence().bind(np.array([0, 1]), cost=[[0, 2], [3, 0]], position_weight=[0.5, 2.0])
+    np.testing.assert_array_equal(labels.rivals().costs, [[0, 1], [6, 0]])
+    for bad in ([1.0], [-1.0, 1.0], [np.nan, 1.0]):
+        with pytest.raises(ValueError, match="position_weight"):
+            Sequence().bind(np.array([0, 1]), position_weight=bad)
+
+
 def test_the_default_runner_up_is_that_of_the_programme():
     rng = np.random.default_rng(3)
-    starts = np.array([0, 1, 4, 6])
+    layout = Layout.of_lengths([1, 3, 2])
     potentials, codes = rng.standard_normal((6, LABELS)), rng.integers(LABELS, size=6)
     extra = rng.standard_normal(Sequence().n_extra(LABELS))
-    fast = Sequence().runner_up(potentials, codes, extra, starts)
-    slow = Structure.runner_up(Sequence(), potentials, codes, extra, starts)
+    fast = Sequence().runner_up(potentials, codes, extra, layout)
+    slow = Structure.runner_up(Sequence(), potentials, codes, extra, layout)
     np.testing.assert_allclose(fast.upper, slow.upper, atol=1e-12)
     np.testing.assert_array_equal(fast.labels, slow.labels)
 
 
 def test_one_label_has_no_runner_up():
     codes = np.zeros(2, dtype=int)
-    found = Sequence().runner_up(np.ones((2, 1)), codes, np.zeros(3), np.array([0, 2]))
+    found = Sequence().runner_up(np.ones((2, 1)), codes, np.zeros(3), Layout.of_lengths([2]))
     assert found.upper[0] == -np.inf
 
 
@@ -189,8 +254,8 @@ def test_sequences_are_predicted_by_the_best_labelling():
     problem, W, tables, extra = learnt(Identity())
     X, _, lengths, _ = sequences()
     labels = problem.terms[0].labels
-    predicted = labels.predict(X @ W.T, extra, labels.starts)
-    for first, last in zip(labels.starts[:-1], labels.starts[1:], strict=True):
+    predicted = labels.predict(X @ W.T, extra, labels.layout)
+    for first, last in pairwise(labels.layout.starts):
         every = list(product(range(LABELS), repeat=last - first))
         scores = [score_of(W, *tables, X[first:last], each) for each in every]
         assert tuple(predicted[first:last]) == every[int(np.argmax(scores))]
@@ -203,7 +268,7 @@ def test_certified_margins_of_sequences_are_those_of_all_labellings_and_changes(
     X, y, lengths, _ = sequences()
     labels = problem.terms[0].labels
     found = worst_change(W, np.zeros(LABELS), oracle, labels, X, extra=extra)
-    for b, (first, last) in enumerate(zip(labels.starts[:-1], labels.starts[1:], strict=True)):
+    for b, (first, last) in enumerate(pairwise(labels.layout.starts)):
         truth, rows = y[first:last], X[first:last]
         own = score_of(W, *tables, rows, truth)
         margins = []
@@ -286,21 +351,24 @@ def test_states_say_why_not():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"lengths": [2, 2]}, "lengths must sum to the number of rows, 3, got 4"),
-        ({"lengths": [3, 0]}, "lengths must be integers of at least 1"),
-        ({"lengths": [1.5, 1.5]}, "lengths must be integers of at least 1"),
+        (
+            {"layout": Layout.of_lengths([2, 2])},
+            "layout.starts must rise from 0 to the number of rows, 3",
+        ),
+        ({"layout": Layout(np.array([0, 3, 3]))}, "layout.starts must rise from 0"),
+        ({"layout": Layout(np.array([0.0, 3.0]))}, "layout.starts must hold integers"),
         ({"rescaling": "slack"}, "rescaling must be one of"),
         ({"cost": np.ones((2, 2))}, "cost must have a zero diagonal"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
-        Sequence().bind(np.array([0, 1, 1]), **{"lengths": [3], **given})
+        Sequence().bind(np.array([0, 1, 1]), **{"layout": Layout.of_lengths([3]), **given})
 
 
-def test_lengths_are_none_for_rows():
-    with pytest.raises(ValueError, match="lengths must be None for Binary"):
-        Binary().bind(np.array([0, 1]), lengths=[2])
+def test_rows_have_no_layout():
+    with pytest.raises(ValueError, match="layout must be None for Binary"):
+        Binary().bind(np.array([0, 1]), layout=Layout.of_lengths([2]))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -325,7 +393,7 @@ def test_memory_of_planes_does_not_grow_with_the_rows_of_an_example():
     sizes = []
     for length in (5, 50):
         X, y = rng.standard_normal((4 * length, 3)), np.arange(4 * length) % 2
-        term = WorstCase(X, y, FDrop(1), Sequence(), lengths=[length] * 4)
+        term = WorstCase(X, y, FDrop(1), Sequence(), layout=Layout.of_lengths([length] * 4))
         space = ExplicitSpace(3, 2, n_extra=8)
         planes = term.planes(space, rng.standard_normal(space.size))
         sizes.append(planes.normals.nbytes)
@@ -335,7 +403,7 @@ def test_memory_of_planes_does_not_grow_with_the_rows_of_an_example():
 def test_portions_count_rows(monkeypatch):
     X, y, lengths, weights = sequences()
     monkeypatch.setattr("structinv.terms.worst_case.ROWS_AT_ONCE", 4)
-    term = WorstCase(X, y, FDrop(1), Sequence(), weights, lengths=lengths)
+    term = WorstCase(X, y, FDrop(1), Sequence(), weights, layout=Layout.of_lengths(lengths))
     parts = [np.arange(len(lengths))[part] for part in term.portions()]
     assert [part.tolist() for part in parts] == [[0, 1], [2], [3]]
     assert [part.tolist() for part in term.labels.portions(np.array([3, 1, 0, 2]), 4)] == [
@@ -373,7 +441,7 @@ def test_rows_of_other_sparse_kinds_are_refused_by_name(kind):
     X, y, lengths, weights = sequences()
     other = sp.csr_matrix(X).asformat(kind)
     with pytest.raises(TypeError, match="X must be an array or a CSR matrix.*tocsr"):
-        WorstCase(other, y, FDrop(1), Sequence(), weights, lengths=lengths)
+        WorstCase(other, y, FDrop(1), Sequence(), weights, layout=Layout.of_lengths(lengths))
     labels = Multiclass().bind(y)
     with pytest.raises(TypeError, match="X must be an array or a CSR matrix.*tocsr"):
         worst_change(np.zeros((LABELS, FEATURES)), np.zeros(LABELS), FDrop(1), labels, other)
@@ -385,20 +453,20 @@ def test_rows_of_other_sparse_kinds_are_refused_by_name(kind):
         ({"scores": np.zeros((5, LABELS))}, "starts must rise from 0 to the number of rows, 5"),
         ({"scores": np.zeros((LABELS, 9))}, "scores must have shape"),
         ({"scores": np.full((9, LABELS), np.nan)}, "scores must hold finite numbers"),
-        ({"starts": np.array([0, 500])}, "starts must rise"),
-        ({"starts": np.array([-50, 9])}, "starts must rise"),
-        ({"starts": np.array([0, 5])}, "starts must rise"),
-        ({"starts": np.array(LENGTHS)}, "starts must rise"),
+        ({"layout": Layout(np.array([0, 500]))}, "starts must rise"),
+        ({"layout": Layout(np.array([-50, 9]))}, "starts must rise"),
+        ({"layout": Layout(np.array([0, 5]))}, "starts must rise"),
+        ({"layout": Layout(np.array(LENGTHS))}, "starts must rise"),
         ({"extra": None}, "extra must have shape"),
     ],
 )
 def test_predictions_of_what_does_not_fit_are_refused(change, message):
     _, y, lengths, _ = sequences()
-    labels = Sequence().bind(y, lengths=lengths)
+    labels = Sequence().bind(y, layout=Layout.of_lengths(lengths))
     right = {
         "scores": np.zeros((len(y), LABELS)),
         "extra": np.zeros(labels.n_extra),
-        "starts": labels.starts,
+        "layout": labels.layout,
     }
     assert labels.predict(right["scores"], right["extra"]).shape == (len(y),)
     with pytest.raises(ValueError, match=message):
@@ -422,7 +490,7 @@ def test_what_is_no_label_is_refused(y, kind, message):
 
 def test_certificates_ask_for_all_parameters():
     X, y, lengths, _ = sequences()
-    labels = Sequence().bind(y, lengths=lengths)
+    labels = Sequence().bind(y, layout=Layout.of_lengths(lengths))
     model = np.zeros((LABELS, FEATURES)), np.zeros(LABELS)
     with pytest.raises(ValueError, match="extra must have shape"):
         worst_change(*model, FDrop(1), labels, X)
@@ -447,12 +515,12 @@ def test_checks_of_structures_that_say_nothing_are_refused(given, message):
 
 
 @pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct()], ids=repr)
-def test_examples_of_one_row_need_no_lengths(solver):
+def test_examples_of_one_row_need_no_layout(solver):
     """Their first and last labels have weights of their own, as those of longer ones."""
     X, y, _, _ = sequences()
     found = []
-    for lengths in (None, [1] * len(y)):
-        term = WorstCase(X, y, FDrop(1), Sequence(), 0.5, lengths=lengths)
+    for layout in (None, Layout.of_rows(len(y))):
+        term = WorstCase(X, y, FDrop(1), Sequence(), 0.5, layout=layout)
         space = ExplicitSpace(FEATURES, LABELS, n_extra=Sequence().n_extra(LABELS))
         found.append(solve(Objective(space, [term]), solver, Gap(1e-7), random_state=0))
         assert np.any(space.extra(found[-1].f) != 0)

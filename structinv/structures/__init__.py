@@ -4,6 +4,7 @@ from .base import Decoding, RowStructure, Separation, Structure
 from .binary import Binary
 from .bound import BoundStructure
 from .checks import StructureCheckError, check_structure
+from .layout import Layout
 from .multiclass import Multiclass
 from .regression import BoundRegression, Regression
 from .rivals import LabelFunctions, Rivals
@@ -23,6 +24,7 @@ __all__ = [
     "BoundStructure",
     "Decoding",
     "LabelFunctions",
+    "Layout",
     "Multiclass",
     "Regression",
     "Rivals",

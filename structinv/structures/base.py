@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 
 from .. import answers
 from ..matrices import Matrix
+from .layout import Layout
 from .rivals import LabelFunctions, Rivals
 
 if TYPE_CHECKING:
@@ -86,14 +87,14 @@ class Structure(BaseEstimator, ABC):
     >>> import numpy as np
     >>> class Agreeing(Structure):
     ...     "All rows of an example have the same label."
-    ...     def decode(self, potentials, extra, starts):
-    ...         best = np.argmax(np.add.reduceat(potentials, starts[:-1]), axis=1)
-    ...         return Decoding(np.repeat(best, np.diff(starts)))
-    ...     def allows(self, labels, starts, n_labels):
-    ...         first = np.repeat(labels[starts[:-1]], np.diff(starts))
-    ...         return np.logical_and.reduceat(labels == first, starts[:-1])
+    ...     def decode(self, potentials, extra, layout):
+    ...         best = np.argmax(layout.sums(potentials), axis=1)
+    ...         return Decoding(best[layout.owners])
+    ...     def allows(self, labels, layout, n_labels):
+    ...         first = labels[layout.starts[:-1]][layout.owners]
+    ...         return layout.sums(labels != first) == 0
     >>> potentials = np.array([[2.0, 0.0], [0.0, 1.0]])
-    >>> Agreeing().decode(potentials, np.zeros(0), np.array([0, 2])).labels
+    >>> Agreeing().decode(potentials, np.zeros(0), Layout.of_lengths([2])).labels
     array([0, 0])
     """
 
@@ -106,9 +107,10 @@ class Structure(BaseEstimator, ABC):
         y: np.ndarray,
         classes: np.ndarray | None = None,
         *,
-        lengths: ArrayLike | None = None,
+        layout: Layout | None = None,
         cost: ArrayLike | None = None,
         rescaling: str = "margin",
+        position_weight: ArrayLike | None = None,
     ) -> BoundStructure:
         """This structure with true labels.
 
@@ -118,22 +120,32 @@ class Structure(BaseEstimator, ABC):
             The true label of each row.
         classes : (n_labels,) array, optional
             All labels there are, sorted, where `y` need not show all of them.
-        lengths : (n_blocks,) array of int, optional
-            How many rows each example has; by default each row is one.
+        layout : Layout, optional
+            Which rows belong to which example; by default each row is one.
         cost : (n_labels, n_labels) array-like, optional
             ``cost[i, j]`` is the cost of label j at a row whose true label is i, in the order of the
             sorted labels: non-negative, zero diagonal. By default every wrong label costs 1.
         rescaling : {"margin", "slack"}, default="margin"
             Whether a labelling's cost is the margin asked for, or also multiplies the loss.
+        position_weight : (n_rows,) array-like, optional
+            Non-negative factors of what labels cost at each row.
 
         Raises
         ------
         ValueError
-            For labels, lengths or costs that do not fit.
+            For labels, layouts, costs or weights that do not fit.
         """
         from .bound import BoundStructure
 
-        return BoundStructure(self, y, classes, lengths=lengths, cost=cost, rescaling=rescaling)
+        return BoundStructure(
+            self,
+            y,
+            classes,
+            layout=layout,
+            cost=cost,
+            rescaling=rescaling,
+            position_weight=position_weight,
+        )
 
     def check_classes(self, classes: np.ndarray) -> None:
         """Raise ValueError unless the structure can be of these labels; at least two, by default."""
@@ -144,12 +156,46 @@ class Structure(BaseEstimator, ABC):
         """Which function scores which label; by default each label has its own."""
         return LabelFunctions.one_each(n_labels)
 
+    def prepared(
+        self, classes: np.ndarray | None, codes: np.ndarray, layout: Layout | None
+    ) -> Structure:
+        """The structure as it is for these labels; itself, by default.
+
+        Whoever learns from labels or classes (which may follow which, a tree between them) returns a
+        copy that knows it, in attributes that end in ``_``; asked again, such a copy returns itself, so
+        that what was learnt in training is kept for other rows.
+
+        Parameters
+        ----------
+        classes : (n_labels,) array, or None where the truth of rows is a number
+        codes : (n_rows,) array of int
+            True labels, as places in `classes`.
+        layout : Layout or None
+            None where each row is an example.
+
+        Raises
+        ------
+        ValueError
+            If the structure cannot be of these labels.
+        """
+        return self
+
     def n_extra(self, n_labels: int) -> int:
         """How many parameters there are that no input multiplies; none, by default."""
         return 0
 
+    def named(self, extra: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
+        """The extra parameters as tables with names; all of them as "extra", by default.
+
+        Parameters
+        ----------
+        extra : (n_extra,) array
+        n_labels : int
+        """
+        return {"extra": extra} if len(extra) else {}
+
     @abstractmethod
-    def decode(self, potentials: np.ndarray, extra: np.ndarray, starts: np.ndarray) -> Decoding:
+    def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
         """The labelling of each example that scores highest.
 
         Parameters
@@ -157,33 +203,33 @@ class Structure(BaseEstimator, ABC):
         potentials : (n_rows, n_labels) array
             Minus infinity for labels that are not allowed.
         extra : (n_extra,) array
-        starts : (n_blocks + 1,) array of int
-            Example b has the rows ``starts[b]`` to ``starts[b + 1] - 1``.
+        layout : Layout
+            Which rows belong to which example.
 
         Returns
         -------
         Decoding
         """
 
-    def features(self, labels: np.ndarray, starts: np.ndarray, n_labels: int) -> Matrix:
+    def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> Matrix:
         """What multiplies the extra parameters in each example's score, (n_blocks, n_extra).
 
         Parameters
         ----------
         labels : (n_rows,) array of int
-        starts : (n_blocks + 1,) array of int
+        layout : Layout
         n_labels : int
         """
-        return np.zeros((len(starts) - 1, 0))
+        return np.zeros((len(layout), 0))
 
-    def allows(self, labels: np.ndarray, starts: np.ndarray, n_labels: int) -> np.ndarray:
+    def allows(self, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
         """Which labellings of examples there are, (n_blocks,) of bool; all, by default.
 
         `check_structure` compares the answers of `decode` with these.
         """
-        return np.ones(len(starts) - 1, dtype=bool)
+        return np.ones(len(layout), dtype=bool)
 
-    def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, starts: np.ndarray) -> Separation:
+    def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout) -> Separation:
         """The labelling of each block that violates its margin most; by `decode`.
 
         Parameters
@@ -195,17 +241,17 @@ class Structure(BaseEstimator, ABC):
             true one at the worst change of its row that was found, what it costs there, and a bound on
             their sum.
         extra : (n_extra,) array
-        starts : (n_blocks + 1,) array of int
+        layout : Layout
         """
         reached = found.gains + found.costs
-        decoding = decoded(self, reached, extra, starts)
-        value, truth = self._against_truth(reached, decoding.labels, rivals.codes, extra, starts)
-        labels = np.where(np.repeat(value > 0, np.diff(starts)), decoding.labels, rivals.codes)
+        decoding = decoded(self, reached, extra, layout)
+        value, truth = self._against_truth(reached, decoding.labels, rivals.codes, extra, layout)
+        labels = np.where((value > 0)[layout.owners], decoding.labels, rivals.codes)
         highest, bound = value, decoding.upper
         if not np.array_equal(found.upper, reached):
-            above = decoded(self, found.upper, extra, starts)
+            above = decoded(self, found.upper, extra, layout)
             highest, bound = (
-                self._against_truth(found.upper, above.labels, rivals.codes, extra, starts)[0],
+                self._against_truth(found.upper, above.labels, rivals.codes, extra, layout)[0],
                 above.upper,
             )
         if bound is not None:
@@ -218,24 +264,24 @@ class Structure(BaseEstimator, ABC):
         labels: np.ndarray,
         codes: np.ndarray,
         extra: np.ndarray,
-        starts: np.ndarray,
+        layout: Layout,
     ) -> tuple[np.ndarray, np.ndarray]:
         """How much more a labelling of each block scores than the true one, and what that scores."""
-        own = self.score(potentials, codes, extra, starts)
-        return self.score(potentials, labels, extra, starts) - own, own
+        own = self.score(potentials, codes, extra, layout)
+        return self.score(potentials, labels, extra, layout) - own, own
 
     def score(
-        self, potentials: np.ndarray, labels: np.ndarray, extra: np.ndarray, starts: np.ndarray
+        self, potentials: np.ndarray, labels: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> np.ndarray:
         """The score of a labelling of each block, (n_blocks,)."""
         each = np.take_along_axis(potentials, labels[:, None], axis=1)[:, 0]
-        scores = np.add.reduceat(each, starts[:-1])
+        scores = layout.sums(each)
         if len(extra) == 0:
             return scores
-        return scores + self.features(labels, starts, potentials.shape[1]) @ extra
+        return scores + self.features(labels, layout, potentials.shape[1]) @ extra
 
     def runner_up(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, starts: np.ndarray
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> Decoding:
         """Of each block the labelling that scores highest among those other than the one given.
 
@@ -248,23 +294,22 @@ class Structure(BaseEstimator, ABC):
         codes : (n_rows,) array of int
             The labelling given.
         extra : (n_extra,) array
-        starts : (n_blocks + 1,) array of int
+        layout : Layout
 
         Returns
         -------
         Decoding
             The labelling given, with `upper` minus infinity, where there is no other.
         """
-        sizes = np.diff(starts)
-        owners = np.repeat(np.arange(len(sizes)), sizes)
+        sizes, owners = layout.sizes, layout.owners
         best, highest = codes.copy(), np.full(len(sizes), -np.inf)
         bound = highest.copy()
         for place in range(int(sizes.max(initial=0))):
-            forced = (starts[:-1] + place)[place < sizes]
+            forced = (layout.starts[:-1] + place)[place < sizes]
             barred = potentials.copy()
             barred[forced, codes[forced]] = -np.inf
-            found = decoded(self, barred, extra, starts)
-            value = self.score(barred, found.labels, extra, starts)
+            found = decoded(self, barred, extra, layout)
+            value = self.score(barred, found.labels, extra, layout)
             value[place >= sizes] = -np.inf
             better = value > highest
             best = np.where(better[owners], found.labels, best)
@@ -280,11 +325,11 @@ class RowStructure(Structure):
     rowwise = True
     rescalings: tuple[str, ...] = ("margin", "slack")
 
-    def decode(self, potentials: np.ndarray, extra: np.ndarray, starts: np.ndarray) -> Decoding:
+    def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
         """See `Structure.decode`; of equals the first."""
         return Decoding(np.argmax(potentials, axis=1))
 
-    def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, starts: np.ndarray) -> Separation:
+    def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout) -> Separation:
         """See `Structure.separate`."""
         reached = found.gains + found.costs
         labels = np.argmax(reached, axis=1)
@@ -294,7 +339,7 @@ class RowStructure(Structure):
         return Separation(np.where(wins, labels, rivals.codes), np.maximum(0.0, upper))
 
     def runner_up(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, starts: np.ndarray
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> Decoding:
         """See `Structure.runner_up`."""
         others = potentials.copy()
@@ -303,10 +348,8 @@ class RowStructure(Structure):
         return Decoding(labels, others[np.arange(len(codes)), labels])
 
 
-def decoded(
-    structure: Structure, potentials: np.ndarray, extra: np.ndarray, starts: np.ndarray
-) -> Decoding:
-    """``structure.decode(potentials, extra, starts)``, looked at.
+def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
+    """``structure.decode(potentials, extra, layout)``, looked at.
 
     Raises
     ------
@@ -314,8 +357,8 @@ def decoded(
         If it is no `Decoding`, an array has another shape, or a label is none; the message names the
         class.
     """
-    found = structure.decode(potentials, extra, starts)
-    return check_decoding(answers.method(structure, "decode"), found, potentials.shape, len(starts) - 1)
+    found = structure.decode(potentials, extra, layout)
+    return check_decoding(answers.method(structure, "decode"), found, potentials.shape, len(layout))
 
 
 def check_decoding(source: str, found: Any, shape: tuple[int, ...], n_blocks: int) -> Decoding:
@@ -330,7 +373,10 @@ def check_decoding(source: str, found: Any, shape: tuple[int, ...], n_blocks: in
 
 
 def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted labels and each row's index among them; a label that is not among them is an error."""
+    """Labels and each row's index among them; a label that is not among them is an error.
+
+    They are sorted, unless they are given as objects, which need not have an order.
+    """
     y = np.asarray(y)
     if y.ndim != 1:
         raise ValueError(f"y must have shape (n,), a label a row, got {y.shape}")
@@ -341,14 +387,29 @@ def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.
             return np.unique(y, return_inverse=True)
         except TypeError as error:
             raise TypeError(f"y must hold labels of one kind, which have an order: {error}") from None
-    if len(classes) > 1 and not np.all(np.asarray(classes)[:-1] < np.asarray(classes)[1:]):
+    classes = np.asarray(classes)
+    if classes.dtype == object:
+        return classes, _places_of(y, classes)
+    if len(classes) > 1 and not np.all(classes[:-1] < classes[1:]):
         raise ValueError(f"classes must be sorted, without duplicates, got {classes}")
     codes = np.searchsorted(classes, y)
-    known = np.asarray(classes)[np.minimum(codes, len(classes) - 1)] == y
+    known = classes[np.minimum(codes, len(classes) - 1)] == y
     if not np.all(known):
         unknown = np.unique(np.asarray(y)[~known]).tolist()
         raise ValueError(f"y holds labels that are not among the classes: {unknown}")
-    return np.asarray(classes), codes
+    return classes, codes
+
+
+def _places_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The place of each label among classes of any kind, which need not have an order."""
+    places = {label: place for place, label in enumerate(classes)}
+    if len(places) < len(classes):
+        raise ValueError(f"classes must be without duplicates, got {classes}")
+    codes = np.array([places.get(label, -1) for label in y], dtype=np.int64)
+    if np.any(codes < 0):
+        unknown = list(dict.fromkeys(y[codes < 0].tolist()))
+        raise ValueError(f"y holds labels that are not among the classes: {unknown}")
+    return codes
 
 
 def check_cost(cost: ArrayLike | None, n_classes: int) -> np.ndarray:

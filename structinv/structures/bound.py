@@ -20,6 +20,7 @@ from .base import (
     decoded,
     encode_labels,
 )
+from .layout import Layout
 from .rivals import LabelFunctions, Rivals
 
 
@@ -31,7 +32,7 @@ class BoundStructure:
     Parameters
     ----------
     structure : Structure
-    y, classes, lengths, cost, rescaling
+    y, classes, layout, cost, rescaling, position_weight
         See `Structure.bind`.
 
     Attributes
@@ -40,8 +41,8 @@ class BoundStructure:
         None where the truth of rows is a number.
     codes : (n_rows,) array of int
         Index of each row's true label in `classes`.
-    starts : (n_blocks + 1,) array of int, or None
-        Rows of each block, as boundaries; None where each row is a block.
+    layout : Layout, or None
+        Which rows belong to which block; None where each row is one.
     slack : bool
     functions : LabelFunctions
     n_extra : int
@@ -53,9 +54,10 @@ class BoundStructure:
         y: np.ndarray,
         classes: np.ndarray | None = None,
         *,
-        lengths: ArrayLike | None = None,
+        layout: Layout | None = None,
         cost: ArrayLike | None = None,
         rescaling: str = "margin",
+        position_weight: ArrayLike | None = None,
     ) -> None:
         check_rescaling(rescaling)
         name = type(structure).__name__
@@ -66,17 +68,21 @@ class BoundStructure:
         self.structure = structure
         self.classes: Any = None
         n_labels = self._take_truth(y, classes, cost)
-        self.starts = None if lengths is None else boundaries(lengths, len(self.codes))
-        if structure.rowwise and self.starts is not None:
-            raise ValueError(f"lengths must be None for {name}, whose examples are single rows")
+        self.position_weight = check_position_weight(position_weight, len(self.codes))
+        self.layout = layout
+        if layout is not None:
+            check_layout(layout, len(self.codes))
+            if structure.rowwise:
+                raise ValueError(f"layout must be None for {name}, whose examples are single rows")
+        structure = self.structure = structure.prepared(self.classes, self.codes, layout)
         self.slack = rescaling == "slack"
         self.functions = checked_functions(structure, n_labels)
         n_extra: Any = structure.n_extra(n_labels)
         source = answers.method(structure, "n_extra")
         self.n_extra = int(answers.number(source, "n_extra", n_extra, least=0))
-        if self.starts is None and (self.n_extra or not structure.rowwise):
+        if layout is None and (self.n_extra or not structure.rowwise):
             # Examples of one row each, whose labels have features all the same.
-            self.starts = np.arange(len(self.codes) + 1)
+            self.layout = Layout.of_rows(len(self.codes))
 
     def _take_truth(self, y: np.ndarray, classes: np.ndarray | None, cost: ArrayLike | None) -> int:
         """Keep what is true of each row and what errors cost, checked; how many labels there are."""
@@ -103,26 +109,19 @@ class BoundStructure:
     @property
     def n_blocks(self) -> int:
         """How many examples there are."""
-        return len(self.codes) if self.starts is None else len(self.starts) - 1
+        return len(self.codes) if self.layout is None else len(self.layout)
 
-    def rows(self, blocks: Rows) -> tuple[Rows, np.ndarray | None]:
-        """The rows of the blocks named, and their boundaries if examples have several rows."""
-        if self.starts is None:
+    def rows(self, blocks: Rows) -> tuple[Rows, Layout | None]:
+        """The rows of the blocks named, and their layout if examples have several rows."""
+        if self.layout is None:
             return blocks, None
-        if isinstance(blocks, slice):
-            blocks = np.arange(self.n_blocks)[blocks]
-        sizes = self.starts[blocks + 1] - self.starts[blocks]
-        starts = np.r_[0, np.cumsum(sizes)]
-        first = np.repeat(self.starts[blocks] - starts[:-1], sizes)
-        return first + np.arange(starts[-1]), starts
+        return self.layout.rows(blocks), self.layout.take(blocks)
 
     def portions(self, blocks: Rows, most_rows: int) -> list[Rows]:
         """The blocks in runs of at most so many rows, or of one block."""
         n_blocks = count(blocks, self.n_blocks)
-        if self.starts is None:
-            sizes = np.ones(n_blocks, dtype=np.int64)
-        else:
-            sizes = np.diff(self.starts)[blocks]
+        each = np.ones(n_blocks, dtype=np.int64)
+        sizes = each if self.layout is None else self.layout.sizes[blocks]
         if sizes.sum() <= most_rows:
             return [blocks]
         edges = [0]
@@ -143,14 +142,22 @@ class BoundStructure:
 
     def costs(self, rows: Rows) -> np.ndarray:
         """The cost of each label for each row, (n, n_labels)."""
-        return self.cost[self.codes[rows]]
+        costs = self.cost[self.codes[rows]]
+        return costs if self.position_weight is None else costs * self.position_weight[rows, None]
+
+    def allowed(self) -> np.ndarray:
+        """Whether the structure has the true labelling of each block, (n_blocks,) of bool."""
+        layout = Layout.of_rows(len(self.codes)) if self.layout is None else self.layout
+        found: Any = self.structure.allows(self.codes, layout, self.n_labels)
+        source = answers.method(self.structure, "allows")
+        return answers.numbers(source, "allows", np.asarray(found, np.float64), (len(layout),)) > 0
 
     def rivals(self, rows: Rows = ALL_ROWS) -> Rivals:
         """All labels against the true ones of some rows."""
         return Rivals(self.functions, self.codes[rows], self.costs(rows), self.slack)
 
     def separate(
-        self, rivals: Rivals, found: Any, extra: np.ndarray, starts: np.ndarray | None
+        self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout | None
     ) -> Separation:
         """The most violated labelling of each block, looked at; see `Structure.separate`.
 
@@ -160,12 +167,12 @@ class BoundStructure:
             If the structure's answer is no `Separation`, an array has another shape, or a label is none.
         """
         n_rows = len(rivals)
-        edges = np.arange(n_rows + 1) if starts is None else starts
+        known = Layout.of_rows(n_rows) if layout is None else layout
         source = answers.method(self.structure, "separate")
-        answer = self.structure.separate(rivals, found, extra, edges)
+        answer = self.structure.separate(rivals, found, extra, known)
         if not isinstance(answer, Separation):
             raise TypeError(f"{source} must return a Separation, got {type(answer).__name__}")
-        shape = (len(edges) - 1,)
+        shape = (len(known),)
         labels = answers.integers(source, "labels", answer.labels, (n_rows,), self.n_labels)
         upper = answers.numbers(source, "upper", answer.upper, shape, finite=False)
         if np.any(upper == -np.inf):
@@ -175,39 +182,39 @@ class BoundStructure:
             scale = answers.numbers(source, "scale", scale, shape)
         return Separation(labels, upper, scale)
 
-    def moved(self, labels: np.ndarray, codes: np.ndarray, starts: np.ndarray) -> Matrix:
+    def moved(self, labels: np.ndarray, codes: np.ndarray, layout: Layout) -> Matrix:
         """By how much features of labellings differ from those of the true one, (n_blocks, n_extra)."""
-        return self._features(labels, starts) - self._features(codes, starts)
+        return self._features(labels, layout) - self._features(codes, layout)
 
-    def _features(self, labels: np.ndarray, starts: np.ndarray) -> Matrix:
-        source, shape = answers.method(self.structure, "features"), (len(starts) - 1, self.n_extra)
-        found: Any = self.structure.features(labels, starts, self.n_labels)
+    def _features(self, labels: np.ndarray, layout: Layout) -> Matrix:
+        source, shape = answers.method(self.structure, "features"), (len(layout), self.n_extra)
+        found: Any = self.structure.features(labels, layout, self.n_labels)
         if sp.issparse(found) and found.shape == shape and found.format == "csr":
             answers.places(source, "features", found)
             return found
         return answers.numbers(source, "features", found, shape)
 
     def predict(
-        self, scores: np.ndarray, extra: np.ndarray | None = None, starts: np.ndarray | None = None
+        self, scores: np.ndarray, extra: np.ndarray | None = None, layout: Layout | None = None
     ) -> np.ndarray:
         """Index of the label that each row has in the best labelling, from ``f(x, k)``.
 
         By default rows belong together as those that the structure is bound to; see `predicted`.
         """
-        edges = self.starts if starts is None and len(scores) == len(self.codes) else starts
-        return predicted(self.structure, self.n_labels, scores, extra, edges)
+        known = self.layout if layout is None and len(scores) == len(self.codes) else layout
+        return predicted(self.structure, self.n_labels, scores, extra, known)
 
     def runner_up(
-        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, starts: np.ndarray | None
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout | None
     ) -> Decoding:
         """The best labelling other than the one given, and a bound; see `Structure.runner_up`."""
-        edges = np.arange(len(codes) + 1) if starts is None else starts
-        found = self.structure.runner_up(potentials, codes, extra, edges)
+        known = Layout.of_rows(len(codes)) if layout is None else layout
+        found = self.structure.runner_up(potentials, codes, extra, known)
         source = answers.method(self.structure, "runner_up")
-        checked = check_decoding(source, found, potentials.shape, len(edges) - 1)
+        checked = check_decoding(source, found, potentials.shape, len(known))
         if checked.upper is not None:
             return checked
-        upper = self.structure.score(potentials, checked.labels, extra, edges)
+        upper = self.structure.score(potentials, checked.labels, extra, known)
         return Decoding(checked.labels, upper)
 
 
@@ -216,7 +223,7 @@ def predicted(
     n_labels: int,
     scores: np.ndarray,
     extra: np.ndarray | None = None,
-    starts: np.ndarray | None = None,
+    layout: Layout | None = None,
 ) -> np.ndarray:
     """Index of the label that each row has in the labelling of highest score.
 
@@ -227,7 +234,7 @@ def predicted(
     scores : (n_rows, n_outputs) array
         What the functions are at the rows.
     extra : (n_extra,) array, optional
-    starts : (n_blocks + 1,) array of int, optional
+    layout : Layout, optional
         By default each row is an example.
 
     Raises
@@ -247,17 +254,15 @@ def predicted(
     own = np.zeros(0) if extra is None else np.asarray(extra)
     if own.shape != (n_extra,):
         raise ValueError(f"extra must have shape ({n_extra},) for {structure!r}, got {own.shape}")
-    edges = np.arange(len(found) + 1) if starts is None else np.asarray(starts)
-    whole = edges.ndim == 1 and edges.dtype.kind in "iu" and len(edges) > 0
-    if not whole or edges[0] != 0 or edges[-1] != len(found) or np.any(np.diff(edges) <= 0):
-        raise ValueError(f"starts must rise from 0 to the number of rows, {len(found)}, got {starts!r}")
-    return decoded(structure, functions.scores(found), own, edges).labels
+    known = Layout.of_rows(len(found)) if layout is None else layout
+    check_layout(known, len(found))
+    return decoded(structure, functions.scores(found), own, known).labels
 
 
 def best_labels(structure: Structure, n_labels: int, scores: np.ndarray) -> np.ndarray:
     """`predicted` of single rows whose scores have been looked at."""
     potentials = checked_functions(structure, n_labels).scores(scores)
-    return decoded(structure, potentials, np.zeros(0), np.arange(len(scores) + 1)).labels
+    return decoded(structure, potentials, np.zeros(0), Layout.of_rows(len(scores))).labels
 
 
 def checked_functions(structure: Structure, n_labels: int) -> LabelFunctions:
@@ -270,11 +275,26 @@ def checked_functions(structure: Structure, n_labels: int) -> LabelFunctions:
     return LabelFunctions(outputs, answers.numbers(source, "signs", found.signs, (n_labels,)))
 
 
-def boundaries(lengths: ArrayLike, n_rows: int) -> np.ndarray:
-    """Where each example's rows begin and end, from how many it has; ValueError if they do not fit."""
-    sizes = np.asarray(lengths)
-    if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or len(sizes) == 0 or np.any(sizes < 1):
-        raise ValueError(f"lengths must be integers of at least 1, one an example, got {lengths!r}")
-    if sizes.sum() != n_rows:
-        raise ValueError(f"lengths must sum to the number of rows, {n_rows}, got {sizes.sum()}")
-    return np.r_[0, np.cumsum(sizes)]
+def check_layout(layout: Layout, n_rows: int) -> None:
+    """Raise TypeError or ValueError unless the layout is one of so many rows."""
+    if not isinstance(layout, Layout):
+        raise TypeError(f"layout must be a Layout, got {layout!r}")
+    edges: Any = np.asarray(layout.starts)
+    if edges.ndim != 1 or edges.dtype.kind not in "iu" or len(edges) == 0:
+        raise ValueError(f"layout.starts must hold integers, got {layout.starts!r}")
+    if edges[0] != 0 or edges[-1] != n_rows or np.any(np.diff(edges) <= 0):
+        raise ValueError(
+            f"layout.starts must rise from 0 to the number of rows, {n_rows}, got {layout.starts!r}"
+        )
+
+
+def check_position_weight(position_weight: ArrayLike | None, n_rows: int) -> np.ndarray | None:
+    """Finite, non-negative weights of rows, or a ValueError; None for none."""
+    if position_weight is None:
+        return None
+    weights = np.asarray(position_weight, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(f"position_weight must have shape ({n_rows},), got {weights.shape}")
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise ValueError("position_weight must be finite and non-negative")
+    return weights

@@ -10,6 +10,7 @@ import numpy as np
 
 from .base import Decoding, Structure, decoded
 from .bound import BoundStructure
+from .layout import Layout
 from .rivals import Rivals
 
 _TOLERANCE = 1e-9
@@ -57,7 +58,7 @@ def check_structure(
     >>> check_structure(Sequence())
     >>> class Careless(Sequence):
     ...     "Forgets that labels follow one another."
-    ...     def decode(self, potentials, extra, starts):
+    ...     def decode(self, potentials, extra, layout):
     ...         return Decoding(np.argmax(potentials, axis=1))
     >>> check_structure(Careless())  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
@@ -102,29 +103,31 @@ class _Case:
     potentials: np.ndarray
     barred: np.ndarray
     extra: np.ndarray
-    starts: np.ndarray
+    layout: Layout
 
     def labellings(self, block: int) -> np.ndarray:
         """All labellings of an example, one a row."""
-        length = self.starts[block + 1] - self.starts[block]
+        length = self.layout.sizes[block]
         return np.array(list(product(range(self.bound.n_labels), repeat=length)))
 
     def scores(self, block: int, potentials: np.ndarray) -> np.ndarray:
         """The score of each of its labellings, from the definition."""
-        labels, first = self.labellings(block), self.starts[block]
-        own = potentials[first : self.starts[block + 1]]
+        labels, one = self.labellings(block), self.layout.take(np.array([block]))
+        own = self.own(block, potentials)
         total = own[np.arange(len(own)), labels].sum(axis=1)
         if len(self.extra):
-            edges = np.array([0, len(own)])
-            rows = [self.structure.features(each, edges, self.bound.n_labels) for each in labels]
+            rows = [self.structure.features(each, one, self.bound.n_labels) for each in labels]
             total = total + np.array([float((row @ self.extra)[0]) for row in rows])
-        one = np.array([0, len(own)])
         allowed = [self.structure.allows(each, one, self.bound.n_labels)[0] for each in labels]
         return np.where(allowed, total, -np.inf)
 
+    def own(self, block: int, each: np.ndarray) -> np.ndarray:
+        """Of an array with an entry a row the part of an example."""
+        return each[self.layout.starts[block] : self.layout.starts[block + 1]]
+
     def place(self, block: int, labels: np.ndarray) -> int:
         """Which of an example's labellings it is given by labels of all rows."""
-        own = labels[self.starts[block] : self.starts[block + 1]]
+        own = self.own(block, labels)
         return int(np.flatnonzero(np.all(self.labellings(block) == own, axis=1))[0])
 
 
@@ -147,15 +150,16 @@ def _drawn(
     structure: Structure, n_labels: int, lengths: list[int], number: int, rng: np.random.Generator
 ) -> _Case:
     n_rows = sum(lengths)
-    starts, extra = np.r_[0, np.cumsum(lengths)], np.zeros(structure.n_extra(n_labels))
-    grouped = None if structure.rowwise else lengths
+    layout, extra = Layout.of_lengths(lengths), np.zeros(structure.n_extra(n_labels))
+    grouped = None if structure.rowwise else layout
     if structure.labelled:
+        structure = structure.prepared(np.arange(n_labels), rng.integers(n_labels, size=n_rows), grouped)
         # A labelling that there is.
-        y = decoded(structure, rng.standard_normal((n_rows, n_labels)), extra, starts).labels
+        y = decoded(structure, rng.standard_normal((n_rows, n_labels)), extra, layout).labels
         cost = rng.random((n_labels, n_labels)) * (1.0 - np.eye(n_labels))
-        bound = structure.bind(y, np.arange(n_labels), lengths=grouped, cost=cost)
+        bound = structure.bind(y, np.arange(n_labels), layout=grouped, cost=cost)
     else:
-        bound = structure.bind(rng.standard_normal(n_rows), lengths=grouped)
+        bound = structure.bind(rng.standard_normal(n_rows), layout=grouped)
     potentials, extra = rng.standard_normal((n_rows, n_labels)), rng.standard_normal(bound.n_extra)
     if number % 3 == 1:
         # Ties: few values, and no extra parameters.
@@ -163,16 +167,16 @@ def _drawn(
     barred = potentials.copy()
     if n_labels > 2:
         barred[np.arange(n_rows), rng.integers(n_labels, size=n_rows)] = -np.inf
-    return _Case(structure, bound, potentials, barred, extra, starts)
+    return _Case(structure, bound, potentials, barred, extra, layout)
 
 
 def _check_features(case: _Case) -> None:
     """Features of an example do not depend on the others."""
     n_labels = case.bound.n_labels
-    together = case.structure.features(case.bound.codes, case.starts, n_labels) @ case.extra
-    for block in range(len(case.starts) - 1):
-        own = case.bound.codes[case.starts[block] : case.starts[block + 1]]
-        alone = case.structure.features(own, np.array([0, len(own)]), n_labels) @ case.extra
+    together = case.structure.features(case.bound.codes, case.layout, n_labels) @ case.extra
+    for block in range(len(case.layout)):
+        own, one = case.own(block, case.bound.codes), case.layout.take(np.array([block]))
+        alone = case.structure.features(own, one, n_labels) @ case.extra
         if np.max(np.abs(alone - together[block]), initial=0.0) > _TOLERANCE:
             raise StructureCheckError(
                 f"{_name(case.structure)}.features: example {block} has other features beside others"
@@ -183,7 +187,7 @@ def _check_best(
     case: _Case, method: str, potentials: np.ndarray, found: Decoding, allowed: Any = None
 ) -> None:
     """Compare a labelling of each example, and its bound, with all that are allowed."""
-    for block in range(len(case.starts) - 1):
+    for block in range(len(case.layout)):
         scores = case.scores(block, potentials)
         if allowed is not None:
             scores = np.where(allowed(block), scores, -np.inf)
@@ -207,7 +211,7 @@ def _check_best(
 def _check_decode(case: _Case) -> None:
     for potentials in (case.potentials, case.barred):
         before = potentials.copy()
-        found = decoded(case.structure, potentials, case.extra, case.starts)
+        found = decoded(case.structure, potentials, case.extra, case.layout)
         if not np.array_equal(before, potentials):
             raise StructureCheckError(f"{_name(case.structure)}.decode: changes the potentials")
         _check_best(case, "decode", potentials, found)
@@ -229,9 +233,9 @@ def _check_separate(case: _Case) -> None:
     for loose in (0.0, 0.5):
         upper = gains + rivals.costs + loose * wrong
         found = _Found(gains, rivals.costs, upper)
-        starts = None if case.structure.rowwise else case.starts
-        answer = case.bound.separate(rivals, found, case.extra, starts)
-        for block in range(len(case.starts) - 1):
+        layout = None if case.structure.rowwise else case.layout
+        answer = case.bound.separate(rivals, found, case.extra, layout)
+        for block in range(len(case.layout)):
             truth = case.place(block, rivals.codes)
             reached, above = (case.scores(block, each) for each in (gains + rivals.costs, upper))
             finite = np.isfinite(reached)
@@ -250,14 +254,13 @@ def _check_separate(case: _Case) -> None:
 
 def _check_runner_up(case: _Case) -> None:
     codes = case.bound.codes
-    starts = None if case.structure.rowwise else case.starts
-    found = case.bound.runner_up(case.potentials, codes, case.extra, starts)
+    layout = None if case.structure.rowwise else case.layout
+    found = case.bound.runner_up(case.potentials, codes, case.extra, layout)
 
     def other(block: int) -> np.ndarray:
-        own = codes[case.starts[block] : case.starts[block + 1]]
-        return np.any(case.labellings(block) != own, axis=1)
+        return np.any(case.labellings(block) != case.own(block, codes), axis=1)
 
-    for block in range(len(case.starts) - 1):
+    for block in range(len(case.layout)):
         if not other(block)[case.place(block, found.labels)]:
             raise StructureCheckError(
                 f"{_name(case.structure)}.runner_up: gives the labelling that it was to differ from"

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from ..matrices import Rows
 from .base import RowStructure
 from .bound import BoundStructure
+from .layout import Layout
 from .rivals import LabelFunctions
 
 TRUE, ABOVE, BELOW = range(3)
@@ -49,18 +50,21 @@ class Regression(RowStructure):
         y: np.ndarray,
         classes: np.ndarray | None = None,
         *,
-        lengths: ArrayLike | None = None,
+        layout: Layout | None = None,
         cost: ArrayLike | None = None,
         rescaling: str = "margin",
+        position_weight: ArrayLike | None = None,
     ) -> BoundRegression:
-        """See `Structure.bind`; `y` holds numbers, `classes`, `lengths` and `cost` must be None.
+        """See `Structure.bind`; `y` holds numbers, all that speaks of labels must be None.
 
         Raises
         ------
         ValueError
             For targets that are no finite numbers, and for arguments that speak of labels.
         """
-        return BoundRegression(self, y, classes, lengths=lengths, cost=cost, rescaling=rescaling)
+        if position_weight is not None:
+            raise ValueError("position_weight must be None for Regression, whose truth is no label")
+        return BoundRegression(self, y, classes, layout=layout, cost=cost, rescaling=rescaling)
 
     def functions(self, n_labels: int) -> LabelFunctions:
         """See `Structure.functions`: zero, f and -f, whatever `n_labels` is."""

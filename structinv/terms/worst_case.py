@@ -16,7 +16,15 @@ from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
 from ..planes import Planes
 from ..spaces import Element, Furthest, Reached, Space
-from ..structures import BoundStructure, LabelFunctions, Multiclass, Rivals, Separation, Structure
+from ..structures import (
+    BoundStructure,
+    LabelFunctions,
+    Layout,
+    Multiclass,
+    Rivals,
+    Separation,
+    Structure,
+)
 from .base import Term, check_weights, join
 
 ROWS_AT_ONCE = 4096
@@ -44,12 +52,19 @@ class WorstCase(Term):
         Weight of each example, C included.
     classes : (n_labels,) array, optional
         All labels there are, where `y` may lack some.
-    lengths : (n_examples,) array of int, optional
-        How many rows each example has; one, by default.
+    layout : Layout, optional
+        Which rows belong to which example; each row is one, by default.
     cost : (n_labels, n_labels) array-like, optional
         What a label costs; see `Structure.bind`.
     rescaling : {"margin", "slack"}, default="margin"
         Whether G is 1 or the cost.
+    position_weight : (n,) array-like, optional
+        Factors of what labels cost at each row.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that do not fit, and for examples whose true labelling the structure forbids.
     """
 
     def __init__(
@@ -61,14 +76,20 @@ class WorstCase(Term):
         weights: ArrayLike = 1.0,
         classes: np.ndarray | None = None,
         *,
-        lengths: ArrayLike | None = None,
+        layout: Layout | None = None,
         cost: ArrayLike | None = None,
         rescaling: str = "margin",
+        position_weight: ArrayLike | None = None,
     ) -> None:
         if not isinstance(structure, Structure):
             raise TypeError(f"structure must be an instance of a Structure, got {structure!r}")
         self.labels: BoundStructure = structure.bind(
-            y, classes, lengths=lengths, cost=cost, rescaling=rescaling
+            y,
+            classes,
+            layout=layout,
+            cost=cost,
+            rescaling=rescaling,
+            position_weight=position_weight,
         )
         labelled = structure.labelled
         if getattr(oracle, "graded", False) and not labelled:
@@ -83,6 +104,14 @@ class WorstCase(Term):
             raise ValueError(f"y must have a label for each row, got {len(y)} for {X.shape[0]} rows")
         self.weights = check_weights(weights, self.labels.n_blocks)
         self.floors = np.zeros(self.labels.n_blocks)
+        forbidden = np.flatnonzero(~self.labels.allowed())
+        if len(forbidden):
+            own, _ = self.labels.rows(forbidden[:1])
+            raise ValueError(
+                f"y must hold labellings that {structure!r} allows; it forbids that of example "
+                f"{forbidden[0]}, {self.labels.classes[self.labels.codes[own]].tolist()}, and those of "
+                f"{len(forbidden) - 1} others"
+            )
 
     def validate(self, space: Space) -> None:
         """See `Term.validate`."""
@@ -136,10 +165,10 @@ class WorstCase(Term):
         """No change matters to the zero function, so no oracle is asked."""
         extra, found = np.zeros(space.n_extra), []
         for part in self._parts(ALL_ROWS):
-            rows, starts = self.labels.rows(part)
+            rows, layout = self.labels.rows(part)
             rivals = self.labels.rivals(rows)
             still = Furthest(np.zeros(rivals.costs.shape), rivals.costs, rivals.costs)
-            found.append(self.labels.separate(rivals, still, extra, starts).upper)
+            found.append(self.labels.separate(rivals, still, extra, layout).upper)
         upper = np.concatenate(found)
         return upper, upper
 
@@ -167,32 +196,35 @@ class WorstCase(Term):
 
     def _asked(
         self, space: Space, f: Element, blocks: Rows, points: bool
-    ) -> tuple[Rows, np.ndarray | None, Rivals, Furthest, Separation]:
+    ) -> tuple[Rows, Layout | None, Rivals, Furthest, Separation]:
         """The rows of the blocks, what was found about them, and the labelling that violates most."""
-        rows, starts = self.labels.rows(blocks)
+        rows, layout = self.labels.rows(blocks)
         rivals = self.labels.rivals(rows)
         found = space.furthest(f, self.bound, rows, rivals, points)
-        return rows, starts, rivals, found, self.labels.separate(rivals, found, space.extra(f), starts)
+        chosen = self.labels.separate(rivals, found, space.extra(f), layout)
+        return rows, layout, rivals, found, chosen
 
     def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the blocks' losses, and what was attained."""
-        _, starts, rivals, found, chosen = self._asked(space, f, blocks, points=False)
+        _, layout, rivals, found, chosen = self._asked(space, f, blocks, points=False)
         every = np.arange(len(rivals))
         gains, costs = found.gains[every, chosen.labels], found.costs[every, chosen.labels]
-        heights = self._heights(rivals, gains, chosen, space.extra(f), starts)[0]
-        return chosen.upper, np.maximum(0.0, heights + _sums(costs, starts))
+        heights = self._heights(rivals, gains, chosen, space.extra(f), layout)[0]
+        return chosen.upper, np.maximum(0.0, heights + _sums(costs, layout))
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         """Planes of the blocks."""
-        rows, starts, rivals, found, chosen = self._asked(space, f, blocks, points=True)
+        rows, layout, rivals, found, chosen = self._asked(space, f, blocks, points=True)
         reached: Reached = space.reach(f, self.bound, rows, rivals, found, chosen.labels)
         coefficients = rivals.normals(chosen.labels)
         if chosen.scale is not None:
-            coefficients *= np.repeat(chosen.scale, 1 if starts is None else np.diff(starts))[:, None]
+            owners = ALL_ROWS if layout is None else layout.owners
+            coefficients *= chosen.scale[owners][:, None]
         extra = space.extra(f)
-        heights, moved = self._heights(rivals, reached.gains, chosen, extra, starts)
-        offsets = _sums(reached.costs, starts)
-        normals = space.normals(reached.points, coefficients, starts, moved)
+        heights, moved = self._heights(rivals, reached.gains, chosen, extra, layout)
+        offsets = _sums(reached.costs, layout)
+        groups = None if layout is None else layout.starts
+        normals = space.normals(reached.points, coefficients, groups, moved)
         return Planes(normals, offsets, chosen.upper, offsets + heights)
 
     def _heights(
@@ -201,15 +233,15 @@ class WorstCase(Term):
         each: np.ndarray,
         chosen: Separation,
         extra: np.ndarray,
-        starts: np.ndarray | None,
+        layout: Layout | None,
     ) -> tuple[np.ndarray, Any]:
         """What the labelling of each block wins, from what its rows do; the normal's part on `extra`."""
-        if starts is None:
+        if layout is None:
             return each, None
-        heights = _sums(each, starts)
+        heights = layout.sums(each)
         if not len(extra) and chosen.scale is None:
             return heights, None
-        moved: Any = self.labels.moved(chosen.labels, rivals.codes, starts)
+        moved: Any = self.labels.moved(chosen.labels, rivals.codes, layout)
         heights = heights + moved @ extra
         if chosen.scale is not None:
             heights = heights * chosen.scale
@@ -219,6 +251,6 @@ class WorstCase(Term):
         return heights, -moved
 
 
-def _sums(each: np.ndarray, starts: np.ndarray | None) -> np.ndarray:
+def _sums(each: np.ndarray, layout: Layout | None) -> np.ndarray:
     """Sums over the rows of each block."""
-    return each if starts is None else np.add.reduceat(each, starts[:-1])
+    return each if layout is None else layout.sums(each)
