@@ -1,9 +1,10 @@
-"""What is predicted: two classes, several, numbers, sequences of labels, and structures of your own."""
+"""What is predicted: two classes, several, numbers, sequences and graphs of labels, and structures of your own."""
 
 from .base import Decoding, RowStructure, Separation, Structure
 from .binary import Binary
 from .bound import BoundStructure
 from .checks import StructureCheckError, check_structure
+from .graph import Graph, GraphLayout
 from .layout import Layout
 from .multiclass import Multiclass
 from .regression import BoundRegression, Regression
@@ -12,6 +13,7 @@ from .sequence import Sequence
 
 REGISTRY: dict[str, type[Structure]] = {
     "binary": Binary,
+    "graph": Graph,
     "multiclass": Multiclass,
     "regression": Regression,
     "sequence": Sequence,
@@ -24,6 +26,8 @@ __all__ = [
     "BoundStructure",
     "Decoding",
     "LabelFunctions",
+    "Graph",
+    "GraphLayout",
     "Layout",
     "Multiclass",
     "Regression",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
@@ -29,10 +31,16 @@ class Decoding:
         A label for each row.
     upper : (n_blocks,) array, optional
         A bound on the highest score of each example; None where `labels` reach it.
+    shares : (n_rows, n_labels) array, optional
+        Of relaxed inference: how much of each label a row has, of more than `labels` reach.
+    features : (n_blocks, n_extra) array or CSR matrix, optional
+        What multiplies the extra parameters where labels have these shares.
     """
 
     labels: np.ndarray
     upper: np.ndarray | None = None
+    shares: np.ndarray | None = None
+    features: Any = None
 
 
 @dataclass(frozen=True)
@@ -47,11 +55,15 @@ class Separation:
         Bound on the block's loss, the maximum over all labellings and changes.
     scale : (n_blocks,) array, optional
         Factor of what labels win (slack rescaling of whole labellings); 1 by default.
+    shares, features : optional
+        Of relaxed inference, as in `Decoding`; they take the place of `labels`.
     """
 
     labels: np.ndarray
     upper: np.ndarray
     scale: np.ndarray | None = None
+    shares: np.ndarray | None = None
+    features: Any = None
 
 
 class Structure(BaseEstimator, ABC):
@@ -180,6 +192,17 @@ class Structure(BaseEstimator, ABC):
         """
         return self
 
+    def relaxes(self, n_labels: int, layout: Layout) -> bool:
+        """Whether `decode` maximises over more than labellings for these examples; no, by default.
+
+        The loss is then the relaxed one, and `Decoding` may have shares.
+        """
+        return False
+
+    def drawn(self, lengths: Sequence[int], rng: np.random.Generator) -> Layout:
+        """A layout of examples of so many rows, to be checked on."""
+        return Layout.of_lengths(lengths)
+
     def n_extra(self, n_labels: int) -> int:
         """How many parameters there are that no input multiplies; none, by default."""
         return 0
@@ -245,30 +268,48 @@ class Structure(BaseEstimator, ABC):
         """
         reached = found.gains + found.costs
         decoding = decoded(self, reached, extra, layout)
-        value, truth = self._against_truth(reached, decoding.labels, rivals.codes, extra, layout)
-        labels = np.where((value > 0)[layout.owners], decoding.labels, rivals.codes)
+        value, truth = self._against_truth(reached, decoding, rivals.codes, extra, layout)
         highest, bound = value, decoding.upper
         if not np.array_equal(found.upper, reached):
             above = decoded(self, found.upper, extra, layout)
             highest, bound = (
-                self._against_truth(found.upper, above.labels, rivals.codes, extra, layout)[0],
+                self._against_truth(found.upper, above, rivals.codes, extra, layout)[0],
                 above.upper,
             )
         if bound is not None:
             highest = np.maximum(highest, bound - truth)
-        return Separation(labels, np.maximum(0.0, highest))
+        chosen = self._unless_true(decoding, value > 0, rivals, layout)
+        return Separation(
+            chosen.labels, np.maximum(0.0, highest), shares=chosen.shares, features=chosen.features
+        )
+
+    def _unless_true(
+        self, decoding: Decoding, wins: np.ndarray, rivals: Rivals, layout: Layout
+    ) -> Decoding:
+        """The decoding of the examples where it wins, the true labels of the others."""
+        rows = wins[layout.owners]
+        labels = np.where(rows, decoding.labels, rivals.codes)
+        if decoding.shares is None:
+            return Decoding(labels)
+        shares = np.where(rows[:, None], decoding.shares, np.eye(rivals.n_labels)[rivals.codes])
+        true = self.features(rivals.codes, layout, rivals.n_labels)
+        features = _scaled(wins, decoding.features) + _scaled(~wins, true)
+        return Decoding(labels, shares=shares, features=features)
 
     def _against_truth(
         self,
         potentials: np.ndarray,
-        labels: np.ndarray,
+        decoding: Decoding,
         codes: np.ndarray,
         extra: np.ndarray,
         layout: Layout,
     ) -> tuple[np.ndarray, np.ndarray]:
         """How much more a labelling of each block scores than the true one, and what that scores."""
         own = self.score(potentials, codes, extra, layout)
-        return self.score(potentials, labels, extra, layout) - own, own
+        if decoding.shares is None:
+            return self.score(potentials, decoding.labels, extra, layout) - own, own
+        each = np.where(decoding.shares > 0, potentials, 0.0) * decoding.shares
+        return layout.sums(each.sum(axis=1)) + decoding.features @ extra - own, own
 
     def score(
         self, potentials: np.ndarray, labels: np.ndarray, extra: np.ndarray, layout: Layout
@@ -358,10 +399,13 @@ def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, lay
         class.
     """
     found = structure.decode(potentials, extra, layout)
-    return check_decoding(answers.method(structure, "decode"), found, potentials.shape, len(layout))
+    source = answers.method(structure, "decode")
+    return check_decoding(source, found, potentials.shape, len(layout), len(extra))
 
 
-def check_decoding(source: str, found: Any, shape: tuple[int, ...], n_blocks: int) -> Decoding:
+def check_decoding(
+    source: str, found: Any, shape: tuple[int, ...], n_blocks: int, n_extra: int
+) -> Decoding:
     """An answer as a decoding of so many rows and labels, or an error that names its source."""
     if not isinstance(found, Decoding):
         raise TypeError(f"{source} must return a Decoding, got {type(found).__name__}")
@@ -369,7 +413,32 @@ def check_decoding(source: str, found: Any, shape: tuple[int, ...], n_blocks: in
     upper = found.upper
     if upper is not None:
         upper = answers.numbers(source, "upper", upper, (n_blocks,), finite=False)
-    return Decoding(labels, upper)
+    return Decoding(labels, upper, *check_shares(source, found, shape, (n_blocks, n_extra)))
+
+
+def check_shares(
+    source: str, found: Any, shape: tuple[int, ...], of_features: tuple[int, int]
+) -> tuple[Any, Any]:
+    """Shares and features of an answer, looked at; two times None where it has no shares."""
+    if found.shares is None:
+        return None, None
+    shares = answers.numbers(source, "shares", found.shares, shape)
+    if np.any(shares < 0) or np.any(np.abs(shares.sum(axis=1) - 1.0) > 1e-9):
+        raise ValueError(f"{source} must return shares of at least 0 that add up to 1 in each row")
+    return shares, check_features(source, found.features, of_features)
+
+
+def check_features(source: str, found: Any, shape: tuple[int, int]) -> Matrix:
+    """Features of examples, an array or a CSR matrix of this shape, looked at."""
+    if sp.issparse(found) and found.shape == shape and found.format == "csr":
+        answers.places(source, "features", found)
+        return found
+    return answers.numbers(source, "features", found, shape)
+
+
+def _scaled(factors: np.ndarray, rows: Matrix) -> Matrix:
+    """Rows times a factor each."""
+    return sp.csr_matrix(sp.diags(factors.astype(np.float64)) @ sp.csr_matrix(rows))
 
 
 def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

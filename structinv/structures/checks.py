@@ -150,10 +150,11 @@ def _drawn(
     structure: Structure, n_labels: int, lengths: list[int], number: int, rng: np.random.Generator
 ) -> _Case:
     n_rows = sum(lengths)
-    layout, extra = Layout.of_lengths(lengths), np.zeros(structure.n_extra(n_labels))
+    layout = structure.drawn(lengths, rng)
     grouped = None if structure.rowwise else layout
     if structure.labelled:
         structure = structure.prepared(np.arange(n_labels), rng.integers(n_labels, size=n_rows), grouped)
+        extra = np.zeros(structure.n_extra(n_labels))
         # A labelling that there is.
         y = decoded(structure, rng.standard_normal((n_rows, n_labels)), extra, layout).labels
         cost = rng.random((n_labels, n_labels)) * (1.0 - np.eye(n_labels))

@@ -135,11 +135,13 @@ def _largest(values, row):
 
 
 @njit(cache=True, nogil=True)
-def best(potentials, tables, starts, edges, edge_starts, features, labels):
-    """The best labelling of every graph."""
+def best(potentials, tables, starts, edges, edge_starts, features, chosen, labels):
+    """The best labelling of every graph that is chosen."""
     n_labels = potentials.shape[1]
     row = np.empty(n_labels)
     for b in range(len(starts) - 1):
+        if not chosen[b]:
+            continue
         own = potentials[starts[b] : starts[b + 1]]
         order, parent, edge = _preorder(len(own), edges, edge_starts[b], edge_starts[b + 1])
         heights, messages = np.empty(own.shape), np.empty(own.shape)
@@ -154,11 +156,15 @@ def best(potentials, tables, starts, edges, edge_starts, features, labels):
 
 
 @njit(cache=True, nogil=True)
-def second(potentials, tables, starts, edges, edge_starts, features, codes, labels, values):
-    """The best labelling of every graph that differs from the codes somewhere, and its score."""
+def second(
+    potentials, tables, starts, edges, edge_starts, features, chosen, codes, labels, values,
+):  # fmt: skip
+    """The best labelling of every graph chosen that differs from the codes somewhere, and its score."""
     n_labels = potentials.shape[1]
     row = np.empty(n_labels)
     for b in range(len(starts) - 1):
+        if not chosen[b]:
+            continue
         own, truth = potentials[starts[b] : starts[b + 1]], codes[starts[b] : starts[b + 1]]
         order, parent, edge = _preorder(len(own), edges, edge_starts[b], edge_starts[b + 1])
         heights, messages = np.empty(own.shape), np.empty(own.shape)

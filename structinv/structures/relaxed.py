@@ -347,13 +347,14 @@ def _messages(own, table, edges, ends, begin, degrees, tolerance, splits, labels
         if reached > value:
             value = reached
             labels[:] = trial
-        if sweep % 5 == 4:
+        if sweep % 3 == 2:
             _split(messages, ends, begin, splits)
             bound = min(bound, _bound(own, table, edges, degrees, splits))
-            if bound - value <= tolerance * (bound - mean) or before - bound <= 1e-3 * (bound - value):
+            if bound - value <= tolerance * (bound - mean) + 1e-13 * abs(bound) or before - bound <= 1e-3 * (bound - value):
                 break
             before = bound
-    return value, bound, tolerance * (bound - mean)
+    # Rounding of sums of numbers as large as these is no gap.
+    return value, bound, tolerance * (bound - mean) + 1e-13 * abs(bound)
 
 
 @njit(cache=True, nogil=True)
@@ -398,7 +399,9 @@ def _multipliers(own, table, edges, degrees, splits, aim, most, labels, nodes, j
         shares[e, 0] = 1.0
     _whole(edges, labels, nodes, joint)
     value, bound, fractional = _score(own, table, edges, labels), np.inf, -np.inf
-    trial, scale, next_change = labels.copy(), START_SCALE * table.std(), STEPS_BETWEEN_BOUNDS
+    trial, next_change = labels.copy(), STEPS_BETWEEN_BOUNDS
+    # Where all edges score the same, messages have found the best.
+    scale = max(START_SCALE * table.std(), 1e-300)
     for step in range(1, most + 1):
         apart, drift = _step(own, table, edges, degrees, splits, nodes, scale, pairs, shares, counts, sums)
         if step == next_change:
@@ -434,45 +437,64 @@ def _whole(edges, labels, nodes, joint):
 
 
 @njit(cache=True, nogil=True)
-def _graph(own, tables, edges, features, tolerance, most, nodes, totals):
-    """The best shares of one graph, what multiplies the tables then, their score, and the bound."""
+def _graph(own, tables, edges, features, tolerance, most, labels, nodes, totals):
+    """The best labelling met and the best shares of one graph, whether these are the same, and scores.
+
+    Where they are not, `nodes` are the shares, and `totals` what multiplies the tables then.
+    """
     n_nodes, n_labels = own.shape
+    for u in range(n_nodes):
+        if own[u].max() == -np.inf:
+            return True, -np.inf, -np.inf
     table = _edge_tables(features, tables)
     ends, begin = _incident(n_nodes, edges)
-    degrees, labels = np.diff(begin), np.zeros(n_nodes, np.int64)
-    splits, joint = np.zeros((len(edges), 2, n_labels)), np.zeros(table.shape)
+    degrees, splits = np.diff(begin), np.zeros((len(edges), 2, n_labels))
     value, bound, aim = _messages(
         own, table, edges, ends, begin, degrees, tolerance, splits, labels
     )
     if bound - value <= aim:
-        _whole(edges, labels, nodes, joint)
-    else:
-        # Nodes without edges stay at the labels that they have.
-        value, found = _multipliers(
-            own, table, edges, degrees, splits, aim, most, labels, nodes, joint
-        )
-        bound = min(bound, found)
-    for j in range(len(tables)):
-        for e in range(len(edges)):
-            totals[j] += features[e, j] * joint[e]
-    return value, bound
+        return True, value, bound
+    joint = np.zeros(table.shape)
+    reached, found = _multipliers(
+        own, table, edges, degrees, splits, aim, most, labels, nodes, joint
+    )
+    whole = reached <= _score(own, table, edges, labels)
+    if not whole:
+        for j in range(len(tables)):
+            for e in range(len(edges)):
+                totals[j] += features[e, j] * joint[e]
+    return whole, reached, min(bound, found)
 
 
 @njit(cache=True, nogil=True)
 def best(
-    potentials, tables, starts, edges, edge_starts, features, chosen, tolerance, most,
-    nodes, totals, values, bounds,
+    potentials, tables, starts, edges, edge_starts, features, slots, tolerance, most,
+    labels, nodes, totals, whole, values, bounds,
 ):  # fmt: skip
-    """The best shares of every graph that is chosen, scores and bounds.
+    """The best shares of every graph that has a slot of at least 0, and the best labelling met.
 
-    ``totals[b, j]`` is the sum over edges of ``features[e, j]`` times the shares of pairs of labels.
+    Parameters
+    ----------
+    slots : (n_graphs,) array of int
+    tolerance : float
+        Of the gap between value and bound, relative to how far the bound is above the mean score.
+    most : int
+        Steps of the method of multipliers.
+    labels : (n_nodes,) array of int
+        Put in here: the labelling that scores highest of those that were met.
+    nodes : (n_nodes, n_labels) array
+        Put in here: shares, where these are not `whole`.
+    totals : (n_slots, n_tables, n_labels, n_labels) array of zeros
+        Put in here: sums over edges of features times the shares of pairs of labels; where not `whole`.
+    whole, values, bounds : (n_graphs,) arrays
+        Put in here: whether the best shares are those of the labelling, their score, and the bound.
     """
     for b in range(len(starts) - 1):
-        if not chosen[b]:
+        if slots[b] < 0:
             continue
         first, last = starts[b], starts[b + 1]
         mine = slice(edge_starts[b], edge_starts[b + 1])
-        values[b], bounds[b] = _graph(
+        whole[b], values[b], bounds[b] = _graph(
             potentials[first:last], tables, edges[mine], features[mine], tolerance, most,
-            nodes[first:last], totals[b],
+            labels[first:last], nodes[first:last], totals[slots[b]],
         )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from ..answers import as_written
-from ..matrices import ALL_ROWS, Matrix, Rows, count
+from ..matrices import ALL_ROWS, Matrix, Rows, count, pick
 from ..oracles import Identity
 from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
@@ -172,6 +173,11 @@ class WorstCase(Term):
         upper = np.concatenate(found)
         return upper, upper
 
+    @property
+    def relaxed(self) -> bool:
+        """See `Term.relaxed`."""
+        return self.labels.relaxed
+
     def rows_of(self, blocks: Rows) -> int:
         """See `Term.rows_of`."""
         rows, _ = self.labels.rows(blocks)
@@ -206,42 +212,45 @@ class WorstCase(Term):
 
     def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the blocks' losses, and what was attained."""
-        _, layout, rivals, found, chosen = self._asked(space, f, blocks, points=False)
-        every = np.arange(len(rivals))
-        gains, costs = found.gains[every, chosen.labels], found.costs[every, chosen.labels]
-        heights = self._heights(rivals, gains, chosen, space.extra(f), layout)[0]
-        return chosen.upper, np.maximum(0.0, heights + _sums(costs, layout))
+        rows, layout, rivals, found, chosen = self._asked(space, f, blocks, points=False)
+        taken = _taken(rows, layout, rivals, found, chosen)
+        every = np.arange(len(taken.rivals)), taken.labels
+        gains, costs = (taken.shares * each[every] for each in (taken.found.gains, taken.found.costs))
+        heights = self._heights(rivals, _sums(gains, taken.groups), chosen, space.extra(f), layout)[0]
+        return chosen.upper, np.maximum(0.0, heights + _sums(costs, taken.groups))
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         """Planes of the blocks."""
         rows, layout, rivals, found, chosen = self._asked(space, f, blocks, points=True)
-        reached: Reached = space.reach(f, self.bound, rows, rivals, found, chosen.labels)
-        coefficients = rivals.normals(chosen.labels)
+        taken = _taken(rows, layout, rivals, found, chosen)
+        asked = taken.rows, taken.rivals, taken.found, taken.labels
+        reached: Reached = space.reach(f, self.bound, *asked)
+        coefficients = taken.rivals.normals(taken.labels) * np.reshape(taken.shares, (-1, 1))
         if chosen.scale is not None:
-            owners = ALL_ROWS if layout is None else layout.owners
+            owners = ALL_ROWS if taken.groups is None else taken.groups.owners
             coefficients *= chosen.scale[owners][:, None]
         extra = space.extra(f)
-        heights, moved = self._heights(rivals, reached.gains, chosen, extra, layout)
-        offsets = _sums(reached.costs, layout)
-        groups = None if layout is None else layout.starts
+        gains = _sums(taken.shares * reached.gains, taken.groups)
+        heights, moved = self._heights(rivals, gains, chosen, extra, layout)
+        offsets = _sums(taken.shares * reached.costs, taken.groups)
+        groups = None if taken.groups is None else taken.groups.starts
         normals = space.normals(reached.points, coefficients, groups, moved)
         return Planes(normals, offsets, chosen.upper, offsets + heights)
 
     def _heights(
         self,
         rivals: Rivals,
-        each: np.ndarray,
+        heights: np.ndarray,
         chosen: Separation,
         extra: np.ndarray,
         layout: Layout | None,
     ) -> tuple[np.ndarray, Any]:
         """What the labelling of each block wins, from what its rows do; the normal's part on `extra`."""
         if layout is None:
-            return each, None
-        heights = layout.sums(each)
+            return heights, None
         if not len(extra) and chosen.scale is None:
             return heights, None
-        moved: Any = self.labels.moved(chosen.labels, rivals.codes, layout)
+        moved: Any = self.labels.moved(chosen, rivals.codes, layout)
         heights = heights + moved @ extra
         if chosen.scale is not None:
             heights = heights * chosen.scale
@@ -249,6 +258,40 @@ class WorstCase(Term):
                 sp.diags(chosen.scale) @ moved if sp.issparse(moved) else moved * chosen.scale[:, None]
             )
         return heights, -moved
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """The labels that planes take of rows: one of each row, or all that have a share, one behind the other.
+
+    Parameters
+    ----------
+    rows : slice or (m,) array of int
+    groups : Layout or None
+        Which of them belong to which block.
+    rivals, found : of these rows
+    labels : (m,) array of int
+    shares : float or (m,) array
+    """
+
+    rows: Rows
+    groups: Layout | None
+    rivals: Rivals
+    found: Furthest
+    labels: np.ndarray
+    shares: float | np.ndarray
+
+
+def _taken(
+    rows: Rows, layout: Layout | None, rivals: Rivals, found: Furthest, chosen: Separation
+) -> _Taken:
+    """The labels of a separation."""
+    if chosen.shares is None or layout is None:
+        return _Taken(rows, layout, rivals, found, chosen.labels, 1.0)
+    which, labels = np.nonzero(chosen.shares)
+    groups = Layout(np.searchsorted(which, layout.starts))
+    own = pick(rows, which, len(rivals)), groups, rivals.take(which), found.take(which)
+    return _Taken(*own, labels, chosen.shares[which, labels])
 
 
 def _sums(each: np.ndarray, layout: Layout | None) -> np.ndarray:
