@@ -209,6 +209,28 @@ def _check_best(
             )
 
 
+def _of_shares(case: _Case, potentials: np.ndarray, found: Any) -> np.ndarray:
+    """The score of shares of labels, of each example."""
+    each = np.where(found.shares > 0, potentials, 0.0) * found.shares
+    return case.layout.sums(each.sum(axis=1)) + found.features @ case.extra
+
+
+def _check_shares(
+    case: _Case, method: str, potentials: np.ndarray, found: Any
+) -> None:
+    """Shares reach no less than the labels beside them, and no more than the bound."""
+    reached = _of_shares(case, potentials, found)
+    scores = case.structure.score(potentials, found.labels, case.extra, case.layout)
+    room = _TOLERANCE * (1.0 + np.abs(reached))
+    wrong = np.flatnonzero((reached < scores - room) | (reached > found.upper + room))
+    if len(wrong):
+        b = wrong[0]
+        raise StructureCheckError(
+            f"{_name(case.structure)}.{method}: its shares score {reached[b]:.6g}, which is not between "
+            f"{scores[b]:.6g}, what its labelling does, and its bound {found.upper[b]:.6g}"
+        )
+
+
 def _check_decode(case: _Case) -> None:
     for potentials in (case.potentials, case.barred):
         before = potentials.copy()
@@ -216,6 +238,8 @@ def _check_decode(case: _Case) -> None:
         if not np.array_equal(before, potentials):
             raise StructureCheckError(f"{_name(case.structure)}.decode: changes the potentials")
         _check_best(case, "decode", potentials, found)
+        if found.shares is not None:
+            _check_shares(case, "decode", potentials, found)
 
 
 @dataclass
@@ -241,6 +265,8 @@ def _check_separate(case: _Case) -> None:
             reached, above = (case.scores(block, each) for each in (gains + rivals.costs, upper))
             finite = np.isfinite(reached)
             value = reached[case.place(block, answer.labels)] - reached[truth]
+            if answer.shares is not None:
+                value = _of_shares(case, gains + rivals.costs, answer)[block] - reached[truth]
             room = _TOLERANCE * (1.0 + np.abs(reached[finite]).max())
             if answer.upper[block] < max(0.0, (above - above[truth]).max()) - room:
                 raise StructureCheckError(

@@ -139,6 +139,8 @@ def _edge_tables(edges, features, tables, when):
     for e in range(len(edges)):
         turned = when[edges[e, 0]] < when[edges[e, 1]]
         for j in range(len(tables)):
+            if features[e, j] == 0:
+                continue
             for k in range(n_labels):
                 for own in range(n_labels):
                     value = tables[j, own, k] if turned else tables[j, k, own]

@@ -101,6 +101,8 @@ def _row(e, u, label, edges, features, tables, row):
         return
     turned = edges[e, 0] == u
     for j in range(len(tables)):
+        if features[e, j] == 0:
+            continue
         for k in range(len(row)):
             row[k] += features[e, j] * (tables[j, k, label] if turned else tables[j, label, k])
 

@@ -346,15 +346,12 @@ class Graph(Structure):
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
         """See `Structure.features`: edge features, summed by the labels of the ends."""
         graphs = self._graphs(layout)
-        n_features = graphs.edge_features.shape[1]
-        by_edges = Layout(graphs.edge_starts)
-        owners = by_edges.owners
+        owners = Layout(graphs.edge_starts).owners
         ends = labels[graphs.edges + graphs.starts[owners][:, None]]
-        pairs = n_labels * ends[:, 0] + ends[:, 1]
-        columns = n_labels**2 * np.arange(n_features) + pairs[:, None]
-        rows = np.repeat(owners, n_features)
-        shape = (len(graphs), n_features * n_labels**2)
-        return sp.csr_matrix((graphs.edge_features.ravel(), (rows, columns.ravel())), shape)
+        edge, which = np.nonzero(graphs.edge_features)
+        columns = n_labels**2 * which + (n_labels * ends[:, 0] + ends[:, 1])[edge]
+        shape = (len(graphs), graphs.edge_features.shape[1] * n_labels**2)
+        return sp.csr_matrix((graphs.edge_features[edge, which], (owners[edge], columns)), shape)
 
     def drawn(self, lengths: Sequence[int], rng: np.random.Generator) -> Layout:
         """See `Structure.drawn`: graphs with about as many edges as nodes."""

@@ -31,7 +31,8 @@ def _edge_tables(features, tables):
     found = np.zeros((len(features), n_labels, n_labels))
     for e in range(len(features)):
         for j in range(len(tables)):
-            found[e] += features[e, j] * tables[j]
+            if features[e, j] != 0:
+                found[e] += features[e, j] * tables[j]
     return found
 
 
@@ -462,7 +463,8 @@ def _graph(own, tables, edges, features, tolerance, most, labels, nodes, totals)
     if not whole:
         for j in range(len(tables)):
             for e in range(len(edges)):
-                totals[j] += features[e, j] * joint[e]
+                if features[e, j] != 0:
+                    totals[j] += features[e, j] * joint[e]
     return whole, reached, min(bound, found)
 
 
