@@ -17,7 +17,7 @@ from ..objective import Objective, Penalty, WorstCase
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
-from ..solvers import FrankWolfe, Representer, Solution, Solver
+from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
 from ..spaces import Expansion, KernelSpace, RepresenterSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
@@ -82,7 +82,8 @@ class KernelMachine(InvariantEstimator):
         n_features, n_outputs = term.X.shape[1], term.labels.n_outputs
         invariances, cache_mb = self._invariances(), float(self.cache_mb)
         if not invariances.families:
-            return KernelSpace(kernel, n_features, n_outputs, cache_mb=cache_mb)
+            n_extra = term.labels.n_extra
+            return KernelSpace(kernel, n_features, n_outputs, cache_mb=cache_mb, n_extra=n_extra)
         parts = [family.parts(kernel) for family in invariances.bound(term.X, self)]
         representers = Representers(kernel, parts, cache_mb)
         return RepresenterSpace(representers, n_features, n_outputs, cache_mb=cache_mb)
@@ -180,6 +181,18 @@ class KernelMachine(InvariantEstimator):
         tags.input_tags.pairwise = self._precomputed
         tags.input_tags.three_d_array = not self._precomputed
         return tags
+
+
+def check_epsilon(epsilon: Any, solver: str | Solver) -> None:
+    """Raise unless a solver can add planes only where they rise more than `epsilon`."""
+    check_number("epsilon", epsilon, minimum=0.0)
+    named = "frank_wolfe" if isinstance(solver, str) and solver == "auto" else solver
+    known = named if isinstance(named, Solver) else REGISTRY[named]()
+    if epsilon > 0 and "epsilon" not in known.get_params():
+        raise ValueError(
+            "epsilon above 0 needs a solver that adds planes block by block: 'auto', "
+            f"'frank_wolfe' or 'svmstruct', got epsilon={epsilon!r} with solver={solver!r}"
+        )
 
 
 def check_cover(bound: BoundOracle, machine: str) -> int:

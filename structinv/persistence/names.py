@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..estimators import REGISTRY as ESTIMATORS
+from ..estimators import TokenVectorizer
 from ..estimators.online import Stream
 from ..functionals import REGISTRY as FUNCTIONALS
 from ..functionals import (
@@ -32,6 +33,7 @@ from ..solvers.dual_coordinates import DualCoordinates
 from ..solvers.lbfgs import LBFGS
 from ..solvers.newton_cg import NewtonCG
 from ..solvers.pegasos import Streamed
+from ..structures import REGISTRY as STRUCTURES
 from ..tensor_rows import MadeRows, TensorRows
 
 # Classes with parameters: registries, and those that none of them lists. A name, once given, stays:
@@ -45,6 +47,7 @@ PARAMETERISED: dict[str, type] = {
         "kernel": KERNELS,
         "loss": LOSSES,
         "solver": SOLVERS,
+        "structure": STRUCTURES,
     }.items()
     for name, kind in registry.items()
 } | {
@@ -63,6 +66,7 @@ PARAMETERISED: dict[str, type] = {
     "solver.dual_coordinates": DualCoordinates,
     "solver.lbfgs": LBFGS,
     "solver.newton_cg": NewtonCG,
+    "features.tokens": TokenVectorizer,
 }
 
 # Classes that are made anew from the arguments of their constructors.
