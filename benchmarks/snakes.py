@@ -62,7 +62,13 @@ def graphs(data: np.lib.npyio.NpzFile, part: str, rich: bool) -> tuple[sp.csr_ma
 
 
 def fit(
-    X: sp.csr_matrix, y: np.ndarray, layout: GraphLayout, structure: Graph, solver: str, stop: Gap, C: float
+    X: sp.csr_matrix,
+    y: np.ndarray,
+    layout: GraphLayout,
+    structure: Graph,
+    solver: str,
+    stop: Gap,
+    C: float,
 ) -> tuple[WorstCase, ExplicitSpace, Solution]:
     """Train on the relaxed loss."""
     term = WorstCase(X, y, Identity(), structure, C, layout=layout)

@@ -4,7 +4,8 @@ from .base import Decoding, RowStructure, Separation, Structure
 from .binary import Binary
 from .bound import BoundStructure
 from .checks import StructureCheckError, check_structure
-from .graph import Graph, GraphLayout
+from .graph import Graph
+from .graph_layout import GraphLayout
 from .layout import Layout
 from .multiclass import Multiclass
 from .regression import BoundRegression, Regression

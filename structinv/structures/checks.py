@@ -215,9 +215,7 @@ def _of_shares(case: _Case, potentials: np.ndarray, found: Any) -> np.ndarray:
     return case.layout.sums(each.sum(axis=1)) + found.features @ case.extra
 
 
-def _check_shares(
-    case: _Case, method: str, potentials: np.ndarray, found: Any
-) -> None:
+def _check_shares(case: _Case, method: str, potentials: np.ndarray, found: Any) -> None:
     """Shares reach no less than the labels beside them, and no more than the bound."""
     reached = _of_shares(case, potentials, found)
     scores = case.structure.score(potentials, found.labels, case.extra, case.layout)

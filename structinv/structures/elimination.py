@@ -261,7 +261,19 @@ def _graph(own, tables, edges, features, order, scopes, begin, truth, other_than
         below = senders[senders_at[i] : senders_at[i + 1]]
         own_edges = mine[mine_at[i] : mine_at[i + 1]]
         for place in range(offsets[i], offsets[i + 1]):
-            _sums(own[order[i]], at, own_edges, edge_tables, other, below, sent, offsets, places, begin, found)
+            _sums(
+                own[order[i]],
+                at,
+                own_edges,
+                edge_tables,
+                other,
+                below,
+                sent,
+                offsets,
+                places,
+                begin,
+                found,
+            )
             sent[place] = found.max()
             if other_than:
                 _differing(found, truth[order[i]], at, below, sent, differ, offsets, places, begin)
@@ -271,7 +283,11 @@ def _graph(own, tables, edges, features, order, scopes, begin, truth, other_than
     for i in range(n_nodes):
         if begin[i] == begin[i + 1]:
             value += sent[offsets[i]]
-            if other_than and differ[offsets[i]] > -np.inf and sent[offsets[i]] - differ[offsets[i]] < loss:
+            if (
+                other_than
+                and differ[offsets[i]] > -np.inf
+                and sent[offsets[i]] - differ[offsets[i]] < loss
+            ):
                 wanted, loss = i, sent[offsets[i]] - differ[offsets[i]]
     if other_than:
         value = -np.inf if wanted < 0 else value - loss
@@ -281,7 +297,9 @@ def _graph(own, tables, edges, features, order, scopes, begin, truth, other_than
         at = labels[scopes[begin[i] : begin[i + 1]]]
         below = senders[senders_at[i] : senders_at[i + 1]]
         own_edges = mine[mine_at[i] : mine_at[i + 1]]
-        _sums(own[order[i]], at, own_edges, edge_tables, other, below, sent, offsets, places, begin, found)
+        _sums(
+            own[order[i]], at, own_edges, edge_tables, other, below, sent, offsets, places, begin, found
+        )
         which = -1
         if i == wanted:
             which = _differing(found, truth[order[i]], at, below, sent, differ, offsets, places, begin)

@@ -2,122 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..matrices import Matrix, Rows, stack
+from ..matrices import Matrix
 from . import elimination, forests, relaxed
 from .base import Decoding, Structure
 from .elimination import Elimination
+from .examples import Reader, as_list
+from .graph_layout import GraphLayout
 from .layout import Layout
 
 INFERENCES = ("auto", "exact", "relaxed")
-
-
-@dataclass(frozen=True)
-class GraphLayout(Layout):
-    """Which nodes and edges belong to which graph.
-
-    Parameters
-    ----------
-    starts : (n_graphs + 1,) array of int
-        Graph b has the nodes ``starts[b]`` to ``starts[b + 1] - 1``.
-    edges : (n_edges, 2) array of int
-        The two ends of each edge; each graph numbers its nodes from 0.
-    edge_starts : (n_graphs + 1,) array of int
-        Graph b has the edges ``edge_starts[b]`` to ``edge_starts[b + 1] - 1``.
-    edge_features : (n_edges, n_edge_features) array
-
-    Examples
-    --------
-    >>> layout = GraphLayout.of_graphs([2, 3], [[(0, 1)], [(0, 1), (2, 1)]])
-    >>> layout.take(np.array([1])).edges
-    array([[0, 1],
-           [2, 1]])
-    >>> layout.edge_features.shape
-    (3, 1)
-    """
-
-    edges: np.ndarray
-    edge_starts: np.ndarray
-    edge_features: np.ndarray
-    # Orders of elimination by the number of labels, which are found when they are asked for; a part asks
-    # the whole that it was taken from, so that they are found once.
-    _known: dict[int, Elimination] = field(default_factory=dict, compare=False, repr=False)
-    _whole: tuple[GraphLayout, np.ndarray] | None = field(default=None, compare=False, repr=False)
-
-    @classmethod
-    def of_graphs(
-        cls, sizes: Sequence[int], edges: Sequence[Any], edge_features: Sequence[Any] | None = None
-    ) -> GraphLayout:
-        """Graphs of so many nodes and with these edges; without features every edge has a constant 1.
-
-        Raises
-        ------
-        ValueError
-            If edges or features do not fit; the message names the graph.
-        """
-        starts = Layout.of_lengths(sizes).starts
-        ends = [_edges(each, int(size), i) for i, (size, each) in enumerate(zip(sizes, edges, strict=True))]
-        if edge_features is None:
-            features = [np.ones((len(each), 1)) for each in ends]
-        else:
-            features = _edge_features(edge_features, ends)
-        return cls(
-            starts, np.vstack(ends), np.r_[0, np.cumsum([len(each) for each in ends])], np.vstack(features)
-        )
-
-    @classmethod
-    def of(cls, layout: Layout, n_features: int) -> GraphLayout:
-        """A layout that may know no edges: then there are none."""
-        if isinstance(layout, cls):
-            return layout
-        none = np.zeros((0, 2), dtype=np.int64), np.zeros(len(layout) + 1, dtype=np.int64)
-        return cls(layout.starts, *none, np.zeros((0, n_features)))
-
-    def take(self, blocks: Rows) -> Self:
-        """See `Layout.take`."""
-        chosen = np.arange(len(self))[blocks]
-        by_edges = Layout(self.edge_starts)
-        edges = by_edges.rows(chosen)
-        return type(self)(
-            super_starts(self.starts, chosen),
-            self.edges[edges],
-            super_starts(self.edge_starts, chosen),
-            self.edge_features[edges],
-            _whole=(self, chosen),
-        )
-
-    @property
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Starts, edges, starts of edges and features, as compiled functions take them."""
-        return self.starts, self.edges, self.edge_starts, self.edge_features
-
-    def acyclic(self) -> np.ndarray:
-        """Which graphs have no cycles, (n_graphs,) of bool."""
-        found = np.zeros(len(self), dtype=bool)
-        forests.acyclic(self.starts, self.edges, self.edge_starts, found)
-        return found
-
-    def elimination(self, n_labels: int) -> Elimination:
-        """In which order nodes are eliminated, and for which graphs that is little work."""
-        if self._whole is not None:
-            whole, blocks = self._whole
-            return whole.elimination(n_labels).take(blocks, whole.starts)
-        if n_labels not in self._known:
-            found = elimination.eliminated(self.starts, self.edges, self.edge_starts, n_labels)
-            self._known[n_labels] = found
-        return self._known[n_labels]
-
-
-def super_starts(starts: np.ndarray, blocks: np.ndarray) -> np.ndarray:
-    """The boundaries of some of the blocks alone."""
-    return np.r_[0, np.cumsum(np.diff(starts)[blocks])]
 
 
 class Graph(Structure):
@@ -250,7 +150,10 @@ class Graph(Structure):
     def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
         """See `Structure.decode`; with shares where the relaxed maximum is no labelling."""
         graphs, n_labels = self._graphs(layout), potentials.shape[1]
-        scores, tables = np.ascontiguousarray(potentials, dtype=np.float64), self._tables(extra, n_labels)
+        scores, tables = (
+            np.ascontiguousarray(potentials, dtype=np.float64),
+            self._tables(extra, n_labels),
+        )
         trees, narrow, rest, order = self._kinds(graphs, n_labels)
         labels, values = np.zeros(len(scores), dtype=np.int64), np.zeros(len(graphs))
         forests.best(scores, tables, *graphs.arrays, trees, labels)
@@ -264,7 +167,12 @@ class Graph(Structure):
         return self._relaxed(scores, tables, graphs, rest, labels)
 
     def _relaxed(
-        self, scores: np.ndarray, tables: np.ndarray, graphs: GraphLayout, rest: np.ndarray, labels: np.ndarray
+        self,
+        scores: np.ndarray,
+        tables: np.ndarray,
+        graphs: GraphLayout,
+        rest: np.ndarray,
+        labels: np.ndarray,
     ) -> Decoding:
         """The other graphs too, whose labels and shares are put in."""
         nodes = np.zeros(scores.shape)
@@ -293,7 +201,10 @@ class Graph(Structure):
     ) -> Decoding:
         """See `Structure.runner_up`: one programme a graph; where inference is relaxed, one a node."""
         graphs, n_labels = self._graphs(layout), potentials.shape[1]
-        scores, tables = np.ascontiguousarray(potentials, dtype=np.float64), self._tables(extra, n_labels)
+        scores, tables = (
+            np.ascontiguousarray(potentials, dtype=np.float64),
+            self._tables(extra, n_labels),
+        )
         trees, narrow, rest, order = self._kinds(graphs, n_labels)
         codes = np.ascontiguousarray(codes, dtype=np.int64)
         labels, values = codes.copy(), np.full(len(graphs), -np.inf)
@@ -337,10 +248,17 @@ class Graph(Structure):
         graphs = self._graphs(layout)
         cyclic = np.flatnonzero(~graphs.acyclic())
         if len(cyclic):
-            raise ValueError(f"graphs must have no cycles for counts of differences, graph {cyclic[0]} has one")
-        scores, tables = np.ascontiguousarray(potentials, dtype=np.float64), self._tables(extra, potentials.shape[1])
+            raise ValueError(
+                f"graphs must have no cycles for counts of differences, graph {cyclic[0]} has one"
+            )
+        scores, tables = (
+            np.ascontiguousarray(potentials, dtype=np.float64),
+            self._tables(extra, potentials.shape[1]),
+        )
         values = np.zeros(len(scores) + len(graphs))
-        forests.by_differences(scores, tables, *graphs.arrays, np.ascontiguousarray(codes, dtype=np.int64), values)
+        forests.by_differences(
+            scores, tables, *graphs.arrays, np.ascontiguousarray(codes, dtype=np.int64), values
+        )
         return np.split(values, graphs.starts[1:-1] + np.arange(1, len(graphs)))
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
@@ -364,96 +282,31 @@ class Graph(Structure):
             lengths, edges, [rng.standard_normal((len(each), 2)) for each in edges]
         )
 
-    def read(self, X: Sequence[Any]) -> tuple[Matrix, GraphLayout]:
-        """Rows and layout of graphs as users give them.
+    def length(self, example: Any) -> int:
+        """See `Structure.length`; what is no graph is refused when it is read."""
+        return super().length(example[0]) if _is_graph(example) and hasattr(example[0], "__len__") else 1
 
-        Parameters
-        ----------
-        X : list of (rows, edges) or (rows, edges, edge features)
-            Rows of nodes (n, d), arrays or CSR; edges (m, 2) of int; their features (m, e).
+    def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
+        """See `Structure.read`: a graph is (rows of nodes, edges) or (rows, edges, edge features).
 
-        Returns
-        -------
-        rows : (n_rows, d) array or CSR matrix
-        layout : GraphLayout
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a graph is none, or does not fit the others; the message names it.
+        Rows are as those of other examples; edges (m, 2) of int, which number the nodes from 0, and their
+        features (m, e), all of one width.
         """
-        if isinstance(X, (np.ndarray, str, bytes)) or not isinstance(X, Sequence) or len(X) == 0:
-            raise TypeError("X must be a list of graphs, of (rows, edges) or (rows, edges, edge features)")
-        rows = []
-        for i, graph in enumerate(X):
-            if not isinstance(graph, (tuple, list)) or len(graph) not in (2, 3):
+        graphs = as_list("X", X, "(rows, edges) or (rows, edges, edge features)")
+        for i, graph in enumerate(graphs):
+            if not _is_graph(graph):
                 raise TypeError(
                     f"X[{i}] must be (rows, edges) or (rows, edges, edge features), got "
-                    f"{type(graph).__name__}"
+                    f"a {type(graph).__name__}"
                 )
-            if len(graph) != len(X[0]):
-                raise ValueError(f"X[{i}] must have edge features if and only if X[0] has them")
-            rows.append(_nodes(graph[0], i))
-            if rows[-1].shape[1] != rows[0].shape[1]:
-                raise ValueError(
-                    f"X[{i}] must have nodes of {rows[0].shape[1]} features, as X[0] has, got "
-                    f"{rows[-1].shape[1]}"
-                )
-        features = [graph[2] for graph in X] if len(X[0]) == 3 else None
-        layout = GraphLayout.of_graphs([len_of(each) for each in rows], [graph[1] for graph in X], features)
-        return stack(rows), layout
+            if len(graph) != len(graphs[0]):
+                raise ValueError(f"X[{i}] must have edge features if X[0] has them, and else not")
+            if self.length(graph) == 0:
+                raise ValueError(f"X[{i}] must have at least one node, got none")
+        rows, sizes = reader.examples([graph[0] for graph in graphs])
+        features = [graph[2] for graph in graphs] if len(graphs[0]) == 3 else None
+        return rows, GraphLayout.of_graphs(sizes, [graph[1] for graph in graphs], features)
 
 
-def len_of(rows: Matrix) -> int:
-    """How many rows there are."""
-    return int(rows.shape[0])
-
-
-def _nodes(rows: Any, i: int) -> Matrix:
-    """Rows of graph i, looked at."""
-    found = rows if sp.issparse(rows) else np.asarray(rows)
-    if found.ndim != 2 or found.shape[0] < 1:
-        raise ValueError(f"X[{i}] must have rows of nodes, (n, d) with n of at least 1, got {found.shape}")
-    return found
-
-
-def _edges(given: Any, n_nodes: int, i: int) -> np.ndarray:
-    """Edges of graph i, looked at."""
-    edges = np.asarray(given)
-    if edges.size == 0:
-        return np.zeros((0, 2), dtype=np.int64)
-    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
-        raise ValueError(
-            f"X[{i}] must have edges (m, 2) of integers, got {edges.dtype} of shape {edges.shape}"
-        )
-    edges = edges.astype(np.int64)
-    wrong = np.flatnonzero(np.any((edges < 0) | (edges >= n_nodes), axis=1))
-    if len(wrong):
-        raise ValueError(
-            f"X[{i}] must have edges between its nodes, 0 to {n_nodes - 1}, got {edges[wrong[0]].tolist()}"
-        )
-    loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
-    if len(loops):
-        raise ValueError(f"X[{i}] must have edges between two nodes, got {edges[loops[0]].tolist()}")
-    return edges
-
-
-def _edge_features(given: Sequence[Any], edges: list[np.ndarray]) -> list[np.ndarray]:
-    """Features of the edges of all graphs, looked at; a graph without edges may have any."""
-    found: list[np.ndarray] = []
-    for i, (each, own) in enumerate(zip(given, edges, strict=True)):
-        features = np.asarray(each, dtype=np.float64)
-        if len(own) and (features.ndim != 2 or len(features) != len(own) or features.shape[1] < 1):
-            raise ValueError(
-                f"X[{i}] must have edge features (m, e), one row for each of its {len(own)} edges, got "
-                f"{features.shape}"
-            )
-        if not np.all(np.isfinite(features)):
-            raise ValueError(f"X[{i}] must have finite edge features")
-        found.append(features)
-    widths = {each.shape[1]: i for i, (each, own) in reversed(list(enumerate(zip(found, edges, strict=True)))) if len(own)}
-    if len(widths) > 1:
-        (one, i), (other, j) = sorted(widths.items(), key=lambda item: item[1])[:2]
-        raise ValueError(f"X[{j}] must have {one} features an edge, as X[{i}] has, got {other}")
-    width = next(iter(widths), 1)
-    return [each if len(own) else np.zeros((0, width)) for each, own in zip(found, edges, strict=True)]
+def _is_graph(example: Any) -> bool:
+    return isinstance(example, (tuple, list)) and len(example) in (2, 3)

@@ -351,7 +351,9 @@ def _messages(own, table, edges, ends, begin, degrees, tolerance, splits, labels
         if sweep % 3 == 2:
             _split(messages, ends, begin, splits)
             bound = min(bound, _bound(own, table, edges, degrees, splits))
-            if bound - value <= tolerance * (bound - mean) + 1e-13 * abs(bound) or before - bound <= 1e-3 * (bound - value):
+            if bound - value <= tolerance * (bound - mean) + 1e-13 * abs(
+                bound
+            ) or before - bound <= 1e-3 * (bound - value):
                 break
             before = bound
     # Rounding of sums of numbers as large as these is no gap.
@@ -404,7 +406,9 @@ def _multipliers(own, table, edges, degrees, splits, aim, most, labels, nodes, j
     # Where all edges score the same, messages have found the best.
     scale = max(START_SCALE * table.std(), 1e-300)
     for step in range(1, most + 1):
-        apart, drift = _step(own, table, edges, degrees, splits, nodes, scale, pairs, shares, counts, sums)
+        apart, drift = _step(
+            own, table, edges, degrees, splits, nodes, scale, pairs, shares, counts, sums
+        )
         if step == next_change:
             # Ever more rarely: the method converges for a scale that stays.
             next_change *= 2
@@ -450,15 +454,11 @@ def _graph(own, tables, edges, features, tolerance, most, labels, nodes, totals)
     table = _edge_tables(features, tables)
     ends, begin = _incident(n_nodes, edges)
     degrees, splits = np.diff(begin), np.zeros((len(edges), 2, n_labels))
-    value, bound, aim = _messages(
-        own, table, edges, ends, begin, degrees, tolerance, splits, labels
-    )
+    value, bound, aim = _messages(own, table, edges, ends, begin, degrees, tolerance, splits, labels)
     if bound - value <= aim:
         return True, value, bound
     joint = np.zeros(table.shape)
-    reached, found = _multipliers(
-        own, table, edges, degrees, splits, aim, most, labels, nodes, joint
-    )
+    reached, found = _multipliers(own, table, edges, degrees, splits, aim, most, labels, nodes, joint)
     whole = reached <= _score(own, table, edges, labels)
     if not whole:
         for j in range(len(tables)):
