@@ -1,4 +1,4 @@
-"""What is predicted: two classes, several, numbers, sequences and graphs of labels, and structures of your own."""
+"""What is predicted: classes, numbers, sequences and graphs of labels, structures of your own."""
 
 from .base import Decoding, RowStructure, Separation, Structure
 from .binary import Binary

@@ -87,7 +87,7 @@ def eliminated(
 def _least_fill(
     n_nodes: int, edges: np.ndarray, n_labels: int
 ) -> tuple[list[int], list[list[int]]] | None:
-    """Nodes, each the one whose neighbours lack fewest edges, and scopes; None if a table is too large."""
+    """Nodes, each with fewest edges lacking around it, and scopes; None if a table is too large."""
     around: list[set[int]] = [set() for _ in range(n_nodes)]
     for u, v in edges.tolist():
         around[u].add(v)

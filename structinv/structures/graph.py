@@ -33,10 +33,11 @@ class Graph(Structure):
     P_j, flat, one behind the other.
 
     The best labelling is exact for graphs without cycles and for graphs of small treewidth (no table has
-    more than 1e6 numbers, ``n_labels ** (treewidth + 1)``). For others the maximum over the local polytope
-    takes its place, of shares of labels that agree along edges; it is no less. The loss of training is then
-    the *relaxed* one, another convex problem, which is no less than the loss of labellings: its bounds close,
-    and hold for the loss of labellings from above. Certificates stay sound, and may miss some.
+    more than 1e6 numbers, ``n_labels ** (treewidth + 1)``). For others the maximum over the local
+    polytope takes its place, of shares of labels that agree along edges; it is no less. The loss of
+    training is then the *relaxed* one, another convex problem, which is no less than the loss of
+    labellings: its bounds close, and hold for the loss of labellings from above. Certificates stay
+    sound, and may miss some.
     Predictions are the best labelling that was found.
 
     Parameters
@@ -131,7 +132,7 @@ class Graph(Structure):
     def _kinds(
         self, graphs: GraphLayout, n_labels: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Elimination | None]:
-        """Which graphs have no cycles, which others small tables, which neither; orders of elimination."""
+        """Which graphs have no cycles, which others small tables, which neither; and orders."""
         trees = graphs.acyclic()
         if np.all(trees) or self.inference == "relaxed":
             return trees, np.zeros_like(trees), ~trees, None
@@ -140,10 +141,11 @@ class Graph(Structure):
         rest = ~(trees | narrow)
         if self.inference == "exact" and np.any(rest):
             b = int(np.flatnonzero(rest)[0])
+            nodes, edges = graphs.sizes[b], np.diff(graphs.edge_starts)[b]
             raise ValueError(
-                f"inference must be 'auto' or 'relaxed' for graph {b}, with {graphs.sizes[b]} nodes and "
-                f"{np.diff(graphs.edge_starts)[b]} edges, and {int(rest.sum()) - 1} others: with {n_labels} "
-                f"labels exact inference needs a table of more than {elimination.LARGEST_TABLE} numbers"
+                f"inference must be 'auto' or 'relaxed' for graph {b}, with {nodes} nodes and {edges} "
+                f"edges, and {int(rest.sum()) - 1} others: with {n_labels} labels exact inference needs "
+                f"a table of more than {elimination.LARGEST_TABLE} numbers"
             )
         return trees, narrow, rest, order
 
@@ -238,7 +240,7 @@ class Graph(Structure):
         Returns
         -------
         list of (n_nodes + 1,) arrays
-            Entry d of a graph's is for d nodes that differ; minus infinity where there is no such labelling.
+            Entry d is for d nodes that differ; minus infinity where there is no such labelling.
 
         Raises
         ------
@@ -289,8 +291,8 @@ class Graph(Structure):
     def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
         """See `Structure.read`: a graph is (rows of nodes, edges) or (rows, edges, edge features).
 
-        Rows are as those of other examples; edges (m, 2) of int, which number the nodes from 0, and their
-        features (m, e), all of one width.
+        Rows are as those of other examples; edges (m, 2) of int, which number the nodes from 0, and
+        their features (m, e), all of one width.
         """
         graphs = as_list("X", X, "(rows, edges) or (rows, edges, edge features)")
         for i, graph in enumerate(graphs):
@@ -305,7 +307,7 @@ class Graph(Structure):
                 raise ValueError(f"X[{i}] must have at least one node, got none")
         rows, sizes = reader.examples([graph[0] for graph in graphs])
         features = [graph[2] for graph in graphs] if len(graphs[0]) == 3 else None
-        return rows, GraphLayout.of_graphs(sizes, [graph[1] for graph in graphs], features)
+        return rows, GraphLayout.of_graphs(sizes.tolist(), [graph[1] for graph in graphs], features)
 
 
 def _is_graph(example: Any) -> bool:

@@ -133,7 +133,8 @@ def _edges(given: Any, n_nodes: int, i: int) -> np.ndarray:
     wrong = np.flatnonzero(np.any((edges < 0) | (edges >= n_nodes), axis=1))
     if len(wrong):
         raise ValueError(
-            f"X[{i}] must have edges between its nodes, 0 to {n_nodes - 1}, got {edges[wrong[0]].tolist()}"
+            f"X[{i}] must have edges between its nodes, 0 to {n_nodes - 1}, "
+            f"got {edges[wrong[0]].tolist()}"
         )
     loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
     if len(loops):

@@ -6,8 +6,8 @@ where all of them are 0 or 1. The bound splits the potentials of a node among it
 each edge reaches by itself: it is the dual of the same program.
 
 Tree-reweighted messages (Kolmogorov 2006) come near to the bound quickly, and may stop short of it. From
-there the method of multipliers goes on (Martins et al. 2015): shares of each edge by itself, which are drawn
-to those of the nodes. Its quadratic programs are solved exactly: the pairs of labels that have a share
+there the method of multipliers goes on (Martins et al. 2015): shares of each edge by itself, drawn to
+those of the nodes. Its quadratic programs are solved exactly: the pairs of labels that have a share
 are edges of a forest between the labels of one end and those of the other, and moves around a cycle
 change no sums.
 """
@@ -21,7 +21,7 @@ from ..compiled import njit
 # Sweeps of messages before the method of multipliers, and how often bounds are looked at.
 SWEEPS, STEPS_BETWEEN_BOUNDS = 60, 10
 # How strongly shares of edges are drawn to those of nodes at first, by the spread of edges' scores.
-START_SCALE = 0.1
+START_SCALE = 0.3
 
 
 @njit(cache=True, nogil=True)
@@ -199,7 +199,7 @@ def _walk(pairs, n_pairs, n_labels, worth, order, parent, edge, part, levels):
 
 @njit(cache=True, nogil=True)
 def _enter(pair, pairs, shares, n_pairs, n_labels, parent, edge, part):
-    """Take a pair in: with no share yet, or, if it closes a cycle, with what another one around it had."""
+    """Take a pair in: with no share, or, if it closes a cycle, with that of another one around it."""
     k, other = pair // n_labels, n_labels + pair % n_labels
     if part[k] < 0 or part[other] < 0 or part[k] != part[other]:
         pairs[n_pairs], shares[n_pairs] = pair, 0.0
@@ -288,7 +288,7 @@ def _project(table, first, second, scale, pairs, shares, n_pairs, sums):
 
 @njit(cache=True, nogil=True)
 def _fitted(pairs, shares, sums, first, second, found):
-    """Shares of pairs near to those given whose sums are the shares of the ends (Altschuler et al. 2017)."""
+    """Shares of pairs near to those given, of the sums that the ends have (Altschuler et al. 2017)."""
     n_labels = len(first)
     found[:] = 0.0
     below = np.zeros(n_labels)
@@ -335,7 +335,8 @@ def _messages(own, table, edges, ends, begin, degrees, tolerance, splits, labels
     score of all labellings, which no constants in the potentials move.
     """
     messages = np.zeros(splits.shape)
-    trial, value, bound, before, mean = labels.copy(), -np.inf, np.inf, np.inf, 0.0
+    trial, value, bound, before = labels.copy(), -np.inf, np.inf, np.inf
+    mean, aim = 0.0, 0.0
     for u in range(len(own)):
         allowed = own[u] > -np.inf
         mean += own[u][allowed].mean()
@@ -351,13 +352,12 @@ def _messages(own, table, edges, ends, begin, degrees, tolerance, splits, labels
         if sweep % 3 == 2:
             _split(messages, ends, begin, splits)
             bound = min(bound, _bound(own, table, edges, degrees, splits))
-            if bound - value <= tolerance * (bound - mean) + 1e-13 * abs(
-                bound
-            ) or before - bound <= 1e-3 * (bound - value):
+            # Rounding of sums of numbers as large as these is no gap.
+            aim = tolerance * (bound - mean) + 1e-13 * abs(bound)
+            if bound - value <= aim or before - bound <= 1e-3 * (bound - value):
                 break
             before = bound
-    # Rounding of sums of numbers as large as these is no gap.
-    return value, bound, tolerance * (bound - mean) + 1e-13 * abs(bound)
+    return value, bound, aim
 
 
 @njit(cache=True, nogil=True)

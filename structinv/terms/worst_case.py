@@ -262,7 +262,7 @@ class WorstCase(Term):
 
 @dataclass(frozen=True)
 class _Taken:
-    """The labels that planes take of rows: one of each row, or all that have a share, one behind the other.
+    """The labels that planes take of rows: one of each row, or all that have a share.
 
     Parameters
     ----------
