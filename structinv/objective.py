@@ -73,6 +73,11 @@ class Objective:
         """How many rows one pass over all terms asks the oracles about."""
         return sum(term.rows_of(ALL_ROWS) for term in self.terms)
 
+    @property
+    def relaxed(self) -> bool:
+        """Whether a term's loss is a relaxed one, and the value a bound of that of the loss itself."""
+        return any(term.relaxed for term in self.terms)
+
     def planes(self, f: Element, blocks: np.ndarray | None = None) -> Planes:
         """A plane of each block named (all by default, in order) that touches it at `f`."""
         if blocks is None:

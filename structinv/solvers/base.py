@@ -114,6 +114,11 @@ class Solution:
     compile_seconds : float
         In which functions were compiled meanwhile, by this fit or another one of the process; on a
         machine's first fit only, where they can be kept.
+    relaxed : bool
+        Whether `primal` and `dual` are those of a relaxed loss, the best of which is another function
+        than that of the loss itself; `primal` bounds the loss itself at `f`, too.
+    outcome : str
+        The status in words, with the loss that it is about: "converged on the relaxed loss".
     """
 
     f: np.ndarray = field(repr=False)
@@ -128,6 +133,12 @@ class Solution:
     rows_asked: int
     seconds: float
     compile_seconds: float = 0.0
+    relaxed: bool = False
+
+    @property
+    def outcome(self) -> str:
+        """See the class."""
+        return f"{self.status.value} on the relaxed loss" if self.relaxed else self.status.value
 
 
 @dataclass(frozen=True)

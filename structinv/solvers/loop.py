@@ -135,6 +135,7 @@ class _Run:
         self.history: list[Record] = []
         self.closing = Closing(stop.deadline)
         self.rows_of_a_pass = objective.rows_of_a_pass
+        self.relaxed = objective.relaxed
         self.watch = Stopwatch()
         self.calls_before = objective.rows_asked
         self.iteration = 0
@@ -247,6 +248,7 @@ class _Run:
             rows_asked=self._rows(),
             seconds=self._seconds(),
             compile_seconds=self.watch.compile_seconds,
+            relaxed=self.relaxed,
         )
 
     def _reason(self, checked: bool, callbacks: Sequence[Callback] = ()) -> Status | None:

@@ -1,9 +1,11 @@
-"""What is predicted: two classes, several, numbers, sequences of labels, and structures of your own."""
+"""What is predicted: classes, numbers, sequences and graphs of labels, structures of your own."""
 
 from .base import Decoding, RowStructure, Separation, Structure
 from .binary import Binary
 from .bound import BoundStructure
 from .checks import StructureCheckError, check_structure
+from .graph import Graph
+from .graph_layout import GraphLayout
 from .layout import Layout
 from .multiclass import Multiclass
 from .regression import BoundRegression, Regression
@@ -12,6 +14,7 @@ from .sequence import Sequence
 
 REGISTRY: dict[str, type[Structure]] = {
     "binary": Binary,
+    "graph": Graph,
     "multiclass": Multiclass,
     "regression": Regression,
     "sequence": Sequence,
@@ -24,6 +27,8 @@ __all__ = [
     "BoundStructure",
     "Decoding",
     "LabelFunctions",
+    "Graph",
+    "GraphLayout",
     "Layout",
     "Multiclass",
     "Regression",

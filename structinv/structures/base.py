@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +34,17 @@ class Decoding:
         A bound on the highest score of each example; None where `labels` reach it.
     levels : (n_rows,) array of int, optional
         Which level of its potentials each row uses, where they have a third axis of levels.
+    shares : (n_rows, n_labels) array, optional
+        Of relaxed inference: how much of each label a row has, of more than `labels` reach.
+    features : (n_blocks, n_extra) array or CSR matrix, optional
+        What multiplies the extra parameters where labels have these shares.
     """
 
     labels: np.ndarray
     upper: np.ndarray | None = None
     levels: np.ndarray | None = None
+    shares: np.ndarray | None = None
+    features: Any = None
 
 
 @dataclass(frozen=True)
@@ -54,12 +61,16 @@ class Separation:
         Factor of what labels win (slack rescaling of whole labellings); 1 by default.
     levels : (n_rows,) array of int, optional
         Which level each row uses, where `found` has a third axis of levels.
+    shares, features : optional
+        Of relaxed inference, as in `Decoding`; they take the place of `labels`.
     """
 
     labels: np.ndarray
     upper: np.ndarray
     scale: np.ndarray | None = None
     levels: np.ndarray | None = None
+    shares: np.ndarray | None = None
+    features: Any = None
 
 
 class Structure(BaseEstimator, ABC):
@@ -235,6 +246,17 @@ class Structure(BaseEstimator, ABC):
         """
         return self
 
+    def relaxes(self, n_labels: int, layout: Layout) -> bool:
+        """Whether `decode` maximises over more than labellings for these examples; no, by default.
+
+        The loss is then the relaxed one, and `Decoding` may have shares.
+        """
+        return False
+
+    def drawn(self, lengths: Sequence[int], rng: np.random.Generator) -> Layout:
+        """A layout of examples of so many rows, to be checked on."""
+        return Layout.of_lengths(lengths)
+
     def n_extra(self, n_labels: int) -> int:
         """How many parameters there are that no input multiplies; none, by default."""
         return 0
@@ -302,10 +324,6 @@ class Structure(BaseEstimator, ABC):
         reached = found.gains + found.costs
         decoding = decoded(self, reached, extra, layout)
         value, truth = self._against_truth(reached, decoding, rivals.codes, extra, layout)
-        wins = (value > 0)[layout.owners]
-        labels, levels = np.where(wins, decoding.labels, rivals.codes), decoding.levels
-        if levels is not None:
-            levels = np.where(wins, levels, 0)
         highest, bound = value, decoding.upper
         if not np.array_equal(found.upper, reached):
             above = decoded(self, found.upper, extra, layout)
@@ -315,7 +333,28 @@ class Structure(BaseEstimator, ABC):
             )
         if bound is not None:
             highest = np.maximum(highest, bound - truth)
-        return Separation(labels, np.maximum(0.0, highest), levels=levels)
+        chosen = self._unless_true(decoding, value > 0, rivals, layout)
+        return Separation(
+            chosen.labels,
+            np.maximum(0.0, highest),
+            levels=chosen.levels,
+            shares=chosen.shares,
+            features=chosen.features,
+        )
+
+    def _unless_true(
+        self, decoding: Decoding, wins: np.ndarray, rivals: Rivals, layout: Layout
+    ) -> Decoding:
+        """The decoding of the examples where it wins, the true labels of the others."""
+        rows = wins[layout.owners]
+        labels = np.where(rows, decoding.labels, rivals.codes)
+        if decoding.shares is None:
+            levels = None if decoding.levels is None else np.where(rows, decoding.levels, 0)
+            return Decoding(labels, levels=levels)
+        shares = np.where(rows[:, None], decoding.shares, np.eye(rivals.n_labels)[rivals.codes])
+        true = self.features(rivals.codes, layout, rivals.n_labels)
+        features = _scaled(wins, decoding.features) + _scaled(~wins, true)
+        return Decoding(labels, shares=shares, features=features)
 
     def _against_truth(
         self,
@@ -327,7 +366,10 @@ class Structure(BaseEstimator, ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """How much more a labelling of each block scores than the true one, and what that scores."""
         own = self.score(potentials, codes, extra, layout)
-        return self.score(potentials, found.labels, extra, layout, found.levels) - own, own
+        if found.shares is None:
+            return self.score(potentials, found.labels, extra, layout, found.levels) - own, own
+        each = np.where(found.shares > 0, potentials, 0.0) * found.shares
+        return layout.sums(each.sum(axis=1)) + found.features @ extra - own, own
 
     def score(
         self,
@@ -466,10 +508,12 @@ def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, lay
     """
     found = structure.decode(potentials, extra, layout)
     source = answers.method(structure, "decode")
-    return check_decoding(source, found, potentials.shape, layout)
+    return check_decoding(source, found, potentials.shape, layout, len(extra))
 
 
-def check_decoding(source: str, found: Any, shape: tuple[int, ...], layout: Layout) -> Decoding:
+def check_decoding(
+    source: str, found: Any, shape: tuple[int, ...], layout: Layout, n_extra: int
+) -> Decoding:
     """An answer as a decoding of so many rows, labels and levels, or an error that names its source."""
     if not isinstance(found, Decoding):
         raise TypeError(f"{source} must return a Decoding, got {type(found).__name__}")
@@ -477,7 +521,8 @@ def check_decoding(source: str, found: Any, shape: tuple[int, ...], layout: Layo
     upper = found.upper
     if upper is not None:
         upper = answers.numbers(source, "upper", upper, (len(layout),), finite=False)
-    return Decoding(labels, upper, check_levels(source, found.levels, shape, layout))
+    levels = check_levels(source, found.levels, shape, layout)
+    return Decoding(labels, upper, levels, *check_shares(source, found, shape, (len(layout), n_extra)))
 
 
 def check_levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) -> np.ndarray | None:
@@ -492,6 +537,31 @@ def check_levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layou
             f"{used.max()}"
         )
     return found
+
+
+def check_shares(
+    source: str, found: Any, shape: tuple[int, ...], of_features: tuple[int, int]
+) -> tuple[Any, Any]:
+    """Shares and features of an answer, looked at; two times None where it has no shares."""
+    if found.shares is None:
+        return None, None
+    shares = answers.numbers(source, "shares", found.shares, shape)
+    if np.any(shares < 0) or np.any(np.abs(shares.sum(axis=1) - 1.0) > 1e-9):
+        raise ValueError(f"{source} must return shares of at least 0 that add up to 1 in each row")
+    return shares, check_features(source, found.features, of_features)
+
+
+def check_features(source: str, found: Any, shape: tuple[int, int]) -> Matrix:
+    """Features of examples, an array or a CSR matrix of this shape, looked at."""
+    if sp.issparse(found) and found.shape == shape and found.format == "csr":
+        answers.places(source, "features", found)
+        return found
+    return answers.numbers(source, "features", found, shape)
+
+
+def _scaled(factors: np.ndarray, rows: Matrix) -> Matrix:
+    """Rows times a factor each."""
+    return sp.csr_matrix(sp.diags(factors.astype(np.float64)) @ sp.csr_matrix(rows))
 
 
 def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

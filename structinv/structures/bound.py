@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from .. import answers
@@ -16,8 +15,10 @@ from .base import (
     Structure,
     check_cost,
     check_decoding,
+    check_features,
     check_levels,
     check_rescaling,
+    check_shares,
     decoded,
     encode_labels,
 )
@@ -181,20 +182,30 @@ class BoundStructure:
         scale = answer.scale
         if scale is not None:
             scale = answers.numbers(source, "scale", scale, shape)
+        of_features = (len(known), self.n_extra)
         levels = check_levels(source, answer.levels, np.shape(found.gains), known)
-        return Separation(labels, upper, scale, levels)
+        shares = check_shares(source, answer, (n_rows, self.n_labels), of_features)
+        return Separation(labels, upper, scale, levels, *shares)
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether the loss is that of a relaxed maximum; see `Structure.relaxes`."""
+        known = Layout.of_rows(len(self.codes)) if self.layout is None else self.layout
+        return bool(self.structure.relaxes(self.n_labels, known))
 
     def moved(self, labels: np.ndarray, codes: np.ndarray, layout: Layout) -> Matrix:
         """By how much features of labellings differ from those of the true one, (n_blocks, n_extra)."""
         return self._features(labels, layout) - self._features(codes, layout)
 
+    def moved_by(self, chosen: Separation, codes: np.ndarray, layout: Layout) -> Matrix:
+        """`moved` of what was chosen, labels or shares of them."""
+        if chosen.shares is None:
+            return self.moved(chosen.labels, codes, layout)
+        return chosen.features - self._features(codes, layout)
+
     def _features(self, labels: np.ndarray, layout: Layout) -> Matrix:
         source, shape = answers.method(self.structure, "features"), (len(layout), self.n_extra)
-        found: Any = self.structure.features(labels, layout, self.n_labels)
-        if sp.issparse(found) and found.shape == shape and found.format == "csr":
-            answers.places(source, "features", found)
-            return found
-        return answers.numbers(source, "features", found, shape)
+        return check_features(source, self.structure.features(labels, layout, self.n_labels), shape)
 
     def predict(
         self, scores: np.ndarray, extra: np.ndarray | None = None, layout: Layout | None = None
@@ -213,7 +224,7 @@ class BoundStructure:
         known = Layout.of_rows(len(codes)) if layout is None else layout
         found = self.structure.runner_up(potentials, codes, extra, known)
         source = answers.method(self.structure, "runner_up")
-        checked = check_decoding(source, found, potentials.shape, known)
+        checked = check_decoding(source, found, potentials.shape, known, len(extra))
         if checked.upper is not None:
             return checked
         upper = self.structure.score(potentials, checked.labels, extra, known, checked.levels)

@@ -196,10 +196,11 @@ def _drawn(
     structure: Structure, n_labels: int, lengths: list[int], number: int, rng: np.random.Generator
 ) -> _Case:
     n_rows = sum(lengths)
-    layout, extra = Layout.of_lengths(lengths), np.zeros(structure.n_extra(n_labels))
+    layout = structure.drawn(lengths, rng)
     grouped = None if structure.rowwise else layout
     if structure.labelled:
         structure = structure.prepared(np.arange(n_labels), rng.integers(n_labels, size=n_rows), grouped)
+        extra = np.zeros(structure.n_extra(n_labels))
         # A labelling that there is.
         y = decoded(structure, rng.standard_normal((n_rows, n_labels)), extra, layout).labels
         cost = rng.random((n_labels, n_labels)) * (1.0 - np.eye(n_labels))
@@ -254,6 +255,26 @@ def _check_best(
             )
 
 
+def _of_shares(case: _Case, potentials: np.ndarray, found: Any) -> np.ndarray:
+    """The score of shares of labels, of each example."""
+    each = np.where(found.shares > 0, potentials, 0.0) * found.shares
+    return case.layout.sums(each.sum(axis=1)) + found.features @ case.extra
+
+
+def _check_shares(case: _Case, method: str, potentials: np.ndarray, found: Any) -> None:
+    """Shares reach no less than the labels beside them, and no more than the bound."""
+    reached = _of_shares(case, potentials, found)
+    scores = case.structure.score(potentials, found.labels, case.extra, case.layout)
+    room = _TOLERANCE * (1.0 + np.abs(reached))
+    wrong = np.flatnonzero((reached < scores - room) | (reached > found.upper + room))
+    if len(wrong):
+        b = wrong[0]
+        raise StructureCheckError(
+            f"{_name(case.structure)}.{method}: its shares score {reached[b]:.6g}, which is not between "
+            f"{scores[b]:.6g}, what its labelling does, and its bound {found.upper[b]:.6g}"
+        )
+
+
 def _check_decode(case: _Case) -> None:
     for potentials in (case.potentials, case.barred):
         before = potentials.copy()
@@ -261,6 +282,8 @@ def _check_decode(case: _Case) -> None:
         if not np.array_equal(before, potentials):
             raise StructureCheckError(f"{_name(case.structure)}.decode: changes the potentials")
         _check_best(case, "decode", potentials, found)
+        if found.shares is not None:
+            _check_shares(case, "decode", potentials, found)
 
 
 @dataclass
@@ -287,6 +310,8 @@ def _check_separate(case: _Case) -> None:
             reached, above = (case.scores(block, each) for each in (gains + costs, upper))
             finite = np.isfinite(reached)
             value = case.reached(block, gains + costs, answer) - reached[truth]
+            if answer.shares is not None:
+                value = _of_shares(case, gains + costs, answer)[block] - reached[truth]
             room = _TOLERANCE * (1.0 + np.abs(reached[finite]).max())
             if answer.upper[block] < max(0.0, (above - above[truth]).max()) - room:
                 raise StructureCheckError(

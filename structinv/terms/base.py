@@ -35,6 +35,11 @@ class Term(ABC):
         """How many blocks the term has."""
         return len(self.weights)
 
+    @property
+    def relaxed(self) -> bool:
+        """Whether the value is that of a relaxed loss, no less than the loss itself; no, by default."""
+        return False
+
     @abstractmethod
     def validate(self, space: Space) -> None:
         """Raise ValueError if the term cannot be evaluated on elements of the space."""

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from ..matrices import Rows, stack
+from ..matrices import Rows, pick, stack
 from ..oracles.base import BoundOracle
 from ..spaces import Element, Furthest, Reached, Space
 from ..structures import BoundStructure, Layout, Rivals, Separation
@@ -55,22 +56,34 @@ def side_by_side(each: list[Furthest]) -> Furthest:
 def best_of(chosen: list[Separation], scenario: np.ndarray, layout: Layout) -> Separation:
     """Of each block what was chosen in its scenario; bounds are the largest of all."""
 
-    def picked(name: str, which: np.ndarray, absent: float) -> Any:
+    def picked(name: str, which: np.ndarray) -> Any:
         parts = [getattr(each, name) for each in chosen]
-        if all(part is None for part in parts):
+        if any(part is None for part in parts):
             return None
-        size = len(which)
-        parts = [np.full(size, absent) if part is None else part for part in parts]
-        return np.array(parts)[which, np.arange(size)]
+        # Row i of part p is row p * len(which) + i of all of them.
+        places = which * len(which) + np.arange(len(which))
+        if any(sp.issparse(part) for part in parts):
+            return sp.csr_matrix(sp.vstack(parts))[places]
+        return np.concatenate(parts)[places]
 
     rows = scenario[layout.owners]
-    levels = picked("levels", rows, 0)
     return Separation(
-        picked("labels", rows, 0),
+        picked("labels", rows),
         np.max([each.upper for each in chosen], axis=0),
-        picked("scale", scenario, 1.0),
-        None if levels is None else levels.astype(np.intp),
+        picked("scale", scenario),
+        _levels(chosen, rows),
+        picked("shares", rows),
+        picked("features", scenario),
     )
+
+
+def _levels(chosen: list[Separation], scenario: np.ndarray) -> np.ndarray | None:
+    """The level of each row in its scenario; scenarios of one level have level 0."""
+    if all(each.levels is None for each in chosen):
+        return None
+    zeros = np.zeros(len(scenario), dtype=np.intp)
+    levels = [zeros if each.levels is None else each.levels for each in chosen]
+    return np.array(levels)[scenario, np.arange(len(scenario))]
 
 
 @dataclass(frozen=True)
@@ -79,36 +92,70 @@ class Taken:
 
     Parameters
     ----------
-    places : (m,) array of int
-        Of the rows, among those asked about.
-    labels, scenario, levels : (m,) arrays of int
+    places : (m,) array of int, or None
+        Of the rows, among those asked about; all of them, if None.
+    groups : Layout or None
+        Which of them belong to which block; each is one, if None.
+    labels : (m,) array of int
+    shares : float or (m,) array
+        How much of the label a row has.
+    scenario, levels : (m,) arrays of int, or None for 0
     """
 
-    places: np.ndarray
+    places: np.ndarray | None
+    groups: Layout | None
     labels: np.ndarray
-    scenario: np.ndarray
-    levels: np.ndarray
+    shares: float | np.ndarray = 1.0
+    scenario: np.ndarray | None = None
+    levels: np.ndarray | None = None
 
     @classmethod
-    def one_each(cls, chosen: Separation, scenario: np.ndarray) -> Taken:
-        """The labels of a separation, in the scenario of each row."""
-        every = np.arange(len(chosen.labels))
-        levels = np.zeros(len(every), dtype=np.intp) if chosen.levels is None else chosen.levels
-        return cls(every, chosen.labels, scenario, levels)
+    def of(cls, chosen: Separation, layout: Layout | None, scenario: np.ndarray | None = None) -> Taken:
+        """The labels of a separation, in the scenario of each block: one a row, or all with a share."""
+        rows = None if scenario is None or layout is None else scenario[layout.owners]
+        if chosen.shares is None or layout is None:
+            return cls(None, layout, chosen.labels, 1.0, rows, chosen.levels)
+        places, labels = np.nonzero(chosen.shares)
+        groups = Layout(np.searchsorted(places, layout.starts))
+        rows = None if rows is None else rows[places]
+        return cls(places, groups, labels, chosen.shares[places, labels], rows)
+
+    def own(self, rivals: Rivals) -> Rivals:
+        """The rivals of the rows taken."""
+        return rivals if self.places is None else rivals.take(self.places)
+
+    def of_labels(self, table: np.ndarray) -> np.ndarray:
+        """Of numbers about rows and labels those of the labels taken, times their shares."""
+        rows = np.arange(len(table)) if self.places is None else self.places
+        place: Any = (rows, self.labels) if self.levels is None else (rows, self.labels, self.levels)
+        return self.shares * table[place]
+
+    def sums(self, each: np.ndarray) -> np.ndarray:
+        """Sums over each block."""
+        return each if self.groups is None else self.groups.sums(each)
 
 
 def reach(
     space: Space, f: Element, rows: Rows, rivals: Rivals, asked: list[Asked], taken: Taken
 ) -> Reached:
     """The worst members for labels of rows, each in a scenario and at a level of its own."""
+    scenario, levels = taken.scenario, taken.levels
+    if scenario is None and levels is None:
+        bound, known, which = asked[0].levels[0], asked[0].each[0], rows
+        if taken.places is not None:
+            known, which = known.take(taken.places), pick(rows, taken.places, len(rivals))
+        return space.reach(f, bound, which, taken.own(rivals), known, taken.labels)
+    zeros = np.zeros(len(taken.labels), dtype=np.intp)
+    scenario, levels = (zeros if each is None else each for each in (scenario, levels))
+    places_of_all = np.arange(len(rivals)) if taken.places is None else taken.places
     found, parts = [], []
     for number, one in enumerate(asked):
         for level, (bound, known) in enumerate(zip(one.levels, one.each, strict=True)):
-            mine = np.flatnonzero((taken.scenario == number) & (taken.levels == level))
+            mine = np.flatnonzero((scenario == number) & (levels == level))
             if len(mine) == 0:
                 continue
-            places = taken.places[mine]
-            which, own = np.arange(bound.X.shape[0])[rows][places], rivals.take(places)
+            places = places_of_all[mine]
+            which, own = pick(rows, places, len(rivals)), rivals.take(places)
             found.append(mine)
             parts.append(space.reach(f, bound, which, own, known.take(places), taken.labels[mine]))
     order = np.argsort(np.concatenate(found))

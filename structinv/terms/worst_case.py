@@ -187,6 +187,11 @@ class WorstCase(Term):
         upper = np.concatenate(found)
         return upper, upper
 
+    @property
+    def relaxed(self) -> bool:
+        """See `Term.relaxed`."""
+        return self.labels.relaxed
+
     def rows_of(self, blocks: Rows) -> int:
         """See `Term.rows_of`."""
         rows, _ = self.labels.rows(blocks)
@@ -233,53 +238,47 @@ class WorstCase(Term):
     def _attained(
         self, asked: Asked, rivals: Rivals, extra: np.ndarray, layout: Layout | None
     ) -> np.ndarray:
-        """What the chosen labelling of each block attains, cost included."""
-        place: Any = (np.arange(len(rivals)), asked.chosen.labels)
-        if asked.chosen.levels is not None:
-            place = (*place, asked.chosen.levels)
-        heights = self._heights(rivals, asked.found.gains[place], asked.chosen, extra, layout)[0]
-        return heights + _sums(asked.found.costs[place], layout)
+        """What the labelling of each block that was chosen in a scenario attains, cost included."""
+        taken = Taken.of(asked.chosen, layout)
+        gains, costs = (taken.of_labels(each) for each in (asked.found.gains, asked.found.costs))
+        heights = self._heights(rivals, taken.sums(gains), asked.chosen, extra, layout)[0]
+        return heights + taken.sums(costs)
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         """Planes of the blocks."""
         rows, layout, rivals, asked = self._asked(space, f, blocks, points=True)
-        extra, first = space.extra(f), asked[0]
-        chosen = first.chosen
-        if layout is None or (len(asked) == 1 and chosen.levels is None):
-            reached: Reached = space.reach(
-                f, first.levels[0], rows, rivals, first.each[0], chosen.labels
-            )
-        else:
+        extra, chosen, scenario = space.extra(f), asked[0].chosen, None
+        if len(asked) > 1 and layout is not None:
             attained = [self._attained(each, rivals, extra, layout) for each in asked]
             scenario = np.argmax(attained, axis=0)
             chosen = best_of([each.chosen for each in asked], scenario, layout)
-            taken = Taken.one_each(chosen, scenario[layout.owners])
-            reached = reach(space, f, rows, rivals, asked, taken)
-        coefficients = rivals.normals(chosen.labels)
+        taken = Taken.of(chosen, layout, scenario)
+        reached: Reached = reach(space, f, rows, rivals, asked, taken)
+        coefficients = taken.own(rivals).normals(taken.labels) * np.reshape(taken.shares, (-1, 1))
         if chosen.scale is not None:
-            owners = ALL_ROWS if layout is None else layout.owners
+            owners = ALL_ROWS if taken.groups is None else taken.groups.owners
             coefficients *= chosen.scale[owners][:, None]
-        heights, moved = self._heights(rivals, reached.gains, chosen, extra, layout)
-        offsets = _sums(reached.costs, layout)
-        groups = None if layout is None else layout.starts
+        gains = taken.sums(taken.shares * reached.gains)
+        heights, moved = self._heights(rivals, gains, chosen, extra, layout)
+        offsets = taken.sums(taken.shares * reached.costs)
+        groups = None if taken.groups is None else taken.groups.starts
         normals = space.normals(reached.points, coefficients, groups, moved)
         return Planes(normals, offsets, chosen.upper, offsets + heights)
 
     def _heights(
         self,
         rivals: Rivals,
-        each: np.ndarray,
+        heights: np.ndarray,
         chosen: Separation,
         extra: np.ndarray,
         layout: Layout | None,
     ) -> tuple[np.ndarray, Any]:
         """What the labelling of each block wins, from what its rows do; the normal's part on `extra`."""
         if layout is None:
-            return each, None
-        heights = layout.sums(each)
+            return heights, None
         if not len(extra) and chosen.scale is None:
             return heights, None
-        moved: Any = self.labels.moved(chosen.labels, rivals.codes, layout)
+        moved: Any = self.labels.moved_by(chosen, rivals.codes, layout)
         heights = heights + moved @ extra
         if chosen.scale is not None:
             heights = heights * chosen.scale
@@ -287,8 +286,3 @@ class WorstCase(Term):
                 sp.diags(chosen.scale) @ moved if sp.issparse(moved) else moved * chosen.scale[:, None]
             )
         return heights, -moved
-
-
-def _sums(each: np.ndarray, layout: Layout | None) -> np.ndarray:
-    """Sums over the rows of each block."""
-    return each if layout is None else layout.sums(each)

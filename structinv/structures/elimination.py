@@ -1,0 +1,326 @@
+"""Best labellings of graphs of small treewidth, by elimination of one node after the other.
+
+Bertele and Brioschi (1972). A node that is eliminated leaves a table over the labels of its neighbours,
+its *scope*, which are neighbours of each other from then on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..compiled import njit
+
+# Numbers in the largest table over a node and its scope, and in all tables of a graph.
+LARGEST_TABLE = 1_000_000
+ALL_TABLES = 20_000_000
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """In which order the nodes of graphs are eliminated, and what is left of each then.
+
+    Parameters
+    ----------
+    exact : (n_graphs,) array of bool
+        Which graphs have tables that are small enough; the others have no order.
+    order : (n_nodes,) array of int
+        Nodes of each graph, from 0, as they are eliminated.
+    scopes : (n_scopes,) array of int
+        Scopes of the nodes in this order, one after the other; in each the nodes as they are eliminated.
+    scope_starts : (n_nodes + 1,) array of int
+    """
+
+    exact: np.ndarray
+    order: np.ndarray
+    scopes: np.ndarray
+    scope_starts: np.ndarray
+
+    def take(self, blocks: np.ndarray, starts: np.ndarray) -> Elimination:
+        """Of some of the graphs, where `starts` says which nodes each of all had."""
+        nodes = _joined(starts[blocks], starts[blocks + 1])
+        first, last = self.scope_starts[nodes], self.scope_starts[nodes + 1]
+        return Elimination(
+            self.exact[blocks],
+            self.order[nodes],
+            self.scopes[_joined(first, last)],
+            np.r_[0, np.cumsum(last - first)],
+        )
+
+
+def _joined(first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """The numbers from each first to each last, without it."""
+    sizes = last - first
+    starts = np.r_[0, np.cumsum(sizes)]
+    return np.repeat(first - starts[:-1], sizes) + np.arange(starts[-1])
+
+
+def eliminated(
+    starts: np.ndarray, edges: np.ndarray, edge_starts: np.ndarray, n_labels: int
+) -> Elimination:
+    """Orders of elimination that fill in few edges, and which graphs have tables small enough.
+
+    Parameters
+    ----------
+    starts : (n_graphs + 1,) array of int
+    edges : (n_edges, 2) array of int
+        Nodes of each graph are numbered from 0.
+    edge_starts : (n_graphs + 1,) array of int
+    n_labels : int
+    """
+    exact, orders, scopes = np.zeros(len(starts) - 1, dtype=bool), [], []
+    for b in range(len(starts) - 1):
+        n_nodes = int(starts[b + 1] - starts[b])
+        found = _least_fill(n_nodes, edges[edge_starts[b] : edge_starts[b + 1]], n_labels)
+        exact[b] = found is not None
+        orders += list(range(n_nodes)) if found is None else found[0]
+        scopes += [[]] * n_nodes if found is None else found[1]
+    return Elimination(
+        exact,
+        np.array(orders, dtype=np.int64),
+        np.array([each for scope in scopes for each in scope], dtype=np.int64),
+        np.r_[0, np.cumsum([len(scope) for scope in scopes])].astype(np.int64),
+    )
+
+
+def _least_fill(
+    n_nodes: int, edges: np.ndarray, n_labels: int
+) -> tuple[list[int], list[list[int]]] | None:
+    """Nodes, each with fewest edges lacking around it, and scopes; None if a table is too large."""
+    around: list[set[int]] = [set() for _ in range(n_nodes)]
+    for u, v in edges.tolist():
+        around[u].add(v)
+        around[v].add(u)
+    # Lacking edges as they were when the neighbourhood last changed; stale ones are too large at most.
+    lacking = {u: _lacking(around, u) for u in range(n_nodes)}
+    order: list[int] = []
+    scopes: list[list[int]] = []
+    entries = 0.0
+    buckets: dict[int, set[int]] = {}
+    for u, number in lacking.items():
+        buckets.setdefault(number, set()).add(u)
+    for _ in range(n_nodes):
+        least = min(number for number, nodes in buckets.items() if nodes)
+        u = min(buckets[least])
+        buckets[least].discard(u)
+        scope = around[u]
+        entries += float(n_labels) ** len(scope)
+        if float(n_labels) ** (len(scope) + 1) > LARGEST_TABLE or entries > ALL_TABLES:
+            return None
+        order.append(u)
+        scopes.append(list(scope))
+        for v in scope:
+            around[v] |= scope
+            around[v] -= {u, v}
+        for v in scope:
+            now = _lacking(around, v)
+            buckets[lacking[v]].discard(v)
+            buckets.setdefault(now, set()).add(v)
+            lacking[v] = now
+    when = {u: place for place, u in enumerate(order)}
+    return order, [sorted(scope, key=when.__getitem__) for scope in scopes]
+
+
+def _lacking(around: list[set[int]], u: int) -> int:
+    """Pairs of neighbours that are no neighbours of each other; only few where these are many."""
+    own = around[u]
+    if len(own) > 64:
+        # Too large a table in any case.
+        return len(own) ** 2
+    return sum(len(own) - 1 - len(own & around[v]) for v in own) // 2
+
+
+@njit(cache=True, nogil=True)
+def _edge_tables(edges, features, tables, when):
+    """Scores of each edge, by the label of the end that is eliminated last, and of the other."""
+    n_labels = tables.shape[1]
+    found = np.zeros((len(edges), n_labels, n_labels))
+    for e in range(len(edges)):
+        turned = when[edges[e, 0]] < when[edges[e, 1]]
+        for j in range(len(tables)):
+            if features[e, j] == 0:
+                continue
+            for k in range(n_labels):
+                for own in range(n_labels):
+                    value = tables[j, own, k] if turned else tables[j, k, own]
+                    found[e, k, own] += features[e, j] * value
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _plan(order, scopes, begin, edges):
+    """Who sends to whom: when nodes are eliminated, edges and senders of each, and their places.
+
+    `places[i, p]` is where in the scope of its receiver the p-th node of sender i's scope is; -1 is the
+    receiver itself. `other[e]` is where in the scope of its first end the other end of edge e is.
+    """
+    n_nodes = len(order)
+    when = np.empty(n_nodes, np.int64)
+    for i in range(n_nodes):
+        when[order[i]] = i
+    receiver = np.full(n_nodes, -1)
+    places = np.zeros(begin[n_nodes] - begin[0], np.int64)
+    for i in range(n_nodes):
+        if begin[i] == begin[i + 1]:
+            continue
+        receiver[i] = when[scopes[begin[i]]]
+        r = receiver[i]
+        for p in range(begin[i], begin[i + 1]):
+            places[p - begin[0]] = -1
+            for q in range(begin[r], begin[r + 1]):
+                if scopes[q] == scopes[p]:
+                    places[p - begin[0]] = q - begin[r]
+    owner, other = np.empty(len(edges), np.int64), np.empty(len(edges), np.int64)
+    for e in range(len(edges)):
+        first, last = when[edges[e, 0]], when[edges[e, 1]]
+        owner[e], last = min(first, last), max(first, last)
+        for q in range(begin[owner[e]], begin[owner[e] + 1]):
+            if scopes[q] == order[last]:
+                other[e] = q - begin[owner[e]]
+    return when, receiver, places, owner, other
+
+
+@njit(cache=True, nogil=True)
+def _groups(owner, n_nodes):
+    """What each node owns, one node after the other: numbers, and where those of each begin."""
+    begin = np.zeros(n_nodes + 1, np.int64)
+    for each in owner:
+        if each >= 0:
+            begin[each + 1] += 1
+    begin = np.cumsum(begin)
+    place, members = begin[:-1].copy(), np.empty(begin[n_nodes], np.int64)
+    for i in range(len(owner)):
+        if owner[i] >= 0:
+            members[place[owner[i]]] = i
+            place[owner[i]] += 1
+    return members, begin
+
+
+@njit(cache=True, nogil=True)
+def _at(c, places, begin, labels, own, n_labels):
+    """The place in sender c's table where its receiver has label `own`; labels are of the scope."""
+    place = 0
+    for p in range(begin[c] - begin[0], begin[c + 1] - begin[0]):
+        place = place * n_labels + (own if places[p] < 0 else labels[places[p]])
+    return place
+
+
+@njit(cache=True, nogil=True)
+def _sums(own, labels, mine, edge_tables, other, senders, sent, offsets, places, begin, found):
+    """The best of all below a node, for each of its labels, where its scope has these labels."""
+    n_labels = len(own)
+    found[:] = own
+    for e in mine:
+        found += edge_tables[e, labels[other[e]]]
+    for c in senders:
+        first = _at(c, places, begin, labels, 0, n_labels)
+        stride = _at(c, places, begin, labels, 1, n_labels) - first
+        for k in range(n_labels):
+            found[k] += sent[offsets[c] + first + stride * k]
+
+
+@njit(cache=True, nogil=True)
+def _differing(found, truth, labels, senders, sent, differ, offsets, places, begin):
+    """The best where the node differs from the truth or something below does; and what, if below."""
+    loss, which = np.inf, -1
+    for c in senders:
+        place = offsets[c] + _at(c, places, begin, labels, truth, len(found))
+        if differ[place] > -np.inf and sent[place] - differ[place] < loss:
+            loss, which = sent[place] - differ[place], c
+    found[truth] = -np.inf if which < 0 else found[truth] - loss
+    return which
+
+
+@njit(cache=True, nogil=True)
+def _next(labels, n_labels):
+    """The next labels of a scope, the last of which changes fastest."""
+    for p in range(len(labels) - 1, -1, -1):
+        labels[p] += 1
+        if labels[p] < n_labels:
+            return
+        labels[p] = 0
+
+
+@njit(cache=True, nogil=True)
+def _graph(own, tables, edges, features, order, scopes, begin, truth, other_than, labels):
+    """The best labelling of a graph, or the best other than the truth, and its score."""
+    n_nodes, n_labels = own.shape
+    when, receiver, places, owner, other = _plan(order, scopes, begin, edges)
+    edge_tables = _edge_tables(edges, features, tables, when)
+    mine, mine_at = _groups(owner, n_nodes)
+    senders, senders_at = _groups(receiver, n_nodes)
+    offsets = np.zeros(n_nodes + 1, np.int64)
+    for i in range(n_nodes):
+        offsets[i + 1] = offsets[i] + n_labels ** (begin[i + 1] - begin[i])
+    sent = np.empty(offsets[n_nodes])
+    differ = np.empty(offsets[n_nodes] if other_than else 0)
+    found = np.empty(n_labels)
+    for i in range(n_nodes):
+        at = np.zeros(begin[i + 1] - begin[i], np.int64)
+        below = senders[senders_at[i] : senders_at[i + 1]]
+        own_edges = mine[mine_at[i] : mine_at[i + 1]]
+        for place in range(offsets[i], offsets[i + 1]):
+            _sums(
+                own[order[i]],
+                at,
+                own_edges,
+                edge_tables,
+                other,
+                below,
+                sent,
+                offsets,
+                places,
+                begin,
+                found,
+            )
+            sent[place] = found.max()
+            if other_than:
+                _differing(found, truth[order[i]], at, below, sent, differ, offsets, places, begin)
+                differ[place] = found.max()
+            _next(at, n_labels)
+    wanted, value, loss = -1, 0.0, np.inf
+    for i in range(n_nodes):
+        if begin[i] == begin[i + 1]:
+            value += sent[offsets[i]]
+            if (
+                other_than
+                and differ[offsets[i]] > -np.inf
+                and sent[offsets[i]] - differ[offsets[i]] < loss
+            ):
+                wanted, loss = i, sent[offsets[i]] - differ[offsets[i]]
+    if other_than:
+        value = -np.inf if wanted < 0 else value - loss
+    if value == -np.inf:
+        return value
+    for i in range(n_nodes - 1, -1, -1):
+        at = labels[scopes[begin[i] : begin[i + 1]]]
+        below = senders[senders_at[i] : senders_at[i + 1]]
+        own_edges = mine[mine_at[i] : mine_at[i + 1]]
+        _sums(
+            own[order[i]], at, own_edges, edge_tables, other, below, sent, offsets, places, begin, found
+        )
+        which = -1
+        if i == wanted:
+            which = _differing(found, truth[order[i]], at, below, sent, differ, offsets, places, begin)
+        labels[order[i]] = np.argmax(found)
+        if i == wanted:
+            wanted = which if labels[order[i]] == truth[order[i]] else -1
+    return value
+
+
+@njit(cache=True, nogil=True)
+def best(
+    potentials, tables, starts, edges, edge_starts, features, order, scopes, scope_starts,
+    chosen, codes, other_than, labels, values,
+):  # fmt: skip
+    """The best labelling of every graph that is chosen, or the best other than the codes."""
+    for b in range(len(starts) - 1):
+        if not chosen[b]:
+            continue
+        first, last = starts[b], starts[b + 1]
+        mine = slice(edge_starts[b], edge_starts[b + 1])
+        values[b] = _graph(
+            potentials[first:last], tables, edges[mine], features[mine], order[first:last],
+            scopes, scope_starts[first : last + 1], codes[first:last], other_than, labels[first:last],
+        )  # fmt: skip

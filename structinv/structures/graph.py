@@ -1,0 +1,314 @@
+"""Graphs of labels: nodes have labels, and what the two ends of an edge have together is learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from ..matrices import Matrix
+from . import elimination, forests, relaxed
+from .base import Decoding, Structure
+from .elimination import Elimination
+from .examples import Reader, as_list
+from .graph_layout import GraphLayout
+from .layout import Layout
+
+INFERENCES = ("auto", "exact", "relaxed")
+
+
+class Graph(Structure):
+    """A label for every node of a graph; edges score the labels of their two ends together.
+
+    The score of a labelling y of a graph with nodes x_1 to x_n, and edges (u, v) with features phi, is
+
+        sum over nodes u of f(x_u, y_u) + sum over edges (u, v) of sum_j phi_j P_j[y_u, y_v]
+
+    Edges without features have a constant one. Edges have a direction: the label of the first end is the
+    row of P_j, that of the second the column; where the two ends play the same part, give each edge in
+    both directions, or one and let the order of the nodes say which. The extra parameters are the tables
+    P_j, flat, one behind the other.
+
+    The best labelling is exact for graphs without cycles and for graphs of small treewidth (no table has
+    more than 1e6 numbers, ``n_labels ** (treewidth + 1)``). For others the maximum over the local
+    polytope takes its place, of shares of labels that agree along edges; it is no less. The loss of
+    training is then the *relaxed* one, another convex problem, which is no less than the loss of
+    labellings: its bounds close, and hold for the loss of labellings from above. Certificates stay
+    sound, and may miss some.
+    Predictions are the best labelling that was found.
+
+    Parameters
+    ----------
+    inference : {"auto", "exact", "relaxed"}, default="auto"
+        "exact" refuses graphs that are too large for it; "auto" is exact where it can be, graph by
+        graph; "relaxed" is exact for graphs without cycles only.
+    tol : float, default=1e-6
+        Gap of relaxed inference at which it ends, relative to how far the maximum lies above the mean
+        score of all labellings.
+    max_steps : int, default=2000
+        Most steps of relaxed inference; what is left of the gap then goes into the bounds of the loss.
+
+    Attributes
+    ----------
+    n_edge_features_ : int
+        How many features each edge has; only of a structure that has been `prepared`, 1 before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> potentials = np.array([[1.0, 0.0], [0.0, 0.1], [1.0, 0.0]])
+    >>> layout = GraphLayout.of_graphs([3], [[(0, 1), (1, 2), (2, 0)]])
+    >>> Graph().decode(potentials, np.zeros(4), layout).labels
+    array([0, 1, 0])
+    >>> Graph().decode(potentials, np.array([0.0, -1.0, -1.0, 0.0]), layout).labels
+    array([0, 0, 0])
+    """
+
+    n_edge_features_: int | None = None
+
+    def __init__(self, inference: str = "auto", *, tol: float = 1e-6, max_steps: int = 2000) -> None:
+        self.inference = inference
+        self.tol = tol
+        self.max_steps = max_steps
+
+    def prepared(
+        self, classes: np.ndarray | None, codes: np.ndarray, layout: Layout | None
+    ) -> Structure:
+        """See `Structure.prepared`: knows how many features edges have.
+
+        Raises
+        ------
+        ValueError
+            For parameters out of range, edges with another number of features than in training, and
+            graphs that are too large for exact inference.
+        """
+        self._check()
+        known = Layout.of_rows(len(codes)) if layout is None else layout
+        own: Graph = self
+        if self.n_edge_features_ is None:
+            own = clone(self)
+            own.n_edge_features_ = GraphLayout.of(known, 1).edge_features.shape[1]
+        graphs = own._graphs(known)
+        if self.inference == "exact" and classes is not None:
+            own._kinds(graphs, len(classes))
+        return own
+
+    def _check(self) -> None:
+        if self.inference not in INFERENCES:
+            raise ValueError(f"inference must be one of {INFERENCES}, got {self.inference!r}")
+        if not 0 < self.tol < 1:
+            raise ValueError(f"tol must be above 0 and below 1, got {self.tol!r}")
+        if self.max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1, got {self.max_steps!r}")
+
+    def _graphs(self, layout: Layout) -> GraphLayout:
+        """The layout with its edges, looked at."""
+        wanted = 1 if self.n_edge_features_ is None else self.n_edge_features_
+        graphs = GraphLayout.of(layout, wanted)
+        given = graphs.edge_features.shape[1]
+        if given != wanted:
+            raise ValueError(f"edges must have {wanted} features, as in training, got {given}")
+        return graphs
+
+    def _tables(self, extra: np.ndarray, n_labels: int) -> np.ndarray:
+        """The tables P, (n_edge_features, n_labels, n_labels)."""
+        return np.ascontiguousarray(extra, dtype=np.float64).reshape(-1, n_labels, n_labels)
+
+    def n_extra(self, n_labels: int) -> int:
+        """See `Structure.n_extra`."""
+        return (1 if self.n_edge_features_ is None else self.n_edge_features_) * n_labels**2
+
+    def named(self, extra: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
+        """See `Structure.named`: "pairwise", (n_edge_features, n_labels, n_labels)."""
+        return {"pairwise": self._tables(extra, n_labels)}
+
+    def relaxes(self, n_labels: int, layout: Layout) -> bool:
+        """See `Structure.relaxes`."""
+        return bool(np.any(self._kinds(self._graphs(layout), n_labels)[2]))
+
+    def _kinds(
+        self, graphs: GraphLayout, n_labels: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Elimination | None]:
+        """Which graphs have no cycles, which others small tables, which neither; and orders."""
+        trees = graphs.acyclic()
+        if np.all(trees) or self.inference == "relaxed":
+            return trees, np.zeros_like(trees), ~trees, None
+        order = graphs.elimination(n_labels)
+        narrow = order.exact & ~trees
+        rest = ~(trees | narrow)
+        if self.inference == "exact" and np.any(rest):
+            b = int(np.flatnonzero(rest)[0])
+            nodes, edges = graphs.sizes[b], np.diff(graphs.edge_starts)[b]
+            raise ValueError(
+                f"inference must be 'auto' or 'relaxed' for graph {b}, with {nodes} nodes and {edges} "
+                f"edges, and {int(rest.sum()) - 1} others: with {n_labels} labels exact inference needs "
+                f"a table of more than {elimination.LARGEST_TABLE} numbers"
+            )
+        return trees, narrow, rest, order
+
+    def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
+        """See `Structure.decode`; with shares where the relaxed maximum is no labelling."""
+        graphs, n_labels = self._graphs(layout), potentials.shape[1]
+        scores, tables = (
+            np.ascontiguousarray(potentials, dtype=np.float64),
+            self._tables(extra, n_labels),
+        )
+        trees, narrow, rest, order = self._kinds(graphs, n_labels)
+        labels, values = np.zeros(len(scores), dtype=np.int64), np.zeros(len(graphs))
+        forests.best(scores, tables, *graphs.arrays, trees, labels)
+        if order is not None:
+            elimination.best(
+                scores, tables, *graphs.arrays, order.order, order.scopes, order.scope_starts,
+                narrow, labels, False, labels, values,
+            )  # fmt: skip
+        if not np.any(rest):
+            return Decoding(labels)
+        return self._relaxed(scores, tables, graphs, rest, labels)
+
+    def _relaxed(
+        self,
+        scores: np.ndarray,
+        tables: np.ndarray,
+        graphs: GraphLayout,
+        rest: np.ndarray,
+        labels: np.ndarray,
+    ) -> Decoding:
+        """The other graphs too, whose labels and shares are put in."""
+        nodes = np.zeros(scores.shape)
+        totals = np.zeros((int(rest.sum()), *tables.shape))
+        whole, (values, bounds) = np.ones(len(graphs), dtype=bool), np.zeros((2, len(graphs)))
+        slots = np.where(rest, np.cumsum(rest) - 1, -1)
+        relaxed.best(
+            scores, tables, *graphs.arrays, slots, self.tol, self.max_steps,
+            labels, nodes, totals, whole, values, bounds,
+        )  # fmt: skip
+        bounds[~rest] = self.score(scores, labels, tables.ravel(), graphs)[~rest]
+        if np.all(whole):
+            return Decoding(labels, bounds)
+        mixed = np.flatnonzero(~whole)
+        own = whole[graphs.owners]
+        nodes[own] = np.eye(scores.shape[1])[labels[own]]
+        place = np.eye(len(graphs))[:, mixed]
+        features = sp.diags(whole.astype(np.float64)) @ self.features(labels, graphs, scores.shape[1])
+        features = features + sp.csr_matrix(place) @ sp.csr_matrix(
+            totals[slots[mixed]].reshape(len(mixed), -1)
+        )
+        return Decoding(labels, bounds, nodes, sp.csr_matrix(features))
+
+    def runner_up(
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+    ) -> Decoding:
+        """See `Structure.runner_up`: one programme a graph; where inference is relaxed, one a node."""
+        graphs, n_labels = self._graphs(layout), potentials.shape[1]
+        scores, tables = (
+            np.ascontiguousarray(potentials, dtype=np.float64),
+            self._tables(extra, n_labels),
+        )
+        trees, narrow, rest, order = self._kinds(graphs, n_labels)
+        codes = np.ascontiguousarray(codes, dtype=np.int64)
+        labels, values = codes.copy(), np.full(len(graphs), -np.inf)
+        forests.second(scores, tables, *graphs.arrays, trees, codes, labels, values)
+        if order is not None:
+            elimination.best(
+                scores, tables, *graphs.arrays, order.order, order.scopes, order.scope_starts,
+                narrow, codes, True, labels, values,
+            )  # fmt: skip
+        if np.any(rest):
+            blocks = np.flatnonzero(rest)
+            rows = graphs.rows(blocks)
+            found = super().runner_up(scores[rows], codes[rows], extra, graphs.take(blocks))
+            labels[rows], values[blocks] = found.labels, found.upper
+        return Decoding(labels, values)
+
+    def by_differences(
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+    ) -> list[np.ndarray]:
+        """The best score of labellings of each graph by how many nodes differ from the one given.
+
+        Parameters
+        ----------
+        potentials : (n_rows, n_labels) array
+        codes : (n_rows,) array of int
+            The labelling given.
+        extra : (n_extra,) array
+        layout : Layout
+            Of graphs without cycles.
+
+        Returns
+        -------
+        list of (n_nodes + 1,) arrays
+            Entry d is for d nodes that differ; minus infinity where there is no such labelling.
+
+        Raises
+        ------
+        ValueError
+            If a graph has a cycle.
+        """
+        graphs = self._graphs(layout)
+        cyclic = np.flatnonzero(~graphs.acyclic())
+        if len(cyclic):
+            raise ValueError(
+                f"graphs must have no cycles for counts of differences, graph {cyclic[0]} has one"
+            )
+        scores, tables = (
+            np.ascontiguousarray(potentials, dtype=np.float64),
+            self._tables(extra, potentials.shape[1]),
+        )
+        values = np.zeros(len(scores) + len(graphs))
+        forests.by_differences(
+            scores, tables, *graphs.arrays, np.ascontiguousarray(codes, dtype=np.int64), values
+        )
+        return np.split(values, graphs.starts[1:-1] + np.arange(1, len(graphs)))
+
+    def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
+        """See `Structure.features`: edge features, summed by the labels of the ends."""
+        graphs = self._graphs(layout)
+        owners = Layout(graphs.edge_starts).owners
+        ends = labels[graphs.edges + graphs.starts[owners][:, None]]
+        edge, which = np.nonzero(graphs.edge_features)
+        columns = n_labels**2 * which + (n_labels * ends[:, 0] + ends[:, 1])[edge]
+        shape = (len(graphs), graphs.edge_features.shape[1] * n_labels**2)
+        return sp.csr_matrix((graphs.edge_features[edge, which], (owners[edge], columns)), shape)
+
+    def drawn(self, lengths: Sequence[int], rng: np.random.Generator) -> Layout:
+        """See `Structure.drawn`: graphs with about as many edges as nodes."""
+        edges = []
+        for size in lengths:
+            pairs = [(u, v) for u in range(size) for v in range(size) if u != v]
+            kept = rng.random(len(pairs)) < 1.2 / max(1, size - 1)
+            edges.append([pair for pair, keep in zip(pairs, kept, strict=True) if keep])
+        return GraphLayout.of_graphs(
+            lengths, edges, [rng.standard_normal((len(each), 2)) for each in edges]
+        )
+
+    def length(self, example: Any) -> int:
+        """See `Structure.length`; what is no graph is refused when it is read."""
+        return super().length(example[0]) if _is_graph(example) and hasattr(example[0], "__len__") else 1
+
+    def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
+        """See `Structure.read`: a graph is (rows of nodes, edges) or (rows, edges, edge features).
+
+        Rows are as those of other examples; edges (m, 2) of int, which number the nodes from 0, and
+        their features (m, e), all of one width.
+        """
+        graphs = as_list("X", X, "(rows, edges) or (rows, edges, edge features)")
+        for i, graph in enumerate(graphs):
+            if not _is_graph(graph):
+                raise TypeError(
+                    f"X[{i}] must be (rows, edges) or (rows, edges, edge features), got "
+                    f"a {type(graph).__name__}"
+                )
+            if len(graph) != len(graphs[0]):
+                raise ValueError(f"X[{i}] must have edge features if X[0] has them, and else not")
+            if self.length(graph) == 0:
+                raise ValueError(f"X[{i}] must have at least one node, got none")
+        rows, sizes = reader.examples([graph[0] for graph in graphs])
+        features = [graph[2] for graph in graphs] if len(graphs[0]) == 3 else None
+        return rows, GraphLayout.of_graphs(sizes.tolist(), [graph[1] for graph in graphs], features)
+
+
+def _is_graph(example: Any) -> bool:
+    return isinstance(example, (tuple, list)) and len(example) in (2, 3)

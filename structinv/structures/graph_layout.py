@@ -1,0 +1,167 @@
+"""Which nodes and edges belong to which graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from ..matrices import Rows
+from . import elimination, forests
+from .elimination import Elimination
+from .layout import Layout
+
+
+@dataclass(frozen=True)
+class GraphLayout(Layout):
+    """Which nodes and edges belong to which graph.
+
+    Parameters
+    ----------
+    starts : (n_graphs + 1,) array of int
+        Graph b has the nodes ``starts[b]`` to ``starts[b + 1] - 1``.
+    edges : (n_edges, 2) array of int
+        The two ends of each edge; each graph numbers its nodes from 0.
+    edge_starts : (n_graphs + 1,) array of int
+        Graph b has the edges ``edge_starts[b]`` to ``edge_starts[b + 1] - 1``.
+    edge_features : (n_edges, n_edge_features) array
+
+    Examples
+    --------
+    >>> layout = GraphLayout.of_graphs([2, 3], [[(0, 1)], [(0, 1), (2, 1)]])
+    >>> layout.take(np.array([1])).edges
+    array([[0, 1],
+           [2, 1]])
+    >>> layout.edge_features.shape
+    (3, 1)
+    """
+
+    edges: np.ndarray
+    edge_starts: np.ndarray
+    edge_features: np.ndarray
+    # Orders of elimination by the number of labels, which are found when they are asked for; a part asks
+    # the whole that it was taken from, so that they are found once.
+    _known: dict[int, Elimination] = field(default_factory=dict, compare=False, repr=False)
+    _whole: tuple[GraphLayout, np.ndarray] | None = field(default=None, compare=False, repr=False)
+
+    @classmethod
+    def of_graphs(
+        cls, sizes: Sequence[int], edges: Sequence[Any], edge_features: Sequence[Any] | None = None
+    ) -> GraphLayout:
+        """Graphs of so many nodes and with these edges; without features every edge has a constant 1.
+
+        Raises
+        ------
+        ValueError
+            If edges or features do not fit; the message names the graph.
+        """
+        starts = Layout.of_lengths(sizes).starts
+        ends = [
+            _edges(each, int(size), i) for i, (size, each) in enumerate(zip(sizes, edges, strict=True))
+        ]
+        if edge_features is None:
+            features = [np.ones((len(each), 1)) for each in ends]
+        else:
+            features = _edge_features(edge_features, ends)
+        return cls(
+            starts,
+            np.vstack(ends),
+            np.r_[0, np.cumsum([len(each) for each in ends])],
+            np.vstack(features),
+        )
+
+    @classmethod
+    def of(cls, layout: Layout, n_features: int) -> GraphLayout:
+        """A layout that may know no edges: then there are none."""
+        if isinstance(layout, cls):
+            return layout
+        none = np.zeros((0, 2), dtype=np.int64), np.zeros(len(layout) + 1, dtype=np.int64)
+        return cls(layout.starts, *none, np.zeros((0, n_features)))
+
+    def take(self, blocks: Rows) -> Self:
+        """See `Layout.take`."""
+        chosen = np.arange(len(self))[blocks]
+        by_edges = Layout(self.edge_starts)
+        edges = by_edges.rows(chosen)
+        return type(self)(
+            _boundaries(self.starts, chosen),
+            self.edges[edges],
+            _boundaries(self.edge_starts, chosen),
+            self.edge_features[edges],
+            _whole=(self, chosen),
+        )
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Starts, edges, starts of edges and features, as compiled functions take them."""
+        return self.starts, self.edges, self.edge_starts, self.edge_features
+
+    def acyclic(self) -> np.ndarray:
+        """Which graphs have no cycles, (n_graphs,) of bool."""
+        found = np.zeros(len(self), dtype=bool)
+        forests.acyclic(self.starts, self.edges, self.edge_starts, found)
+        return found
+
+    def elimination(self, n_labels: int) -> Elimination:
+        """In which order nodes are eliminated, and for which graphs that is little work."""
+        if self._whole is not None:
+            whole, blocks = self._whole
+            return whole.elimination(n_labels).take(blocks, whole.starts)
+        if n_labels not in self._known:
+            found = elimination.eliminated(self.starts, self.edges, self.edge_starts, n_labels)
+            self._known[n_labels] = found
+        return self._known[n_labels]
+
+
+def _boundaries(starts: np.ndarray, blocks: np.ndarray) -> np.ndarray:
+    """The boundaries of some of the blocks alone."""
+    return np.r_[0, np.cumsum(np.diff(starts)[blocks])]
+
+
+def _edges(given: Any, n_nodes: int, i: int) -> np.ndarray:
+    """Edges of graph i, looked at."""
+    edges = np.asarray(given)
+    if edges.size == 0:
+        return np.zeros((0, 2), dtype=np.int64)
+    if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
+        raise ValueError(
+            f"X[{i}] must have edges (m, 2) of integers, got {edges.dtype} of shape {edges.shape}"
+        )
+    edges = edges.astype(np.int64)
+    wrong = np.flatnonzero(np.any((edges < 0) | (edges >= n_nodes), axis=1))
+    if len(wrong):
+        raise ValueError(
+            f"X[{i}] must have edges between its nodes, 0 to {n_nodes - 1}, "
+            f"got {edges[wrong[0]].tolist()}"
+        )
+    loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
+    if len(loops):
+        raise ValueError(f"X[{i}] must have edges between two nodes, got {edges[loops[0]].tolist()}")
+    return edges
+
+
+def _edge_features(given: Sequence[Any], edges: list[np.ndarray]) -> list[np.ndarray]:
+    """Features of the edges of all graphs, looked at; a graph without edges may have any."""
+    found: list[np.ndarray] = []
+    for i, (each, own) in enumerate(zip(given, edges, strict=True)):
+        features = np.asarray(each, dtype=np.float64)
+        if len(own) and (features.ndim != 2 or len(features) != len(own) or features.shape[1] < 1):
+            raise ValueError(
+                f"X[{i}] must have edge features (m, e), one row for each of its {len(own)} edges, got "
+                f"{features.shape}"
+            )
+        if not np.all(np.isfinite(features)):
+            raise ValueError(f"X[{i}] must have finite edge features")
+        found.append(features)
+    widths = {
+        each.shape[1]: i
+        for i, (each, own) in reversed(list(enumerate(zip(found, edges, strict=True))))
+        if len(own)
+    }
+    if len(widths) > 1:
+        (one, i), (other, j) = sorted(widths.items(), key=lambda item: item[1])[:2]
+        raise ValueError(f"X[{j}] must have {one} features an edge, as X[{i}] has, got {other}")
+    width = next(iter(widths), 1)
+    return [each if len(own) else np.zeros((0, width)) for each, own in zip(found, edges, strict=True)]

@@ -1,0 +1,505 @@
+"""Graphs of labels: inference against all labellings and linear programs, training against cvxpy."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from sklearn.base import clone
+
+from structinv import InvariantStructuredSVC, load, save
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import Box, FDrop, Flip, Identity
+from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
+from structinv.spaces import ExplicitSpace
+from structinv.structures import (
+    Decoding,
+    Graph,
+    GraphLayout,
+    Layout,
+    Sequence,
+    Structure,
+    StructureCheckError,
+    check_structure,
+)
+
+from .problems import assert_brackets, minimum
+
+LABELS = 3
+
+
+def drawn(seed, *, forest=False, n_labels=LABELS, n_features=2, largest=6):
+    """Three random graphs, potentials with labels that are barred, parameters and a labelling."""
+    rng = np.random.default_rng(seed)
+    sizes, edges = rng.integers(1, largest, size=3), []
+    for size in sizes:
+        if forest:
+            places = rng.permutation(size)
+            tree = [(rng.integers(u), u) for u in range(1, size) if rng.random() < 0.8]
+            pairs = [(places[u], places[v])[:: rng.choice([1, -1])] for u, v in tree]
+        else:
+            pairs = [(u, v) for u, v in product(range(size), repeat=2) if u != v and rng.random() < 0.4]
+        edges.append(pairs)
+    features = [rng.standard_normal((len(each), n_features)) for each in edges]
+    layout = GraphLayout.of_graphs(sizes.tolist(), edges, features)
+    potentials = rng.standard_normal((layout.n_rows, n_labels))
+    extra = rng.choice([0.3, 3.0]) * rng.standard_normal(layout.edge_features.shape[1] * n_labels**2)
+    if seed % 3 == 0:
+        potentials, extra = np.round(potentials), np.round(extra)
+    if seed % 2 and n_labels > 2:
+        potentials[np.arange(layout.n_rows), rng.integers(n_labels, size=layout.n_rows)] = -np.inf
+    return layout, potentials, extra, rng.integers(n_labels, size=layout.n_rows)
+
+
+def prepared(structure, layout, n_labels=LABELS):
+    return structure.prepared(np.arange(n_labels), np.zeros(layout.n_rows, dtype=int), layout)
+
+
+def edge_scores(layout, extra, n_labels):
+    """The score of each pair of labels of each edge, from the definition."""
+    tables = extra.reshape(-1, n_labels, n_labels)
+    return np.einsum("ej,jkl->ekl", layout.edge_features, tables)
+
+
+def enumerated(layout, potentials, extra):
+    """All labellings of each graph, and their scores from the definition."""
+    n_labels = potentials.shape[1]
+    table = edge_scores(layout, extra, n_labels)
+    for b in range(len(layout)):
+        own = potentials[layout.starts[b] : layout.starts[b + 1]]
+        labellings = np.array(list(product(range(n_labels), repeat=len(own))))
+        scores = own[np.arange(len(own)), labellings].sum(axis=1)
+        for e in range(layout.edge_starts[b], layout.edge_starts[b + 1]):
+            u, v = layout.edges[e]
+            scores = scores + table[e, labellings[:, u], labellings[:, v]]
+        yield b, slice(*layout.starts[b : b + 2]), labellings, scores
+
+
+def place(labellings, labels):
+    return int(np.flatnonzero(np.all(labellings == labels, axis=1))[0])
+
+
+@pytest.mark.parametrize("structure", [Graph("exact"), Graph("relaxed")], ids=repr)
+def test_graphs_keep_the_contract_of_structures(structure):
+    check_structure(structure, trials=20)
+    check_structure(structure, n_labels=2, longest=6, trials=10)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), forest=st.booleans())
+def test_exact_inference_is_that_of_all_labellings(seed, forest):
+    layout, potentials, extra, codes = drawn(seed, forest=forest)
+    graph = prepared(Graph("exact"), layout)
+    best = graph.decode(potentials, extra, layout)
+    other = graph.runner_up(potentials, codes, extra, layout)
+    for b, rows, labellings, scores in enumerated(layout, potentials, extra):
+        assert scores[place(labellings, best.labels[rows])] == pytest.approx(scores.max(), abs=1e-9)
+        differ = np.any(labellings != codes[rows], axis=1)
+        highest = scores[differ].max()
+        assert other.upper[b] == pytest.approx(highest, abs=1e-9)
+        if highest > -np.inf:
+            found = place(labellings, other.labels[rows])
+            assert differ[found]
+            assert scores[found] == pytest.approx(highest, abs=1e-9)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_best_scores_by_number_of_differences_are_those_of_all_labellings(seed):
+    layout, potentials, extra, codes = drawn(seed, forest=True)
+    found = prepared(Graph(), layout).by_differences(potentials, codes, extra, layout)
+    for b, rows, labellings, scores in enumerated(layout, potentials, extra):
+        differences = np.sum(labellings != codes[rows], axis=1)
+        wanted = [scores[differences == d].max() for d in range(len(found[b]))]
+        np.testing.assert_allclose(found[b], wanted, atol=1e-9)
+
+
+def test_counts_of_differences_refuse_cycles():
+    layout = GraphLayout.of_graphs([2, 3], [[(0, 1)], [(0, 1), (1, 2), (2, 0)]])
+    with pytest.raises(ValueError, match="graph 1 has one"):
+        Graph().by_differences(np.zeros((5, 2)), np.zeros(5, dtype=int), np.zeros(4), layout)
+
+
+def local_polytope(own, table, edges):
+    """The maximum over shares of labels that agree along edges, by a linear program."""
+    n_nodes, n_labels = own.shape
+    first = n_nodes * n_labels + np.arange(len(edges))[:, None, None] * n_labels**2
+    joint = first + np.arange(n_labels**2).reshape(n_labels, n_labels)
+    rows = []
+    n_variables = n_nodes * n_labels + len(edges) * n_labels**2
+    for u in range(n_nodes):
+        rows.append(np.bincount(u * n_labels + np.arange(n_labels), minlength=n_variables))
+    for e, ends in enumerate(edges):
+        for side, u in enumerate(ends):
+            for k in range(n_labels):
+                row = np.bincount(np.take(joint[e], k, axis=side), minlength=n_variables).astype(float)
+                row[u * n_labels + k] = -1.0
+                rows.append(row)
+    due = np.r_[np.ones(n_nodes), np.zeros(len(rows) - n_nodes)]
+    bounds = [(0, 0 if np.isinf(each) else None) for each in own.ravel()] + [(0, None)] * joint.size
+    cost = -np.r_[np.where(np.isinf(own), 0.0, own).ravel(), table.ravel()]
+    found = linprog(cost, A_eq=np.array(rows), b_eq=due, bounds=bounds, method="highs")
+    assert found.success
+    return -found.fun
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), n_labels=st.integers(2, 4))
+def test_relaxed_inference_is_the_linear_program(seed, n_labels):
+    layout, potentials, extra, _ = drawn(seed, n_labels=n_labels, n_features=1, largest=7)
+    graph = prepared(Graph("relaxed", tol=1e-9, max_steps=20_000), layout, n_labels)
+    found = graph.decode(potentials, extra, layout)
+    table = edge_scores(layout, extra, n_labels)
+    reached = graph.score(potentials, found.labels, extra, layout)
+    if found.shares is not None:
+        np.testing.assert_allclose(found.shares.sum(axis=1), 1.0, atol=1e-12)
+        assert found.shares.min() >= 0
+        assert np.all(found.shares[np.isinf(potentials)] == 0)
+        each = np.where(found.shares > 0, potentials, 0.0) * found.shares
+        reached = layout.sums(each.sum(axis=1)) + found.features @ extra
+    for b in range(len(layout)):
+        edges = slice(*layout.edge_starts[b : b + 2])
+        own = potentials[layout.starts[b] : layout.starts[b + 1]]
+        best = local_polytope(own, table[edges], layout.edges[edges])
+        room = 1e-6 * (1.0 + abs(best))
+        assert best - room <= reached[b] <= best + 1e-9 * (1.0 + abs(best))
+        if found.upper is not None:
+            assert best - 1e-9 * (1.0 + abs(best)) <= found.upper[b] <= best + room
+
+
+def frustrated(n_nodes=3, n_labels=2):
+    """A cycle of odd length whose neighbours must differ: its relaxed maximum is no labelling."""
+    edges = [(u, (u + 1) % n_nodes) for u in range(n_nodes)]
+    return GraphLayout.of_graphs([n_nodes], [edges]), -np.eye(n_labels).ravel()
+
+
+def test_a_cycle_that_cannot_agree_has_shares():
+    layout, extra = frustrated()
+    graph = prepared(Graph("relaxed"), layout, 2)
+    found = graph.decode(np.zeros((3, 2)), extra, layout)
+    np.testing.assert_allclose(found.shares, 0.5, atol=1e-4)
+    assert found.features @ extra == pytest.approx(0.0, abs=1e-5)
+    assert graph.score(np.zeros((3, 2)), found.labels, extra, layout) == -1.0
+    # Labels of one node that is known to be 0 leave one edge that loses.
+    exact = prepared(Graph("exact"), layout, 2).decode(np.zeros((3, 2)), extra, layout)
+    assert exact.shares is None
+    assert exact.upper is None
+
+
+def grid(height, width):
+    cells = np.arange(height * width).reshape(height, width)
+    right = np.column_stack([cells[:, :-1].ravel(), cells[:, 1:].ravel()])
+    return np.vstack([right, np.column_stack([cells[:-1].ravel(), cells[1:].ravel()])])
+
+
+def test_large_grids_have_tight_bounds():
+    rng = np.random.default_rng(0)
+    layout = GraphLayout.of_graphs([1600], [grid(40, 40)])
+    potentials, extra = rng.standard_normal((1600, 4)), 0.4 * np.eye(4).ravel()
+    graph = prepared(Graph(), layout, 4)
+    assert graph.relaxes(4, layout)
+    found = graph.decode(potentials, extra, layout)
+    reached = graph.score(potentials, found.labels, extra, layout)
+    assert found.upper[0] - reached[0] <= 1e-4 * reached[0]
+
+
+def test_graphs_too_large_for_exact_inference_are_refused_by_name():
+    layout = GraphLayout.of_graphs([2, 400], [[(0, 1)], grid(20, 20)])
+    with pytest.raises(
+        ValueError, match=r"inference must be 'auto' or 'relaxed' for graph 1, with 400 nodes"
+    ):
+        prepared(Graph("exact"), layout, 3)
+    assert prepared(Graph("auto"), layout, 3).relaxes(3, layout)
+    # What is narrow has small tables.
+    narrow = GraphLayout.of_graphs([400], [grid(4, 100)])
+    assert not prepared(Graph("auto"), narrow, 3).relaxes(3, narrow)
+
+
+@pytest.mark.parametrize("inference", ["exact", "relaxed"])
+def test_a_part_of_the_layout_is_answered_like_the_whole(inference):
+    layout, potentials, extra, codes = drawn(7)
+    graph = prepared(Graph(inference), layout)
+    whole = graph.runner_up(potentials, codes, extra, layout)
+    for blocks in (np.array([2, 0]), np.array([1])):
+        rows, part = layout.rows(blocks), layout.take(blocks)
+        found = graph.runner_up(potentials[rows], codes[rows], extra, part)
+        np.testing.assert_allclose(found.upper, whole.upper[blocks], atol=1e-5)
+        again = part.take(np.arange(len(blocks))[::-1])
+        assert again.sizes.tolist() == layout.sizes[blocks[::-1]].tolist()
+        assert graph.features(codes[rows], part, LABELS).toarray().tolist() == (
+            graph.features(codes, layout, LABELS)[blocks].toarray().tolist()
+        )
+
+
+def test_graphs_that_are_chains_are_sequences_without_ends():
+    rng = np.random.default_rng(0)
+    lengths = [4, 1, 3]
+    potentials, codes = rng.standard_normal((8, LABELS)), rng.integers(LABELS, size=8)
+    extra = rng.standard_normal(LABELS**2)
+    chains = GraphLayout.of_graphs(lengths, [[(t, t + 1) for t in range(n - 1)] for n in lengths])
+    whole, layout = np.r_[extra, np.zeros(2 * LABELS)], Layout.of_lengths(lengths)
+    for method, own in (("decode", ()), ("runner_up", (codes,))):
+        ours = getattr(Graph(), method)(potentials, *own, extra, chains)
+        theirs = getattr(Sequence(), method)(potentials, *own, whole, layout)
+        np.testing.assert_array_equal(ours.labels, theirs.labels)
+    np.testing.assert_array_equal(
+        Graph().features(codes, chains, LABELS).toarray(),
+        Sequence().features(codes, layout, LABELS).toarray()[:, : LABELS**2],
+    )
+
+
+# Training.
+
+SIZES = (3, 1, 4)
+
+
+def examples(seed=0):
+    """Rows, labels and layout of small graphs in which every node is joined to every other."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(LABELS, size=sum(SIZES))
+    X = np.eye(LABELS)[y] + rng.standard_normal((len(y), 3))
+    edges = [[(u, v) for u in range(n) for v in range(u)] for n in SIZES]
+    features = [rng.standard_normal((len(each), 2)) for each in edges]
+    return X, y, GraphLayout.of_graphs(SIZES, edges, features)
+
+
+def members(oracle, x):
+    """All that an oracle makes of a row, or the corners of it."""
+    if isinstance(oracle, FDrop):
+        return np.array([x, *(x * (np.arange(3) != j) for j in range(3))])
+    if isinstance(oracle, Box):
+        return x + oracle.radius * np.array(list(product([-1, 1], repeat=3)))
+    if isinstance(oracle, Flip):
+        return np.array([x, x[::-1]])
+    return x[None]
+
+
+def optimum(oracle, C, relaxed):
+    """The optimum by cvxpy: all labellings, or the dual of the local polytope."""
+    X, y, layout = examples()
+    W, extra = cp.Variable((LABELS, 3)), [cp.Variable((LABELS, LABELS)) for _ in range(2)]
+    total = 0.5 * cp.sum_squares(W) + sum(0.5 * cp.sum_squares(each) for each in extra)
+    for b in range(len(layout)):
+        rows = range(*layout.starts[b : b + 2])
+        wins = [
+            [
+                0.0 if k == y[t] else 1.0 + cp.max(members(oracle, X[t]) @ (W[k] - W[y[t]]))
+                for k in range(LABELS)
+            ]
+            for t in rows
+        ]
+        edges = range(*layout.edge_starts[b : b + 2])
+        tables = [sum(layout.edge_features[e, j] * extra[j] for j in range(2)) for e in edges]
+        ends = layout.edges[edges.start : edges.stop]
+        own = y[rows.start : rows.stop]
+        truth = sum((table[own[u], own[v]] for table, (u, v) in zip(tables, ends, strict=True)), 0.0)
+        if relaxed:
+            loss = 0.0
+            for table, (u, v) in zip(tables, ends, strict=True):
+                told = cp.Variable((2, LABELS))
+                shifted = table - cp.reshape(told[0], (LABELS, 1), order="C") @ np.ones((1, LABELS))
+                loss += cp.max(
+                    shifted - np.ones((LABELS, 1)) @ cp.reshape(told[1], (1, LABELS), order="C")
+                )
+                for side, w in enumerate((u, v)):
+                    wins[w] = [win + told[side, k] for k, win in enumerate(wins[w])]
+            loss += sum(cp.maximum(*win) for win in wins)
+        else:
+            loss = cp.maximum(
+                *(
+                    sum(wins[t][k] for t, k in enumerate(labels))
+                    + sum(
+                        (
+                            table[labels[u], labels[v]]
+                            for table, (u, v) in zip(tables, ends, strict=True)
+                        ),
+                        0.0,
+                    )
+                    for labels in product(range(LABELS), repeat=len(rows))
+                )
+            )
+        total += C * (loss - truth)
+    return minimum(total)
+
+
+@pytest.mark.filterwarnings("ignore:Objective contains too many subexpressions")
+@pytest.mark.parametrize("relaxed", [False, True])
+@pytest.mark.parametrize("oracle", [Identity(), FDrop(1), Box(0.2), Flip(1, shape=(1, 3))], ids=repr)
+def test_training_reaches_the_optimum(oracle, relaxed):
+    X, y, layout = examples()
+    best = optimum(oracle, 2.0, relaxed)
+    for solver in (FrankWolfe(), SVMStruct()):
+        structure = Graph("relaxed" if relaxed else "exact", tol=1e-9, max_steps=20_000)
+        term = WorstCase(X, y, oracle, structure, 2.0, layout=layout)
+        space = ExplicitSpace(3, LABELS, n_extra=term.labels.n_extra)
+        found = solve(Objective(space, [term]), solver, Gap(1e-7), random_state=0)
+        assert found.status is Status.CONVERGED
+        assert found.primal == pytest.approx(best, rel=1e-6)
+        assert found.relaxed is relaxed
+        assert found.outcome == ("converged on the relaxed loss" if relaxed else "converged")
+        assert_brackets(found, best)
+
+
+def test_planes_of_shares_touch_the_loss_from_below():
+    X, y, layout = examples()
+    term = WorstCase(X, y, FDrop(1), Graph("relaxed", tol=1e-9, max_steps=20_000), layout=layout)
+    space, rng = ExplicitSpace(3, LABELS, n_extra=term.labels.n_extra), np.random.default_rng(0)
+    f, g = rng.standard_normal((2, space.size))
+    # Ends that had better differ, all round a cycle.
+    f[-2 * LABELS**2 : -(LABELS**2)] = 0.0
+    term.labels.layout.edge_features[:] = 1.0
+    f[-(LABELS**2) :] = -5.0 * np.eye(LABELS).ravel()
+    planes = term.planes(space, f)
+    chosen = term._asked(space, f, slice(None), True)[-1]
+    assert np.any((chosen.shares > 0) & (chosen.shares < 1))
+    normals = planes.normals
+    written = normals.toarray() if hasattr(normals, "toarray") else np.asarray(normals)
+    upper, attained = term.values(space, f)
+    np.testing.assert_allclose(planes.offsets - written @ f, attained, atol=1e-9)
+    np.testing.assert_allclose(upper, attained, atol=1e-6)
+    assert np.all(planes.offsets - written @ g <= term.values(space, g)[0] + 1e-9)
+
+
+def as_lists(X, y, layout):
+    """Examples as users give them."""
+    given, labels = [], []
+    for b in range(len(layout)):
+        rows, edges = slice(*layout.starts[b : b + 2]), slice(*layout.edge_starts[b : b + 2])
+        given.append((X[rows], layout.edges[edges], layout.edge_features[edges]))
+        labels.append(y[rows])
+    return given, labels
+
+
+@pytest.mark.parametrize("oracle", [Identity(), FDrop(1)], ids=repr)
+def test_certified_margins_are_those_of_all_labellings_and_changes(oracle):
+    X, y, layout = examples()
+    given, labels = as_lists(X, y, layout)
+    model = InvariantStructuredSVC(Graph("exact"), oracle=oracle, C=1.0, tol=1e-4).fit(given, labels)
+    relaxed = clone(model).set_params(structure=Graph("relaxed")).fit(given, labels)
+    relaxed.coef_, relaxed._extra_ = model.coef_, model._extra_
+    margins = model.certify(given, labels).margins
+    below = relaxed.certify(given, labels).margins
+    W = model.coef_
+    gains = [
+        [np.max(members(oracle, x) @ (W[k] - W[c])) for k in range(LABELS)]
+        for x, c in zip(X, y, strict=True)
+    ]
+    for b, rows, labellings, scores in enumerated(layout, np.array(gains), model._extra_):
+        own = place(labellings, y[rows])
+        assert margins[b] == pytest.approx(scores[own] - np.delete(scores, own).max(), abs=1e-9)
+        assert below[b] <= margins[b] + 1e-9
+
+
+def test_graphs_work_in_the_estimator(tmp_path):
+    X, y, layout = examples()
+    given, labels = as_lists(X, np.array(["a", "b", "c"])[y], layout)
+    model = InvariantStructuredSVC(Graph(), C=10.0, tol=1e-3).fit(given, labels)
+    assert model.pairwise_.shape == (2, LABELS, LABELS)
+    assert model.structure_.n_edge_features_ == 2
+    assert not hasattr(model.structure, "n_edge_features_") or model.structure.n_edge_features_ is None
+    assert 0.8 <= model.score(given, labels) <= 1.0
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    for one, other in zip(model.predict(given), again.predict(given), strict=True):
+        np.testing.assert_array_equal(one, other)
+    empty = (np.zeros((0, 3)), np.zeros((0, 2), dtype=int), np.zeros((0, 2)))
+    assert [len(each) for each in model.predict([given[0], empty])] == [3, 0]
+    plain = [graph[:2] for graph in given]
+    with pytest.raises(ValueError, match="edges must have 2 features, as in training, got 1"):
+        model.predict(plain)
+    assert InvariantStructuredSVC(Graph()).fit(plain, labels).pairwise_.shape == (1, LABELS, LABELS)
+
+
+@pytest.mark.parametrize("inference", ["exact", "relaxed"])
+def test_a_kernel_graph_with_a_linear_kernel_is_a_linear_one(inference):
+    X, y, layout = examples()
+    given, labels = as_lists(X, y, layout)
+    structure = Graph(inference, tol=1e-8, max_steps=20_000)
+    linear = InvariantStructuredSVC(structure, C=2.0, tol=1e-6).fit(given, labels)
+    kernel = InvariantStructuredSVC(
+        structure, kernel="poly", degree=1, gamma=1.0, coef0=0.0, C=2.0, tol=1e-6
+    )
+    kernel.fit(given, labels)
+    assert kernel.solution_.primal == pytest.approx(linear.solution_.primal, rel=1e-5)
+    assert kernel.solution_.relaxed is (inference == "relaxed")
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        (lambda g: g[0], TypeError, r"X\[1\] must be \(rows, edges\)"),
+        (lambda g: g[:2], ValueError, r"X\[1\] must have edge features if X\[0\] has them"),
+        (lambda g: (g[0][:0], *g[1:]), ValueError, r"X\[1\] must have at least one node"),
+        (lambda g: (g[0][:, :2], *g[1:]), ValueError, r"X\[1\] must have 3 features"),
+        (lambda g: (g[0], g[1] + 1, g[2]), ValueError, r"X\[1\] must have edges between its nodes, 0"),
+        (lambda g: (g[0], g[1] - 1, g[2]), ValueError, r"X\[1\] must have edges between its nodes, 0"),
+        (lambda g: (g[0], g[1] * 1.0, g[2]), ValueError, r"X\[1\] must have edges .* of integers"),
+        (lambda g: (g[0], g[1].ravel(), g[2]), ValueError, r"X\[1\] must have edges .* of integers"),
+        (lambda g: (g[0], g[1] * 0, g[2]), ValueError, r"X\[1\] must have edges between two nodes, got"),
+        (lambda g: (g[0], g[1], g[2][1:]), ValueError, r"X\[1\] must have edge features .*, one row"),
+        (lambda g: (g[0], g[1], g[2][:, :1]), ValueError, r"X\[1\] must have 2 features an edge, as"),
+        (lambda g: (g[0], g[1], g[2] * np.nan), ValueError, r"X\[1\] must have finite edge features"),
+    ],
+)  # fmt: skip
+def test_graphs_that_do_not_fit_are_refused(change, kind, message):
+    given, labels = as_lists(*examples())
+    given, labels = [given[0], given[2]], [labels[0], labels[2]]
+    given[1] = change(given[1])
+    with pytest.raises(kind, match=message):
+        InvariantStructuredSVC(Graph()).fit(given, labels)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"inference": "loopy"}, "inference must be one of"),
+        ({"tol": 0.0}, "tol must be above 0 and below 1"),
+        ({"max_steps": 0}, "max_steps must be at least 1"),
+    ],
+)
+def test_parameters_out_of_range_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        InvariantStructuredSVC(Graph(**parameters)).fit(*as_lists(*examples()))
+
+
+class Overstated(Graph):
+    """Says of shares that they reach less than they do."""
+
+    def decode(self, potentials, extra, layout):
+        found = super().decode(potentials, extra, layout)
+        if found.shares is None:
+            return found
+        return Decoding(
+            found.labels, found.upper, np.eye(potentials.shape[1])[found.labels], found.features
+        )
+
+
+class Unbalanced(Graph):
+    """Gives shares that do not add up."""
+
+    def decode(self, potentials, extra, layout):
+        found = super().decode(potentials, extra, layout)
+        features = self.features(found.labels, layout, potentials.shape[1])
+        return Decoding(found.labels, found.upper, np.zeros(potentials.shape), features)
+
+
+def test_shares_that_break_the_contract_are_found():
+    with pytest.raises(StructureCheckError, match=r"Overstated\.decode: its shares score"):
+        check_structure(Overstated("relaxed"), n_labels=2, longest=6, trials=60)
+    with pytest.raises(
+        ValueError, match=r"Unbalanced\.decode must return shares of at least 0 that add up to 1"
+    ):
+        check_structure(Unbalanced("relaxed"))
+
+
+def test_the_default_runner_up_is_that_of_the_programme():
+    layout, potentials, extra, codes = drawn(2)
+    graph = prepared(Graph("exact"), layout)
+    fast = graph.runner_up(potentials, codes, extra, layout)
+    slow = Structure.runner_up(graph, potentials, codes, extra, layout)
+    np.testing.assert_allclose(fast.upper, slow.upper, atol=1e-12)
