@@ -23,7 +23,7 @@ from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import REGISTRY, FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.solvers.warm_start import sound_start
 from structinv.spaces import ExplicitSpace, KernelSpace
-from structinv.structures import Binary, Multiclass, Regression
+from structinv.structures import Binary, Layout, Multiclass, Regression
 
 from .kernel_problems import KERNELS, features
 from .oracle_cases import CASES, D
@@ -241,7 +241,8 @@ def test_what_speaks_of_labels_is_refused_by_name():
     for arguments, message in (
         ({"cost": [[0, 1], [1, 0]]}, "cost must be None for Regression"),
         ({"classes": np.arange(3)}, "classes must be None for Regression"),
-        ({"lengths": [N]}, "lengths must be None for Regression"),
+        ({"layout": Layout.of_lengths([N])}, "layout must be None for Regression"),
+        ({"position_weight": np.ones(N)}, "position_weight must be None for Regression"),
         ({"rescaling": "slack"}, "rescaling must be one of"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -400,6 +400,20 @@ def test_memory_of_planes_does_not_grow_with_the_rows_of_an_example():
     assert sizes[0] == sizes[1] == 8 * 4 * (3 * 2 + 8)
 
 
+@pytest.mark.parametrize("at_once", [1, 4, 8, 10**9])
+@pytest.mark.parametrize("structure", [Sequence(), Multiclass()], ids=repr)
+def test_planes_are_the_same_however_few_directions_are_asked_at_once(monkeypatch, structure, at_once):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, FEATURES)), rng.integers(LABELS, size=30)
+    layout = None if structure.rowwise else Layout.of_lengths([5] * 6)
+    term = WorstCase(X, y, FDrop(1), structure, layout=layout)
+    space = ExplicitSpace(FEATURES, LABELS, n_extra=term.labels.n_extra)
+    f = rng.standard_normal(space.size)
+    monkeypatch.setattr("structinv.spaces.explicit.WEIGHTS_AT_ONCE", at_once * FEATURES)
+    planes = term.planes(space, f)
+    np.testing.assert_allclose(planes.offsets - space.scores(f, planes.normals), planes.upper, atol=1e-9)
+
+
 def test_portions_count_rows(monkeypatch):
     X, y, lengths, weights = sequences()
     monkeypatch.setattr("structinv.terms.worst_case.ROWS_AT_ONCE", 4)

@@ -282,6 +282,8 @@ class ExplicitSpace(Space):
         if len(labels) <= at_once or rivals.n_labels**2 <= at_once:
             return [every]
         assign = rivals.pairs(labels)[2]
+        if np.max(assign) < at_once:
+            return [every]
         order = np.argsort(assign, kind="stable")
         ends = np.flatnonzero(np.diff(assign[order] // at_once)) + 1
         return np.split(order, ends)
