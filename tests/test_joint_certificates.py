@@ -265,3 +265,13 @@ def test_single_rows_have_the_accuracy_of_rows():
     assert found.position_accuracy == pytest.approx(found.accuracy)
     assert replace(found, most_wrong=None).position_accuracy == found.accuracy
     assert "of positions" in str(found)
+
+
+def test_very_long_examples_have_the_bound_by_decoding(monkeypatch):
+    w = model(1)
+    exact = certified(CASE["budget-drop"], w, 1).most_wrong
+    bound = certified(CASE["budget-drop"], w, 1, structure=ByDecoding()).most_wrong
+    monkeypatch.setattr("structinv.structures.sequence.MOST_STEPS", 0.0)
+    found = certified(CASE["budget-drop"], w, 1).most_wrong
+    np.testing.assert_array_equal(found, bound)
+    assert np.all(found >= exact)
