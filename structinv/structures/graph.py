@@ -145,8 +145,7 @@ class Graph(Structure):
             raise ValueError(
                 f"inference must be 'auto' or 'relaxed' for graph {b}, with {nodes} nodes and {edges} "
                 f"edges, and {int(rest.sum()) - 1} others: with {n_labels} labels exact inference needs "
-                f"tables of more than {elimination.LARGEST_TABLE} numbers, or {elimination.ALL_TABLES} "
-                "in all"
+                f"a table of more than {elimination.LARGEST_TABLE} numbers"
             )
         return trees, narrow, rest, order
 
@@ -184,7 +183,7 @@ class Graph(Structure):
         slots = np.where(rest, np.cumsum(rest) - 1, -1)
         relaxed.best(
             scores, tables, *graphs.arrays, slots, self.tol, self.max_steps,
-            *graphs.kept(scores.shape[1]), labels, nodes, totals, whole, values, bounds,
+            labels, nodes, totals, whole, values, bounds,
         )  # fmt: skip
         bounds[~rest] = self.score(scores, labels, tables.ravel(), graphs)[~rest]
         if np.all(whole):

@@ -41,10 +41,9 @@ class GraphLayout(Layout):
     edges: np.ndarray
     edge_starts: np.ndarray
     edge_features: np.ndarray
-    # By the number of labels orders of elimination, and where relaxed inference ended last time; a part
-    # asks the whole that it was taken from, so that they are found once.
+    # Orders of elimination by the number of labels, which are found when they are asked for; a part asks
+    # the whole that it was taken from, so that they are found once.
     _known: dict[int, Elimination] = field(default_factory=dict, compare=False, repr=False)
-    _kept: dict[int, tuple[np.ndarray, ...]] = field(default_factory=dict, compare=False, repr=False)
     _whole: tuple[GraphLayout, np.ndarray] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
@@ -91,12 +90,8 @@ class GraphLayout(Layout):
             self.edges[edges],
             _boundaries(self.edge_starts, chosen),
             self.edge_features[edges],
-            _whole=self._part(chosen),
+            _whole=(self, chosen),
         )
-
-    def _part(self, blocks: np.ndarray) -> tuple[GraphLayout, np.ndarray]:
-        """The whole that blocks are of, and which they are in there."""
-        return (self, blocks) if self._whole is None else (self._whole[0], self._whole[1][blocks])
 
     @property
     def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -118,20 +113,6 @@ class GraphLayout(Layout):
             found = elimination.eliminated(self.starts, self.edges, self.edge_starts, n_labels)
             self._known[n_labels] = found
         return self._known[n_labels]
-
-    def kept(self, n_labels: int) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
-        """Where relaxed inference ended last time, and where nodes, edges and scales of each graph are.
-
-        Splits of potentials (n_edges, 2, n_labels), shares of nodes (n_nodes, n_labels) and a scale for
-        each graph, all of the whole that this is a part of, to be changed in place. Inference starts
-        from there: it ends sooner where potentials have changed little.
-        """
-        whole, blocks = self._part(np.arange(len(self)))
-        if n_labels not in whole._kept:
-            shapes = (len(whole.edges), 2, n_labels), (whole.n_rows, n_labels), (len(whole),)
-            splits, nodes, scales = (np.zeros(shape) for shape in shapes)
-            whole._kept[n_labels] = (splits, nodes, scales)
-        return whole._kept[n_labels], whole.starts[blocks], whole.edge_starts[blocks], blocks
 
 
 def _boundaries(starts: np.ndarray, blocks: np.ndarray) -> np.ndarray:

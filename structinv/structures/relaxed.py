@@ -388,12 +388,11 @@ def _step(own, table, edges, degrees, splits, nodes, scale, pairs, shares, count
 
 
 @njit(cache=True, nogil=True)
-def _multipliers(own, table, edges, degrees, splits, current, scale, aim, most, labels, nodes, joint):
+def _multipliers(own, table, edges, degrees, splits, aim, most, labels, nodes, joint):
     """The method of multipliers, until value and bound are as near as aimed at, or for so many steps.
 
-    It starts from `splits`, the shares of nodes `current` and a scale, and leaves there where it ends.
-    `labels` are the best labelling known, and so afterwards; `nodes` and `joint` are put in: the shares
-    of nodes and edges of the best point.
+    `labels` are the best labelling known, and so afterwards. Shares of nodes and edges are those of the
+    best point at the end.
     """
     n_labels, n_edges = own.shape[1], len(edges)
     pairs, shares = np.zeros((n_edges, 2 * n_labels), np.int64), np.zeros((n_edges, 2 * n_labels))
@@ -401,11 +400,14 @@ def _multipliers(own, table, edges, degrees, splits, current, scale, aim, most, 
     for e in range(n_edges):
         pairs[e, 0] = labels[edges[e, 0]] * n_labels + labels[edges[e, 1]]
         shares[e, 0] = 1.0
+    _whole(edges, labels, nodes, joint)
     value, bound, fractional = _score(own, table, edges, labels), np.inf, -np.inf
     trial, next_change = labels.copy(), STEPS_BETWEEN_BOUNDS
+    # Where all edges score the same, messages have found the best.
+    scale = max(START_SCALE * table.std(), 1e-300)
     for step in range(1, most + 1):
         apart, drift = _step(
-            own, table, edges, degrees, splits, current, scale, pairs, shares, counts, sums
+            own, table, edges, degrees, splits, nodes, scale, pairs, shares, counts, sums
         )
         if step == next_change:
             # Ever more rarely: the method converges for a scale that stays.
@@ -415,18 +417,17 @@ def _multipliers(own, table, edges, degrees, splits, current, scale, aim, most, 
             continue
         bound = min(bound, _bound(own, table, edges, degrees, splits))
         for u in range(len(own)):
-            trial[u] = np.argmax(current[u])
+            trial[u] = np.argmax(nodes[u])
         reached = _score(own, table, edges, trial)
         if reached > value:
             value = reached
             labels[:] = trial
-        fractional = _value(own, table, edges, current, pairs, shares, counts, sums, joint)
+        fractional = _value(own, table, edges, nodes, pairs, shares, counts, sums, joint)
         if bound - max(value, fractional) <= aim:
             break
-    nodes[:] = current
     if value >= fractional:
         _whole(edges, labels, nodes, joint)
-    return max(value, fractional), bound, scale
+    return max(value, fractional), bound
 
 
 @njit(cache=True, nogil=True)
@@ -441,11 +442,10 @@ def _whole(edges, labels, nodes, joint):
 
 
 @njit(cache=True, nogil=True)
-def _graph(own, tables, edges, features, tolerance, most, kept, labels, nodes, totals):
+def _graph(own, tables, edges, features, tolerance, most, labels, nodes, totals):
     """The best labelling met and the best shares of one graph, whether these are the same, and scores.
 
-    Where they are not, `nodes` are the shares, and `totals` what multiplies the tables then. What is
-    kept are splits, shares of nodes and a scale, in place; the scale is 0 where nothing is yet.
+    Where they are not, `nodes` are the shares, and `totals` what multiplies the tables then.
     """
     n_nodes, n_labels = own.shape
     for u in range(n_nodes):
@@ -458,15 +458,7 @@ def _graph(own, tables, edges, features, tolerance, most, kept, labels, nodes, t
     if bound - value <= aim:
         return True, value, bound
     joint = np.zeros(table.shape)
-    known, current, scales = kept
-    if scales[0] == 0:
-        known[:] = splits
-        _whole(edges, labels, current, joint)
-        # Where all edges score the same, messages have found the best.
-        scales[0] = max(START_SCALE * table.std(), 1e-300)
-    reached, found, scales[0] = _multipliers(
-        own, table, edges, degrees, known, current, scales[0], aim, most, labels, nodes, joint
-    )
+    reached, found = _multipliers(own, table, edges, degrees, splits, aim, most, labels, nodes, joint)
     whole = reached <= _score(own, table, edges, labels)
     if not whole:
         for j in range(len(tables)):
@@ -479,7 +471,7 @@ def _graph(own, tables, edges, features, tolerance, most, kept, labels, nodes, t
 @njit(cache=True, nogil=True)
 def best(
     potentials, tables, starts, edges, edge_starts, features, slots, tolerance, most,
-    kept, kept_nodes, kept_edges, kept_scales, labels, nodes, totals, whole, values, bounds,
+    labels, nodes, totals, whole, values, bounds,
 ):  # fmt: skip
     """The best shares of every graph that has a slot of at least 0, and the best labelling met.
 
@@ -490,10 +482,6 @@ def best(
         Of the gap between value and bound, relative to how far the bound is above the mean score.
     most : int
         Steps of the method of multipliers.
-    kept : (splits, shares, scales)
-        Where the method ended for these graphs when they were last asked about; it starts from there.
-    kept_nodes, kept_edges, kept_scales : (n_graphs,) arrays of int
-        Where in the arrays that are kept each graph begins.
     labels : (n_nodes,) array of int
         Put in here: the labelling that scores highest of those that were met.
     nodes : (n_nodes, n_labels) array
@@ -507,10 +495,8 @@ def best(
         if slots[b] < 0:
             continue
         first, last = starts[b], starts[b + 1]
-        mine, m = slice(edge_starts[b], edge_starts[b + 1]), edge_starts[b + 1] - edge_starts[b]
-        i, j, k = kept_scales[b], kept_nodes[b], kept_edges[b]
+        mine = slice(edge_starts[b], edge_starts[b + 1])
         whole[b], values[b], bounds[b] = _graph(
             potentials[first:last], tables, edges[mine], features[mine], tolerance, most,
-            (kept[0][k : k + m], kept[1][j : j + last - first], kept[2][i : i + 1]),
             labels[first:last], nodes[first:last], totals[slots[b]],
         )  # fmt: skip
