@@ -35,8 +35,8 @@ class Graph(Structure):
     The best labelling is exact for graphs without cycles and for graphs of small treewidth (no table has
     more than 1e6 numbers, ``n_labels ** (treewidth + 1)``, and all of a graph no more than 2e7). For
     others the maximum over the local polytope takes its place, of shares of labels that agree along
-    edges; it is no less. The loss of training is then the *relaxed* one, another convex problem, which is
-    no less than the loss of labellings: its bounds close, and hold for the loss of labellings from above.
+    edges; it is no less. The loss of training is then the *relaxed* one, another convex problem, no less
+    than the loss of labellings: its bounds close, and hold for the loss of labellings from above.
     Certificates hold for the labelling that scores highest, and may miss some; predictions are the best
     labelling that was found, which need not be that one.
 
