@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=default, help="folder of the data sets")
     parser.add_argument("--solver", default="frank_wolfe")
     parser.add_argument("--C", type=float, default=0.1)
-    parser.add_argument("--gap", type=float, default=1e-2)
+    parser.add_argument("--gap", type=float, default=2e-2)
     parser.add_argument("--tol", type=float, default=1e-4, help="gap of relaxed inference")
     parser.add_argument("--steps", type=int, default=1000, help="most steps of relaxed inference")
     parser.add_argument("--seconds", type=float, default=600.0, help="limit of a fit")

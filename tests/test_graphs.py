@@ -503,3 +503,12 @@ def test_the_default_runner_up_is_that_of_the_programme():
     fast = graph.runner_up(potentials, codes, extra, layout)
     slow = Structure.runner_up(graph, potentials, codes, extra, layout)
     np.testing.assert_allclose(fast.upper, slow.upper, atol=1e-12)
+
+
+def test_runs_that_end_with_loose_bounds_say_where_they_come_from():
+    X, y, layout = examples()
+    term = WorstCase(X, y, FDrop(1), Graph("relaxed", tol=0.5, max_steps=1), 2.0, layout=layout)
+    space = ExplicitSpace(3, LABELS, n_extra=term.labels.n_extra)
+    found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4), random_state=0)
+    assert found.outcome == "oracle too coarse on the relaxed loss"
+    assert "lower tol of the structure" in found.advice

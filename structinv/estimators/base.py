@@ -152,9 +152,9 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
         told = solution.status is Status.INTERRUPTED and not relay.ended and self.on_interrupt == "raise"
         if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON) and not told:
             warnings.warn(
-                f"{type(self).__name__} ended with status '{solution.status.value}' after "
+                f"{type(self).__name__} ended with status '{solution.outcome}' after "
                 f"{solution.iterations} iterations at a relative gap of "
-                f"{solution.relative_gap:.2g} (tol={self.tol:g}): {solution.status.advice}"
+                f"{solution.relative_gap:.2g} (tol={self.tol:g}): {solution.advice}"
                 f"{nothing_learnt(objective, solution)}",
                 ConvergenceWarning,
                 stacklevel=5,

@@ -119,6 +119,8 @@ class Solution:
         than that of the loss itself; `primal` bounds the loss itself at `f`, too.
     outcome : str
         The status in words, with the loss that it is about: "converged on the relaxed loss".
+    advice : str
+        What to do about it.
     """
 
     f: np.ndarray = field(repr=False)
@@ -139,6 +141,16 @@ class Solution:
     def outcome(self) -> str:
         """See the class."""
         return f"{self.status.value} on the relaxed loss" if self.relaxed else self.status.value
+
+    @property
+    def advice(self) -> str:
+        """See the class."""
+        if self.relaxed and self.status is Status.ORACLE_TOO_COARSE:
+            return (
+                "the bounds of relaxed inference are this loose: lower tol of the structure, or raise "
+                "its max_steps, unless it is the oracle that cannot bound what it misses."
+            )
+        return self.status.advice
 
 
 @dataclass(frozen=True)

@@ -33,12 +33,12 @@ class Graph(Structure):
     P_j, flat, one behind the other.
 
     The best labelling is exact for graphs without cycles and for graphs of small treewidth (no table has
-    more than 1e6 numbers, ``n_labels ** (treewidth + 1)``). For others the maximum over the local
-    polytope takes its place, of shares of labels that agree along edges; it is no less. The loss of
-    training is then the *relaxed* one, another convex problem, which is no less than the loss of
-    labellings: its bounds close, and hold for the loss of labellings from above. Certificates stay
-    sound, and may miss some.
-    Predictions are the best labelling that was found.
+    more than 1e6 numbers, ``n_labels ** (treewidth + 1)``, and all of a graph no more than 2e7). For
+    others the maximum over the local polytope takes its place, of shares of labels that agree along
+    edges; it is no less. The loss of training is then the *relaxed* one, another convex problem, no less
+    than the loss of labellings: its bounds close, and hold for the loss of labellings from above.
+    Certificates hold for the labelling that scores highest, and may miss some; predictions are the best
+    labelling that was found, which need not be that one.
 
     Parameters
     ----------
@@ -145,7 +145,8 @@ class Graph(Structure):
             raise ValueError(
                 f"inference must be 'auto' or 'relaxed' for graph {b}, with {nodes} nodes and {edges} "
                 f"edges, and {int(rest.sum()) - 1} others: with {n_labels} labels exact inference needs "
-                f"a table of more than {elimination.LARGEST_TABLE} numbers"
+                f"tables of more than {elimination.LARGEST_TABLE} numbers, or {elimination.ALL_TABLES} "
+                "in all"
             )
         return trees, narrow, rest, order
 
