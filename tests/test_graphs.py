@@ -485,7 +485,7 @@ class Unbalanced(Graph):
     def decode(self, potentials, extra, layout):
         found = super().decode(potentials, extra, layout)
         features = self.features(found.labels, layout, potentials.shape[1])
-        return Decoding(found.labels, found.upper, np.zeros(potentials.shape), features)
+        return Decoding(found.labels, found.upper, shares=np.zeros(potentials.shape), features=features)
 
 
 def test_shares_that_break_the_contract_are_found():

@@ -197,7 +197,7 @@ class Graph(Structure):
         features = features + sp.csr_matrix(place) @ sp.csr_matrix(
             totals[slots[mixed]].reshape(len(mixed), -1)
         )
-        return Decoding(labels, bounds, nodes, sp.csr_matrix(features))
+        return Decoding(labels, bounds, shares=nodes, features=sp.csr_matrix(features))
 
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
