@@ -6,6 +6,7 @@ from .bound import BoundStructure
 from .checks import StructureCheckError, check_structure
 from .layout import Layout
 from .multiclass import Multiclass
+from .multilabel import Multilabel, positions
 from .regression import BoundRegression, Regression
 from .rivals import LabelFunctions, Rivals
 from .sequence import Sequence
@@ -13,6 +14,7 @@ from .sequence import Sequence
 REGISTRY: dict[str, type[Structure]] = {
     "binary": Binary,
     "multiclass": Multiclass,
+    "multilabel": Multilabel,
     "regression": Regression,
     "sequence": Sequence,
 }
@@ -26,6 +28,7 @@ __all__ = [
     "LabelFunctions",
     "Layout",
     "Multiclass",
+    "Multilabel",
     "Regression",
     "Rivals",
     "RowStructure",
@@ -34,4 +37,5 @@ __all__ = [
     "Structure",
     "StructureCheckError",
     "check_structure",
+    "positions",
 ]

@@ -79,6 +79,11 @@ class Structure(BaseEstimator, ABC):
     labelled : bool
         Whether the truth of a row is one of its labels. Else it is a number, which oracles do not see,
         and what labels cost depends on it, may be negative and knows no grades.
+    term : str
+        Which term of the registry of terms trains it.
+    one_row : bool
+        Whether the positions of an example, as many in each, look at one row of features, each by a
+        function of its own.
 
     Examples
     --------
@@ -101,6 +106,8 @@ class Structure(BaseEstimator, ABC):
     rowwise: bool = False
     rescalings: tuple[str, ...] = ("margin",)
     labelled: bool = True
+    term: str = "worst_case"
+    one_row: bool = False
 
     def bind(
         self,

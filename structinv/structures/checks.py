@@ -87,6 +87,8 @@ def check_structure(
         lengths = [1] if number == 0 else rng.integers(1, longest + 1, size=rng.integers(1, 4)).tolist()
         if structure.rowwise:
             lengths = [1] * sum(lengths)
+        elif structure.one_row:
+            lengths = [max(2, lengths[0])] * len(lengths)
         case = _drawn(structure, n_labels, lengths, number, rng)
         _check_features(case)
         _check_decode(case)
@@ -150,10 +152,11 @@ def _drawn(
     structure: Structure, n_labels: int, lengths: list[int], number: int, rng: np.random.Generator
 ) -> _Case:
     n_rows = sum(lengths)
-    layout, extra = Layout.of_lengths(lengths), np.zeros(structure.n_extra(n_labels))
+    layout = Layout.of_lengths(lengths)
     grouped = None if structure.rowwise else layout
     if structure.labelled:
         structure = structure.prepared(np.arange(n_labels), rng.integers(n_labels, size=n_rows), grouped)
+        extra = np.zeros(structure.n_extra(n_labels))
         # A labelling that there is.
         y = decoded(structure, rng.standard_normal((n_rows, n_labels)), extra, layout).labels
         cost = rng.random((n_labels, n_labels)) * (1.0 - np.eye(n_labels))
