@@ -37,6 +37,7 @@ LAYERS = [
     "objective",
     "solvers",
     "certificates",
+    "label_certificates",
     "prediction_bounds",
     "estimators",
     "foreign",

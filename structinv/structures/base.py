@@ -325,6 +325,23 @@ class Structure(BaseEstimator, ABC):
             bound = np.maximum(bound, np.where(place < sizes, above, -np.inf))
         return Decoding(best, bound)
 
+    def best_by_wrong(
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+    ) -> np.ndarray:
+        """The highest score of a labelling that differs from the codes in so many rows; optional.
+
+        Parameters
+        ----------
+        potentials, codes, extra, layout
+            As in `runner_up`.
+
+        Returns
+        -------
+        (n_blocks, longest + 1) array
+            By the number of rows; minus infinity where there is no such labelling.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define best_by_wrong")
+
 
 class RowStructure(Structure):
     """A structure whose examples are single rows: the label of highest potential wins."""

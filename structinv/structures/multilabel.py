@@ -22,11 +22,11 @@ class Multilabel(Structure):
 
         sum over t of y_t f(x, t) + sum over edges (s, t) of A_st[y_s, y_t]
 
-    A label that is absent scores 0, so that without a tree, without changes and with the Hamming cost the
-    objective is the sum of those of L separate ``LinearSVC(loss="hinge", fit_intercept=False)``. The
-    tree is that of Chow and Liu (1968): the one that spans all labels and has the largest sum of mutual
-    informations in the training labels. A table has all four entries: names of "present" and "absent" can
-    then be changed without another penalty, and labels have constants of their own without a constant
+    A label that is absent scores 0, so that without a tree, without changes and with the Hamming cost
+    the objective is the sum of those of L separate ``LinearSVC(loss="hinge", fit_intercept=False)``.
+    The tree is that of Chow and Liu (1968): the one that spans all labels and has the largest sum of
+    mutual informations in the training labels. A table has all four entries: no pair of labels is
+    penalised in another way than the others, and labels have constants of their own without a constant
     feature. Entries of a table sum to zero at the optimum, since every set has one of the four.
 
     An example is one row with L positions, one a label, each of two labels, 0 for absent and 1 for
@@ -142,18 +142,7 @@ class Multilabel(Structure):
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> np.ndarray:
-        """The highest score of a labelling that differs from the codes at so many positions.
-
-        Parameters
-        ----------
-        potentials, codes, extra, layout
-            As in `Structure.runner_up`.
-
-        Returns
-        -------
-        (n_blocks, longest + 1) array
-            By the number of positions; minus infinity where there are fewer.
-        """
+        """See `Structure.best_by_wrong`; exact."""
         most = int(layout.sizes.max(initial=0))
         return self._programme(potentials, extra, layout, codes, most, 0)[1]
 
@@ -202,9 +191,10 @@ def positions(y: Any) -> tuple[np.ndarray, Layout]:
         table = np.asarray(y)
     except ValueError as error:
         raise ValueError(f"y must have shape (n, L), one column a label: {error}") from None
-    if table.ndim != 2 or table.shape[1] < 2:
+    if table.ndim != 2 or table.shape[1] < 2 or len(table) == 0:
         raise ValueError(
-            f"y must have shape (n, L), one column a label and L at least 2, got {table.shape}"
+            "y must have shape (n, L), one column a label, with at least one row and L at least 2, got "
+            f"{table.shape}"
         )
     if table.dtype.kind not in "biuf":
         raise TypeError(f"y must hold 0 (absent) and 1 (present), got dtype {table.dtype}")

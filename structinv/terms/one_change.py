@@ -90,7 +90,8 @@ class OneChange(Term):
     ) -> None:
         if not isinstance(structure, Structure) or not structure.one_row:
             raise TypeError(
-                f"structure must be one whose positions look at one row, as Multilabel, got {structure!r}"
+                "structure must be one whose positions look at one row, as Multilabel, got "
+                f"{structure!r}"
             )
         self.labels: BoundStructure = structure.bind(
             y,

@@ -98,6 +98,11 @@ class OneChangeSearch:
         self.signs = 1 - 2 * codes
         self.worth = np.take_along_axis(costs, 1 - codes[..., None], axis=2)[..., 0]
 
+    def against(self, codes: np.ndarray) -> OneChangeSearch:
+        """The same rows compared with another labelling; labels cost nothing."""
+        own = self.space, self.f, self.bound, self.labels, self.rows
+        return OneChangeSearch(*own, codes, np.zeros(self.costs.shape))
+
     def worst(self, *, other: bool = False, points: bool = True) -> JointWorst:
         """The worst labelling; with `other` of those that differ from the given one."""
         values = self.space.member_values(self.f, self.bound, self.rows)
@@ -254,7 +259,7 @@ class OneChangeSearch:
         best = np.r_[0, alone][np.argmax(heights, axis=1)]
         reached = heights.max(axis=1)
         upper = np.maximum(heights[:, 0], (highest + apart[:, alone]).max(axis=1))
-        sizes = each.max(axis=1)
+        sizes = each.sum(axis=1)
         open_[:, np.r_[0, alone]] = -np.inf
         while True:
             mask = np.argmax(open_, axis=1)
@@ -314,6 +319,69 @@ class OneChangeSearch:
             return np.zeros(len(labels))
         moved: Any = self.labels.moved(labels.ravel(), self.codes.ravel(), _layout(labels))
         return moved @ self.extra
+
+    # How many positions can be wrong.
+
+    def most_wrong(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+        """At most how many positions differ from the truth in what is predicted under a change, (n,).
+
+        What is predicted at a point scores as much there as any labelling, `codes` for one. With listed
+        members predictions are known but for ties; else each labelling counts that some change
+        brings up to `codes`.
+
+        Parameters
+        ----------
+        truth : (n, L) array of int
+        rounding : (n,) array
+            How far rounding can move the difference of two scores.
+        """
+        values = self.space.member_values(self.f, self.bound, self.rows)
+        if values is not None:
+            n, s, size = values.shape
+            codes = np.repeat(truth, s, axis=0)
+            heights = self._by_wrong(self.potentials(values), codes)
+            within = heights >= heights.max(axis=1, keepdims=True) - np.repeat(rounding, s)[:, None]
+            return _last(within).reshape(n, s).max(axis=1)
+        if self.codes.shape[1] <= MOST_LABELS:
+            return self._most_wrong_of_all(truth, rounding)
+        highest = self.single()[1]
+        heights = self._by_wrong(self.potentials_by_position(highest), truth)
+        own = self._own_score()
+        return _last(heights - own[:, None] >= -rounding[:, None])
+
+    def _by_wrong(self, potentials: np.ndarray, truth: np.ndarray) -> np.ndarray:
+        structure: Any = self.labels.structure
+        return structure.best_by_wrong(potentials, truth.ravel(), self.extra, _layout(truth))
+
+    def _own_score(self) -> np.ndarray:
+        """What extra parameters add for the codes themselves, (n,)."""
+        nothing = np.zeros((self.codes.size, 2))
+        structure, layout = self.labels.structure, _layout(self.codes)
+        return structure.score(nothing, self.codes.ravel(), self.extra, layout)
+
+    def _most_wrong_of_all(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+        every, rows = masks(self.codes.shape[1]), np.arange(len(truth))
+        apart, bounds = self.apart(), self.bounds_of_all(self.single()[1])
+        own = (self.codes != truth) @ (1 << np.arange(truth.shape[1]))
+        wrong = every.sum(axis=1)[own[:, None] ^ np.arange(len(every))]
+        # Those that may come up to the codes, the most wrong ones first.
+        open_ = np.where(bounds >= -rounding[:, None], wrong, -1)
+        most = wrong[:, 0].copy()
+        while True:
+            mask = np.argmax(open_, axis=1)
+            some = np.flatnonzero(open_[rows, mask] > most)
+            if not len(some):
+                return most
+            mask = mask[some]
+            open_[some, mask] = -1
+            found = self.ask(some, every[mask])
+            comes_up = found.upper + apart[some, mask] >= -rounding[some]
+            most[some[comes_up]] = wrong[some, mask][comes_up]
+
+
+def _last(within: np.ndarray) -> np.ndarray:
+    """The last column of each row that holds True."""
+    return within.shape[1] - 1 - np.argmax(within[:, ::-1], axis=1)
 
 
 def masks(size: int) -> np.ndarray:
