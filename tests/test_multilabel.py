@@ -145,9 +145,8 @@ def test_independent_labels_are_separate_machines():
     X, y = data()
     codes, layout = positions(y)
     term = OneChange(X, codes, Identity(), Multilabel(), 0.8, layout=layout)
-    found = solve(
-        Objective(ExplicitSpace(FEATURES, SIZE), [term]), FrankWolfe(), Gap(1e-9), random_state=0
-    )
+    space = ExplicitSpace(FEATURES, SIZE)
+    found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-9), random_state=0)
     W = space.weights(found.f)
     total = 0.0
     for t in range(SIZE):
