@@ -10,6 +10,7 @@ from .certificates import Certificate
 from .estimators import (
     InvariantLinearSVC,
     InvariantLinearSVR,
+    InvariantStructuredSVC,
     InvariantSVC,
     InvariantSVR,
     LapSVC,
@@ -30,6 +31,7 @@ __all__ = [
     "InvariantLinearSVR",
     "InvariantSVC",
     "InvariantSVR",
+    "InvariantStructuredSVC",
     "LapSVC",
     "PredictionBounds",
     "RepresenterClassifier",

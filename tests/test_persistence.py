@@ -22,11 +22,13 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, MaxAbsScaler, OneHotEncoder, StandardScaler
+from sklearn.utils.validation import _num_samples
 
 import structinv
 from structinv import (
     InvariantLinearSVC,
     InvariantLinearSVR,
+    InvariantStructuredSVC,
     InvariantSVC,
     InvariantSVR,
     LapSVC,
@@ -45,6 +47,7 @@ from structinv.persistence.model_files import FORMAT, model_bytes
 from structinv.persistence.names import NAMES, PARAMETERISED
 from structinv.solvers import BMRM, FrankWolfe, Solver, Status
 from structinv.spaces import ExplicitSpace
+from structinv.structures import Sequence
 
 from .functional_cases import CASES as FUNCTIONAL_CASES
 from .oracle_cases import CASES as ORACLE_CASES
@@ -130,7 +133,19 @@ def assert_answers_are_the_same(model, again, X):
 
 known = pictures()[1].copy()
 known[4:] = -1
+
+
+def short_sequences():
+    X, y = signals(n_classes=3)
+    cut = range(0, len(X), 4)
+    return [X[i : i + 4] for i in cut], [y[i : i + 4] for i in cut]
+
+
 MODELS = {
+    "sequences": (
+        InvariantStructuredSVC(Sequence(), oracle=Box(0.1), C=0.1, tol=0.1, max_seconds=30.0),
+        short_sequences(),
+    ),
     "linear": (InvariantLinearSVC(Box(0.1), tol=1e-2), signals()),
     "linear, float32, three classes": (
         InvariantLinearSVC(Box(0.1), tol=1e-2, cost=1.0 - np.eye(3)),
@@ -212,7 +227,9 @@ class TestFittedEstimators:
         if name == "kernel, precomputed":
             assert_same(model.decision_function(data[0]), again.decision_function(data[0]))
         else:
-            assert_answers_are_the_same(model, again, data[0][1:] if data[0].shape[0] > 1 else data[0])
+            assert_answers_are_the_same(
+                model, again, data[0][1:] if _num_samples(data[0]) > 1 else data[0]
+            )
         assert_same(model.get_params(), again.get_params())
         learnt = {key for key in vars(model) if key.endswith("_") and not key.startswith("_")}
         for key in learnt - {"solution_"}:

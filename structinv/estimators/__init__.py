@@ -9,6 +9,7 @@ from .linear_regressor import InvariantLinearSVR
 from .regressor import InvariantRegressor
 from .representer import RepresenterClassifier
 from .representer_regressor import RepresenterRegressor
+from .structured import InvariantStructuredSVC
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
 # Model files know the estimators by these names.
@@ -17,6 +18,7 @@ REGISTRY: dict[str, type] = {
     "invariant_linear_svr": InvariantLinearSVR,
     "invariant_svc": InvariantSVC,
     "invariant_svr": InvariantSVR,
+    "invariant_structured_svc": InvariantStructuredSVC,
     "lap_svc": LapSVC,
     "representer_classifier": RepresenterClassifier,
     "representer_regressor": RepresenterRegressor,
@@ -34,6 +36,7 @@ __all__ = [
     "InvariantRegressor",
     "InvariantSVC",
     "InvariantSVR",
+    "InvariantStructuredSVC",
     "LapSVC",
     "RepresenterClassifier",
     "RepresenterRegressor",

@@ -157,7 +157,7 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
                 f"{solution.relative_gap:.2g} (tol={self.tol:g}): {solution.status.advice}"
                 f"{nothing_learnt(objective, solution)}",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return solution
 
@@ -199,16 +199,16 @@ class InvariantEstimator(ConvexEstimator):
         KeyboardInterrupt
             After Ctrl-C, with the best model so far; see `on_interrupt`.
         """
+        return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, **more: Any) -> Any:
+        """`fit`, with whatever else is told of the rows."""
         with all_or_nothing(self) as learning:
             oracle = self._check_parameters()
             task = FitTask(self._init_callback_context(max_subtasks=None), X, y, sample_weight)
-            learn_shape(self, X)
-            oracle = shaped(oracle, self, X)
-            X, y = validate_data(self, flat_rows(X), as_labels(y), **self._rows)
+            X, oracle, truth = self._read(X, y, oracle, sample_weight, **more)
             task.context.call_on_fit_task_begin(estimator=self, **task.data)
-            X = self._prepare(X, oracle)
-            truth = self._truth(X, y, oracle, sample_weight)
-            going = self._continuing(X, y, sample_weight)
+            going = self._continuing(X, truth.told, sample_weight)
             inputs, costs = self._inputs(X), truth.costs
             term = self._worst_cases(inputs, truth.y, oracle, truth.structure, truth.weights, **costs)
             space = self._new_space(X, term)
@@ -234,7 +234,17 @@ class InvariantEstimator(ConvexEstimator):
         check_number("C", self.C, minimum=0.0, strict=True)
         return oracle
 
-    def _continuing(self, X: Matrix, y: np.ndarray, sample_weight: Any) -> Continuing:
+    def _read(
+        self, X: Any, y: Any, oracle: InvarianceOracle, sample_weight: Any
+    ) -> tuple[Matrix, InvarianceOracle, Truth]:
+        """Checked rows, the oracle for rows of their shape, and what is true of them."""
+        learn_shape(self, X)
+        oracle = shaped(oracle, self, X)
+        X, y = validate_data(self, flat_rows(X), as_labels(y), **self._rows)
+        X = self._prepare(X, oracle)
+        return X, oracle, self._truth(X, y, oracle, sample_weight)
+
+    def _continuing(self, X: Matrix, y: Any, sample_weight: Any) -> Continuing:
         """How the fit goes on from an earlier one."""
         return Continuing(self, X, y, sample_weight)
 
@@ -322,7 +332,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         oracle.check_labels(classes)
         cost = self._cost(len(classes))
         weights = self._weights(X, y, codes, classes, sample_weight)
-        return Truth(y, self._structure(len(classes)), weights, cost, {"classes_": classes})
+        return Truth(y, self._structure(len(classes)), weights, cost, {"classes_": classes}, y)
 
     def _told(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
         labels = checked_labels(X, y)
@@ -349,7 +359,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         name = type(self).__name__
         left = seconds_left(self.max_seconds, used + solution.seconds)
         trained = Trained(name, term, objective, solution, lambda: self._scores(X), plain, left)
-        warn_if_uninformative(trained, stacklevel=4)
+        warn_if_uninformative(trained, stacklevel=5)
 
     @abstractmethod
     def _worst_change(

@@ -119,8 +119,7 @@ class EstimatesItself:
         True
         """
         n_rows = _num_samples(X)
-        y = one_a_row(y, n_rows)
-        order = _in_turn(y)
+        order = self._some(y, n_rows)
         taken = []
         # The first is for compilers, and for what is made once in a process.
         for size in (min(SMALL[0], n_rows), *(min(size, n_rows) for size in SMALL)):
@@ -139,7 +138,7 @@ class EstimatesItself:
             watch = Stopwatch()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model.fit(_safe_indexing(X, rows), y[rows])
+                model.fit(_safe_indexing(X, rows), _safe_indexing(y, rows))
             taken.append(watch.seconds)
             if taken[0] > SMALL_SECONDS:
                 return self._at_most(taken[0] * max(1.0, n_rows / size))
@@ -148,6 +147,10 @@ class EstimatesItself:
             return more
         power = np.clip(np.log(more / few) / np.log(SMALL[1] / SMALL[0]), 1.0, self._largest_power)
         return self._at_most(max(once - few, 0.0) + more * (n_rows / SMALL[1]) ** power)
+
+    def _some(self, y: Any, n_rows: int) -> np.ndarray:
+        """Numbers of rows in an order of which the first few stand for all."""
+        return _in_turn(one_a_row(y, n_rows))
 
     def _at_most(self, seconds: float) -> float:
         """No more than `max_seconds`, where there is one."""

@@ -39,7 +39,7 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
             raise ValueError("sample_weight must leave a sample with a weight above 0")
         mean = float(np.average(targets, weights=own)) if self.fit_intercept else 0.0
         structure = Regression(float(self.epsilon))
-        return Truth(targets - mean, structure, weights, {}, {"target_mean_": mean})
+        return Truth(targets - mean, structure, weights, {}, {"target_mean_": mean}, y)
 
     def _told(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
         if y is not None:

@@ -22,9 +22,11 @@ class Truth:
     weights : (n,) array
         Of the rows, C included.
     costs : dict
-        What labels cost.
+        What labels cost, and which rows belong together.
     learnt : dict
         Attributes of the fitted estimator.
+    told : object
+        What was given as `y`, so that a later fit knows whether it is about the same.
     """
 
     y: np.ndarray
@@ -32,3 +34,4 @@ class Truth:
     weights: np.ndarray
     costs: dict[str, Any]
     learnt: dict[str, Any]
+    told: Any

@@ -32,6 +32,7 @@ from ..solvers.dual_coordinates import DualCoordinates
 from ..solvers.lbfgs import LBFGS
 from ..solvers.newton_cg import NewtonCG
 from ..solvers.pegasos import Streamed
+from ..structures import REGISTRY as STRUCTURES
 from ..tensor_rows import MadeRows, TensorRows
 
 # Classes with parameters: registries, and those that none of them lists. A name, once given, stays:
@@ -45,6 +46,7 @@ PARAMETERISED: dict[str, type] = {
         "kernel": KERNELS,
         "loss": LOSSES,
         "solver": SOLVERS,
+        "structure": STRUCTURES,
     }.items()
     for name, kind in registry.items()
 } | {

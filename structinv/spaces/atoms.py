@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..kernels import Kernel, half_norms, kernel_matrix
-from ..matrices import ALL_ROWS, floating
+from ..matrices import ALL_ROWS, Matrix, floating
+from ..matrices import stack as stack_rows
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle, Cover
@@ -34,15 +35,23 @@ class AtomRows:
     coefficients : (n, n_outputs) array
     start : (m + 1,) array of int
         Row j owns the terms ``start[j]`` to ``start[j + 1] - 1``.
+    extra : (m, n_extra) array or CSR matrix, optional
+        The part that no input multiplies; none by default.
     """
 
     def __init__(
-        self, atoms: AtomStore, keys: np.ndarray, coefficients: np.ndarray, start: np.ndarray
+        self,
+        atoms: AtomStore,
+        keys: np.ndarray,
+        coefficients: np.ndarray,
+        start: np.ndarray,
+        extra: Matrix | None = None,
     ) -> None:
         self.atoms = atoms
         self.keys = keys
         self.coefficients = coefficients
         self.start = start
+        self.extra = extra
 
     @classmethod
     def join(cls, parts: list[AtomRows]) -> AtomRows:
@@ -53,6 +62,7 @@ class AtomRows:
             np.concatenate([part.keys for part in parts]),
             np.concatenate([part.coefficients for part in parts]),
             np.r_[0, np.cumsum(sizes)],
+            _joined([part.extra for part in parts]),
         )
 
     def __len__(self) -> int:
@@ -64,14 +74,15 @@ class AtomRows:
         others, places = np.unique(self.keys[slots < 0], return_inverse=True)
         slots[slots < 0] = len(self.atoms) + places
         points = self.atoms.points_of(others), self.atoms.origins_of(others)
-        return _rows_of, (self.atoms, slots, *points, self.coefficients, self.start)
+        return _rows_of, (self.atoms, slots, *points, self.coefficients, self.start, self.extra)
 
     def __getitem__(self, rows: Any) -> AtomRows:
         chosen = np.arange(len(self))[rows]
         sizes = np.diff(self.start)[chosen]
         start = np.r_[0, np.cumsum(sizes)]
         terms = np.repeat(self.start[chosen] - start[:-1], sizes) + np.arange(start[-1])
-        return AtomRows(self.atoms, self.keys[terms], self.coefficients[terms], start)
+        extra = None if self.extra is None else self.extra[chosen]
+        return AtomRows(self.atoms, self.keys[terms], self.coefficients[terms], start, extra)
 
     def without_zeros(self) -> AtomRows:
         """The same rows; terms whose coefficients are all zero are left out, and leave no atom."""
@@ -79,7 +90,7 @@ class AtomRows:
         if np.all(used):
             return self
         start = np.r_[0, np.cumsum(used)][self.start]
-        return AtomRows(self.atoms, self.keys[used], self.coefficients[used], start)
+        return AtomRows(self.atoms, self.keys[used], self.coefficients[used], start, self.extra)
 
     def by_row(self, values: np.ndarray) -> np.ndarray:
         """Sums over the terms of each row, along the first axis."""
@@ -384,10 +395,13 @@ class AtomStore:
 
     def block(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """The kernel between two lists of atoms."""
-        columns = self.places[right]
-        if np.all(left < self.n_cached_rows) and np.all(columns < self.n_cached_columns):
-            return self._table[np.ix_(left, columns)]
-        return kernel_matrix(self.kernel, self.known[self.places[left]], self.known[columns])
+        return self.between(left, self.places[right])
+
+    def between(self, atoms: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """The kernel between some atoms and some known points, by their places among these."""
+        if np.all(atoms < self.n_cached_rows) and np.all(places < self.n_cached_columns):
+            return self._table[np.ix_(atoms, places)]
+        return kernel_matrix(self.kernel, self.known[self.places[atoms]], self.known[places])
 
     def apply(self, coefficients: np.ndarray, first: int = 0) -> np.ndarray:
         """``sum_j coefficients_j k(atom_j, z)`` at the known points from number `first` on, (u, k).
@@ -456,10 +470,17 @@ def _rows_of(
     origins: np.ndarray,
     coefficients: np.ndarray,
     start: np.ndarray,
+    extra: Matrix | None,
 ) -> AtomRows:
     """Rows over a store's atoms, and over points that become known to it; see `AtomRows.__reduce__`."""
     keys = np.concatenate([store.keys, store.add_points(points, origins)])
-    return AtomRows(store, keys[slots], coefficients, start)
+    return AtomRows(store, keys[slots], coefficients, start, extra)
+
+
+def _joined(parts: list[Matrix | None]) -> Matrix | None:
+    """Parts that no input multiplies, one below the other."""
+    found = [part for part in parts if part is not None]
+    return stack_rows(found) if found else None
 
 
 def _first_of_their_kind(points: np.ndarray) -> np.ndarray:

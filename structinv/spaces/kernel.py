@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..kernels import Kernel, kernel_diagonal, kernel_lipschitz
-from ..matrices import Rows, count, pick
+from ..matrices import Rows, count, dense, pick, scale_rows
 from ..structures.rivals import Rivals
 from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
 from .base import Furthest, Moved, Reached, Space, best_members
@@ -30,14 +31,19 @@ class Expansion:
     atoms : AtomStore
     coefficients : (m, n_outputs) array
         Of the first m atoms; the others have none.
+    extra : (n_extra,) array, optional
+        Parameters that no input multiplies.
     """
 
     # NumPy's numbers leave multiplication to this class.
     __array_ufunc__ = None
 
-    def __init__(self, atoms: AtomStore, coefficients: np.ndarray) -> None:
+    def __init__(
+        self, atoms: AtomStore, coefficients: np.ndarray, extra: np.ndarray | None = None
+    ) -> None:
         self.atoms = atoms
         self.coefficients = coefficients
+        self.extra = np.zeros(0) if extra is None else extra
         self._values: np.ndarray | None = None
 
     def values(self) -> np.ndarray:
@@ -77,7 +83,7 @@ class Expansion:
 
     def copy(self) -> Expansion:
         """An independent copy."""
-        other = Expansion(self.atoms, self.coefficients.copy())
+        other = Expansion(self.atoms, self.coefficients.copy(), self.extra.copy())
         other._values = None if self._values is None else self._values.copy(order="K")
         return other
 
@@ -93,10 +99,12 @@ class Expansion:
             values += other.values() if sign > 0 else -other.values()
         self.make_room(len(other.coefficients))
         self.coefficients[: len(other.coefficients)] += sign * other.coefficients
+        self.extra += sign * other.extra
         return self
 
     def __imul__(self, factor: float) -> Self:
         self.coefficients *= factor
+        self.extra *= factor
         if self._values is not None:
             self._values *= factor
         return self
@@ -122,6 +130,9 @@ class Expansion:
 class KernelSpace(Space):
     """Functions ``f(x, k) = sum_j beta_jk k(z_j, x)``, with the norm of the kernel's space.
 
+    Parameters that no input multiplies (transitions between labels, for instance) stand beside it, in a
+    direct sum: squares add up.
+
     Where S(x) is a list, a worst-case term asks for it once and the worst member is found by
     enumeration; the kernel is computed for members that have been part of a plane only. Where S(x) is
     a continuum with a cover, the best member of the cover is refined, and the upper bound adds
@@ -136,6 +147,7 @@ class KernelSpace(Space):
         Most memory, in units of 10^6 bytes, for values of the kernel; what does not fit is computed
         again when it is needed. The inner products of planes that solvers keep take up to half as
         much again.
+    n_extra : int, default=0
 
     Examples
     --------
@@ -156,11 +168,18 @@ class KernelSpace(Space):
     planes_of_a_block = 1_000_000
 
     def __init__(
-        self, kernel: Kernel, n_features: int, n_outputs: int = 1, *, cache_mb: float = 1000.0
+        self,
+        kernel: Kernel,
+        n_features: int,
+        n_outputs: int = 1,
+        *,
+        cache_mb: float = 1000.0,
+        n_extra: int = 0,
     ) -> None:
         self.kernel = kernel
         self.n_features = n_features
         self.n_outputs = n_outputs
+        self.n_extra = n_extra
         self.cache_mb = cache_mb
         self.atoms = AtomStore(kernel, n_features, 1e6 * cache_mb)
         # Half of the cache once more, for the inner products of the planes of a set.
@@ -169,11 +188,15 @@ class KernelSpace(Space):
 
     def zeros(self) -> Expansion:
         """See `Space.zeros`."""
-        return Expansion(self.atoms, np.zeros((0, self.n_outputs)))
+        return Expansion(self.atoms, np.zeros((0, self.n_outputs)), np.zeros(self.n_extra))
+
+    def extra(self, f: Expansion) -> np.ndarray:
+        """See `Space.extra`; a view."""
+        return f.extra
 
     def dot(self, f: Expansion, g: Expansion) -> float:
         """See `Space.dot`."""
-        return float(np.sum(self.output_gram(f, g).diagonal()))
+        return float(np.sum(self.output_gram(f, g).diagonal()) + f.extra @ g.extra)
 
     def output_gram(self, f: Expansion, g: Expansion) -> np.ndarray:
         """Inner products of the functions of each output, (n_outputs, n_outputs)."""
@@ -186,7 +209,8 @@ class KernelSpace(Space):
         """See `Space.scores`."""
         slots = self.atoms.slots(normals.keys)
         places = self.atoms.places[slots]
-        return normals.by_row(np.einsum("rk,rk->r", f.values()[places], normals.coefficients))
+        found = normals.by_row(np.einsum("rk,rk->r", f.values()[places], normals.coefficients))
+        return found if normals.extra is None else found + normals.extra @ f.extra
 
     def combine(self, normals: AtomRows, coefficients: np.ndarray) -> Expansion:
         """See `Space.combine`."""
@@ -198,7 +222,8 @@ class KernelSpace(Space):
         spread = normals.coefficients * np.repeat(coefficients, np.diff(normals.start))[:, None]
         total = np.zeros((len(self.atoms), self.n_outputs))
         np.add.at(total, slots, spread)
-        return Expansion(self.atoms, total)
+        extra = np.zeros(self.n_extra) if normals.extra is None else normals.extra.T @ coefficients
+        return Expansion(self.atoms, total, extra)
 
     def mix(self, normals: AtomRows, coefficients: np.ndarray) -> AtomRows:
         """See `Space.mix`."""
@@ -206,6 +231,13 @@ class KernelSpace(Space):
 
     def gram(self, left: AtomRows, right: AtomRows) -> np.ndarray:
         """See `Space.gram`."""
+        products = self._gram_over_atoms(left, right)
+        if left.extra is None or right.extra is None:
+            return products
+        return products + dense(left.extra @ right.extra.T)
+
+    def _gram_over_atoms(self, left: AtomRows, right: AtomRows) -> np.ndarray:
+        """Inner products of the parts over atoms."""
         first, second = self.atoms.slots(left.keys), self.atoms.slots(right.keys)
         if len(second) > 2 * len(right) ** 2:
             # A few sums of many atoms, as of a bundle: their terms share most atoms.
@@ -239,16 +271,18 @@ class KernelSpace(Space):
         """See `Space.element`."""
         used = f.support()
         ends = np.array([0, len(used)])
-        return AtomRows(self.atoms, self.atoms.keys[used], f.coefficients[used], ends)
+        extra = f.extra[None].copy() if self.n_extra else None
+        return AtomRows(self.atoms, self.atoms.keys[used], f.coefficients[used], ends, extra)
 
     def times(self, normals: AtomRows, factors: np.ndarray) -> AtomRows:
         """See `Space.times`."""
         each = np.repeat(factors, np.diff(normals.start))[:, None]
-        return AtomRows(normals.atoms, normals.keys, normals.coefficients * each, normals.start)
+        extra = None if normals.extra is None else scale_rows(normals.extra, factors)
+        return AtomRows(normals.atoms, normals.keys, normals.coefficients * each, normals.start, extra)
 
     def apart(self, normals: AtomRows) -> tuple[AtomRows, np.ndarray] | None:
         """See `Space.apart`: a factor is the sum of a row's coefficients."""
-        if self.n_outputs > 1:
+        if self.n_outputs > 1 or self.n_extra:
             return None
         factors = np.abs(normals.by_row(normals.coefficients)[:, 0])
         return self.times(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
@@ -262,8 +296,8 @@ class KernelSpace(Space):
         return type(f) is Expansion and self._same_widths(f)
 
     def _same_widths(self, f: Expansion) -> bool:
-        found = f.atoms.known.shape[1], f.coefficients.shape[1]
-        return found == (self.n_features, self.n_outputs)
+        found = f.atoms.known.shape[1], f.coefficients.shape[1], len(f.extra)
+        return found == (self.n_features, self.n_outputs, self.n_extra)
 
     def translated(self, f: Expansion, keys: np.ndarray) -> Expansion:
         """A function of a related space in this one.
@@ -275,7 +309,8 @@ class KernelSpace(Space):
             The keys here of the atoms that f has a coefficient of, in order.
         """
         ends = np.array([0, len(keys)])
-        return self.combine(AtomRows(self.atoms, keys, f.coefficients[f.support()], ends), np.ones(1))
+        own = AtomRows(self.atoms, keys, f.coefficients[f.support()], ends, f.extra[None])
+        return self.combine(own, np.ones(1))
 
     def over_atoms(self, normals: Any) -> AtomRows:
         """The part of normals, here or in a related space, that lies on atoms."""
@@ -283,7 +318,7 @@ class KernelSpace(Space):
 
     def translated_rows(self, normals: Any, keys: np.ndarray) -> Any:
         """Normals of a related space in this one, by the keys here of the terms `over_atoms`."""
-        return AtomRows(self.atoms, keys, normals.coefficients, normals.start)
+        return AtomRows(self.atoms, keys, normals.coefficients, normals.start, normals.extra)
 
     def normals(
         self,
@@ -294,7 +329,7 @@ class KernelSpace(Space):
     ) -> AtomRows:
         """See `Space.normals`; `points` are keys, and a row without a coefficient leaves no atom."""
         start = np.arange(len(points) + 1) if groups is None else groups
-        return AtomRows(self.atoms, points, coefficients, start).without_zeros()
+        return AtomRows(self.atoms, points, coefficients, start, extra).without_zeros()
 
     def furthest(
         self, f: Expansion, bound: BoundOracle, rows: Rows, rivals: Rivals, points: bool = True
@@ -389,7 +424,8 @@ class KernelSpace(Space):
         dict of str to array
             For each atom ``pools``, 0 for a point that is no member, and ``origins``, its row and
             member; ``points``, those that are no members; ``terms``, the atoms of the function and of
-            the normals one after the other, ``coefficients`` and ``start`` as in `AtomRows`.
+            the normals one after the other, ``coefficients`` and ``start`` as in `AtomRows`, and
+            ``extra``, (3, n): row, column and size of what is not zero.
         """
         rows = self.over_atoms(self.stack([self.element(f), normals]))
         atoms, terms = np.unique(self.atoms.slots(rows.keys), return_inverse=True)
@@ -401,13 +437,18 @@ class KernelSpace(Space):
             "terms": terms,
             "coefficients": rows.coefficients,
             "start": rows.start,
+            "extra": np.zeros((3, 0)) if rows.extra is None else np.array(sp.find(rows.extra)),
         }
 
     def unpacked(self, arrays: dict[str, np.ndarray], points: np.ndarray) -> tuple[Expansion, Any]:
         """What `packed` was given, in a space that holds its points only: those of all atoms."""
         space = self._over(AtomStore.of_points(self.kernel, points, arrays["origins"]))
         keys = space.atoms.keys[arrays["terms"]]
-        over_atoms = AtomRows(space.atoms, keys, arrays["coefficients"], arrays["start"])
+        extra = None
+        if self.n_extra:
+            places, sizes = arrays["extra"][:2].astype(np.int64), arrays["extra"][2]
+            extra = sp.csr_matrix((sizes, places), (len(arrays["start"]) - 1, self.n_extra))
+        over_atoms = AtomRows(space.atoms, keys, arrays["coefficients"], arrays["start"], extra)
         rows = space._from_arrays(over_atoms, arrays)
         return space.combine(rows[:1], np.ones(1)), rows[1:]
 
@@ -422,7 +463,8 @@ class KernelSpace(Space):
         return space
 
     def _empty(self) -> KernelSpace:
-        return KernelSpace(self.kernel, self.n_features, self.n_outputs, cache_mb=0.0)
+        sizes = self.n_features, self.n_outputs
+        return KernelSpace(self.kernel, *sizes, cache_mb=0.0, n_extra=self.n_extra)
 
     def compacted(self, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
         """The same normals in a space that holds their points, and nothing else."""
@@ -430,7 +472,9 @@ class KernelSpace(Space):
         points = self.atoms.points(slots)
         space = self._over(AtomStore.of_points(self.kernel, points, self.atoms.origins[slots]))
         keys = space.atoms.keys[terms]
-        return space, AtomRows(space.atoms, keys, normals.coefficients, normals.start)
+        return space, AtomRows(
+            space.atoms, keys, normals.coefficients, normals.start, normals.extra
+        )
 
 
 def _refine(

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from .. import answers
 from ..matrices import Matrix
+from .examples import Reader, as_list, flat_labels
 from .layout import Layout
 from .rivals import LabelFunctions, Rivals
 
@@ -153,6 +155,41 @@ class Structure(BaseEstimator, ABC):
             rescaling=rescaling,
             position_weight=position_weight,
         )
+
+    def length(self, example: Any) -> int:
+        """How many rows an example has, as the user gives it."""
+        return int(example.shape[0]) if sp.issparse(example) else len(example)
+
+    def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
+        """The rows of examples as a user gives them, and which belong to which example.
+
+        By default X is a list with a block of rows for each example.
+
+        Parameters
+        ----------
+        X : list
+        reader : Reader
+            Makes checked rows of blocks.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If X does not fit; the message names the example.
+        """
+        blocks = as_list("X", X, "rows")
+        for i, block in enumerate(blocks):
+            if self.length(block) == 0:
+                raise ValueError(f"X[{i}] must have at least one row, got none")
+        rows, sizes = reader.examples(blocks)
+        return rows, Layout.of_lengths(sizes)
+
+    def read_labels(self, y: Any, layout: Layout) -> np.ndarray:
+        """The label of each row, (n_rows,), of labellings as a user gives them; see `flat_labels`."""
+        return flat_labels(y, layout.sizes)
+
+    def written(self, labels: np.ndarray, layout: Layout) -> Any:
+        """Labels of all rows as a user gives labellings; a list of arrays, by default."""
+        return np.split(labels, layout.starts[1:-1])
 
     def check_classes(self, classes: np.ndarray) -> None:
         """Raise ValueError unless the structure can be of these labels; at least two, by default."""

@@ -1,0 +1,418 @@
+"""Labels of all rows of an example together, trained on the worst case of an invariance."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+
+from ..certificates import Certificate, WorstChange, worst_change
+from ..machine import check_memory
+from ..matrices import Matrix
+from ..objective import Objective, WorstCase
+from ..oracles import InvarianceOracle
+from ..solvers import FrankWolfe, Solution, Solver
+from ..spaces import ExplicitSpace
+from ..structures import BoundStructure, Layout, Structure
+from ..structures.base import encode_labels
+from ..structures.bound import predicted
+from ..structures.examples import Reader, flat_numbers, sorted_classes, stacked
+from .base import InvariantEstimator, check_oracle_type, class_factors
+from .estimates import linear_functions
+from .truth import Truth
+
+# Planes that an example comes to have.
+PLANES_OF_AN_EXAMPLE = 10
+COSTS = ("hamming", "mean_hamming")
+
+
+class InvariantStructuredSVC(InvariantEstimator):
+    r"""Labels all rows of an example together, and expects the changes that an oracle allows.
+
+    Minimises
+
+        1/2 |w|^2 + C sum_i s_i max over y', z in S(x_i) of [f(z, y') - f(z, y_i) + cost(y_i, y')]
+
+    where w is all that is learnt: of sequences `coef_`, `transitions_`, `start_` and `end_`, with
+    ``f(x, y) = sum_t <coef_[y_t], x_t> + sum_t transitions_[y_(t-1), y_t] + start_[y_1] + end_[y_T]``
+    (Teo, Globerson, Roweis and Smola 2007, eq. 2; Taskar, Guestrin and Koller 2003). The maximum over
+    labellings and changes together is exact, by one dynamic programme. There is no intercept: start and
+    end, and a constant feature, serve.
+
+    Parameters
+    ----------
+    structure : Structure
+        Which labellings there are and what scores them: ``Sequence()``, or one of your own.
+    oracle : InvarianceOracle, optional
+        What may change in a row; nothing by default. Each row of an example changes by itself.
+    C : float, default=1.0
+        Weight of the losses, above 0.
+    cost : {"hamming", "mean_hamming"} or (n_classes, n_classes) array-like, default="hamming"
+        What a wrong labelling costs: the number of wrong labels, their share, or the sum of
+        ``cost[true, predicted]`` in the order of `classes_`.
+    class_weight : dict or "balanced", optional
+        Factors of a label's cost, by the true label.
+    solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe"} or Solver, default="auto"
+        "auto" is "frank_wolfe".
+    tol : float, default=1e-3
+        Relative gap between objective and lower bound at which the fit ends.
+    max_seconds : float, optional
+        The fit ends after this time, with a warning.
+    random_state : int, RandomState or None, default=None
+        Order in which examples are visited.
+    verbose : int, default=0
+        Above 0, progress is printed to standard error.
+    warm_start : bool, default=False
+        Whether a fit starts from the planes of the fit before it, if that had ``warm_start=True`` too
+        and the same examples and labels; C, weights and the oracle may change.
+    checkpoint : str or path-like, optional
+        A file from which a fit that was killed goes on.
+    checkpoint_seconds : float, default=120
+        How often that file is written, above 0.
+    on_interrupt : {"raise", "return"}, default="raise"
+        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
+        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
+
+    Attributes
+    ----------
+    coef_ : (n_outputs, n_features) array
+        The weights of each label.
+    transitions_, start_, end_ : (n_classes, n_classes), (n_classes,), (n_classes,) arrays
+        Of a `Sequence`: what a label (column) wins after another (row), as the first and as the last.
+    classes_ : (n_classes,) array
+        Sorted where labels can be, else in the order of their appearance.
+    structure_ : Structure
+        The structure as it is for these labels.
+    solution_ : Solution
+    n_iter_ : int
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv import InvariantStructuredSVC
+    >>> from structinv.oracles import FDrop
+    >>> from structinv.structures import Sequence
+    >>> X = [np.eye(3)[[0, 1, 2]], np.eye(3)[[1, 2]], np.eye(3)[[0, 2, 2, 1]]]
+    >>> y = [["a", "b", "b"], ["b", "b"], ["a", "b", "b", "b"]]
+    >>> model = InvariantStructuredSVC(Sequence(), C=10.0, random_state=0).fit(X, y)
+    >>> model.predict([np.eye(3)[[0, 1]]])
+    [array(['a', 'b'], dtype='<U1')]
+    >>> model.score(X, y), model.certify(X, y, oracle=FDrop(1)).accuracy < 1.0
+    (1.0, True)
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        *,
+        oracle: InvarianceOracle | None = None,
+        C: float = 1.0,
+        cost: Any = "hamming",
+        class_weight: dict | str | None = None,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_seconds: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 120.0,
+        on_interrupt: str = "raise",
+    ) -> None:
+        self.structure = structure
+        self.oracle = oracle
+        self.C = C
+        self.cost = cost
+        self.class_weight = class_weight
+        self.solver = solver
+        self.tol = tol
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
+        self.on_interrupt = on_interrupt
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None) -> Any:
+        """Train on the worst case of the oracle's changes, jointly with that over labellings.
+
+        Parameters
+        ----------
+        X : list of (T_i, n_features) arrays or sparse matrices
+            The rows of each example, in the form that the structure reads.
+        y : list of (T_i,) lists or arrays
+            The label of each row, of any hashable kind.
+        sample_weight : (n_examples,) array-like, optional
+            Non-negative factors of C.
+        position_weight : list of (T_i,) array-likes, optional
+            Non-negative factors of what a wrong label costs at each row.
+
+        Returns
+        -------
+        InvariantStructuredSVC
+            This estimator.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters or data that cannot be used, before any work; the message says which example.
+        KeyboardInterrupt
+            After Ctrl-C, with the best model so far; see `on_interrupt`.
+        """
+        return self._fit(X, y, sample_weight, position_weight=position_weight)
+
+    def predict(self, X: Any) -> Any:
+        """The best labelling of each example, as `y` of `fit`; an example without rows has none."""
+        check_is_fitted(self)
+        return self._of_those_with_rows(X, self._predicted)
+
+    def decision_function(self, X: Any) -> list[np.ndarray]:
+        """What each label's weights give for each row, a (T_i, n_outputs) array for each example."""
+        check_is_fitted(self)
+
+        def scores(X: Any) -> list[np.ndarray]:
+            rows, layout = self._examples(X, self.n_features_in_)
+            return np.split(self._scores(rows), layout.starts[1:-1])
+
+        return self._of_those_with_rows(X, scores)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of positions with the right label, those of an example times its `sample_weight`.
+
+        Raises
+        ------
+        ValueError
+            For labels that the training labels lack.
+        """
+        check_is_fitted(self)
+        rows, layout = self._examples(X, self.n_features_in_)
+        labels = self._bound(self.structure.read_labels(y, layout), layout)
+        codes = self._best_codes(rows, layout)
+        own = self._checked_weights(sample_weight, len(layout))[layout.owners]
+        return float(np.average(codes == labels.codes, weights=own))
+
+    def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
+        """What no allowed change of the rows can turn, for whole labellings.
+
+        Parameters
+        ----------
+        X : list of (T_i, n_features) arrays or sparse matrices
+        y : list of (T_i,) lists or arrays, optional
+            True labels; without them it is certified that the prediction does not change.
+        oracle : InvarianceOracle, optional
+            What may change; by default what the model was trained for.
+
+        Returns
+        -------
+        Certificate
+            ``margins`` of the true labelling over every other, ``correct``, ``accuracy``, ``exact`` and
+            ``attacked``, one for each example.
+        """
+        return self._asked(X, y, oracle, points=False)[2].certificate()
+
+    def worst_case(
+        self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
+    ) -> tuple[list[Matrix], Any]:
+        """The examples after the change that lowers the margin of their labelling most.
+
+        Parameters
+        ----------
+        X : list of (T_i, n_features) arrays or sparse matrices
+        y : list of (T_i,) lists or arrays, optional
+            True labels; without them the predictions take their place.
+        oracle : InvarianceOracle, optional
+            What may change; by default what the model was trained for.
+
+        Returns
+        -------
+        changed : list of (T_i, n_features) arrays or CSR matrices
+        labels : list of arrays
+            The labellings that they lead to.
+        """
+        _, layout, found = self._asked(X, y, oracle, points=True)
+        points: Any = found.points
+        changed = [points[a:b] for a, b in zip(layout.starts[:-1], layout.starts[1:], strict=True)]
+        labels = self.classes_[self._best_codes(points, layout)]
+        return changed, self.structure_.written(labels, layout)
+
+    def _check_parameters(self) -> InvarianceOracle:
+        oracle = super()._check_parameters()
+        if not isinstance(self.structure, Structure):
+            raise TypeError(f"structure must be a Structure, like Sequence(), got {self.structure!r}")
+        if self.structure.rowwise:
+            raise ValueError(
+                f"structure must be one of examples with several rows, got {self.structure!r}; "
+                "InvariantLinearSVC and InvariantSVC take single rows"
+            )
+        if isinstance(self.cost, str) and self.cost not in COSTS:
+            raise ValueError(f"cost must be one of {list(COSTS)} or a table, got {self.cost!r}")
+        return oracle
+
+    def _read(
+        self,
+        X: Any,
+        y: Any,
+        oracle: InvarianceOracle,
+        sample_weight: Any,
+        position_weight: Any = None,
+    ) -> tuple[Matrix, InvarianceOracle, Truth]:
+        rows, layout = self._examples(X, None)
+        labels = self.structure.read_labels(y, layout)
+        classes = sorted_classes(labels)
+        if len(classes) < 2:
+            raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}")
+        oracle.check_labels(classes)
+        rows = self._prepare(rows, oracle)
+        weights = self.C * self._checked_weights(sample_weight, len(layout))
+        factors = self._factors(labels, classes, layout, weights, position_weight)
+        table = None if isinstance(self.cost, str) else self.cost
+        costs = {"classes": classes, "layout": layout, "cost": table, "position_weight": factors}
+        learnt = {"classes_": classes, "n_features_in_": rows.shape[1]}
+        told = (labels, layout.starts, position_weight)
+        return rows, oracle, Truth(labels, self.structure, weights, costs, learnt, told)
+
+    def _factors(
+        self,
+        labels: np.ndarray,
+        classes: np.ndarray,
+        layout: Layout,
+        weights: np.ndarray,
+        position_weight: Any,
+    ) -> np.ndarray | None:
+        """What the cost of each position is multiplied with; None for 1."""
+        factors = np.ones(layout.n_rows)
+        if position_weight is not None:
+            factors *= flat_numbers("position_weight", position_weight, layout.sizes)
+        if self.class_weight is not None:
+            codes = encode_labels(labels, classes)[1]
+            factors *= _label_factors(self.class_weight, classes, codes, weights[layout.owners])
+        if isinstance(self.cost, str) and self.cost == "mean_hamming":
+            factors /= layout.sizes[layout.owners]
+        return None if np.all(factors == 1.0) else factors
+
+    def _checked_weights(self, sample_weight: Any, n_examples: int) -> np.ndarray:
+        found = self._own_weights(np.zeros((n_examples, 1)), sample_weight)
+        if not np.any(found > 0):
+            raise ValueError("sample_weight must leave an example with a weight above 0")
+        return found
+
+    def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
+        if sp.issparse(X) and not oracle.supports_sparse:
+            raise TypeError(
+                f"{type(oracle).__name__} does not take sparse rows; pass the blocks of X as arrays"
+            )
+        return super()._prepare(X, oracle)
+
+    def _memory(self, X: Any, y: Any) -> float:
+        self._check_parameters()
+        rows, layout = self._examples(X, None)
+        n_labels = 2 if y is None else len(sorted_classes(self.structure.read_labels(y, layout)))
+        entries = 2 * rows.nnz if sp.issparse(rows) else rows.size
+        return PLANES_OF_AN_EXAMPLE * 2 * 12.0 * entries + linear_functions(rows.shape[1], n_labels)
+
+    def _some(self, y: Any, n_examples: int) -> np.ndarray:
+        return np.arange(n_examples)
+
+    def _truth(self, X: Matrix, y: np.ndarray, oracle: InvarianceOracle, sample_weight: Any) -> Truth:
+        raise NotImplementedError("the truth of examples is read together with their rows")
+
+    def _told(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
+        raise NotImplementedError("the truth of examples is read together with their rows")
+
+    def _new_space(self, X: Matrix, term: WorstCase) -> ExplicitSpace:
+        n_features, n_outputs = X.shape[1], term.labels.n_outputs
+        what = f"training with weights for {n_features} features"
+        needed = linear_functions(n_features, n_outputs)
+        check_memory(what, needed, "hash the features or number them anew, without gaps")
+        return ExplicitSpace(n_features, n_outputs, n_extra=term.labels.n_extra)
+
+    def _best_solver(self, objective: Objective) -> Solver:
+        return FrankWolfe()
+
+    def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
+        self.structure_ = term.labels.structure
+        self.coef_ = space.weights(solution.f).astype(X.dtype, order="C")
+        self._extra_ = np.array(space.extra(solution.f))
+        for name, table in self.structure_.named(self._extra_, len(self.classes_)).items():
+            setattr(self, f"{name}_", table)
+        self.solution_: Solution = solution
+
+    def _examples(self, X: Any, known: int | None) -> tuple[Matrix, Layout]:
+        """Checked rows of examples, of so many features where they are known; which belong to which."""
+
+        def matrix(rows: Any) -> Matrix:
+            found = check_array(
+                rows, accept_sparse="csr", dtype=[np.float64, np.float32], estimator=self, input_name="X"
+            )
+            if known is not None and found.shape[1] != known:
+                raise ValueError(f"X must have {known} features, as in fit, got {found.shape[1]}")
+            return found
+
+        return self.structure.read(X, Reader(lambda blocks: stacked(blocks, known), matrix))
+
+    def _of_those_with_rows(self, X: Any, answer: Any) -> Any:
+        """The answers for examples with rows; an empty one for each of the others."""
+        if not isinstance(X, (list, tuple)):
+            return answer(X)
+        lengths = [self._length(each) for each in X]
+        if all(lengths):
+            return answer(X)
+        found = iter(answer([each for each, length in zip(X, lengths, strict=True) if length]))
+        return [next(found) if length else self.classes_[:0] for length in lengths]
+
+    def _length(self, example: Any) -> int:
+        """How many rows an example has; what is none is refused by name when it is read."""
+        can_be_one = sp.issparse(example) or hasattr(example, "__len__")
+        return self.structure.length(example) if can_be_one else 1
+
+    def _predicted(self, X: Any) -> Any:
+        rows, layout = self._examples(X, self.n_features_in_)
+        return self.structure_.written(self.classes_[self._best_codes(rows, layout)], layout)
+
+    def _scores(self, X: Matrix) -> np.ndarray:
+        return np.asarray(X @ self.coef_.T)
+
+    def _best_codes(self, rows: Matrix, layout: Layout) -> np.ndarray:
+        scores = self._scores(rows)
+        return predicted(self.structure_, len(self.classes_), scores, self._extra_, layout)
+
+    def _bound(self, labels: np.ndarray, layout: Layout) -> BoundStructure:
+        return self.structure_.bind(labels, self.classes_, layout=layout)
+
+    def _asked(
+        self, X: Any, y: Any, oracle: InvarianceOracle | None, points: bool
+    ) -> tuple[Matrix, Layout, WorstChange]:
+        """The rows of examples, their layout, and the worst changes against their labels."""
+        check_is_fitted(self)
+        oracle = check_oracle_type(self.oracle if oracle is None else oracle)
+        oracle.check_labels(self.classes_)
+        rows, layout = self._examples(X, self.n_features_in_)
+        rows = self._prepare(rows, oracle)
+        if y is None:
+            labels = self.classes_[self._best_codes(rows, layout)]
+        else:
+            labels = self.structure.read_labels(y, layout)
+        bound = self._bound(labels, layout)
+        found = worst_change(
+            self.coef_, np.zeros(len(self.coef_)), oracle, bound, rows, points, self._extra_
+        )
+        return rows, layout, found
+
+
+def _label_factors(
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, own: np.ndarray
+) -> np.ndarray:
+    """The factor of each position's label; labels of any kind go by their place."""
+    if isinstance(class_weight, dict):
+        places = {label: place for place, label in enumerate(classes.tolist())}
+        unknown = [label for label in class_weight if label not in places]
+        if unknown:
+            raise ValueError(f"class_weight must be of labels in y, got {unknown}")
+        class_weight = {places[label]: factor for label, factor in class_weight.items()}
+    return class_factors(class_weight, np.arange(len(classes)), codes, own)[codes]

@@ -1,0 +1,262 @@
+"""Examples of several rows as users give them: lists of blocks of rows, and of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..matrices import Matrix, stack
+
+# What is no list of anything, though it can be gone through.
+NO_LIST = (str, bytes, dict, set, frozenset)
+
+
+def as_list(name: str, given: Any, what: str) -> list[Any]:
+    """The items of a list, tuple or array, one an example.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none, or holds nothing.
+    """
+    if isinstance(given, NO_LIST) or sp.issparse(given) or not hasattr(given, "__len__"):
+        raise TypeError(f"{name} must be a list with {what} for each example, got {_kind(given)}")
+    items = list(given)
+    if not items:
+        raise ValueError(f"{name} must hold at least one example, got none")
+    return items
+
+
+def stacked(blocks: Sequence[Any], n_features: int | None = None) -> tuple[Matrix, np.ndarray]:
+    """Blocks of rows, one below the other, and how many rows each has.
+
+    Parameters
+    ----------
+    blocks : list of (n_i, d) arrays or sparse matrices
+        All of them sparse, or none.
+    n_features : int, optional
+        How many features they must have; as many as the first has, by default.
+
+    Returns
+    -------
+    rows : (n, d) array or CSR matrix
+        In float32 if all blocks are, in float64 otherwise.
+    sizes : (n_blocks,) array of int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a block is no matrix of finite numbers, or has other features; the message says which.
+
+    Examples
+    --------
+    >>> rows, sizes = stacked([np.ones((2, 3)), np.zeros((1, 3))])
+    >>> rows.shape, sizes
+    ((3, 3), array([2, 1]))
+    """
+    wanted, made = n_features, []
+    sparse = sp.issparse(blocks[0])
+    for i, block in enumerate(blocks):
+        if sp.issparse(block) != sparse:
+            raise TypeError(
+                "X must hold sparse matrices only, or arrays only: "
+                f"X[0] is {_kind(blocks[0])}, X[{i}] {_kind(block)}"
+            )
+        found: Any = block if sparse else _array(i, block)
+        if found.ndim != 2:
+            raise ValueError(
+                f"X[{i}] must have two dimensions, a row for each position and a column for each "
+                f"feature, got shape {found.shape}"
+            )
+        wanted = found.shape[1] if wanted is None else wanted
+        if found.shape[1] != wanted:
+            known = "as in fit" if n_features is not None else "as X[0] has"
+            raise ValueError(f"X[{i}] must have {wanted} features, {known}, got {found.shape[1]}")
+        made.append(found)
+    if wanted == 0:
+        raise ValueError("X must have at least one feature, got 0")
+    sizes = np.array([block.shape[0] for block in made], dtype=np.int64)
+    single = all(block.dtype == np.float32 for block in made)
+    rows = _joined(made, np.dtype(np.float32 if single else np.float64))
+    _check_finite(rows, sizes)
+    return rows, sizes
+
+
+def _array(i: int, block: Any) -> np.ndarray:
+    try:
+        found = np.asarray(block)
+    except ValueError:
+        raise ValueError(f"X[{i}] must have rows of one length, got {_kind(block)}") from None
+    if found.dtype.kind == "O":
+        try:
+            found = found.astype(np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"X[{i}] must hold rows of numbers, all of them dicts, or all lists of strings, "
+                f"got {_kind(block)}"
+            ) from None
+    if found.dtype.kind not in "biuf":
+        raise TypeError(f"X[{i}] must hold numbers, got dtype {found.dtype}")
+    return found
+
+
+def _joined(blocks: list[Any], dtype: np.dtype) -> Matrix:
+    if not sp.issparse(blocks[0]):
+        return np.concatenate(blocks).astype(dtype, copy=False)
+    rows = sp.csr_matrix(stack([sp.csr_matrix(block) for block in blocks]), dtype=dtype)
+    rows.sum_duplicates()
+    return rows
+
+
+def _check_finite(rows: Matrix, sizes: np.ndarray) -> None:
+    data: Any = rows.data if sp.issparse(rows) else rows
+    if np.isfinite(data.sum(dtype=np.float64)):
+        return
+    if sp.issparse(rows):
+        owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        bad = owner[~np.isfinite(data)]
+    else:
+        bad = np.flatnonzero(~np.isfinite(data).all(axis=1))
+    if len(bad):
+        i = int(np.searchsorted(np.cumsum(sizes), bad[0], side="right"))
+        raise ValueError(f"X[{i}] must hold finite numbers, got NaN or infinity")
+
+
+def flat_labels(y: Any, sizes: np.ndarray) -> np.ndarray:
+    """The labels of all examples, one behind the other.
+
+    Parameters
+    ----------
+    y : list of lists or arrays
+        A label for each position of each example, of any hashable kind.
+    sizes : (n_blocks,) array of int
+        How many positions each example has.
+
+    Returns
+    -------
+    (n,) array
+        Of objects unless all labels are of one simple kind.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If labels are not hashable, or there is not one a position; the message says where.
+
+    Examples
+    --------
+    >>> flat_labels([["a", "b"], ["a"]], np.array([2, 1]))
+    array(['a', 'b', 'a'], dtype='<U1')
+    """
+    items = as_list("y", y, "labels")
+    if len(items) != len(sizes):
+        raise ValueError(f"y must have labels for each of {len(sizes)} examples, got {len(items)}")
+    for i, (labels, size) in enumerate(zip(items, sizes, strict=True)):
+        if isinstance(labels, NO_LIST) or not hasattr(labels, "__len__"):
+            raise TypeError(f"y[{i}] must be a list of labels, got {_kind(labels)}")
+        if len(labels) != size:
+            raise ValueError(f"y[{i}] must have a label for each of {size} rows, got {len(labels)}")
+        if isinstance(labels, np.ndarray) and labels.ndim != 1:
+            raise ValueError(f"y[{i}] must have one dimension, got shape {labels.shape}")
+    return _one_array(items)
+
+
+def _one_array(items: list[Any]) -> np.ndarray:
+    kinds = {item.dtype.kind if isinstance(item, np.ndarray) else "" for item in items}
+    if len(kinds) == 1 and kinds <= {"i", "u", "b", "U"}:
+        return np.concatenate(items)
+    labels = list(chain.from_iterable(each.tolist() if _is_array(each) else each for each in items))
+    types = set(map(type, labels))
+    if all(issubclass(kind, str) for kind in types):
+        return np.array(labels)
+    if all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in types):
+        return np.array(labels)
+    owners = np.repeat(np.arange(len(items)), [len(each) for each in items])
+    for label, owner in zip(labels, owners, strict=True):
+        try:
+            usable = hash(label) is not None and label == label
+        except TypeError:
+            raise TypeError(f"y[{owner}] must hold labels, got {_kind(label)}: {label!r}") from None
+        if not usable:
+            raise ValueError(f"y[{owner}] must hold labels, got {label!r}")
+    found = np.empty(len(labels), dtype=object)
+    found[:] = labels
+    return found
+
+
+def _is_array(each: Any) -> bool:
+    return isinstance(each, np.ndarray)
+
+
+def sorted_classes(labels: np.ndarray) -> np.ndarray:
+    """Each label once: sorted where they can be, else in the order of their appearance.
+
+    Examples
+    --------
+    >>> sorted_classes(np.array([2, 0, 2])), sorted_classes(np.array(["b", 1, "b"], dtype=object))
+    (array([0, 2]), array(['b', 1], dtype=object))
+    """
+    if labels.dtype != object:
+        return np.unique(labels)
+    each = list(dict.fromkeys(labels.tolist()))
+    with suppress(TypeError):
+        each = sorted(each)
+    classes = np.empty(len(each), dtype=object)
+    classes[:] = each
+    return classes
+
+
+def flat_numbers(name: str, given: Any, sizes: np.ndarray) -> np.ndarray:
+    """Numbers for all positions, given by example as labels are.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is not a finite number of at least 0 a position; the message says where.
+    """
+    items = as_list(name, given, "numbers")
+    if len(items) != len(sizes):
+        raise ValueError(f"{name} must have numbers for each of {len(sizes)} examples, got {len(items)}")
+    made = []
+    for i, (each, size) in enumerate(zip(items, sizes, strict=True)):
+        try:
+            numbers = np.asarray(each, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name}[{i}] must hold numbers, got {_kind(each)}") from None
+        if numbers.shape != (size,):
+            raise ValueError(f"{name}[{i}] must have shape ({size},), got {numbers.shape}")
+        if not np.all(np.isfinite(numbers)) or np.any(numbers < 0):
+            raise ValueError(f"{name}[{i}] must hold finite numbers of at least 0")
+        made.append(numbers)
+    return np.concatenate(made)
+
+
+class Reader:
+    """Makes rows of what users give for examples, by the rules of whoever asks.
+
+    Parameters
+    ----------
+    examples : callable
+        From a list of blocks to rows and sizes, as `stacked`.
+    matrix : callable
+        From an (n, d) matrix to checked rows.
+    """
+
+    def __init__(
+        self,
+        examples: Callable[[Sequence[Any]], tuple[Matrix, np.ndarray]],
+        matrix: Callable[[Any], Matrix],
+    ) -> None:
+        self.examples = examples
+        self.matrix = matrix
+
+
+def _kind(value: Any) -> str:
+    """What something is, for messages."""
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    return f"a {type(value).__name__}"

@@ -1,0 +1,340 @@
+"""InvariantStructuredSVC: labels of all rows of an example together."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import structinv
+from structinv import InvariantLinearSVC, InvariantStructuredSVC
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import Box, FDrop
+from structinv.solvers import Gap, SVMStruct, solve
+from structinv.spaces import ExplicitSpace
+from structinv.structures import Layout, Multiclass, Sequence
+
+NAMES = np.array(["B-x", "I-x", "O"])
+
+
+def examples(n=30, seed=0, longest=6):
+    """Noisy readings of labels, in which I-x follows B-x only."""
+    rng = np.random.default_rng(seed)
+    means = rng.standard_normal((3, 5))
+    X, y = [], []
+    for _ in range(n):
+        codes = [2]
+        for _ in range(rng.integers(1, longest + 1)):
+            codes.append(int(rng.choice([1, 2] if codes[-1] < 2 else [0, 2])))
+        codes = np.array(codes[1:])
+        X.append(means[codes] + 0.7 * rng.standard_normal((len(codes), 5)))
+        y.append(NAMES[codes])
+    return X, y
+
+
+def fitted(**parameters):
+    X, y = examples()
+    settings = {"C": 0.3, "random_state": 0} | parameters
+    return InvariantStructuredSVC(Sequence(), **settings).fit(X, y), X, y
+
+
+def objective_at(model, X, y, cost):
+    """The objective without changes, over all labellings, from its definition."""
+    parts = model.coef_, model.transitions_, model.start_, model.end_
+    total = 0.5 * sum(np.sum(part**2) for part in parts)
+    W, A, a, e = parts
+    for rows, labels in zip(X, y, strict=True):
+        truth = np.searchsorted(model.classes_, labels)
+
+        def score(codes, scores):
+            ends = a[codes[0]] + e[codes[-1]]
+            return scores[np.arange(len(codes)), codes].sum() + A[codes[:-1], codes[1:]].sum() + ends
+
+        scores = rows @ W.T
+        every = product(range(len(model.classes_)), repeat=len(labels))
+        worst = max(score(np.array(each), scores) + cost(truth, np.array(each)) for each in every)
+        total += model.C * (worst - score(truth, scores))
+    return total
+
+
+@pytest.mark.parametrize(
+    ("cost", "price"),
+    [
+        ("hamming", lambda truth, other: np.sum(truth != other)),
+        ("mean_hamming", lambda truth, other: np.mean(truth != other)),
+        ([[0, 1, 2], [3, 0, 1], [1, 0.5, 0]], None),
+    ],
+)
+def test_the_objective_is_what_the_docstring_says(cost, price):
+    model, X, y = fitted(cost=cost, tol=1e-6)
+    table = np.asarray(cost) if price is None else None
+    found = objective_at(model, X, y, price or (lambda truth, other: table[truth, other].sum()))
+    assert found == pytest.approx(model.solution_.primal, rel=1e-9)
+    assert model.solution_.dual <= found <= model.solution_.dual * (1 + 2e-6)
+
+
+def test_weights_of_labels_positions_and_examples_are_factors():
+    X, y = examples()
+    rng = np.random.default_rng(1)
+    own = rng.uniform(0, 2, len(X))
+    position = [rng.uniform(0, 2, len(labels)) for labels in y]
+    by_class = {"O": 0.5, "B-x": 3.0}
+    model = InvariantStructuredSVC(Sequence(), C=0.3, class_weight=by_class, tol=1e-6, random_state=0)
+    model.fit(X, y, sample_weight=own, position_weight=position)
+    flat = np.concatenate(y)
+    factors = np.concatenate(position) * np.select([flat == "O", flat == "B-x"], [0.5, 3.0], 1.0)
+    layout = Layout.of_lengths([len(labels) for labels in y])
+    term = WorstCase(
+        np.concatenate(X), flat, FDrop(0), Sequence(), 0.3 * own, layout=layout, position_weight=factors
+    )
+    space = ExplicitSpace(5, 3, n_extra=15)
+    other = solve(Objective(space, [term]), SVMStruct(), Gap(1e-6), random_state=0)
+    assert model.solution_.primal == pytest.approx(other.primal, rel=3e-6)
+
+
+def test_labels_of_any_kind_come_back():
+    X, y = examples()
+    plain, _, _ = fitted()
+    names = {"B-x": ("b", 1), "I-x": None, "O": 3.5}
+    strange = [[names[label] for label in labels] for labels in y]
+    model = InvariantStructuredSVC(Sequence(), C=0.3, random_state=0).fit(X, strange)
+    assert model.classes_.tolist() == list(dict.fromkeys(sum(strange, [])))
+    predicted = [[names[label] for label in labels] for labels in plain.predict(X)]
+    assert [labels.tolist() for labels in model.predict(X)] == predicted
+    assert model.score(X, strange) == pytest.approx(plain.score(X, y))
+
+
+def test_sorted_labels_have_sorted_classes():
+    X, _ = examples(4)
+    y = [list(range(len(rows)))[::-1] for rows in X]
+    assert np.all(np.diff(InvariantStructuredSVC(Sequence()).fit(X, y).classes_) > 0)
+
+
+def test_sparse_and_dense_rows_are_the_same():
+    model, X, y = fitted(oracle=FDrop(1), tol=1e-8)
+    sparse = [sp.csc_matrix(rows) for rows in X]
+    other = clone(model).fit(sparse, y)
+    np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-3)
+    np.testing.assert_allclose(other.certify(sparse, y).margins, model.certify(X, y).margins, atol=1e-2)
+    changed, labels = other.worst_case(sparse, y)
+    assert sp.issparse(changed[0])
+    assert changed[0].shape == X[0].shape
+    assert [len(each) for each in labels] == [len(each) for each in y]
+
+
+def test_single_precision_stays():
+    model, X, y = fitted()
+    other = clone(model).fit([rows.astype(np.float32) for rows in X], y)
+    assert other.coef_.dtype == np.float32
+    assert model.coef_.dtype == np.float64
+    assert other.score(X, y) > 0.8
+
+
+def test_a_model_trained_for_loss_is_certified_more_often():
+    plain, X, y = fitted(C=3.0)
+    model = clone(plain).set_params(oracle=FDrop(1)).fit(X, y)
+    certified = [each.certify(X, y, oracle=FDrop(1)).accuracy for each in (plain, model)]
+    assert certified[1] > certified[0]
+    without = model.certify(X, oracle=FDrop(0))
+    assert np.all(without.margins >= 0)
+
+
+def test_the_worst_case_is_no_better_than_what_is_certified():
+    model, X, y = fitted(oracle=FDrop(1))
+    certificate = model.certify(X, y)
+    changed, labels = model.worst_case(X, y)
+    right = [np.array_equal(a, b) for a, b in zip(labels, y, strict=True)]
+    np.testing.assert_array_equal(certificate.correct, right)
+    again = model.predict(changed)
+    assert all(np.array_equal(a, b) for a, b in zip(again, labels, strict=True))
+
+
+def test_a_mask_is_kept_in_predictions():
+    X, y = examples()
+    model = InvariantStructuredSVC(Sequence("iob2"), C=0.1, random_state=0).fit(X, y)
+    for labels in model.predict(examples(200, seed=9)[0]):
+        before = np.r_[["O"], labels[:-1]]
+        assert not np.any((labels == "I-x") & (before == "O"))
+    assert model.structure_.follows_ is not None
+    assert model.structure.follows_ is None
+
+
+def test_an_example_without_rows_is_predicted():
+    model, X, y = fitted()
+    found = model.predict([X[0], np.zeros((0, 5)), X[1]])
+    assert [len(each) for each in found] == [len(X[0]), 0, len(X[1])]
+    assert [each.shape for each in model.decision_function([X[0], []])] == [(len(X[0]), 3), (0,)]
+
+
+def test_searches_folds_and_pipelines_take_examples():
+    X, y = examples(24)
+    search = GridSearchCV(InvariantStructuredSVC(Sequence(), random_state=0), {"C": [1e-3, 1.0]}, cv=3)
+    search.fit(X, y, sample_weight=np.ones(24))
+    assert search.best_params_ == {"C": 1.0}
+    lists = [rows.tolist() for rows in X], [labels.tolist() for labels in y]
+    scores = cross_val_score(search.best_estimator_, *lists, cv=3)
+    assert scores.mean() > 0.6
+    doubled = FunctionTransformer(lambda X: [2 * rows for rows in X])
+    piped = make_pipeline(doubled, InvariantStructuredSVC(Sequence(), random_state=0)).fit(X, y)
+    assert piped.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("way", ["pickle", "file"])
+def test_models_come_back(way, tmp_path):
+    X, y = examples()
+    mask = {("B-x", "I-x"), ("B-x", "O"), ("I-x", "I-x"), ("I-x", "O"), ("O", "B-x"), ("O", "O")}
+    for allowed in (None, "iob2", mask):
+        model = InvariantStructuredSVC(Sequence(allowed), oracle=FDrop(1), random_state=0).fit(X, y)
+        if way == "pickle":
+            again = pickle.loads(pickle.dumps(model))
+        else:
+            structinv.save(model, tmp_path / "model")
+            again = structinv.load(tmp_path / "model")
+        assert again.structure.allowed == allowed
+        for mine, other in zip(model.predict(X), again.predict(X), strict=True):
+            np.testing.assert_array_equal(mine, other)
+        np.testing.assert_array_equal(again.certify(X, y).margins, model.certify(X, y).margins)
+
+
+def test_a_fit_goes_on_from_the_one_before():
+    model, X, y = fitted(warm_start=True, tol=1e-5)
+    before = model.solution_.primal
+    model.fit(X, y)
+    assert model.n_iter_ <= 1
+    assert model.solution_.primal == pytest.approx(before, rel=1e-5)
+    model.fit(X[1:], y[1:])
+    assert model.n_iter_ > 1
+
+
+def test_a_killed_fit_goes_on_from_its_file(tmp_path):
+    X, y = examples()
+    path = tmp_path / "fit"
+    model = InvariantStructuredSVC(Sequence(), C=5.0, tol=1e-9, checkpoint=path, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        model.set_params(max_seconds=0.05).fit(X, y)
+    assert path.exists()
+    with pytest.raises(ValueError, match="y"):
+        clone(model).fit(X, [labels[::-1] for labels in y])
+    other = clone(model).set_params(max_seconds=None, tol=1e-4).fit(X, y)
+    assert other.solution_.relative_gap <= 1e-4
+
+
+def test_estimates_are_told_before_a_fit():
+    X, y = examples(60)
+    model = InvariantStructuredSVC(Sequence(), random_state=0)
+    assert 0 < model.estimate_memory(X, y) < 1e6
+    assert 0 < model.estimate_seconds(X, y) < 600
+
+
+X, y = examples(3)
+ROW = np.zeros((2, 5))
+BAD = [
+    ({"X": X, "y": y[:2]}, ValueError, "y must have labels for each of 3 examples, got 2"),
+    ({"X": X, "y": [y[0], y[1][:-1], y[2]]}, ValueError, r"y\[1\] must have a label for each of"),
+    ({"X": [], "y": []}, ValueError, "X must hold at least one example"),
+    ({"X": [X[0], np.zeros((0, 5))], "y": [y[0], []]}, ValueError, r"X\[1\] must have at least one row"),
+    ({"X": [X[0], []], "y": [y[0], []]}, ValueError, r"X\[1\] must have at least one row"),
+    (
+        {"X": [ROW, np.zeros((2, 4))], "y": [[0, 1]] * 2},
+        ValueError,
+        r"X\[1\] must have 5 features, as X\[0\]",
+    ),
+    ({"X": [ROW, ROW * np.nan], "y": [[0, 1]] * 2}, ValueError, r"X\[1\] must hold finite numbers"),
+    (
+        {"X": [ROW, sp.csr_matrix(ROW)], "y": [[0, 1]] * 2},
+        TypeError,
+        "sparse matrices only, or arrays only",
+    ),
+    (
+        {"X": [sp.csr_matrix(ROW), ROW], "y": [[0, 1]] * 2},
+        TypeError,
+        "sparse matrices only, or arrays only",
+    ),
+    ({"X": [np.zeros(5), ROW], "y": [[0, 1]] * 2}, ValueError, r"X\[0\] must have two dimensions"),
+    ({"X": [[["a"], [2.0]], ROW], "y": [[0, 1]] * 2}, TypeError, r"X\[0\] must hold"),
+    ({"X": "words", "y": [[0, 1]]}, TypeError, "X must be a list"),
+    ({"X": 3, "y": [[0, 1]]}, TypeError, "X must be a list"),
+    ({"X": sp.csr_matrix(ROW), "y": [0, 1]}, TypeError, "X must be a list"),
+    ({"X": [np.zeros((2, 0))], "y": [[0, 1]]}, ValueError, "at least one feature"),
+    ({"X": [ROW], "y": ["ab"]}, TypeError, r"y\[0\] must be a list of labels, got a str"),
+    ({"X": [ROW], "y": [[0, [1]]]}, TypeError, r"y\[0\] must hold labels, got a list"),
+    ({"X": [ROW], "y": [[0.0, np.nan]]}, ValueError, r"y\[0\] must hold labels, got nan"),
+    ({"X": [ROW], "y": [np.zeros((2, 1))]}, ValueError, r"y\[0\] must have one dimension"),
+    ({"X": [ROW], "y": [[1, 1]]}, ValueError, "at least two classes, got one class: 1"),
+    ({"X": X, "y": y, "sample_weight": [1.0]}, ValueError, "sample_weight"),
+    ({"X": X, "y": y, "sample_weight": [0.0] * 3}, ValueError, "(?i)sample.weight"),
+    ({"X": X, "y": y, "position_weight": y}, TypeError, r"position_weight\[0\] must hold numbers"),
+    (
+        {"X": X, "y": y, "position_weight": [[1.0]] * 3},
+        ValueError,
+        r"position_weight\[0\] must have shape",
+    ),
+    ({"X": X, "y": y, "position_weight": [-np.ones(len(each)) for each in y]}, ValueError, "at least 0"),
+]
+
+
+@pytest.mark.parametrize(("given", "error", "message"), BAD)
+def test_bad_input_is_refused_by_name(given, error, message):
+    model = InvariantStructuredSVC(Sequence())
+    with pytest.raises(error, match=message):
+        model.fit(**given)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"structure": None}, TypeError, "structure must be a Structure"),
+        ({"structure": Sequence}, TypeError, "structure must be a Structure"),
+        ({"structure": Multiclass()}, ValueError, "structure must be one of examples with several"),
+        ({"cost": "zero"}, ValueError, "cost must be one of"),
+        ({"cost": [[0, 1]]}, ValueError, "cost must have shape"),
+        ({"C": 0}, ValueError, "C must be"),
+        ({"oracle": 3}, TypeError, "oracle must be"),
+        ({"oracle": FDrop(1).only_for("z")}, ValueError, "'z'"),
+        ({"class_weight": {"z": 1.0}}, ValueError, r"class_weight must be of labels in y, got \['z'\]"),
+        ({"structure": Sequence({("O", "O")})}, ValueError, "it forbids that of example"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(parameters, error, message):
+    model = InvariantStructuredSVC(**{"structure": Sequence()} | parameters)
+    with pytest.raises(error, match=message):
+        model.fit(X, y)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+def test_an_oracle_for_dense_rows_refuses_sparse_ones():
+    with pytest.raises(TypeError, match="does not take sparse rows"):
+        InvariantStructuredSVC(Sequence(), oracle=Box(0.1)).fit([sp.csr_matrix(rows) for rows in X], y)
+
+
+def test_what_was_not_learnt_is_refused():
+    model, _, _ = fitted()
+    with pytest.raises(ValueError, match=r"not among the classes: \['z'\]"):
+        model.score([ROW], [["O", "z"]])
+    with pytest.raises(ValueError, match=r"X\[1\] must have 5 features, as in fit, got 4"):
+        model.predict([ROW, np.zeros((1, 4))])
+    with pytest.raises(NotFittedError):
+        InvariantStructuredSVC(Sequence()).predict(X)
+    with pytest.raises(NotFittedError):
+        InvariantStructuredSVC(Sequence()).certify(X, y)
+
+
+def test_examples_of_one_row_are_rows():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.standard_normal((40, 4)), rng.integers(3, size=40)
+    rows[:, 0] += labels
+    wide = np.c_[rows, np.ones(40)]
+    plain = InvariantLinearSVC(FDrop(1), C=2.0, fit_intercept=False, tol=1e-6).fit(wide, labels)
+    model = InvariantStructuredSVC(Sequence(), oracle=FDrop(1), C=2.0, tol=1e-6)
+    model.fit(wide[:, None, :], labels[:, None])
+    # First and last position are one, and both have weights of their own: they can only help.
+    assert model.solution_.primal <= plain.solution_.primal * (1 + 1e-5)
