@@ -19,8 +19,8 @@ from .certificates import (
 from .matrices import ALL_ROWS, Matrix, Rows, row_sizes, stack, take
 from .oracles.base import InvarianceOracle
 from .oracles.checked import bind
-from .spaces import Element, Space
-from .structures import BoundStructure
+from .spaces import Element, ExplicitSpace, Space
+from .structures import BoundStructure, Layout
 from .structures.base import decoded
 from .terms.one_change import plain_scores
 from .terms.one_change_search import MOST_LABELS, OneChangeSearch
@@ -46,6 +46,28 @@ class LabelsCertificate(Certificate):
         return 1.0 - float(np.mean(self.wrong)) / self.n_labels
 
 
+@dataclass(frozen=True)
+class LabelsWorstChange(WorstChange):
+    """The worst changes of rows with several labels; see `WorstChange`.
+
+    Attributes
+    ----------
+    wrong : (n,) array of int
+        At most so many labels of the row are wrong under any change.
+    n_labels : int
+    """
+
+    wrong: np.ndarray
+    n_labels: int
+
+    def certificate(self) -> LabelsCertificate:
+        """See `WorstChange.certificate`."""
+        plain = super().certificate()
+        # Where no other set wins, nothing is wrong.
+        wrong = np.where(plain.correct, 0, self.wrong)
+        return LabelsCertificate(plain.margins, plain.attacked, plain.exact, wrong, self.n_labels)
+
+
 def labels_worst_change(
     space: Space,
     f: Element,
@@ -53,11 +75,16 @@ def labels_worst_change(
     labels: BoundStructure,
     X: Matrix,
     points: bool = True,
-) -> WorstChange:
+) -> LabelsWorstChange:
     """The changes that lower the margin of each row's set of labels most, over all other sets.
 
     The margin is ``min over y' other than y, z in S(x) of f(z, y) - f(z, y')``: exact as the values of
     `OneChange` are, else the bound is that of a change for each label.
+
+    Whatever is predicted under a change scores there at least as much as the set r that is predicted
+    without one, and as the true one, so that no more labels are wrong than in the worst set that some
+    change brings up to r, or to the true one. With listed members the predictions themselves are looked
+    at, sets that tie with them included.
 
     Parameters
     ----------
@@ -88,69 +115,79 @@ def labels_worst_change(
     >>> labels_worst_change(ExplicitSpace(2, 2), np.eye(2).ravel(), Box(0.5), labels, X).bounds
     array([0.5])
     """
-    parts, moved = [], []
+    extra, (layout, size) = space.extra(f), _checked(space, labels, X)
+    scores = plain_scores(space, f, X)
+    potentials = labels.functions.scores(scores.reshape(-1, 1))
+    predicted = decoded(labels.structure, potentials, extra, layout).labels.reshape(-1, size)
+    parts, moved, wrong = [], [], []
     for blocks, search, sizes in _searches(space, f, oracle, labels, X):
         found = search.worst(other=True, points=points)
-        reached = found.gains
-        rounding = _rounding(search, take(X, blocks), np.maximum(sizes, found.sizes))
+        reached, rows = found.gains, take(X, blocks)
+        rounding = _rounding(search, rows, np.maximum(sizes, found.sizes))
         parts.append(WorstChange(-reached, -np.maximum(found.upper, reached), rounding, None))
+        twice = 2.0 * _rounding(search, rows, sizes)
+        most = search.against(predicted[blocks]).most_wrong(search.codes, twice)
+        if not oracle.finite:
+            # Of a list the predictions are known; elsewhere either reference may tell more.
+            most = np.minimum(most, search.most_wrong(search.codes, twice))
+        wrong.append(most)
         if points:
             own: Any = space
             moved.append(own.points(found.points) if _of_a_kernel(space) else found.points)
-    return joined(parts, stack(moved) if points else None)
+    whole = joined(parts, stack(moved) if points else None)
+    numbers = whole.attacked, whole.bounds, whole.rounding
+    return LabelsWorstChange(*numbers, whole.points, np.concatenate(wrong), size)
 
 
-def labels_certificate(
-    space: Space, f: Element, oracle: InvarianceOracle, labels: BoundStructure, X: Matrix
-) -> LabelsCertificate:
-    """What the margins of sets of labels prove, and how many labels can be wrong.
-
-    Whatever is predicted under a change scores there at least as much as the set r that is predicted
-    without one, and as the true one, so that no more labels are wrong than in the worst set that some
-    change brings up to r, or to the true one. With listed members the predictions themselves are looked
-    at, sets that tie with them included.
+def linear_labels_worst_change(
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    oracle: InvarianceOracle,
+    labels: BoundStructure,
+    X: Matrix,
+    points: bool = True,
+    extra: np.ndarray | None = None,
+) -> LabelsWorstChange:
+    """`labels_worst_change` of a linear model, asked as `structinv.certificates.worst_change` is.
 
     Parameters
     ----------
-    space, f, oracle, labels, X
+    coef : (L, d) array
+    intercept : (L,) array
+    oracle, labels, X, points
         See `labels_worst_change`.
+    extra : (n_extra,) array, optional
+        Parameters that no input multiplies.
     """
-    plain = labels_worst_change(space, f, oracle, labels, X, points=False).certificate()
-    extra, n_rows = space.extra(f), X.shape[0]
-    codes = labels.codes.reshape(n_rows, -1)
-    scores = plain_scores(space, f, X)
-    potentials = labels.functions.scores(scores.reshape(-1, 1))
-    assert labels.layout is not None
-    predicted = decoded(labels.structure, potentials, extra, labels.layout).labels.reshape(codes.shape)
-    wrong = np.zeros(n_rows, dtype=np.int64)
-    for blocks, search, sizes in _searches(space, f, oracle, labels, X):
-        truth, rounding = search.codes, 2.0 * _rounding(search, take(X, blocks), sizes)
-        wrong[blocks] = search.against(predicted[blocks]).most_wrong(truth, rounding)
-        if not oracle.finite:
-            # Of a list the predictions are known; elsewhere either reference may tell more.
-            wrong[blocks] = np.minimum(wrong[blocks], search.most_wrong(truth, rounding))
-    wrong[plain.correct] = 0
-    return LabelsCertificate(plain.margins, plain.attacked, plain.exact, wrong, codes.shape[1])
+    extra = np.zeros(0) if extra is None else extra
+    space = ExplicitSpace(coef.shape[1], len(coef), intercept=True, n_extra=len(extra))
+    f = np.concatenate([np.column_stack([coef, intercept]).T.ravel(), extra]).astype(np.float64)
+    return labels_worst_change(space, f, oracle, labels, X, points)
 
 
 def _of_a_kernel(space: Space) -> bool:
     return "kernel members" in space.capabilities
 
 
-def _searches(
-    space: Space, f: Element, oracle: InvarianceOracle, labels: BoundStructure, X: Matrix
-) -> Iterator[tuple[Rows, OneChangeSearch, np.ndarray]]:
-    """Portions of rows, what asks about them, and sizes of sums whose rounding is a share of them."""
+def _checked(space: Space, labels: BoundStructure, X: Matrix) -> tuple[Layout, int]:
+    """The layout of positions and how many each row has, if all fits."""
     if not isinstance(labels, BoundStructure) or not labels.structure.one_row or labels.layout is None:
         raise TypeError("labels must be bound to a structure whose positions look at one row")
     if len(labels.layout) != X.shape[0]:
         raise ValueError(f"labels are of {len(labels.layout)} rows, and X has {X.shape[0]}")
-    bound = bind(oracle, X)
     size = len(labels.codes) // X.shape[0]
     wanted = (X.shape[1], size, labels.n_extra)
     given = (space.n_features, space.n_outputs, space.n_extra)
     if wanted != given:
         raise ValueError(f"the space must have (n_features, n_outputs, n_extra) = {wanted}, got {given}")
+    return labels.layout, size
+
+
+def _searches(
+    space: Space, f: Element, oracle: InvarianceOracle, labels: BoundStructure, X: Matrix
+) -> Iterator[tuple[Rows, OneChangeSearch, np.ndarray]]:
+    """Portions of rows, what asks about them, and sizes of sums whose rounding is a share of them."""
+    bound, (_, size) = bind(oracle, X), _checked(space, labels, X)
     each = 1 << size if size <= MOST_LABELS else size
     if oracle.finite:
         each = bound.size() * max(size, X.shape[1])

@@ -11,10 +11,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+import structinv
+from structinv import InvariantStructuredSVC
 from structinv.kernels import Linear
-from structinv.label_certificates import labels_certificate, labels_worst_change
+from structinv.label_certificates import labels_worst_change
 from structinv.objective import Objective, OneChange
 from structinv.oracles import Box, FDrop, FiniteOracle, Identity
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
@@ -262,7 +267,7 @@ def test_certificates_are_those_of_all_sets_and_changes(oracle, pairwise, most, 
     labels = given.terms[0].labels
     X, y = data()
     found = labels_worst_change(given.space, f, oracle, labels, X)
-    proven = labels_certificate(given.space, f, oracle, labels, X)
+    proven = found.certificate()
     exact = most == 12 or oracle.finite
     for i in range(N):
         every = heights(given, f, X[i], y[i], oracle)
@@ -414,3 +419,95 @@ def test_what_does_not_fit_is_refused_by_name():
         Objective(ExplicitSpace(FEATURES, SIZE + 1), [term])
     with pytest.raises(ValueError, match="rescaling must be one of"):
         OneChange(X, codes, Identity(), Multilabel(), layout=layout, rescaling="slack")
+
+
+def fitted(pairwise=None, oracle=None, **parameters):
+    X, y = data()
+    structure = Multilabel(pairwise)
+    settings = {"C": 0.5, "tol": 1e-5, "random_state": 0} | parameters
+    return InvariantStructuredSVC(structure, oracle=oracle, **settings).fit(X, y), X, y
+
+
+@by_pairs
+def test_the_estimator_takes_tables_of_labels(pairwise):
+    model, X, y = fitted(pairwise, Box(0.1))
+    predicted = model.predict(X)
+    assert predicted.shape == y.shape
+    assert set(np.unique(predicted)) <= {0, 1}
+    assert model.score(X, y) == pytest.approx(np.mean(predicted == y))
+    np.testing.assert_allclose(model.decision_function(X), X @ model.coef_.T)
+    assert model.coef_.shape == (SIZE, FEATURES)
+    proven = model.certify(X, y)
+    assert proven.accuracy <= np.mean(np.all(predicted == y, axis=1))
+    assert proven.position_accuracy <= model.score(X, y)
+    assert model.certify(X, oracle=Identity()).accuracy == 1.0
+    moved, labels = model.worst_case(X, y)
+    assert moved.shape == X.shape
+    np.testing.assert_array_equal(model.predict(moved), labels)
+    wrong = np.sum(labels != y, axis=1)
+    assert np.all(wrong <= proven.wrong)
+    if pairwise:
+        assert model.pairs_.shape == (SIZE - 1, 2, 2)
+        np.testing.assert_allclose(model.pairs_.sum(axis=(1, 2)), 0.0, atol=1e-9)
+        np.testing.assert_array_equal(model.structure_.edges_, tree_of(y))
+
+
+def test_one_label_that_is_always_absent_is_predicted():
+    X, y = data()
+    y[:, 1] = 0
+    model = InvariantStructuredSVC(Multilabel("tree"), C=1.0, random_state=0).fit(X, y)
+    assert model.predict(X).shape == y.shape
+
+
+def test_searches_and_pipelines_take_tables(tmp_path):
+    X, y = data()
+    X, y = np.tile(X, (4, 1)), np.tile(y, (4, 1))
+    model = make_pipeline(StandardScaler(), InvariantStructuredSVC(Multilabel("tree"), random_state=0))
+    grid = {"invariantstructuredsvc__C": [0.1, 1.0]}
+    search = GridSearchCV(model, grid, cv=3).fit(X, y)
+    assert search.best_score_ > 0.6
+    path = tmp_path / "labels.model"
+    structinv.save(search.best_estimator_, path)
+    again = structinv.load(path)
+    np.testing.assert_array_equal(again.predict(X), search.predict(X))
+    np.testing.assert_array_equal(
+        again[-1].structure_.edges_, search.best_estimator_[-1].structure_.edges_
+    )
+    copied = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(copied.predict(X), search.predict(X))
+
+
+def test_a_fit_of_tables_goes_on_from_the_one_before():
+    model, X, y = fitted("tree", Box(0.1), warm_start=True)
+    cold = model.n_iter_
+    model.set_params(C=0.55).fit(X, y)
+    fresh = fitted("tree", Box(0.1), C=0.55)[0]
+    assert model.solution_.primal == pytest.approx(fresh.solution_.primal, rel=1e-4)
+    assert model.n_iter_ < cold
+
+
+def test_weights_of_rows_and_positions_are_factors():
+    X, y = data()
+    twice = InvariantStructuredSVC(Multilabel(), tol=1e-8, random_state=0)
+    one = clone(twice).fit(np.vstack([X, X[:2]]), np.vstack([y, y[:2]]))
+    other = clone(twice).fit(X, y, sample_weight=np.r_[2.0, 2.0, np.ones(N - 2)])
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-3)
+    none = clone(twice).fit(X, y, position_weight=np.tile([1.0, 1.0, 0.0], (N, 1)))
+    np.testing.assert_allclose(none.coef_[2], 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"y": data()[1][:, 0]}, ValueError, r"y must have shape \(n, L\)"),
+        ({"y": data()[1][:5]}, ValueError, "y must have labels for each of 8 rows, got 5"),
+        ({"y": data()[1] + 1}, ValueError, "y must hold 0 .absent. and 1 .present., got 2"),
+        ({"y": np.zeros((N, 2), dtype=int)}, ValueError, "at least two classes"),
+        ({"X": [data()[0]]}, ValueError, "dim"),
+        ({"X": np.full((N, 2), np.nan)}, ValueError, "NaN"),
+    ],
+)
+def test_the_estimator_refuses_what_is_no_table(change, error, message):
+    X, y = data()
+    with pytest.raises(error, match=message):
+        InvariantStructuredSVC(Multilabel()).fit(**({"X": X, "y": y} | change))

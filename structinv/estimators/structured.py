@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ..certificates import Certificate, WorstChange, worst_change
+from ..label_certificates import linear_labels_worst_change
 from ..machine import check_memory
 from ..matrices import Matrix
 from ..objective import Objective, WorstCase
@@ -21,6 +23,7 @@ from ..structures import BoundStructure, Layout, Structure
 from ..structures.base import encode_labels
 from ..structures.bound import predicted
 from ..structures.examples import Reader, flat_numbers, sorted_classes, stacked
+from ..terms import REGISTRY as TERMS
 from .base import InvariantEstimator, check_oracle_type, class_factors
 from .estimates import linear_functions
 from .truth import Truth
@@ -28,6 +31,11 @@ from .truth import Truth
 # Planes that an example comes to have.
 PLANES_OF_AN_EXAMPLE = 10
 COSTS = ("hamming", "mean_hamming")
+# Who knows the worst changes of examples, by the term that trains them.
+WORST_CHANGES: dict[str, Callable[..., WorstChange]] = {
+    "worst_case": worst_change,
+    "one_change": linear_labels_worst_change,
+}
 
 
 class InvariantStructuredSVC(InvariantEstimator):
@@ -172,13 +180,13 @@ class InvariantStructuredSVC(InvariantEstimator):
         check_is_fitted(self)
         return self._of_those_with_rows(X, self._predicted)
 
-    def decision_function(self, X: Any) -> list[np.ndarray]:
+    def decision_function(self, X: Any) -> Any:
         """What each label's weights give for each row, a (T_i, n_outputs) array for each example."""
         check_is_fitted(self)
 
-        def scores(X: Any) -> list[np.ndarray]:
+        def scores(X: Any) -> Any:
             rows, layout = self._examples(X, self.n_features_in_)
-            return np.split(self._scores(rows), layout.starts[1:-1])
+            return self.structure_.written_rows(self._scores(rows), layout)
 
         return self._of_those_with_rows(X, scores)
 
@@ -194,7 +202,8 @@ class InvariantStructuredSVC(InvariantEstimator):
         rows, layout = self._examples(X, self.n_features_in_)
         labels = self._bound(self.structure.read_labels(y, layout), layout)
         codes = self._best_codes(rows, layout)
-        own = self._checked_weights(sample_weight, len(layout))[layout.owners]
+        assert labels.layout is not None
+        own = self._checked_weights(sample_weight, len(layout))[labels.layout.owners]
         return float(np.average(codes == labels.codes, weights=own))
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
@@ -237,7 +246,7 @@ class InvariantStructuredSVC(InvariantEstimator):
         """
         _, layout, found = self._asked(X, y, oracle, points=True)
         points: Any = found.points
-        changed = [points[a:b] for a, b in zip(layout.starts[:-1], layout.starts[1:], strict=True)]
+        changed = self.structure_.written_rows(points, layout)
         labels = self.classes_[self._best_codes(points, layout)]
         return changed, self.structure_.written(labels, layout)
 
@@ -264,6 +273,7 @@ class InvariantStructuredSVC(InvariantEstimator):
     ) -> tuple[Matrix, InvarianceOracle, Truth]:
         rows, layout = self._examples(X, None)
         labels = self.structure.read_labels(y, layout)
+        layout = self.structure.positions(layout, len(labels))
         classes = sorted_classes(labels)
         if len(classes) < 2:
             raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}")
@@ -326,7 +336,7 @@ class InvariantStructuredSVC(InvariantEstimator):
         raise NotImplementedError("the truth of examples is read together with their rows")
 
     def _new_space(self, X: Matrix, term: WorstCase) -> ExplicitSpace:
-        n_features, n_outputs = X.shape[1], term.labels.n_outputs
+        n_features, n_outputs = X.shape[1], term.n_outputs
         what = f"training with weights for {n_features} features"
         needed = linear_functions(n_features, n_outputs)
         check_memory(what, needed, "hash the features or number them anew, without gaps")
@@ -379,11 +389,19 @@ class InvariantStructuredSVC(InvariantEstimator):
         return np.asarray(X @ self.coef_.T)
 
     def _best_codes(self, rows: Matrix, layout: Layout) -> np.ndarray:
-        scores = self._scores(rows)
-        return predicted(self.structure_, len(self.classes_), scores, self._extra_, layout)
+        n_labels = len(self.classes_)
+        # A row that has several labels has a function for each, and its positions one of them.
+        scores = self._scores(rows).reshape(-1, self.structure_.functions(n_labels).n_outputs)
+        layout = self.structure_.positions(layout, len(scores))
+        return predicted(self.structure_, n_labels, scores, self._extra_, layout)
 
     def _bound(self, labels: np.ndarray, layout: Layout) -> BoundStructure:
-        return self.structure_.bind(labels, self.classes_, layout=layout)
+        positions = self.structure_.positions(layout, len(labels))
+        return self.structure_.bind(labels, self.classes_, layout=positions)
+
+    def _worst_cases(self, *problem: Any, **labels: Any) -> WorstCase:
+        kind: Any = TERMS[self.structure.term]
+        return kind(*problem, **labels)
 
     def _asked(
         self, X: Any, y: Any, oracle: InvarianceOracle | None, points: bool
@@ -399,9 +417,9 @@ class InvariantStructuredSVC(InvariantEstimator):
         else:
             labels = self.structure.read_labels(y, layout)
         bound = self._bound(labels, layout)
-        found = worst_change(
-            self.coef_, np.zeros(len(self.coef_)), oracle, bound, rows, points, self._extra_
-        )
+        functions = self.coef_, np.zeros(len(self.coef_))
+        asked = WORST_CHANGES[self.structure_.term]
+        found = asked(*functions, oracle, bound, rows, points, self._extra_)
         return rows, layout, found
 
 

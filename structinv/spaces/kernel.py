@@ -472,9 +472,7 @@ class KernelSpace(Space):
         points = self.atoms.points(slots)
         space = self._over(AtomStore.of_points(self.kernel, points, self.atoms.origins[slots]))
         keys = space.atoms.keys[terms]
-        return space, AtomRows(
-            space.atoms, keys, normals.coefficients, normals.start, normals.extra
-        )
+        return space, AtomRows(space.atoms, keys, normals.coefficients, normals.start, normals.extra)
 
 
 def _refine(

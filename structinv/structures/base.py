@@ -187,6 +187,22 @@ class Structure(BaseEstimator, ABC):
         """The label of each row, (n_rows,), of labellings as a user gives them; see `flat_labels`."""
         return flat_labels(y, layout.sizes)
 
+    def positions(self, layout: Layout, n_positions: int) -> Layout:
+        """Which positions with a label each example has; by default each row is one.
+
+        Parameters
+        ----------
+        layout : Layout
+            Of the rows, as `read` gives it.
+        n_positions : int
+            Of all examples together.
+        """
+        return layout
+
+    def written_rows(self, rows: Matrix, layout: Layout) -> Any:
+        """Rows, or arrays with something for each, as a user gives examples; a list, by default."""
+        return [rows[a:b] for a, b in zip(layout.starts[:-1], layout.starts[1:], strict=True)]
+
     def written(self, labels: np.ndarray, layout: Layout) -> Any:
         """Labels of all rows as a user gives labellings; a list of arrays, by default."""
         return np.split(labels, layout.starts[1:-1])

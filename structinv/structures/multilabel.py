@@ -10,7 +10,9 @@ from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from sklearn.base import clone
 
 from ..compiled import njit
+from ..matrices import Matrix
 from .base import Decoding, Structure
+from .examples import Reader
 from .layout import Layout
 from .rivals import LabelFunctions
 
@@ -69,6 +71,30 @@ class Multilabel(Structure):
 
     def __init__(self, pairwise: str | None = None) -> None:
         self.pairwise = pairwise
+
+    def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
+        """See `Structure.read`; X is a matrix, with a row for each example."""
+        rows = reader.matrix(X)
+        return rows, Layout.of_rows(rows.shape[0])
+
+    def read_labels(self, y: Any, layout: Layout) -> np.ndarray:
+        """See `Structure.read_labels`; y is a table of 0 and 1, (n, L)."""
+        labels, own = positions(y)
+        if len(own) != len(layout):
+            raise ValueError(f"y must have labels for each of {len(layout)} rows, got {len(own)}")
+        return labels
+
+    def positions(self, layout: Layout, n_positions: int) -> Layout:
+        """See `Structure.positions`; as many for every row."""
+        return Layout.of_lengths([n_positions // len(layout)] * len(layout))
+
+    def written_rows(self, rows: Matrix, layout: Layout) -> Matrix:
+        """See `Structure.written_rows`; a matrix."""
+        return rows
+
+    def written(self, labels: np.ndarray, layout: Layout) -> np.ndarray:
+        """See `Structure.written`; a table of 0 and 1, (n, L)."""
+        return labels.reshape(len(layout), -1)
 
     def check_classes(self, classes: np.ndarray) -> None:
         """Raise ValueError unless there are two classes, absent and present."""
@@ -202,7 +228,7 @@ def positions(y: Any) -> tuple[np.ndarray, Layout]:
     if np.any(wrong):
         row, label = np.argwhere(wrong)[0]
         raise ValueError(
-            f"y must hold 0 (absent) and 1 (present), got {table[row, label]!r} in row {row}, "
+            f"y must hold 0 (absent) and 1 (present), got {table[row, label].item()!r} in row {row}, "
             f"column {label}"
         )
     return table.astype(np.int64).ravel(), Layout.of_lengths([table.shape[1]] * len(table))

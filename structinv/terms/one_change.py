@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import Any
 
 import numpy as np
@@ -16,14 +15,15 @@ from ..planes import Planes
 from ..spaces import Element, Space
 from ..structures import BoundStructure, Layout, Structure
 from ..structures.base import decoded
-from .base import Term, check_weights, join
+from .base import check_weights, join
 from .one_change_search import MOST_LABELS, JointWorst, OneChangeSearch
+from .worst_case import WorstCase
 
 # Numbers about rows, members and labels that are in memory at once.
 NUMBERS_AT_ONCE = 4_000_000
 
 
-class OneChange(Term):
+class OneChange(WorstCase):
     """The worst-case loss of rows that change once for all their labels.
 
     ``l_i(f) = max over y', z in S(x_i) of f(z, y') - f(z, y_i) + D(y_i, y') rho(x_i, z)``
@@ -83,7 +83,7 @@ class OneChange(Term):
         weights: ArrayLike = 1.0,
         classes: np.ndarray | None = None,
         *,
-        layout: Layout,
+        layout: Layout | None = None,
         cost: ArrayLike | None = None,
         rescaling: str = "margin",
         position_weight: ArrayLike | None = None,
@@ -101,7 +101,7 @@ class OneChange(Term):
             rescaling=rescaling,
             position_weight=position_weight,
         )
-        if np.ptp(layout.sizes) > 0:
+        if layout is None or np.ptp(layout.sizes) > 0:
             raise ValueError("layout must have as many positions for every row")
         self.n_positions = int(layout.sizes[0])
         self.oracle, self.X = oracle, X
@@ -112,6 +112,11 @@ class OneChange(Term):
         self.weights = check_weights(weights, len(layout))
         self.floors = np.zeros(len(layout))
 
+    @property
+    def n_outputs(self) -> int:
+        """How many functions are learnt: one for each label."""
+        return self.n_positions
+
     def validate(self, space: Space) -> None:
         """See `Term.validate`.
 
@@ -120,13 +125,7 @@ class OneChange(Term):
         ValueError
             Also where functions are not linear in x and the members of S(x) are not listed.
         """
-        wanted = (self.X.shape[1], self.n_positions, self.labels.n_extra)
-        given = (space.n_features, space.n_outputs, space.n_extra)
-        if wanted != given:
-            raise ValueError(
-                "the space must have (n_features, n_outputs, n_extra) = "
-                f"{wanted} for these rows and this structure, got {given}"
-            )
+        super().validate(space)
         if "linear in x" not in space.capabilities and not self.oracle.finite:
             raise ValueError(
                 f"oracle must be finite where functions are not linear in x and a row changes once for "
@@ -137,12 +136,6 @@ class OneChange(Term):
     def exact(self) -> bool:
         """Whether values are exact wherever the oracle is: else each label has a change of its own."""
         return self.oracle.finite or self.n_positions <= MOST_LABELS
-
-    def with_oracle(self, oracle: InvarianceOracle) -> OneChange:
-        """The same rows, labels, costs and weights with other changes."""
-        other = copy(self)
-        other.oracle, other.bound = oracle, bind(oracle, self.X)
-        return other
 
     def scores(self, space: Space, f: Element) -> np.ndarray:
         """What the functions are at the rows without changes, (n, L)."""
@@ -158,14 +151,14 @@ class OneChange(Term):
         at_zero = space.dot(f, f) == 0
         for part in self._parts(ALL_ROWS):
             if at_zero:
-                parts.append(self._values_at_zero(space, part))
+                parts.append(self._values_of_zero(space, part))
                 continue
             found = self._search(space, f, part, points=False)
             parts.append((found.upper, np.maximum(0.0, found.gains + found.costs)))
         upper, attained = (np.concatenate(each) for each in zip(*parts, strict=True))
         return np.maximum(upper, attained), attained
 
-    def _values_at_zero(self, space: Space, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
+    def _values_of_zero(self, space: Space, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
         """No change matters to the zero function, so no oracle is asked."""
         rows, layout = self.labels.rows(blocks)
         assert layout is not None
@@ -179,22 +172,16 @@ class OneChange(Term):
         """See `Term.rows_of`; each question about a row counts as one."""
         return count(blocks, self.n_blocks)
 
-    def portions(self) -> list[Rows]:
-        """See `Term.portions`."""
-        return self._parts(ALL_ROWS)
-
-    def blocks_at_once(self, space: Space) -> int:
-        """See `Term.blocks_at_once`: those of the rows whose members the space holds together."""
-        return max(1, space.rows_at_once(self.bound))
-
-    def _parts(self, blocks: Rows) -> list[Rows]:
+    def _parts(self, blocks: Rows, most_rows: int | None = None) -> list[Rows]:
         """The blocks in portions whose answers fit in memory several times over."""
         each = self.n_positions
         if self.oracle.finite:
             each *= self.bound.size()
         elif self.n_positions <= MOST_LABELS:
             each = 1 << self.n_positions
-        return self.labels.portions(blocks, self.n_positions * max(1, NUMBERS_AT_ONCE // (8 * each)))
+        most = max(1, NUMBERS_AT_ONCE // (8 * each))
+        most = most if most_rows is None else min(most, most_rows)
+        return self.labels.portions(blocks, self.n_positions * most)
 
     def _search(self, space: Space, f: Element, blocks: Rows, points: bool) -> JointWorst:
         rows, _ = self.labels.rows(blocks)
