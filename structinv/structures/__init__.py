@@ -4,6 +4,7 @@ from .base import Decoding, RowStructure, Separation, Structure
 from .binary import Binary
 from .bound import BoundStructure
 from .checks import StructureCheckError, check_structure
+from .custom import Custom, check_custom
 from .layout import Layout
 from .multiclass import Multiclass
 from .multilabel import Multilabel, positions
@@ -24,6 +25,7 @@ __all__ = [
     "Binary",
     "BoundRegression",
     "BoundStructure",
+    "Custom",
     "Decoding",
     "LabelFunctions",
     "Layout",
@@ -36,6 +38,7 @@ __all__ = [
     "Sequence",
     "Structure",
     "StructureCheckError",
+    "check_custom",
     "check_structure",
     "positions",
 ]

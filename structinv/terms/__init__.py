@@ -1,6 +1,7 @@
 """What an objective is a sum of: worst-case losses of rows, and penalties on functionals."""
 
 from .base import Coordinates, Term, check_weights, join
+from .joint_feature import JointFeature
 from .one_change import OneChange
 from .penalty import Penalty
 from .worst_case import WorstCase
@@ -12,6 +13,7 @@ REGISTRY: dict[str, type[Term]] = {"worst_case": WorstCase, "one_change": OneCha
 __all__ = [
     "REGISTRY",
     "Coordinates",
+    "JointFeature",
     "OneChange",
     "Penalty",
     "Term",
