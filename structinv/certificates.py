@@ -290,6 +290,7 @@ def kernel_worst_change(
     labels: BoundStructure,
     X: np.ndarray,
     points: bool = True,
+    extra: np.ndarray | None = None,
 ) -> WorstChange:
     """`worst_change` of a kernel expansion: members of S(x) are enumerated, its hull says nothing.
 
@@ -307,6 +308,8 @@ def kernel_worst_change(
     X : (n, d) array
     points : bool, default=True
         Whether the changed rows are wanted.
+    extra : (n_extra,) array, optional
+        Parameters that no input multiplies.
 
     Returns
     -------
@@ -325,7 +328,7 @@ def kernel_worst_change(
     second line, left out where L is infinite, is what a squared distance loses to cancellation.
     """
     bound = bind(oracle, X, labels.classes[labels.codes])
-    return _worst(KernelMargins(space, f, bound), labels, points)
+    return _worst(KernelMargins(space, f, bound), labels, points, extra)
 
 
 class KernelMargins:

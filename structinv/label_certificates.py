@@ -75,6 +75,7 @@ def labels_worst_change(
     labels: BoundStructure,
     X: Matrix,
     points: bool = True,
+    extra: np.ndarray | None = None,
 ) -> LabelsWorstChange:
     """The changes that lower the margin of each row's set of labels most, over all other sets.
 
@@ -98,6 +99,8 @@ def labels_worst_change(
     X : (n, d) array or CSR matrix
     points : bool, default=True
         Whether the changed rows are wanted.
+    extra : (n_extra,) array, optional
+        Parameters that no input multiplies; by default those of f.
 
     Raises
     ------
@@ -115,12 +118,13 @@ def labels_worst_change(
     >>> labels_worst_change(ExplicitSpace(2, 2), np.eye(2).ravel(), Box(0.5), labels, X).bounds
     array([0.5])
     """
-    extra, (layout, size) = space.extra(f), _checked(space, labels, X)
+    extra = np.asarray(space.extra(f) if extra is None else extra)
+    layout, size = _checked(space, labels, X, extra)
     scores = plain_scores(space, f, X)
     potentials = labels.functions.scores(scores.reshape(-1, 1))
     predicted = decoded(labels.structure, potentials, extra, layout).labels.reshape(-1, size)
     parts, moved, wrong = [], [], []
-    for blocks, search, sizes in _searches(space, f, oracle, labels, X):
+    for blocks, search, sizes in _searches(space, f, oracle, labels, X, extra):
         found = search.worst(other=True, points=points)
         reached, rows = found.gains, take(X, blocks)
         rounding = _rounding(search, rows, np.maximum(sizes, found.sizes))
@@ -169,7 +173,7 @@ def _of_a_kernel(space: Space) -> bool:
     return "kernel members" in space.capabilities
 
 
-def _checked(space: Space, labels: BoundStructure, X: Matrix) -> tuple[Layout, int]:
+def _checked(space: Space, labels: BoundStructure, X: Matrix, extra: np.ndarray) -> tuple[Layout, int]:
     """The layout of positions and how many each row has, if all fits."""
     if not isinstance(labels, BoundStructure) or not labels.structure.one_row or labels.layout is None:
         raise TypeError("labels must be bound to a structure whose positions look at one row")
@@ -177,24 +181,29 @@ def _checked(space: Space, labels: BoundStructure, X: Matrix) -> tuple[Layout, i
         raise ValueError(f"labels are of {len(labels.layout)} rows, and X has {X.shape[0]}")
     size = len(labels.codes) // X.shape[0]
     wanted = (X.shape[1], size, labels.n_extra)
-    given = (space.n_features, space.n_outputs, space.n_extra)
+    given = (space.n_features, space.n_outputs, len(extra))
     if wanted != given:
         raise ValueError(f"the space must have (n_features, n_outputs, n_extra) = {wanted}, got {given}")
     return labels.layout, size
 
 
 def _searches(
-    space: Space, f: Element, oracle: InvarianceOracle, labels: BoundStructure, X: Matrix
+    space: Space,
+    f: Element,
+    oracle: InvarianceOracle,
+    labels: BoundStructure,
+    X: Matrix,
+    extra: np.ndarray,
 ) -> Iterator[tuple[Rows, OneChangeSearch, np.ndarray]]:
     """Portions of rows, what asks about them, and sizes of sums whose rounding is a share of them."""
-    bound, (_, size) = bind(oracle, X), _checked(space, labels, X)
+    bound, size = bind(oracle, X), len(labels.codes) // X.shape[0]
     each = 1 << size if size <= MOST_LABELS else size
     if oracle.finite:
         each = bound.size() * max(size, X.shape[1])
     for blocks in labels.portions(ALL_ROWS, size * max(1, ENTRIES_AT_ONCE // each)):
         codes = labels.codes.reshape(-1, size)[blocks]
         costs = np.zeros((*codes.shape, 2))
-        search = OneChangeSearch(space, f, bound, labels, blocks, codes, costs)
+        search = OneChangeSearch(space, f, bound, labels, blocks, codes, costs, extra)
         yield blocks, search, _sizes(search, take(X, blocks))
 
 

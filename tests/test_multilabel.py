@@ -511,3 +511,24 @@ def test_the_estimator_refuses_what_is_no_table(change, error, message):
     X, y = data()
     with pytest.raises(error, match=message):
         InvariantStructuredSVC(Multilabel()).fit(**({"X": X, "y": y} | change))
+
+
+@by_pairs
+def test_kernels_take_tables_of_labels(pairwise, tmp_path):
+    X, y = data()
+    settings = {"C": 0.5, "tol": 1e-6, "random_state": 0}
+    linear = InvariantStructuredSVC(Multilabel(pairwise), oracle=Turns(), **settings).fit(X, y)
+    model = InvariantStructuredSVC(
+        Multilabel(pairwise), oracle=Turns(), kernel=Linear(), **settings
+    ).fit(X, y)
+    assert model.solution_.primal == pytest.approx(linear.solution_.primal, rel=1e-5)
+    np.testing.assert_array_equal(model.predict(X), linear.predict(X))
+    one, other = model.certify(X, y), linear.certify(X, y)
+    np.testing.assert_allclose(one.margins, other.margins, atol=1e-2)
+    np.testing.assert_array_equal(one.wrong, other.wrong)
+    assert model.worst_case(X, y)[0].shape == X.shape
+    rbf = InvariantStructuredSVC(Multilabel(pairwise), oracle=Turns(), kernel="rbf", **settings)
+    rbf.fit(X, y)
+    structinv.save(rbf.set_params(oracle=None), tmp_path / "rbf.model")
+    again = structinv.load(tmp_path / "rbf.model")
+    np.testing.assert_array_equal(again.predict(X), rbf.predict(X))

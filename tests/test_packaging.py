@@ -130,7 +130,7 @@ def test_there_are_no_circles():
     assert list(TopologicalSorter(graph).static_order())
 
 
-HEAVY = ("cvxpy", "matplotlib", "typer", "skops", "pandas")
+HEAVY = ("cvxpy", "matplotlib", "typer", "skops", "pandas", "seqeval")
 
 
 def heavy_after(code):

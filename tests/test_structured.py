@@ -16,8 +16,9 @@ from sklearn.preprocessing import FunctionTransformer
 
 import structinv
 from structinv import InvariantLinearSVC, InvariantStructuredSVC
+from structinv.kernels import Linear
 from structinv.objective import Objective, WorstCase
-from structinv.oracles import Box, FDrop
+from structinv.oracles import Box, FDrop, Shifts
 from structinv.solvers import Gap, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Multiclass, Sequence
@@ -227,6 +228,75 @@ def test_a_killed_fit_goes_on_from_its_file(tmp_path):
     assert other.solution_.relative_gap <= 1e-4
 
 
+@pytest.mark.parametrize("oracle", [None, Shifts(1, shape=(1, 5))], ids=["plain", "shifts"])
+def test_a_kernel_chain_agrees_with_a_linear_one_under_a_linear_kernel(oracle):
+    X, y = examples(12, longest=4)
+    settings = {"oracle": oracle, "C": 0.3, "tol": 1e-6, "random_state": 0}
+    linear = InvariantStructuredSVC(Sequence(), **settings).fit(X, y)
+    kernel = InvariantStructuredSVC(Sequence(), kernel=Linear(), **settings).fit(X, y)
+    assert kernel.solution_.primal == pytest.approx(linear.solution_.primal, rel=3e-6)
+    np.testing.assert_allclose(kernel.transitions_, linear.transitions_, atol=5e-3)
+    weights = kernel.dual_coef_ @ kernel.support_vectors_
+    np.testing.assert_allclose(weights, linear.coef_, atol=5e-3)
+    new, truth = examples(20, seed=5)
+    for mine, other in zip(kernel.predict(new), linear.predict(new), strict=True):
+        np.testing.assert_array_equal(mine, other)
+    margins = [each.certify(new, truth).margins for each in (kernel, linear)]
+    np.testing.assert_allclose(*margins, atol=5e-2)
+
+
+def test_a_kernel_chain_is_saved_searched_and_goes_on(tmp_path):
+    X, y = examples(20)
+    model = InvariantStructuredSVC(
+        Sequence(), oracle=Shifts(1, shape=(1, 5)), kernel="rbf", C=3.0, warm_start=True, random_state=0
+    )
+    model.fit(X, y)
+    structinv.save(model, tmp_path / "model")
+    again = structinv.load(tmp_path / "model")
+    for mine, other in zip(model.predict(X), again.predict(X), strict=True):
+        np.testing.assert_array_equal(mine, other)
+    np.testing.assert_array_equal(again.certify(X, y).margins, model.certify(X, y).margins)
+    before = model.n_iter_
+    model.set_params(gamma=2.0).fit(X, y)
+    model.set_params(gamma=2.0).fit(X, y)
+    assert model.n_iter_ < before
+    with pytest.raises(TypeError, match="does not take sparse rows"):
+        model.fit([sp.csr_matrix(rows) for rows in X], y)
+
+
+@pytest.mark.parametrize("n_hashed", [None, 64])
+@pytest.mark.parametrize("kind", [dict, list])
+def test_tokens_have_named_features(kind, n_hashed, tmp_path):
+    words = {"a": ["the", "one", "this"], "n": ["cat", "dog", "sea"], "v": ["runs", "is"]}
+    rng = np.random.default_rng(0)
+    y = [["a", "n", "v"][: rng.integers(1, 4)] for _ in range(60)]
+
+    def token(word):
+        return {"w": word, "long": len(word) > 3} if kind is dict else [f"w={word}", word[-1]]
+
+    X = [[token(rng.choice(words[label])) for label in labels] for labels in y]
+    model = InvariantStructuredSVC(Sequence(), oracle=FDrop(1), n_hashed=n_hashed, random_state=0)
+    model.fit(X[:40], y[:40])
+    assert model.score(X[40:], y[40:]) > 0.9
+    assert model.n_features_in_ == len(model.vectorizer_.get_feature_names_out())
+    structinv.save(model, tmp_path / "model")
+    again = structinv.load(tmp_path / "model")
+    assert [each.tolist() for each in again.predict(X)] == [each.tolist() for each in model.predict(X)]
+    assert len(model.predict([[], X[0]])[0]) == 0
+    changed, _ = model.worst_case(X, y)
+    assert sp.issparse(changed[0])
+    assert cross_val_score(clone(model), X, y, cv=3).mean() > 0.8
+
+
+def test_tokens_and_rows_of_numbers_are_not_mixed():
+    model, X, _ = fitted()
+    with pytest.raises(TypeError, match="got tokens with named features"):
+        model.predict([[{"w": "cat"}]])
+    tokens = InvariantStructuredSVC(Sequence()).fit([[["a"], ["b"]]], [[0, 1]])
+    with pytest.raises(ValueError, match=r"X\[0\] must have 2 features, as in fit"):
+        tokens.predict(X)
+
+
 def test_estimates_are_told_before_a_fit():
     X, y = examples(60)
     model = InvariantStructuredSVC(Sequence(), random_state=0)
@@ -259,7 +329,7 @@ BAD = [
         "sparse matrices only, or arrays only",
     ),
     ({"X": [np.zeros(5), ROW], "y": [[0, 1]] * 2}, ValueError, r"X\[0\] must have two dimensions"),
-    ({"X": [[["a"], [2.0]], ROW], "y": [[0, 1]] * 2}, TypeError, r"X\[0\] must hold"),
+    ({"X": [[[object()], [2.0]], ROW], "y": [[0, 1]] * 2}, TypeError, r"X\[0\] must hold"),
     ({"X": "words", "y": [[0, 1]]}, TypeError, "X must be a list"),
     ({"X": 3, "y": [[0, 1]]}, TypeError, "X must be a list"),
     ({"X": sp.csr_matrix(ROW), "y": [0, 1]}, TypeError, "X must be a list"),

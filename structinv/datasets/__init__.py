@@ -1,7 +1,22 @@
-"""Readers of rows with labels and of arrays, and generators."""
+"""Readers of rows with labels, of tagged sentences and of arrays, and generators."""
 
+from .conll import load_conll, write_conll
 from .generators import make_mail_like
+from .mistyping import mistype
 from .readers import load_jsonlines, load_svmlight, read_idx
 from .tables import load_table
+from .tagged_text import make_tagged_text
+from .token_features import conll_features
 
-__all__ = ["load_jsonlines", "load_svmlight", "load_table", "make_mail_like", "read_idx"]
+__all__ = [
+    "conll_features",
+    "load_conll",
+    "load_jsonlines",
+    "load_svmlight",
+    "load_table",
+    "make_mail_like",
+    "make_tagged_text",
+    "mistype",
+    "read_idx",
+    "write_conll",
+]

@@ -17,7 +17,10 @@ from typing import Any, BinaryIO, Literal, TypeAlias, cast
 # A path, or a stream of bytes that can be read again from its start.
 Source: TypeAlias = str | PathLike[str] | BinaryIO
 
-Kind: TypeAlias = Literal["svmlight", "json", "table"]
+Kind: TypeAlias = Literal["svmlight", "json", "table", "conll"]
+
+# How names of column files end, before an ending of compression.
+_COLUMN_ENDINGS = (".conll", ".iob", ".iob2", ".bio")
 
 _MAGIC: dict[bytes, tuple[str, Any]] = {
     b"\x1f\x8b": (".gz", gzip.open),
@@ -144,6 +147,9 @@ def _raw(source: Source) -> Iterator[BinaryIO]:
 def kind_of(source: Source) -> Kind:
     """Whether a file holds JSON, a table with commas (CSV), or SVMlight rows, by its content.
 
+    Sentences in columns are told by the name alone, which ends in .conll, .iob, .iob2 or .bio, and then
+    in .gz or .xz if it likes: their words may look like anything.
+
     The first line that is not empty and no comment decides: "json" starts with a brace or a bracket, a
     "table" has a comma, a semicolon or a tab and no ``index:value``. All else is left to the reader of
     SVMlight rows, whose errors name the line.
@@ -166,6 +172,11 @@ def kind_of(source: Source) -> Kind:
     """
     with opened_text(source) as stream:
         start = stream.read(_LOOKED_AT)
+    name = name_of(source).lower()
+    for ending, _ in _MAGIC.values():
+        name = name.removesuffix(ending)
+    if name.endswith(_COLUMN_ENDINGS):
+        return "conll"
     lines = start.splitlines()
     first = next((line for line in map(bytes.strip, lines) if line and line[:1] != b"#"), b"")
     if first[:1] in (b"{", b"["):

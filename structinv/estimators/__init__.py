@@ -10,6 +10,7 @@ from .regressor import InvariantRegressor
 from .representer import RepresenterClassifier
 from .representer_regressor import RepresenterRegressor
 from .structured import InvariantStructuredSVC
+from .tokens import TokenVectorizer
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
 # Model files know the estimators by these names.
@@ -40,6 +41,7 @@ __all__ = [
     "LapSVC",
     "RepresenterClassifier",
     "RepresenterRegressor",
+    "TokenVectorizer",
     "VirtualSVC",
     "VirtualSupportVectorSVC",
 ]

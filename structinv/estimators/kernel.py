@@ -14,10 +14,10 @@ from ..kernels import Kernel
 from ..matrices import Matrix
 from ..objective import Objective, WorstCase
 from ..oracles import InvarianceOracle
-from ..solvers import REGISTRY, Solution, Solver
+from ..solvers import Solution, Solver
 from ..structures import BoundStructure
-from .base import InvariantClassifier, check_number
-from .kernel_machine import KernelMachine
+from .base import InvariantClassifier
+from .kernel_machine import KernelMachine, check_epsilon
 from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases
 
 
@@ -231,15 +231,7 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()
         check_margin_loss(self.loss, oracle)
-        check_number("epsilon", self.epsilon, minimum=0.0)
-        named = "frank_wolfe" if self.solver == "auto" else self.solver
-        solver = named if isinstance(named, Solver) else REGISTRY[named]()
-        if self.epsilon > 0 and "epsilon" not in solver.get_params():
-            raise ValueError(
-                "epsilon above 0 needs a solver that adds planes block by block: 'auto', "
-                "'frank_wolfe' or 'svmstruct', got "
-                f"epsilon={self.epsilon!r} with solver={self.solver!r}"
-            )
+        check_epsilon(self.epsilon, self.solver)
         return oracle
 
     def _make_solver(self, objective: Objective) -> Solver:

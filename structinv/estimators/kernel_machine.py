@@ -17,7 +17,7 @@ from ..objective import Objective, Penalty, WorstCase
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
-from ..solvers import FrankWolfe, Representer, Solution, Solver
+from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
 from ..spaces import Expansion, KernelSpace, RepresenterSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
@@ -79,10 +79,11 @@ class KernelMachine(InvariantEstimator):
         kernel = as_kernel(
             self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X
         )  # fmt: skip
-        n_features, n_outputs = term.X.shape[1], term.labels.n_outputs
+        n_features, n_outputs = term.X.shape[1], term.n_outputs
         invariances, cache_mb = self._invariances(), float(self.cache_mb)
         if not invariances.families:
-            return KernelSpace(kernel, n_features, n_outputs, cache_mb=cache_mb)
+            n_extra = term.labels.n_extra
+            return KernelSpace(kernel, n_features, n_outputs, cache_mb=cache_mb, n_extra=n_extra)
         parts = [family.parts(kernel) for family in invariances.bound(term.X, self)]
         representers = Representers(kernel, parts, cache_mb)
         return RepresenterSpace(representers, n_features, n_outputs, cache_mb=cache_mb)
@@ -116,7 +117,7 @@ class KernelMachine(InvariantEstimator):
         self.support_transforms_ = np.array(term.bound.member_names())[members]
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T, dtype=X.dtype)
         self._representers_: Any = None
-        self.alpha_ = np.zeros((term.labels.n_outputs, 0))
+        self.alpha_ = np.zeros((term.n_outputs, 0))
         if isinstance(space, RepresenterSpace):
             self._representers_ = space.system
             self.alpha_ = np.ascontiguousarray(f.representers.T)
@@ -182,6 +183,18 @@ class KernelMachine(InvariantEstimator):
         return tags
 
 
+def check_epsilon(epsilon: Any, solver: str | Solver) -> None:
+    """Raise unless a solver can add planes only where they rise more than `epsilon`."""
+    check_number("epsilon", epsilon, minimum=0.0)
+    named = "frank_wolfe" if isinstance(solver, str) and solver == "auto" else solver
+    known = named if isinstance(named, Solver) else REGISTRY[named]()
+    if epsilon > 0 and "epsilon" not in known.get_params():
+        raise ValueError(
+            "epsilon above 0 needs a solver that adds planes block by block: 'auto', "
+            f"'frank_wolfe' or 'svmstruct', got epsilon={epsilon!r} with solver={solver!r}"
+        )
+
+
 def check_cover(bound: BoundOracle, machine: str) -> int:
     """How many members each row's orbit or cover has; TypeError for an oracle without one.
 
@@ -245,7 +258,7 @@ def check_known(term: WorstCase, size: int, cache: float) -> None:
 
     Tables of the kernel are left out: what of them does not fit is computed again.
     """
-    kept, _ = kernel_memory(term.X, size, term.labels.n_labels, cache, term.labels.n_outputs)
+    kept, _ = kernel_memory(term.X, size, term.labels.n_labels, cache, term.n_outputs)
     advice = "list fewer, take fewer rows, or lower cache_mb, so that only those in use are kept"
     check_memory(named(term.bound, size, len(term.X)), kept, advice)
 

@@ -11,34 +11,40 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from ..certificates import Certificate, WorstChange, worst_change
-from ..label_certificates import linear_labels_worst_change
+from ..certificates import Certificate, WorstChange, kernel_worst_change, worst_change
+from ..kernels import Kernel
+from ..label_certificates import labels_worst_change, linear_labels_worst_change
 from ..machine import check_memory
 from ..matrices import Matrix
 from ..objective import Objective, WorstCase
 from ..oracles import InvarianceOracle
-from ..solvers import FrankWolfe, Solution, Solver
+from ..oracles.checked import bind
+from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import BoundStructure, Layout, Structure
 from ..structures.base import encode_labels
 from ..structures.bound import predicted
 from ..structures.examples import Reader, flat_numbers, sorted_classes, stacked
 from ..terms import REGISTRY as TERMS
-from .base import InvariantEstimator, check_oracle_type, class_factors
+from .base import check_oracle_type, class_factors
+from .continuing import Continuing
 from .estimates import linear_functions
+from .invariances import Invariances
+from .kernel_machine import KernelMachine, check_cover, check_epsilon, kernel_memory
+from .tokens import TokenVectorizer, are_tokens
 from .truth import Truth
 
 # Planes that an example comes to have.
 PLANES_OF_AN_EXAMPLE = 10
 COSTS = ("hamming", "mean_hamming")
-# Who knows the worst changes of examples, by the term that trains them.
-WORST_CHANGES: dict[str, Callable[..., WorstChange]] = {
-    "worst_case": worst_change,
-    "one_change": linear_labels_worst_change,
+# Who knows the worst changes of examples, by the term that trains them: of linear functions, of others.
+WORST_CHANGES: dict[str, tuple[Callable[..., WorstChange], Callable[..., WorstChange]]] = {
+    "worst_case": (worst_change, kernel_worst_change),
+    "one_change": (linear_labels_worst_change, labels_worst_change),
 }
 
 
-class InvariantStructuredSVC(InvariantEstimator):
+class InvariantStructuredSVC(KernelMachine):
     r"""Labels all rows of an example together, and expects the changes that an oracle allows.
 
     Minimises
@@ -49,7 +55,8 @@ class InvariantStructuredSVC(InvariantEstimator):
     ``f(x, y) = sum_t <coef_[y_t], x_t> + sum_t transitions_[y_(t-1), y_t] + start_[y_1] + end_[y_T]``
     (Teo, Globerson, Roweis and Smola 2007, eq. 2; Taskar, Guestrin and Koller 2003). The maximum over
     labellings and changes together is exact, by one dynamic programme. There is no intercept: start and
-    end, and a constant feature, serve.
+    end, and a constant feature, serve. With a `kernel` each label's weights become a function in the
+    kernel's space, as in `InvariantSVC`, and the other parameters stay what they are.
 
     Parameters
     ----------
@@ -57,6 +64,11 @@ class InvariantStructuredSVC(InvariantEstimator):
         Which labellings there are and what scores them: ``Sequence()``, or one of your own.
     oracle : InvarianceOracle, optional
         What may change in a row; nothing by default. Each row of an example changes by itself.
+    kernel : {"linear", "rbf", "poly", "laplacian"}, Kernel or callable, default="linear"
+        "linear" learns weights, of sparse rows too; the others take arrays, and oracles with an orbit or
+        a cover.
+    gamma, degree, coef0, cache_mb
+        Of kernels; see `InvariantSVC`.
     C : float, default=1.0
         Weight of the losses, above 0.
     cost : {"hamming", "mean_hamming"} or (n_classes, n_classes) array-like, default="hamming"
@@ -68,6 +80,9 @@ class InvariantStructuredSVC(InvariantEstimator):
         "auto" is "frank_wolfe".
     tol : float, default=1e-3
         Relative gap between objective and lower bound at which the fit ends.
+    epsilon : float, default=0.0
+        A plane is added only if it lies more than this above its example's planes so far; see
+        `InvariantSVC`.
     max_seconds : float, optional
         The fit ends after this time, with a warning.
     random_state : int, RandomState or None, default=None
@@ -84,17 +99,24 @@ class InvariantStructuredSVC(InvariantEstimator):
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
         KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
+    n_hashed : int, optional
+        Of tokens with named features the number of columns to hash them into; by default each feature
+        has a column of its own.
 
     Attributes
     ----------
     coef_ : (n_outputs, n_features) array
-        The weights of each label.
+        The weights of each label; with ``kernel="linear"`` alone.
+    support_vectors_, support_, support_members_, support_transforms_, dual_coef_, kernel_
+        With other kernels; see `InvariantSVC`. Rows are numbered through all examples.
     transitions_, start_, end_ : (n_classes, n_classes), (n_classes,), (n_classes,) arrays
         Of a `Sequence`: what a label (column) wins after another (row), as the first and as the last.
     classes_ : (n_classes,) array
         Sorted where labels can be, else in the order of their appearance.
     structure_ : Structure
         The structure as it is for these labels.
+    vectorizer_ : TokenVectorizer or None
+        What makes rows of tokens with named features, if such were given.
     solution_ : Solution
     n_iter_ : int
     n_features_in_ : int
@@ -119,11 +141,17 @@ class InvariantStructuredSVC(InvariantEstimator):
         structure: Structure,
         *,
         oracle: InvarianceOracle | None = None,
+        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
         C: float = 1.0,
         cost: Any = "hamming",
         class_weight: dict | str | None = None,
         solver: str | Solver = "auto",
         tol: float = 1e-3,
+        epsilon: float = 0.0,
+        cache_mb: float = 1000,
         max_seconds: float | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -131,14 +159,21 @@ class InvariantStructuredSVC(InvariantEstimator):
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_seconds: float = 120.0,
         on_interrupt: str = "raise",
+        n_hashed: int | None = None,
     ) -> None:
         self.structure = structure
         self.oracle = oracle
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
         self.C = C
         self.cost = cost
         self.class_weight = class_weight
         self.solver = solver
         self.tol = tol
+        self.epsilon = epsilon
+        self.cache_mb = cache_mb
         self.max_seconds = max_seconds
         self.random_state = random_state
         self.verbose = verbose
@@ -146,6 +181,7 @@ class InvariantStructuredSVC(InvariantEstimator):
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
+        self.n_hashed = n_hashed
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None) -> Any:
         """Train on the worst case of the oracle's changes, jointly with that over labellings.
@@ -153,7 +189,8 @@ class InvariantStructuredSVC(InvariantEstimator):
         Parameters
         ----------
         X : list of (T_i, n_features) arrays or sparse matrices
-            The rows of each example, in the form that the structure reads.
+            The rows of each example, in the form that the structure reads; of tokens lists of dicts, or
+            of lists of strings, which `TokenVectorizer` makes rows of.
         y : list of (T_i,) lists or arrays
             The label of each row, of any hashable kind.
         sample_weight : (n_examples,) array-like, optional
@@ -185,7 +222,7 @@ class InvariantStructuredSVC(InvariantEstimator):
         check_is_fitted(self)
 
         def scores(X: Any) -> Any:
-            rows, layout = self._examples(X, self.n_features_in_)
+            rows, layout = self._known_examples(X)
             return self.structure_.written_rows(self._scores(rows), layout)
 
         return self._of_those_with_rows(X, scores)
@@ -199,7 +236,7 @@ class InvariantStructuredSVC(InvariantEstimator):
             For labels that the training labels lack.
         """
         check_is_fitted(self)
-        rows, layout = self._examples(X, self.n_features_in_)
+        rows, layout = self._known_examples(X)
         labels = self._bound(self.structure.read_labels(y, layout), layout)
         codes = self._best_codes(rows, layout)
         assert labels.layout is not None
@@ -250,8 +287,18 @@ class InvariantStructuredSVC(InvariantEstimator):
         labels = self.classes_[self._best_codes(points, layout)]
         return changed, self.structure_.written(labels, layout)
 
+    @property
+    def _linear(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "linear"
+
+    def _invariances(self) -> Invariances:
+        return Invariances((), 1.0, "squared", None)
+
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()
+        check_epsilon(self.epsilon, self.solver)
+        if self._precomputed:
+            raise ValueError("kernel must be one of inputs; InvariantSVC takes kernel='precomputed'")
         if not isinstance(self.structure, Structure):
             raise TypeError(f"structure must be a Structure, like Sequence(), got {self.structure!r}")
         if self.structure.rowwise:
@@ -271,7 +318,8 @@ class InvariantStructuredSVC(InvariantEstimator):
         sample_weight: Any,
         position_weight: Any = None,
     ) -> tuple[Matrix, InvarianceOracle, Truth]:
-        rows, layout = self._examples(X, None)
+        vectorizer = TokenVectorizer(self.n_hashed)
+        rows, layout = self._examples(X, None, vectorizer.fit_rows)
         labels = self.structure.read_labels(y, layout)
         layout = self.structure.positions(layout, len(labels))
         classes = sorted_classes(labels)
@@ -283,7 +331,9 @@ class InvariantStructuredSVC(InvariantEstimator):
         factors = self._factors(labels, classes, layout, weights, position_weight)
         table = None if isinstance(self.cost, str) else self.cost
         costs = {"classes": classes, "layout": layout, "cost": table, "position_weight": factors}
-        learnt = {"classes_": classes, "n_features_in_": rows.shape[1]}
+        learnt = {"classes_": classes, "n_features_in_": rows.shape[1], "vectorizer_": None}
+        if hasattr(vectorizer, "n_columns_"):
+            learnt["vectorizer_"] = vectorizer
         told = (labels, layout.starts, position_weight)
         return rows, oracle, Truth(labels, self.structure, weights, costs, learnt, told)
 
@@ -313,6 +363,10 @@ class InvariantStructuredSVC(InvariantEstimator):
         return found
 
     def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
+        if sp.issparse(X) and not self._linear:
+            raise TypeError(
+                f"kernel={self.kernel!r} does not take sparse rows; pass the blocks of X as arrays"
+            )
         if sp.issparse(X) and not oracle.supports_sparse:
             raise TypeError(
                 f"{type(oracle).__name__} does not take sparse rows; pass the blocks of X as arrays"
@@ -321,8 +375,11 @@ class InvariantStructuredSVC(InvariantEstimator):
 
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
-        rows, layout = self._examples(X, None)
+        rows, layout = self._examples(X, None, TokenVectorizer(self.n_hashed).fit_rows)
         n_labels = 2 if y is None else len(sorted_classes(self.structure.read_labels(y, layout)))
+        if not self._linear:
+            size = check_cover(bind(self._check_parameters(), rows), type(self).__name__)
+            return sum(kernel_memory(rows, size, n_labels, 1e6 * self.cache_mb, n_labels))
         entries = 2 * rows.nnz if sp.issparse(rows) else rows.size
         return PLANES_OF_AN_EXAMPLE * 2 * 12.0 * entries + linear_functions(rows.shape[1], n_labels)
 
@@ -335,26 +392,47 @@ class InvariantStructuredSVC(InvariantEstimator):
     def _told(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
         raise NotImplementedError("the truth of examples is read together with their rows")
 
-    def _new_space(self, X: Matrix, term: WorstCase) -> ExplicitSpace:
+    def _new_space(self, X: Matrix, term: WorstCase) -> Any:
+        if not self._linear:
+            return super()._new_space(X, term)
         n_features, n_outputs = X.shape[1], term.n_outputs
         what = f"training with weights for {n_features} features"
         needed = linear_functions(n_features, n_outputs)
         check_memory(what, needed, "hash the features or number them anew, without gaps")
         return ExplicitSpace(n_features, n_outputs, n_extra=term.labels.n_extra)
 
-    def _best_solver(self, objective: Objective) -> Solver:
-        return FrankWolfe()
+    def _make_solver(self, objective: Objective) -> Solver:
+        solver = super()._make_solver(objective)
+        return solver.set_params(epsilon=self.epsilon) if self.epsilon > 0 else solver
 
-    def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
+    def _continuing(self, X: Matrix, y: Any, sample_weight: Any) -> Continuing:
+        # Weights and functions of a kernel's space are elements of different kinds.
+        free = () if self._linear else ("gamma", "degree", "coef0")
+        return Continuing(self, X, y, sample_weight, free)
+
+    def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         self.structure_ = term.labels.structure
-        self.coef_ = space.weights(solution.f).astype(X.dtype, order="C")
+        if self._linear:
+            self.coef_ = space.weights(solution.f).astype(X.dtype, order="C")
+            self.solution_: Solution = solution
+        else:
+            super()._keep(X, term, space, solution)
         self._extra_ = np.array(space.extra(solution.f))
         for name, table in self.structure_.named(self._extra_, len(self.classes_)).items():
             setattr(self, f"{name}_", table)
-        self.solution_: Solution = solution
 
-    def _examples(self, X: Any, known: int | None) -> tuple[Matrix, Layout]:
-        """Checked rows of examples, of so many features where they are known; which belong to which."""
+    def _examples(self, X: Any, known: int | None, of_tokens: Any = None) -> tuple[Matrix, Layout]:
+        """Checked rows of examples, of so many features where they are known; which belong to which.
+
+        `of_tokens` makes rows and sizes of tokens with named features.
+        """
+
+        def examples(blocks: Any) -> tuple[Matrix, np.ndarray]:
+            if not are_tokens(blocks):
+                return stacked(blocks, known)
+            if of_tokens is None:
+                raise TypeError("X must hold rows of numbers, as in fit, got tokens with named features")
+            return of_tokens(blocks)
 
         def matrix(rows: Any) -> Matrix:
             found = check_array(
@@ -364,7 +442,12 @@ class InvariantStructuredSVC(InvariantEstimator):
                 raise ValueError(f"X must have {known} features, as in fit, got {found.shape[1]}")
             return found
 
-        return self.structure.read(X, Reader(lambda blocks: stacked(blocks, known), matrix))
+        return self.structure.read(X, Reader(examples, matrix))
+
+    def _known_examples(self, X: Any) -> tuple[Matrix, Layout]:
+        """Checked rows of examples like those of `fit`."""
+        of_tokens = None if self.vectorizer_ is None else self.vectorizer_.rows
+        return self._examples(X, self.n_features_in_, of_tokens)
 
     def _of_those_with_rows(self, X: Any, answer: Any) -> Any:
         """The answers for examples with rows; an empty one for each of the others."""
@@ -382,11 +465,11 @@ class InvariantStructuredSVC(InvariantEstimator):
         return self.structure.length(example) if can_be_one else 1
 
     def _predicted(self, X: Any) -> Any:
-        rows, layout = self._examples(X, self.n_features_in_)
+        rows, layout = self._known_examples(X)
         return self.structure_.written(self.classes_[self._best_codes(rows, layout)], layout)
 
     def _scores(self, X: Matrix) -> np.ndarray:
-        return np.asarray(X @ self.coef_.T)
+        return np.asarray(X @ self.coef_.T) if self._linear else super()._scores(X)
 
     def _best_codes(self, rows: Matrix, layout: Layout) -> np.ndarray:
         n_labels = len(self.classes_)
@@ -410,16 +493,20 @@ class InvariantStructuredSVC(InvariantEstimator):
         check_is_fitted(self)
         oracle = check_oracle_type(self.oracle if oracle is None else oracle)
         oracle.check_labels(self.classes_)
-        rows, layout = self._examples(X, self.n_features_in_)
+        rows, layout = self._known_examples(X)
         rows = self._prepare(rows, oracle)
         if y is None:
             labels = self.classes_[self._best_codes(rows, layout)]
         else:
             labels = self.structure.read_labels(y, layout)
         bound = self._bound(labels, layout)
-        functions = self.coef_, np.zeros(len(self.coef_))
-        asked = WORST_CHANGES[self.structure_.term]
-        found = asked(*functions, oracle, bound, rows, points, self._extra_)
+        of_linear, of_kernel = WORST_CHANGES[self.structure_.term]
+        if self._linear:
+            constants = np.zeros(len(self.coef_))
+            found = of_linear(self.coef_, constants, oracle, bound, rows, points, self._extra_)
+        else:
+            space, f = self._function(rows, oracle, labels[:1])
+            found = of_kernel(space, f, oracle, bound, rows, points, self._extra_)
         return rows, layout, found
 
 

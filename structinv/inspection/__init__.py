@@ -3,13 +3,16 @@
 from .displays import Curve, draw_certified, draw_errors, draw_gaps, gap_curve
 from .explanation import Explanation, explain_edit
 from .image_displays import draw_transforms, draw_worst_cases, name_changes, transform_counts
+from .sequence_displays import TransitionDisplay, draw_margins
 
 __all__ = [
     "Curve",
     "Explanation",
+    "TransitionDisplay",
     "draw_certified",
     "draw_errors",
     "draw_gaps",
+    "draw_margins",
     "draw_transforms",
     "draw_worst_cases",
     "explain_edit",

@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..estimators import REGISTRY as ESTIMATORS
+from ..estimators import TokenVectorizer
 from ..estimators.online import Stream
 from ..functionals import REGISTRY as FUNCTIONALS
 from ..functionals import (
@@ -65,6 +66,7 @@ PARAMETERISED: dict[str, type] = {
     "solver.dual_coordinates": DualCoordinates,
     "solver.lbfgs": LBFGS,
     "solver.newton_cg": NewtonCG,
+    "features.tokens": TokenVectorizer,
 }
 
 # Classes that are made anew from the arguments of their constructors.

@@ -79,6 +79,8 @@ class OneChangeSearch:
         The labelling that the others are compared with.
     costs : (n, L, 2) array
         What labels cost at each position, those of `codes` nothing.
+    extra : (n_extra,) array, optional
+        Parameters that no input multiplies; by default those of f.
     """
 
     def __init__(
@@ -90,10 +92,11 @@ class OneChangeSearch:
         rows: Rows,
         codes: np.ndarray,
         costs: np.ndarray,
+        extra: np.ndarray | None = None,
     ) -> None:
         self.space, self.f, self.bound, self.labels = space, f, bound, labels
         self.rows, self.codes, self.costs = rows, codes, costs
-        self.extra = space.extra(f)
+        self.extra = space.extra(f) if extra is None else extra
         # What each position's function is multiplied with where its label is another one.
         self.signs = 1 - 2 * codes
         self.worth = np.take_along_axis(costs, 1 - codes[..., None], axis=2)[..., 0]
@@ -101,7 +104,7 @@ class OneChangeSearch:
     def against(self, codes: np.ndarray) -> OneChangeSearch:
         """The same rows compared with another labelling; labels cost nothing."""
         own = self.space, self.f, self.bound, self.labels, self.rows
-        return OneChangeSearch(*own, codes, np.zeros(self.costs.shape))
+        return OneChangeSearch(*own, codes, np.zeros(self.costs.shape), self.extra)
 
     def worst(self, *, other: bool = False, points: bool = True) -> JointWorst:
         """The worst labelling; with `other` of those that differ from the given one."""

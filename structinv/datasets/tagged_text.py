@@ -1,0 +1,181 @@
+"""Generated sentences with parts of speech and chunks, for demonstrations and tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+# Patterns with how often each is drawn: of parts of speech for a phrase, of phrases for a sentence.
+# A sign or a conjunction between phrases is a part of speech, outside all chunks.
+_PHRASES: dict[str, dict[str, float]] = {
+    "NP": {
+        "DT NN": 6,
+        "DT JJ NN": 4,
+        "DT NN NN": 3,
+        "PRP": 4,
+        "NNP": 3,
+        "NNP NNP": 3,
+        "NNS": 3,
+        "JJ NNS": 3,
+        "CD NNS": 2,
+        "NNP CC NNP": 1,
+        "DT VBG NN": 1,
+        "DT RB JJ NN": 1,
+        "DT NN CC NN": 1,
+    },
+    "GENITIVE": {"POS NN": 3, "POS JJ NN": 2, "POS NN NN": 1},
+    "VP": {
+        "VBD": 6,
+        "VBZ": 4,
+        "MD VB": 4,
+        "MD RB VB": 1,
+        "VBZ VBN": 2,
+        "VBD VBN": 2,
+        "VBZ RB VBG": 1,
+        "VBD TO VB": 2,
+        "VBZ VBN TO VB": 1,
+    },
+    "INFINITIVE": {"TO VB": 3, "RB TO VB": 1},
+    "PP": {"IN": 9, "TO": 1},
+    "ADVP": {"RB": 4, "RB RB": 1},
+    "SBAR": {"IN": 1},
+    "PRT": {"RP": 1},
+}
+_SENTENCES: dict[str, float] = {
+    "NP VP NP .": 6,
+    "NP VP NP PP NP .": 6,
+    "NP PP NP VP NP .": 3,
+    "NP GENITIVE VP NP .": 3,
+    "NP VP PRT PP NP .": 2,
+    "PP NP , NP VP NP .": 3,
+    "ADVP , NP VP PP NP GENITIVE .": 2,
+    "NP VP SBAR NP VP NP .": 4,
+    "NP VP NP CC NP VP ADVP .": 3,
+    "NP VP NP INFINITIVE NP PP NP .": 3,
+    "SBAR NP VP , NP VP NP ADVP .": 2,
+    "NP VP ADVP PP NP , NP VP .": 2,
+}
+_CHUNKS = {"GENITIVE": "NP", "INFINITIVE": "VP"}
+
+# Common words first: the k-th is drawn in proportion to 1 / (k + 2). Many stand in several lines.
+_WORDS: dict[str, str] = {
+    "DT": "the a this that an some each no any",
+    "NN": "plan market report deal trade rise offer bank company price group rate sale vote move issue"
+    " share talk loss fund cut debt study visit claim week board order",
+    "NNS": "plans markets reports deals rates offers banks prices sales talks shares losses funds cuts"
+    " debts workers studies claims orders",
+    "JJ": "new last public big strong foreign early present average open close light heavy joint dry",
+    "RB": "still also now once only early close so well yet again soon",
+    "PRP": "it he they she we you",
+    "NNP": "May Bush Japan Lawson Moscow March Ford London Dole Price Rose Young Market Bank",
+    "CD": "two 1990 ten 12 1.5 six 300 one",
+    "VBD": "said cut set rose put let offered reported planned moved closed opened sold visited traded",
+    "VBN": "cut set put sold planned reported offered expected closed opened traded shared moved let",
+    "VBZ": "plans offers reports deals cuts says moves sets closes has talks claims orders visits",
+    "VB": "plan offer report deal trade rise move cut set close open talk order share visit put vote",
+    "VBG": "rising trading planning cutting talking opening sharing closing dealing",
+    "MD": "will may would could can",
+    "TO": "to",
+    "IN": "of in that on for as after before so at with since once over up",
+    "RP": "up off out over in on",
+    "CC": "and or but",
+    "POS": "'s '",
+    ".": ". . . ! ?",
+    ",": ", , ;",
+}
+# A tagger's usual mistakes.
+_TAKEN_FOR = {"NN": "VB", "VB": "NN", "NNS": "VBZ", "VBZ": "NNS", "VBD": "VBN", "VBN": "VBD"}
+_TAKEN_FOR |= {"JJ": "NN", "RB": "JJ", "IN": "RB", "RP": "IN", "VBG": "NN", "NNP": "NN"}
+
+
+def make_tagged_text(
+    n_sentences: int = 300,
+    *,
+    mistaken: float = 0.05,
+    random_state: int | np.random.RandomState | None = None,
+) -> tuple[list[list[tuple[str, str]]], list[list[str]]]:
+    """Generate sentences with parts of speech and, as labels, chunks in IOB2.
+
+    A small grammar joins noun, verb, prepositional, adverbial and subordinate phrases. Many words belong
+    to several parts of speech, and parts of speech are read wrongly now and then, as taggers do, so
+    that neither column tells the chunks alone and neighbours help.
+
+    Parameters
+    ----------
+    n_sentences : int, default=300
+    mistaken : float, default=0.05
+        The chance that a part of speech is one that is often taken for it, from 0 to 1.
+    random_state : int, RandomState or None, default=None
+        Seed or generator.
+
+    Returns
+    -------
+    sentences : list of lists of (token, part of speech)
+    labels : list of lists of str
+        "B-NP" starts a noun phrase, "I-NP" goes on with it, "O" is outside all chunks.
+
+    Raises
+    ------
+    ValueError
+        If an argument is none of these.
+
+    Examples
+    --------
+    >>> from structinv.datasets import make_tagged_text
+    >>> sentences, labels = make_tagged_text(100, mistaken=0.0, random_state=0)
+    >>> sentences[1][:4]
+    [('Moscow', 'NNP'), ('Bush', 'NNP'), ('rose', 'VBD'), ('the', 'DT')]
+    >>> labels[1][:4]
+    ['B-NP', 'I-NP', 'B-VP', 'B-NP']
+    """
+    if not isinstance(n_sentences, Integral) or isinstance(n_sentences, bool) or n_sentences < 1:
+        raise ValueError(f"n_sentences must be an integer of at least 1, got {n_sentences!r}")
+    if not isinstance(mistaken, (int, float)) or not 0 <= mistaken <= 1:
+        raise ValueError(f"mistaken must be a number from 0 to 1, got {mistaken!r}")
+    rng = check_random_state(random_state)
+    tables = {part: _zipf(words.split()) for part, words in _WORDS.items()}
+    sentences, labels = [], []
+    for _ in range(n_sentences):
+        tagged = _sentence(rng)
+        tokens = []
+        for place, (part, _label) in enumerate(tagged):
+            word = _drawn(tables[part], rng)
+            taken = _TAKEN_FOR.get(part, part) if rng.random_sample() < mistaken else part
+            tokens.append((word[:1].upper() + word[1:] if place == 0 else word, taken))
+        sentences.append(tokens)
+        labels.append([label for _, label in tagged])
+    return sentences, labels
+
+
+def _sentence(rng: np.random.RandomState) -> list[tuple[str, str]]:
+    """Parts of speech and their labels."""
+    tagged = []
+    for phrase in _drawn(_table(_SENTENCES), rng).split():
+        if phrase not in _PHRASES:
+            tagged.append((phrase, "O"))
+            continue
+        chunk = _CHUNKS.get(phrase, phrase)
+        for place, part in enumerate(_drawn(_table(_PHRASES[phrase]), rng).split()):
+            tagged.append((part, f"{'I' if place else 'B'}-{chunk}"))
+    return tagged
+
+
+def _zipf(words: Sequence[str]) -> tuple[Sequence[str], np.ndarray]:
+    return words, _cumulated([1.0 / (rank + 3) for rank in range(len(words))])
+
+
+def _table(patterns: dict[str, float]) -> tuple[Sequence[str], np.ndarray]:
+    return list(patterns), _cumulated(list(patterns.values()))
+
+
+def _cumulated(weights: Sequence[float]) -> np.ndarray:
+    return np.cumsum(weights) / np.sum(weights)
+
+
+def _drawn(table: tuple[Sequence[str], np.ndarray], rng: Any) -> str:
+    values, shares = table
+    return values[int(np.searchsorted(shares[:-1], rng.random_sample(), side="right"))]

@@ -1,0 +1,165 @@
+"""The default template: which features of a token a sentence gives, as strings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+# Fields and offsets whose values, joined, make one feature.
+Template: TypeAlias = tuple[tuple[str, int], ...]
+
+_OFFSETS = (-2, -1, 0, 1, 2)
+
+# Of the word alone.
+WORD_TEMPLATES: tuple[Template, ...] = (
+    *((("w", offset),) for offset in _OFFSETS),
+    (("w", -1), ("w", 0)),
+    (("w", 0), ("w", 1)),
+)
+# Of parts of speech, which stand in the second column.
+POS_TEMPLATES: tuple[Template, ...] = (
+    *((("pos", offset),) for offset in _OFFSETS),
+    *((("pos", offset), ("pos", offset + 1)) for offset in (-2, -1, 0, 1)),
+    *((("pos", offset), ("pos", offset + 1), ("pos", offset + 2)) for offset in (-2, -1, 0)),
+)
+_FORMS = ("lower", "shape", *(f"{end}{k}" for end in ("prefix", "suffix") for k in (1, 2, 3)))
+# In place of parts of speech: how words are written.
+FORM_TEMPLATES: tuple[Template, ...] = (
+    *(((form, 0),) for form in _FORMS),
+    *((("shape", offset),) for offset in (-1, 1)),
+    *((("suffix3", offset),) for offset in (-1, 1)),
+)
+
+# Of the first and of the last token, which have no neighbour.
+FIRST, LAST = "__BOS__", "__EOS__"
+
+
+def conll_features(sentences: Sequence[Sequence[str | Sequence[str]]]) -> list[list[list[str]]]:
+    """Features of tokens by the default template, as lists of strings.
+
+    With parts of speech in the second column they are the 19 templates of the chunking example of
+    CRFsuite (Okazaki 2007), with its names: the words ``w[-2]`` to ``w[2]`` around the token, the
+    pairs ``w[-1]|w[0]`` and ``w[0]|w[1]``, the parts of speech ``pos[-2]`` to ``pos[2]``, and their four
+    pairs and three triples of neighbours in that window. A template that reaches over an end of the
+    sentence gives no feature; the first token has ``__BOS__``, the last ``__EOS__``.
+
+    Tokens without a second column have the seven templates of words, and in place of parts of speech how
+    words are written: ``lower[0]``, ``prefix1[0]`` to ``prefix3[0]``, ``suffix1[0]`` to ``suffix3[0]``
+    (so many first and last letters), and ``shape`` (X, x and 0 for capitals, other letters and
+    digits, once a run) and ``suffix3`` of the token's neighbours, too.
+
+    Columns from the third on, such as lemmas or chunks, give their values at the token and its
+    neighbours: ``column3[-1]``, ``column3[0]``, ``column3[1]``.
+
+    Parameters
+    ----------
+    sentences : sequence of sequences of str, or of tuples of str
+        Tokens, or the columns of each, as `load_conll` gives them.
+
+    Returns
+    -------
+    list of lists of lists of str
+        For each token of each sentence its features, as structured estimators and `TokenVectorizer`
+        take them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a token is neither a string nor a tuple of strings, or if tokens differ in their number of
+        columns: which.
+
+    Examples
+    --------
+    >>> from structinv.datasets import conll_features
+    >>> features = conll_features([[("He", "PRP"), ("reckons", "VBZ")]])
+    >>> features[0][1]
+    ['w[-1]=He', 'w[0]=reckons', 'w[-1]|w[0]=He|reckons', 'pos[-1]=PRP', 'pos[0]=VBZ',
+     'pos[-1]|pos[0]=PRP|VBZ', '__EOS__']
+    """
+    width = _check(sentences)
+    templates = [*WORD_TEMPLATES, *(POS_TEMPLATES if width > 1 else FORM_TEMPLATES)]
+    more = [f"column{number}" for number in range(3, width + 1)]
+    templates += [((name, offset),) for name in more for offset in (-1, 0, 1)]
+    names = ["w", "pos", *more]
+    # Most features are seen again and again: each string is kept once, and hashed once.
+    known: dict[str, str] = {}
+    found = []
+    for sentence in sentences:
+        tokens = [(token,) if isinstance(token, str) else token for token in sentence]
+        columns = zip(*tokens, strict=True)
+        fields: dict[str, Sequence[str]] = dict(zip(names, columns, strict=False))
+        if width == 1 and tokens:
+            fields.update(_forms(fields["w"]))
+        found.append(_applied(templates, fields, len(tokens), known))
+    return found
+
+
+def _applied(
+    templates: Sequence[Template], fields: dict[str, Sequence[str]], length: int, known: dict[str, str]
+) -> list[list[str]]:
+    """The features of a sentence's tokens, template by template."""
+    features: list[list[str]] = [[] for _ in range(length)]
+    for template in templates:
+        name = "|".join(f"{field}[{offset}]" for field, offset in template) + "="
+        start = max(0, -template[0][1])
+        stop = min(length, length - template[-1][1])
+        if start >= stop:
+            continue
+        columns = [fields[field][start + offset : stop + offset] for field, offset in template]
+        values = columns[0] if len(columns) == 1 else map("|".join, zip(*columns, strict=True))
+        for place, value in enumerate(values, start):
+            feature = name + value
+            features[place].append(known.setdefault(feature, feature))
+    if length:
+        features[0].append(FIRST)
+        features[-1].append(LAST)
+    return features
+
+
+def _forms(words: Sequence[str]) -> dict[str, list[str]]:
+    """How words are written."""
+    forms = {"lower": [word.lower() for word in words], "shape": [shape(word) for word in words]}
+    for k in (1, 2, 3):
+        forms[f"prefix{k}"] = [word[:k] for word in words]
+        forms[f"suffix{k}"] = [word[-k:] for word in words]
+    return forms
+
+
+def shape(word: str) -> str:
+    """Kinds of letters, each run once.
+
+    Examples
+    --------
+    >>> shape("Mid-1990s"), shape("IBM")
+    ('Xx-0x', 'X')
+    """
+    kinds = ""
+    for letter in word:
+        kind = "x" if letter.isalpha() else letter
+        kind = "0" if letter.isdigit() else "X" if letter.isupper() else kind
+        if not kinds.endswith(kind):
+            kinds += kind
+    return kinds
+
+
+def _check(sentences: Sequence[Sequence[str | Sequence[str]]]) -> int:
+    """The number of columns of every token."""
+    if isinstance(sentences, str):
+        raise TypeError(f"sentences must be a list of lists of tokens, got {sentences!r}")
+    width = 0
+    for i, sentence in enumerate(sentences):
+        if isinstance(sentence, str):
+            raise TypeError(f"sentence {i} must be a list of tokens, got {sentence!r}: split it first")
+        for t, token in enumerate(sentence):
+            cells = (token,) if isinstance(token, str) else token
+            if not isinstance(cells, tuple | list) or set(map(type, cells)) != {str}:
+                raise TypeError(
+                    f"sentence {i}, token {t} must be a string or a tuple of strings, got {token!r}"
+                )
+            width = width or len(cells)
+            if len(cells) != width:
+                raise ValueError(
+                    f"sentence {i}, token {t} has another number of columns, {len(cells)}, than the "
+                    f"first token, {width}"
+                )
+    return width

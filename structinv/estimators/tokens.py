@@ -1,0 +1,319 @@
+"""Rows of sequences whose tokens have named features: lists of dicts, or of lists of strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from numbers import Real
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.feature_extraction import DictVectorizer, FeatureHasher
+from sklearn.utils.validation import check_is_fitted
+
+_STRINGS = (list, tuple, set, frozenset)
+_VALUES = (str, Real, np.bool_)
+_FORMS = "a dict of features or a list of strings"
+
+
+class TokenVectorizer(
+    TransformerMixin,
+    BaseEstimator,
+    auto_wrap_output_keys=None,  # type: ignore[call-arg]
+):
+    """Rows of numbers for sequences of tokens that are described by named features.
+
+    A token is a dict from names to values (a number, or a string v, which makes the feature
+    ``name=v`` of value 1), or a list, tuple or set of strings, each a feature whose value is how often
+    it occurs. Columns are learnt as scikit-learn's DictVectorizer learns them, in the order of their
+    names; features that training did not have are dropped. With `n_hashed` no names are kept:
+    FeatureHasher gives each name a column and a sign.
+
+    Parameters
+    ----------
+    n_hashed : int or None, default=None
+        Number of columns to hash into; None learns a column for each feature.
+
+    Attributes
+    ----------
+    vocabulary_ : dict of str to int, or None
+        The column of each feature, in the order of the columns; None with `n_hashed`.
+    n_columns_ : int
+        Number of columns.
+
+    Examples
+    --------
+    >>> from structinv.estimators import TokenVectorizer
+    >>> X = [[["w=the", "first"], ["w=cat"]], [["w=cat", "first"]]]
+    >>> vectorizer = TokenVectorizer()
+    >>> [rows.toarray().tolist() for rows in vectorizer.fit_transform(X)]
+    [[[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]], [[1.0, 1.0, 0.0]]]
+    >>> vectorizer.get_feature_names_out().tolist()
+    ['first', 'w=cat', 'w=the']
+    """
+
+    vocabulary_: dict[str, int] | None
+    n_columns_: int
+
+    def __init__(self, n_hashed: int | None = None) -> None:
+        self.n_hashed = n_hashed
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the columns.
+
+        Parameters
+        ----------
+        X : list of lists of dicts, or of lists of strings
+            Sequences of at least one token.
+        y : ignored
+
+        Raises
+        ------
+        TypeError, ValueError
+            For no sequences, empty ones and no features, for tokens of both kinds, and for values that
+            are neither strings nor finite numbers: which sequence and which position.
+        """
+        self.fit_rows(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **unused: Any) -> list[sp.csr_matrix]:
+        """`fit`, and the rows of each sequence, as of `transform`."""
+        return _split(*self.fit_rows(X))
+
+    def transform(self, X: Any) -> list[sp.csr_matrix]:
+        """The rows of each sequence.
+
+        Parameters
+        ----------
+        X : list of lists of dicts, or of lists of strings
+            Sequences, which may be empty.
+
+        Returns
+        -------
+        list of (n_tokens, n_columns) CSR matrices, float64
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `fit`, but for empty sequences.
+        """
+        return _split(*self.rows(X))
+
+    def fit_rows(self, X: Any) -> tuple[sp.csr_matrix, np.ndarray]:
+        """`fit`, and all rows, as of `rows`."""
+        hashed = self.n_hashed
+        if hashed is not None and not _is_count(hashed):
+            raise ValueError(f"n_hashed must be an integer of at least 1, or None, got {hashed!r}")
+        kind, tokens, lengths = _read(X)
+        if np.any(lengths == 0):
+            raise ValueError(f"X[{int(np.argmin(lengths))}] is empty: nothing can be learnt from it")
+        if hashed is not None:
+            vocabulary, n_columns = None, int(hashed)
+        else:
+            names = _names(kind, tokens)
+            if not names:
+                raise ValueError("X must have features, got none in any token")
+            vocabulary, n_columns = dict(zip(names, range(len(names)), strict=True)), len(names)
+        rows = _rows(kind, tokens, lengths, vocabulary, n_columns)
+        self.vocabulary_, self.n_columns_ = vocabulary, n_columns
+        return rows, lengths
+
+    def rows(self, X: Any) -> tuple[sp.csr_matrix, np.ndarray]:
+        """The rows of all sequences, one below the other.
+
+        Parameters
+        ----------
+        X : list of lists of dicts, or of lists of strings
+
+        Returns
+        -------
+        rows : (n_tokens, n_columns) CSR matrix, float64
+        lengths : (n_sequences,) array of int
+            Number of rows of each sequence.
+        """
+        check_is_fitted(self, "n_columns_")
+        kind, tokens, lengths = _read(X)
+        return _rows(kind, tokens, lengths, self.vocabulary_, self.n_columns_), lengths
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """The names of the columns, (n_columns,); "hashed0", "hashed1", ... where they are hashed."""
+        check_is_fitted(self, "n_columns_")
+        names = self.vocabulary_ or (f"hashed{k}" for k in range(self.n_columns_))
+        return np.array(list(names), dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.dict = True
+        return tags
+
+
+def are_tokens(X: Any) -> bool:
+    """Whether these are sequences of tokens with named features, rather than of rows of numbers.
+
+    The first sequence with something in it decides; whether all others are like it is for
+    `TokenVectorizer` to see.
+
+    Examples
+    --------
+    >>> are_tokens([[{"w": "the"}], [{"w": "cat"}]]), are_tokens([[], [["w=the"]]])
+    (True, True)
+    >>> are_tokens([[[1.0, 2.0]]]), are_tokens([np.zeros((3, 2))])
+    (False, False)
+    """
+    if not isinstance(X, (list, tuple, np.ndarray)):
+        return False
+    for sequence in X:
+        if not isinstance(sequence, (list, tuple)):
+            return isinstance(sequence, str)
+        for token in sequence:
+            if isinstance(token, (Mapping, set, frozenset, str, bytes)):
+                return True
+            if not isinstance(token, (list, tuple)):
+                return False
+            if len(token):
+                return isinstance(token[0], (str, bytes))
+    return False
+
+
+def _read(X: Any) -> tuple[Literal["dict", "strings"], list[Any], np.ndarray]:
+    """What tokens are, all of them, and how many each sequence has; looked at by kind, then by one."""
+    if isinstance(X, str) or not isinstance(X, (list, tuple, np.ndarray)):
+        raise TypeError(f"X must be a list of sequences of tokens, got {_shown(X)}")
+    if not len(X):
+        raise ValueError("X must hold at least one sequence, got none")
+    for i, sequence in enumerate(X):
+        if not isinstance(sequence, (list, tuple)):
+            raise TypeError(f"X[{i}] must be a list of tokens, each {_FORMS}, got {_shown(sequence)}")
+    lengths = np.array([len(sequence) for sequence in X], dtype=np.intp)
+    tokens = list(chain.from_iterable(X))
+    kinds = set(map(type, tokens))
+    if all(issubclass(kind, Mapping) for kind in kinds):
+        good = set(map(type, chain.from_iterable(tokens))) <= {str}
+        values = chain.from_iterable(token.values() for token in tokens)
+        if not good or not set(map(type, values)) <= {str, bool, int, float}:
+            tokens = [_plain(token, where) for token, where in _placed(X)]
+        return "dict", tokens, lengths
+    if not all(issubclass(kind, _STRINGS) for kind in kinds):
+        _refuse_mixed(X)
+    if not set(map(type, chain.from_iterable(tokens))) <= {str}:
+        _refuse_features(X)
+    return "strings", tokens, lengths
+
+
+def _placed(X: Any) -> Iterator[tuple[Any, str]]:
+    """Each token, and how messages call it."""
+    for i, sequence in enumerate(X):
+        for t, token in enumerate(sequence):
+            yield token, f"X[{i}], position {t}"
+
+
+def _refuse_mixed(X: Any) -> None:
+    """Raise TypeError for the first token that is of neither kind, or of another than the first."""
+    first = None
+    for token, where in _placed(X):
+        if isinstance(token, (str, bytes)):
+            raise TypeError(
+                f"{where}: a token must be {_FORMS}, got the word {_shown(token)}; "
+                "structinv.datasets.conll_features makes features of words"
+            )
+        if not isinstance(token, (Mapping, *_STRINGS)):
+            raise TypeError(f"{where}: a token must be {_FORMS}, got {_shown(token)}")
+        kind = "a dict" if isinstance(token, Mapping) else "a list"
+        if kind != (first or kind):
+            raise TypeError(
+                f"{where}: tokens must be all dicts or all lists of strings; this one is {kind}, and "
+                f"those before it are {'lists' if kind == 'a dict' else 'dicts'}"
+            )
+        first = kind
+
+
+def _refuse_features(X: Any) -> None:
+    """Raise TypeError for the first feature that is no string."""
+    for token, where in _placed(X):
+        for feature in token:
+            if not isinstance(feature, str):
+                hint = "; dicts give features numbers" if isinstance(feature, Real) else ""
+                raise TypeError(f"{where}: features must be strings, got {_shown(feature)}{hint}")
+
+
+def _plain(token: Mapping, where: str) -> dict[str, Any]:
+    """A token's features as scikit-learn takes them, or TypeError."""
+    for name, value in token.items():
+        if not isinstance(name, str):
+            raise TypeError(f"{where}: names of features must be strings, got {_shown(name)}")
+        if not isinstance(value, _VALUES):
+            raise TypeError(
+                f"{where}: the value of {name!r} must be a string or a number, got {_shown(value)}"
+            )
+    return {name: bool(value) if isinstance(value, np.bool_) else value for name, value in token.items()}
+
+
+def _names(kind: str, tokens: list[Any]) -> list[str]:
+    """All features, in order."""
+    if kind == "dict":
+        return DictVectorizer().fit(tokens).feature_names_
+    return sorted(set(chain.from_iterable(tokens)))
+
+
+def _rows(
+    kind: str,
+    tokens: list[Any],
+    lengths: np.ndarray,
+    vocabulary: dict[str, int] | None,
+    n_columns: int,
+) -> sp.csr_matrix:
+    if not tokens:
+        return sp.csr_matrix((0, n_columns))
+    if vocabulary is None:
+        given = "dict" if kind == "dict" else "string"
+        rows = FeatureHasher(n_columns, input_type=given).transform(tokens)
+    elif kind == "dict":
+        vectorizer = DictVectorizer()
+        vectorizer.vocabulary_, vectorizer.feature_names_ = vocabulary, vocabulary
+        rows = vectorizer.transform(tokens)
+    else:
+        rows = _counted(tokens, vocabulary)
+    rows = sp.csr_matrix(rows, dtype=np.float64)
+    bad = np.flatnonzero(~np.isfinite(rows.data))
+    if len(bad):
+        row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
+        ends = np.cumsum(lengths)
+        i = int(np.searchsorted(ends, row, side="right"))
+        t = row - int(ends[i] - lengths[i])
+        raise ValueError(
+            f"X[{i}], position {t}: values of features must be finite, got {rows.data[bad[0]]}"
+        )
+    rows.eliminate_zeros()
+    return rows
+
+
+def _counted(tokens: list[Any], vocabulary: dict[str, int]) -> sp.csr_matrix:
+    """How often each token has each feature: a DictVectorizer of counts, in a quarter of its time."""
+    found = np.fromiter(
+        (vocabulary.get(feature, -1) for feature in chain.from_iterable(tokens)), dtype=np.int64
+    )
+    ends = np.zeros(len(tokens) + 1, dtype=np.int64)
+    np.cumsum([len(token) for token in tokens], out=ends[1:])
+    known = found >= 0
+    kept = np.concatenate([[0], np.cumsum(known)])[ends]
+    rows = sp.csr_matrix((np.ones(kept[-1]), found[known], kept), (len(tokens), len(vocabulary)))
+    rows.sum_duplicates()
+    return rows
+
+
+def _split(rows: sp.csr_matrix, lengths: np.ndarray) -> list[sp.csr_matrix]:
+    ends = np.cumsum(lengths)
+    return [rows[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+
+
+def _is_count(value: Any) -> bool:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return bool(whole and value >= 1)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"

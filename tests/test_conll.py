@@ -1,0 +1,151 @@
+import gzip
+import lzma
+from io import BytesIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from structinv.datasets import load_conll, make_tagged_text, write_conll
+from structinv.datasets.conll import conll_bytes
+
+TEXT = "He PRP B-NP\nreckons VBZ B-VP\n\n# # B-NP\n1.8 CD I-NP\n"
+SENTENCES = [[("He", "PRP"), ("reckons", "VBZ")], [("#", "#"), ("1.8", "CD")]]
+LABELS = [["B-NP", "B-VP"], ["B-NP", "I-NP"]]
+
+
+def read(text, **options):
+    return load_conll(BytesIO(text if isinstance(text, bytes) else text.encode()), **options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXT,
+        TEXT.rstrip(),
+        "\n \n" + TEXT.replace("\n\n", "\n\t\n\n") + "\n\n",
+        "\ufeff" + TEXT,
+        TEXT.replace("\n", "\r\n"),
+        TEXT.replace("\n", "\r"),
+        TEXT.replace(" ", "\t"),
+        TEXT.replace(" ", "   ").replace("He", " He"),
+        TEXT.replace("PRP ", "PRP\t"),
+        "-DOCSTART- -X- O\n\n" + TEXT.replace("\n\n", "\n-DOCSTART-\n"),
+    ],
+)
+def test_layouts_of_one_text(text):
+    assert read(text) == (SENTENCES, LABELS)
+
+
+def test_the_last_column_is_a_label_only_if_asked():
+    sentences, labels = read(TEXT, labelled=False)
+    assert labels is None
+    assert sentences[0] == [("He", "PRP", "B-NP"), ("reckons", "VBZ", "B-VP")]
+    assert read("He\n\nShe\n", labelled=False) == ([[("He",)], [("She",)]], None)
+
+
+@pytest.mark.parametrize("opener", [gzip.open, lzma.open])
+def test_compressed_files_are_read_whatever_their_name(tmp_path, opener):
+    with opener(tmp_path / "train.conll", "wb") as stream:
+        stream.write(TEXT.encode())
+    assert load_conll(tmp_path / "train.conll") == (SENTENCES, LABELS)
+
+
+def test_between_tabs_tokens_have_blanks_and_remarks_are_skipped():
+    text = "# sent_id = 1\nNew York\tNNP\tB-NP\n#\tSYM\tO\n"
+    assert read(text) == ([[("New York", "NNP"), ("#", "SYM")]], [["B-NP", "O"]])
+
+
+def test_only_white_space_of_ascii_divides_columns_and_lines():
+    sentences, _ = read("a\N{NO-BREAK SPACE}b X\nc\N{LINE SEPARATOR}d Y\n")
+    assert sentences == [[("a\N{NO-BREAK SPACE}b",), ("c\N{LINE SEPARATOR}d",)]]
+
+
+def test_comments_can_be_named():
+    # Where no tab tells them apart, a remark of as many columns as tokens have is a token.
+    assert read("# a remark\n\nHe PRP B-NP\n")[0][0] == [("#", "a")]
+    assert read("# a remark\n\nHe PRP B-NP\n", comment="# ")[0] == [[("He", "PRP")]]
+    assert read("% a remark\n" + TEXT + "% another\n", comment="%") == (SENTENCES, LABELS)
+    assert read("# a remark of five\n" + TEXT, comment="# a") == (SENTENCES, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"He PRP B-NP\nreckons B-VP\n", "line 2: 2 columns, and line 1 has 3"),
+        (b"a X\n\nb\n", "line 3: 1 column, and line 1 has 2"),
+        (b"\nHe\n", "line 2: a token and its label are needed, got one column"),
+        (b"a\tb\tX\na\t\tX\n", "line 2: an empty column between tabs"),
+        (b"a X\n\xff Y\n", "line 2: not UTF-8"),
+        (b"a X\n" * 40000 + b"\0 Y\n", "line 40001: a NUL byte"),
+        (b"a X\n\0 Y\n", "NUL bytes"),
+        ("a X".encode("utf-16"), "UTF-16"),
+        (b"\n\n-DOCSTART- O\n", "holds no sentences"),
+        (b"", "is empty"),
+        (gzip.compress(TEXT.encode() * 99)[:-20], "truncated"),
+    ],
+)
+def test_bad_files_are_refused_by_their_name_and_line(tmp_path, text, said):
+    path = tmp_path / "bad.conll"
+    path.write_bytes(text)
+    with pytest.raises(ValueError, match=f"bad.conll.*{said}"):
+        load_conll(path)
+
+
+@pytest.mark.parametrize("comment", ["", "  ", 3])
+def test_comment_must_be_the_start_of_a_line(comment):
+    with pytest.raises(ValueError, match="comment must be"):
+        read(TEXT, comment=comment)
+
+
+WORD = st.text(
+    st.characters(exclude_characters=" \t\n\r\v\f\0\ufeff", exclude_categories=["Cs"]), min_size=1
+)
+PHRASE = st.lists(WORD, min_size=1, max_size=3).map(" ".join)
+
+
+@given(st.data(), st.sampled_from([" ", "\t"]), st.integers(1, 3))
+def test_what_is_written_is_read_back(data, separator, width):
+    cell = PHRASE if separator == "\t" else WORD
+    token = st.tuples(cell.filter(lambda word: not word.startswith("-DOCSTART-")), *[cell] * width)
+    sentences = data.draw(st.lists(st.lists(token, min_size=1, max_size=3), min_size=1, max_size=3))
+    labels = [[cells[-1] for cells in sentence] for sentence in sentences]
+    tokens = [[cells[:-1] for cells in sentence] for sentence in sentences]
+    assert read(conll_bytes(tokens, labels, separator=separator)) == (tokens, labels)
+    assert read(conll_bytes(sentences, separator=separator), labelled=False) == (sentences, None)
+
+
+def test_files_are_written(tmp_path):
+    sentences, labels = make_tagged_text(5, random_state=0)
+    write_conll(tmp_path / "text", sentences, labels)
+    assert load_conll(tmp_path / "text") == (sentences, labels)
+    write_conll(tmp_path / "words", [["Yes", "."]], [["UH", "."]])
+    assert (tmp_path / "words").read_text() == "Yes UH\n. .\n\n"
+
+
+@pytest.mark.parametrize(
+    ("sentences", "labels", "said"),
+    [
+        ([["a"], []], None, "sentence 1 is empty"),
+        ([["a"]], [["X", "Y"]], "sentence 0 needs 1 labels, one a token, got 2"),
+        ([["a"]], [], "one list for each of 1 sentences, got 0"),
+        ([["a", ("b", "c")]], None, "sentence 0, token 1 has 2 columns, and the first has 1"),
+        ([["a b"]], None, "'a b' is empty or has blanks"),
+        ([[("a", "")]], None, "'' is empty"),
+        ([["a\0"]], None, "has a NUL"),
+        ([["\ud800"]], None, "cannot be written in UTF-8"),
+        ([[("a", 3)]], None, "columns must be strings, got 3"),
+        ([[()]], None, "has no columns"),
+        ([["-DOCSTART-"]], None, "starts a document"),
+        ([["\ufeffa"]], None, "byte-order mark"),
+    ],
+)
+def test_what_could_not_be_read_back_is_not_written(tmp_path, sentences, labels, said):
+    with pytest.raises(ValueError, match=said):
+        write_conll(tmp_path / "text", sentences, labels)
+    assert not (tmp_path / "text").exists()
+
+
+def test_separators_are_blanks_or_tabs():
+    with pytest.raises(ValueError, match="separator"):
+        conll_bytes([["a"]], separator=",")

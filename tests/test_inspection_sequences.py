@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from structinv.inspection import TransitionDisplay, draw_margins
+
+TABLES = [[0.0, 2.0], [-1.0, -np.inf]], [0.5, 0.25], [1.0, -2.0]
+
+
+class Tagger:
+    transitions_, start_, end_ = map(np.array, TABLES)
+    classes_ = np.array(["B-NP", "$"], dtype=object)
+
+
+def test_transitions_are_drawn_with_start_and_end(tmp_path):
+    figure = TransitionDisplay.from_estimator(Tagger()).plot(tmp_path / "transitions.png")
+    (axes, _) = figure.axes
+    table = np.ma.filled(axes.images[0].get_array(), np.nan)
+    expected = [[0.5, 0.25, np.nan], [0.0, 2.0, 1.0], [-1.0, np.nan, -2.0]]
+    assert np.array_equal(table, expected, equal_nan=True)
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["B-NP", r"\$", "end"]
+    assert axes.images[0].get_clim() == (-2.0, 2.0)
+    assert {text.get_text() for text in axes.texts} == {
+        "0.5",
+        "0.2",
+        "0.0",
+        "2.0",
+        "1.0",
+        "-1.0",
+        "-2.0",
+    }
+    assert imread(tmp_path / "transitions.png").ndim == 3
+
+
+def test_many_labels_have_no_numbers():
+    count = 20
+    figure = TransitionDisplay(np.zeros((count, count)), [0] * count, [0] * count, range(count)).plot()
+    assert not figure.axes[0].texts
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()][:3] == ["start", "0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"start": [0.0]}, r"start must have shape \(2,\) for 2 classes, got \(1,\)"),
+        ({"end": [[0.0, 1.0]]}, "end must have shape"),
+        ({"transitions": np.zeros((2, 3))}, "transitions must have shape"),
+        ({"classes": []}, "for 0 classes"),
+    ],
+)
+def test_tables_must_fit(change, said):
+    given = dict(zip(("transitions", "start", "end"), TABLES, strict=True)) | {"classes": ["a", "b"]}
+    with pytest.raises(ValueError, match=said):
+        TransitionDisplay(**given | change)
+
+
+def test_an_estimator_without_transitions_is_refused():
+    class Unfitted:
+        classes_ = np.array([0, 1])
+
+    with pytest.raises(TypeError, match="Unfitted has no transitions_, start_, end_"):
+        TransitionDisplay.from_estimator(Unfitted())
+
+
+def test_margins_by_position(tmp_path):
+    tokens, labels = ["$", "1.8", "$x$"], np.array([1.0, 2.0, 1.0])
+    figure = draw_margins(tokens, labels, [2.0, -1.0, 0.0], tmp_path / "m.png", worst=[1.0, -2.0, -3.0])
+    (axes,) = figure.axes
+    heights = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in axes.patches}
+    assert heights == {0: 2.0, 1: -1.0, 2: 0.0}
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert sorted(names) == ["not predicted", "predicted", "worst case"]
+    assert [text.get_text() for text in axes.get_xticklabels()] == [
+        r"\$" + "\n1",
+        "1.8\n2",
+        r"\$x\$" + "\n1",
+    ]
+    assert imread(tmp_path / "m.png").ndim == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (([], [], []), "got none"),
+        ((["a"], [], [1.0]), "labels must have one entry"),
+        ((["a"], ["X"], [1.0, 2.0]), r"margins must have shape \(1,\)"),
+        ((["a"], ["X"], [np.nan]), "margins must be finite"),
+    ],
+)
+def test_margins_must_fit(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        draw_margins(*arguments)
+    with pytest.raises(ValueError, match="worst must have shape"):
+        draw_margins(["a"], ["X"], [1.0], worst=[])

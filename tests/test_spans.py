@@ -1,0 +1,83 @@
+import builtins
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from structinv.model_selection import span_f1_scorer, span_scores
+from structinv.model_selection.spans import are_spans
+
+LABELS = ["O", "B-NP", "I-NP", "B-VP", "I-VP"]
+
+
+def spans(labels):
+    """Type, start and end of each, read from left to right."""
+    found, start = set(), None
+    for t, (before, label) in enumerate(zip(["O", *labels], [*labels, "O"], strict=True)):
+        if before != "O" and (label[:2] != "I-" or label[2:] != before[2:]):
+            found.add((before[2:], start, t))
+        if label != "O" and (label[:2] == "B-" or before[2:] != label[2:]):
+            start = t
+    return found
+
+
+@given(st.lists(st.lists(st.tuples(*[st.sampled_from(LABELS)] * 2), min_size=1, max_size=8), min_size=1))
+def test_scores_agree_with_sets_of_spans(pairs):
+    truth, guess = ([[pair[k] for pair in row] for row in pairs] for k in (0, 1))
+    scores = span_scores(truth, guess)
+    for name, one in {None: scores, **scores.by_type}.items():
+        wanted, found = (
+            {(i, *span) for i, row in enumerate(rows) for span in spans(row) if name in (None, span[0])}
+            for rows in (truth, guess)
+        )
+        right = len(wanted & found)
+        assert one.n_spans == len(wanted)
+        assert one.precision == pytest.approx(right / max(len(found), 1))
+        assert one.recall == pytest.approx(right / max(len(wanted), 1))
+        assert one.f1 == pytest.approx(2 * right / max(len(wanted) + len(found), 1))
+
+
+def test_arrays_are_fine():
+    y = [np.array(["B-NP", "O"])]
+    assert span_scores(y, y).f1 == 1.0
+
+
+@pytest.mark.parametrize(
+    ("truth", "guess", "said"),
+    [
+        ([["O"]], [], "y_pred must have as many sequences as y_true, 1, got 0"),
+        ([["O"], ["O"]], [["O"], []], r"y_pred\[1\] must have as many labels as y_true\[1\], 1, got 0"),
+        ([["O"]], [["NN"]], r"such as B-NP and I-NP, got 'NN' in y_pred\[0\]"),
+        ([["O"], [3]], [["O"], ["O"]], r"got 3 in y_true\[1\]"),
+    ],
+)
+def test_bad_labels_are_refused(truth, guess, said):
+    with pytest.raises(ValueError, match=said):
+        span_scores(truth, guess)
+
+
+def test_a_missing_extra_is_named(monkeypatch):
+    def refuse(name, *rest):
+        if name.startswith("seqeval"):
+            raise ModuleNotFoundError(name)
+        return imported(name, *rest)
+
+    imported = builtins.__import__
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ModuleNotFoundError, match=r'seqeval.*pip install "structinv\[sequences\]"'):
+        span_scores([["B-NP"]], [["B-NP"]])
+
+
+def test_a_scorer():
+    class Model:
+        def predict(self, X):
+            return [["B-NP", "O"] for _ in X]
+
+    assert span_f1_scorer(Model(), [0, 1], [["B-NP", "O"], ["O", "B-NP"]]) == 0.5
+
+
+def test_labels_of_spans():
+    assert are_spans(["B-NP", "I-NP", "O", "S-LOC"])
+    for labels in (["O"], ["NN"], ["B-"], [1, 2], []):
+        assert not are_spans(labels)

@@ -1,0 +1,239 @@
+import numpy as np
+import pytest
+import skops.io
+from sklearn.base import clone
+from sklearn.feature_extraction import DictVectorizer, FeatureHasher
+
+import structinv
+from structinv.datasets import conll_features, load_conll, make_tagged_text
+from structinv.estimators import TokenVectorizer
+from structinv.estimators.tokens import are_tokens
+
+TEMPLATES = [
+    *([("w", offset)] for offset in (-2, -1, 0, 1, 2)),
+    [("w", -1), ("w", 0)],
+    [("w", 0), ("w", 1)],
+    *([("pos", offset)] for offset in (-2, -1, 0, 1, 2)),
+    *([("pos", offset), ("pos", offset + 1)] for offset in (-2, -1, 0, 1)),
+    *([("pos", offset), ("pos", offset + 1), ("pos", offset + 2)] for offset in (-2, -1, 0)),
+]
+
+
+def slow_features(sentence):
+    """Token by token, as the template reads."""
+    features = []
+    for t in range(len(sentence)):
+        found = []
+        for template in TEMPLATES:
+            if all(0 <= t + offset < len(sentence) for _, offset in template):
+                name = "|".join(f"{field}[{offset}]" for field, offset in template)
+                value = "|".join(sentence[t + offset][field == "pos"] for field, offset in template)
+                found.append(f"{name}={value}")
+        features.append(found + ["__BOS__"] * (t == 0) + ["__EOS__"] * (t == len(sentence) - 1))
+    return features
+
+
+@pytest.fixture(scope="module")
+def text():
+    return make_tagged_text(30, random_state=0)[0]
+
+
+def test_the_template_is_that_of_crfsuite(text):
+    sentences = [*text, [("Yes", "UH")], [("a", "DT"), ("b", "NN")]]
+    assert len(TEMPLATES) == 19
+    assert conll_features(sentences) == [slow_features(sentence) for sentence in sentences]
+
+
+@pytest.mark.data
+def test_the_usual_number_of_features(data_folder):
+    sentences, _ = load_conll(data_folder / "conll2000" / "train.txt.xz")
+    features = conll_features(sentences)
+    assert sum(map(len, features)) == 211727
+    assert len({name for sentence in features for token in sentence for name in token}) == 335674
+
+
+def test_words_alone_have_forms_in_place_of_parts_of_speech(text):
+    words = [[word for word, _ in sentence] for sentence in text]
+    features = conll_features(words)
+    assert features == conll_features([[(word,) for word in sentence] for sentence in words])
+    assert not any("pos[" in name for sentence in features for token in sentence for name in token)
+    assert conll_features([["Mid-1990s", "IBM"]])[0][0] == [
+        "w[0]=Mid-1990s",
+        "w[1]=IBM",
+        "w[0]|w[1]=Mid-1990s|IBM",
+        "lower[0]=mid-1990s",
+        "shape[0]=Xx-0x",
+        "prefix1[0]=M",
+        "prefix2[0]=Mi",
+        "prefix3[0]=Mid",
+        "suffix1[0]=s",
+        "suffix2[0]=0s",
+        "suffix3[0]=90s",
+        "shape[1]=X",
+        "suffix3[1]=IBM",
+        "__BOS__",
+    ]
+
+
+def test_further_columns_count_too():
+    features = conll_features([[("a", "DT", "B-NP"), ("cat", "NN", "I-NP")]])
+    assert features[0][1][-3:] == ["column3[-1]=B-NP", "column3[0]=I-NP", "__EOS__"]
+
+
+def test_empty_sentences_have_no_features():
+    assert conll_features([[], ["a"]])[0] == []
+    assert conll_features([]) == []
+
+
+@pytest.mark.parametrize(
+    ("sentences", "error", "said"),
+    [
+        ("a b", TypeError, "must be a list of lists"),
+        (["a b"], TypeError, "sentence 0 must be a list of tokens"),
+        ([["a"], [3]], TypeError, "sentence 1, token 0 must be a string"),
+        ([["a", ("a", 3)]], TypeError, "sentence 0, token 1 must be a string"),
+        ([[()]], TypeError, "sentence 0, token 0 must be a string"),
+        ([["a", ("a", "b")]], ValueError, "sentence 0, token 1 has another number of columns, 2"),
+    ],
+)
+def test_bad_sentences_are_refused_by_place(sentences, error, said):
+    with pytest.raises(error, match=said):
+        conll_features(sentences)
+
+
+def as_dicts(features):
+    return [[dict.fromkeys(token, 1) for token in sentence] for sentence in features]
+
+
+def same(rows, others):
+    return rows.shape == others.shape and (rows != others).nnz == 0
+
+
+def test_strings_are_rows_as_of_a_dict_vectorizer(text):
+    features = conll_features(text)
+    reference = DictVectorizer().fit([token for sentence in as_dicts(features) for token in sentence])
+    for X in (features, as_dicts(features)):
+        vectorizer = TokenVectorizer()
+        rows, lengths = vectorizer.fit_rows(X)
+        assert vectorizer.get_feature_names_out().tolist() == reference.feature_names_
+        assert lengths.tolist() == [len(sentence) for sentence in text]
+        flat = [token for sentence in as_dicts(features) for token in sentence]
+        assert same(rows, reference.transform(flat))
+        split = clone(vectorizer).fit_transform(X)
+        assert [len(sentence) for sentence in text] == [part.shape[0] for part in split]
+        assert all(map(same, split, vectorizer.transform(X)))
+
+
+def test_features_that_training_lacked_are_dropped():
+    vectorizer = TokenVectorizer().fit([[["a", "b"]]])
+    (rows,) = vectorizer.transform([[["c", "b"], [], ("a", "c", "a"), {"b"}]])
+    assert rows.toarray().tolist() == [[0, 1], [0, 0], [2, 0], [0, 1]]
+    (rows,) = (
+        TokenVectorizer().fit([[{"a": "x", "b": 2}]]).transform([[{"a": "y", "b": 0.5}, {"a": "x"}]])
+    )
+    assert rows.toarray().tolist() == [[0, 0.5], [1, 0]]
+
+
+def test_values_of_dicts_are_numbers_truths_or_strings():
+    X = [[{"w": "the", "n": 2, "big": True, "x": np.float32(0.5), "odd": np.bool_(True), "no": False}]]
+    vectorizer = TokenVectorizer()
+    (rows,) = vectorizer.fit_transform(X)
+    names = vectorizer.get_feature_names_out().tolist()
+    assert dict(zip(names, rows.toarray()[0].tolist(), strict=True)) == {
+        "w=the": 1.0,
+        "n": 2.0,
+        "big": 1.0,
+        "x": 0.5,
+        "odd": 1.0,
+        "no": 0.0,
+    }
+    assert rows.nnz == 5
+
+
+@pytest.mark.parametrize("form", [lambda features: features, as_dicts])
+def test_features_can_be_hashed(text, form):
+    X = form(conll_features(text))
+    rows, _ = TokenVectorizer(n_hashed=64).fit_rows(X)
+    hasher = FeatureHasher(64, input_type="string")
+    expected = hasher.transform(token for sentence in conll_features(text) for token in sentence)
+    assert same(rows, expected)
+    vectorizer = TokenVectorizer(n_hashed=64).fit(X)
+    assert vectorizer.vocabulary_ is None
+    assert vectorizer.get_feature_names_out()[63] == "hashed63"
+
+
+def test_empty_sequences_can_be_transformed_and_not_learnt():
+    vectorizer = TokenVectorizer().fit([[["a"]]])
+    assert [rows.shape for rows in vectorizer.transform([[], [["a"]], []])] == [(0, 1), (1, 1), (0, 1)]
+    assert [rows.shape for rows in vectorizer.transform([[]])] == [(0, 1)]
+    with pytest.raises(ValueError, match=r"X\[1\] is empty"):
+        vectorizer.fit([[["a"]], []])
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "said"),
+    [
+        ([], ValueError, "at least one sequence"),
+        ("the cat", TypeError, "X must be a list of sequences"),
+        ([["the"], ["cat"]], TypeError, r"X\[0\], position 0: .* got the word 'the'.*conll_features"),
+        ([[["a"]], "cat"], TypeError, r"X\[1\] must be a list of tokens"),
+        ([[["a"]], {"a": 1}], TypeError, r"X\[1\] must be a list of tokens"),
+        ([[["a"], {"a": 1}]], TypeError, r"X\[0\], position 1: .* this one is a dict"),
+        ([[{"a": 1}], [["a"]]], TypeError, r"X\[1\], position 0: .* this one is a list"),
+        ([[["a"], ["a", 3]]], TypeError, r"X\[0\], position 1: features must be strings, got 3 .*dicts"),
+        ([[["a"], [["b"]]]], TypeError, r"X\[0\], position 1: features must be strings, got \['b'\]"),
+        ([[["a"]], [np.ones(3)]], TypeError, r"X\[1\], position 0: a token must be a dict"),
+        ([[["a"]], [3.0]], TypeError, r"X\[1\], position 0: a token must be a dict"),
+        ([[{"a": 1}, {"b": {"c": 1}}]], TypeError, r"X\[0\], position 1: the value of 'b'"),
+        ([[{"a": ["x"]}]], TypeError, r"X\[0\], position 0: the value of 'a'"),
+        ([[{"a": None}]], TypeError, r"X\[0\], position 0: the value of 'a' .* None"),
+        ([[{3: 1}]], TypeError, r"X\[0\], position 0: names of features must be strings, got 3"),
+        ([[{"a": 1}], [{"a": 1}, {"a": np.nan}]], ValueError, r"X\[1\], position 1: .* finite, got nan"),
+        ([[{"a": -np.inf}]], ValueError, r"X\[0\], position 0: .* finite, got -inf"),
+        ([[[], []]], ValueError, "X must have features"),
+    ],
+)
+def test_bad_tokens_are_refused_by_place_before_anything_changes(X, error, said):
+    vectorizer = TokenVectorizer().fit([[["a"]]])
+    before = dict(vars(vectorizer))
+    with pytest.raises(error, match=said):
+        vectorizer.fit(X)
+    assert vars(vectorizer) == before
+    assert not isinstance(X, list) or not X or are_tokens(X) or X == [[[], []]]
+
+
+@pytest.mark.parametrize("n_hashed", [0, -1, 2.5, True, "8"])
+def test_numbers_of_hashed_columns_are_counts(n_hashed):
+    with pytest.raises(ValueError, match="n_hashed"):
+        TokenVectorizer(n_hashed).fit([[["a"]]])
+
+
+@pytest.mark.parametrize(
+    ("X", "expected"),
+    [
+        ([[], [{"a": 1}]], True),
+        ([[[], ["a"]]], True),
+        ([[("a",)]], True),
+        ([["the"]], True),
+        (["the"], True),
+        ([[[1.0, 2.0], [3.0, 4.0]]], False),
+        ([np.ones((2, 3))], False),
+        (np.ones((2, 3)), False),
+        ([], False),
+        ([[]], False),
+        (3, False),
+    ],
+)
+def test_tokens_are_told_from_rows_of_numbers(X, expected):
+    assert are_tokens(X) is expected
+
+
+@pytest.mark.parametrize("n_hashed", [None, 32])
+def test_a_vectorizer_is_stored_in_model_files(tmp_path, text, n_hashed):
+    X = conll_features(text)
+    vectorizer = TokenVectorizer(n_hashed).fit(X)
+    structinv.save(vectorizer, tmp_path / "model")
+    loaded = structinv.load(tmp_path / "model")
+    assert all(map(same, loaded.transform(X), vectorizer.transform(X)))
+    assert loaded.get_feature_names_out().tolist() == vectorizer.get_feature_names_out().tolist()
+    assert skops.io.get_untrusted_types(file=tmp_path / "model") == []
