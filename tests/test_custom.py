@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import permutations
 
 import cvxpy as cp
@@ -10,7 +11,10 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
 
+import structinv
+from structinv.estimators import CustomStructuredSVC
 from structinv.objective import JointFeature, Objective
 from structinv.oracles import Box, Identity
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
@@ -184,3 +188,83 @@ def test_functions_are_parameters():
     copied = clone(MATCHING)
     assert copied.argmax is argmax
     assert copied.set_params(cost=lazy).cost is lazy
+
+
+def learnt(**parameters):
+    X, y = matchings()
+    settings = {"C": 0.5, "random_state": 0, "tol": 1e-6} | parameters
+    return CustomStructuredSVC(MATCHING, **settings).fit(X, y), X, y
+
+
+def test_the_estimator_minimises_its_objective():
+    model, X, y = learnt()
+    w = model.coef_
+    worst = [
+        max(joint_feature(x, each) @ w + cost(truth, each) for each in all_matchings(x))
+        - joint_feature(x, truth) @ w
+        for x, truth in zip(X, y, strict=True)
+    ]
+    assert model.solution_.primal == pytest.approx(0.5 * w @ w + 0.5 * np.sum(worst), rel=1e-9)
+    predicted = model.predict(X)
+    for x, found in zip(X, predicted, strict=True):
+        scores = [joint_feature(x, each) @ w for each in all_matchings(x)]
+        assert joint_feature(x, found) @ w == pytest.approx(max(scores), abs=1e-9)
+    costs = [cost(truth, found) for truth, found in zip(y, predicted, strict=True)]
+    assert model.score(X, y) == pytest.approx(-np.mean(costs))
+    with pytest.raises(AttributeError, match="other than the true one"):
+        model.certify(X, y)
+
+
+def test_weights_of_objects_are_factors():
+    X, y = matchings()
+    one = CustomStructuredSVC(MATCHING, tol=1e-8, random_state=0).fit(X + X[:1], y + y[:1])
+    other = clone(one).fit(X, y, sample_weight=[2.0] + [1.0] * 5)
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-4)
+
+
+def test_machines_of_objects_are_searched_and_kept(tmp_path):
+    X, y = matchings(12)
+    search = GridSearchCV(CustomStructuredSVC(MATCHING, random_state=0), {"C": [0.1, 1.0]}, cv=3).fit(
+        X, y
+    )
+    model = search.best_estimator_
+    copied = pickle.loads(pickle.dumps(model))
+    assert copied.predict(X) == model.predict(X)
+    path = tmp_path / "matching.model"
+    with pytest.warns(UserWarning, match="trust"):
+        structinv.save(model, path)
+    names = [f"{each.__module__}.{each.__qualname__}" for each in (joint_feature, cost, argmax)]
+    assert structinv.load(path, trusted=names).predict(X) == model.predict(X)
+
+
+def test_a_lambda_is_no_part_of_a_file(tmp_path):
+    X, y = matchings()
+    model = CustomStructuredSVC(with_(cost=lambda a, b: cost(a, b)), random_state=0).fit(X, y)
+    with pytest.raises(TypeError, match="lambda"):
+        structinv.save(model, tmp_path / "matching.model")
+    assert not (tmp_path / "matching.model").exists()
+
+
+def test_a_fit_of_objects_goes_on():
+    model, X, y = learnt(warm_start=True)
+    cold = model.n_iter_
+    assert model.set_params(C=0.52).fit(X, y).n_iter_ < cold
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"X": "text"}, TypeError, "X must be a list"),
+        ({"X": []}, ValueError, "X must hold at least one example"),
+        ({"y": matchings()[1][:3]}, ValueError, "for each of 6 inputs, got 3"),
+        ({"structure": Identity()}, TypeError, "structure must be a Custom"),
+        ({"structure": with_(cost=1)}, TypeError, "cost must be a function"),
+    ],
+)
+def test_the_estimator_refuses_by_name(change, error, message):
+    X, y = matchings()
+    given = {"X": X, "y": y, "structure": MATCHING} | change
+    model = CustomStructuredSVC(given.pop("structure"))
+    with pytest.raises(error, match=message):
+        model.fit(**given)
+    assert not hasattr(model, "coef_")
