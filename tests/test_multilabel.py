@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -18,6 +19,7 @@ from sklearn.svm import LinearSVC
 
 import structinv
 from structinv import InvariantStructuredSVC
+from structinv.dual_states import refusals
 from structinv.kernels import Linear
 from structinv.label_certificates import labels_worst_change
 from structinv.objective import Objective, OneChange
@@ -532,3 +534,50 @@ def test_kernels_take_tables_of_labels(pairwise, tmp_path):
     structinv.save(rbf.set_params(oracle=None), tmp_path / "rbf.model")
     again = structinv.load(tmp_path / "rbf.model")
     np.testing.assert_array_equal(again.predict(X), rbf.predict(X))
+
+
+def test_sparse_tables_of_rows_are_put_in_order():
+    X, y = data()
+    rows = sp.csr_matrix(X)
+    turned = sp.csr_matrix((rows.data.copy(), rows.indices.copy(), rows.indptr.copy()), rows.shape)
+    for i in range(N):
+        part = slice(turned.indptr[i], turned.indptr[i + 1])
+        turned.indices[part], turned.data[part] = turned.indices[part][::-1], turned.data[part][::-1]
+    turned.has_sorted_indices = turned.has_canonical_format = False
+    model = InvariantStructuredSVC(Multilabel("tree"), oracle=FDrop(1), tol=1e-7, random_state=0)
+    one, other = clone(model).fit(turned, y), clone(model).fit(X, y)
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-3)
+    np.testing.assert_allclose(one.certify(turned, y).margins, other.certify(X, y).margins, atol=1e-2)
+    assert not turned.has_sorted_indices
+
+
+def test_a_fit_of_tables_is_estimated():
+    X, y = data()
+    model = InvariantStructuredSVC(Multilabel("tree"), random_state=0)
+    assert model.estimate_memory(X, y) > 0
+    assert model.estimate_seconds(X, y) > 0
+
+
+def test_states_of_rows_with_one_label_each_say_why_not():
+    given = problem(Identity(), None)
+    reasons = refusals(given.terms[0], given.space)
+    assert "plane_cache" not in reasons
+    assert reasons["linear_members"] == "OneChange answers for itself"
+
+
+def test_more_than_twelve_labels_have_bounds():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((10, 4))
+    y = (X @ rng.standard_normal((4, 13)) > 0).astype(int)
+    settings = {"C": 1.0, "tol": 1e-4, "random_state": 0}
+    model = InvariantStructuredSVC(Multilabel(), oracle=Box(0.1), **settings)
+    with pytest.warns(ConvergenceWarning, match="coarse"):
+        model.fit(X, y)
+    assert model.solution_.status is Status.ORACLE_TOO_COARSE
+    proven = model.certify(X, y)
+    assert not np.all(proven.exact)
+    # A change for each label is no less than one change for all of them.
+    corners = X[:, None] + 0.1 * np.array(list(product([-1.0, 1.0], repeat=4)))
+    scores = np.where(y == 1, 1.0, -1.0)[:, None] * (corners @ model.coef_.T)
+    assert np.all(proven.margins <= scores.min(axis=(1, 2)) + 1e-9)
+    assert np.all(proven.wrong >= np.sum(scores < 0, axis=2).max(axis=1))

@@ -111,6 +111,9 @@ class InvariantStructuredSVC(KernelMachine):
         With other kernels; see `InvariantSVC`. Rows are numbered through all examples.
     transitions_, start_, end_ : (n_classes, n_classes), (n_classes,), (n_classes,) arrays
         Of a `Sequence`: what a label (column) wins after another (row), as the first and as the last.
+    pairs_ : (n_labels - 1, 2, 2) array
+        Of ``Multilabel("tree")``: what two labels win together, each absent or present, for each of the
+        pairs in ``structure_.edges_``.
     classes_ : (n_classes,) array
         Sorted where labels can be, else in the order of their appearance.
     structure_ : Structure
@@ -300,7 +303,10 @@ class InvariantStructuredSVC(KernelMachine):
         if self._precomputed:
             raise ValueError("kernel must be one of inputs; InvariantSVC takes kernel='precomputed'")
         if not isinstance(self.structure, Structure):
-            raise TypeError(f"structure must be a Structure, like Sequence(), got {self.structure!r}")
+            raise TypeError(
+                f"structure must be a Structure, like Sequence(), got {self.structure!r}; "
+                "CustomStructuredSVC takes a Custom"
+            )
         if self.structure.rowwise:
             raise ValueError(
                 f"structure must be one of examples with several rows, got {self.structure!r}; "
@@ -440,6 +446,9 @@ class InvariantStructuredSVC(KernelMachine):
             )
             if known is not None and found.shape[1] != known:
                 raise ValueError(f"X must have {known} features, as in fit, got {found.shape[1]}")
+            if sp.issparse(found) and not found.has_canonical_format:
+                found = found.copy()
+                found.sum_duplicates()
             return found
 
         return self.structure.read(X, Reader(examples, matrix))

@@ -132,11 +132,6 @@ class OneChange(WorstCase):
                 f"all its labels, got {self.oracle!r}"
             )
 
-    @property
-    def exact(self) -> bool:
-        """Whether values are exact wherever the oracle is: else each label has a change of its own."""
-        return self.oracle.finite or self.n_positions <= MOST_LABELS
-
     def scores(self, space: Space, f: Element) -> np.ndarray:
         """What the functions are at the rows without changes, (n, L)."""
         return plain_scores(space, f, self.X)
