@@ -97,6 +97,8 @@ class OneChangeSearch:
         self.space, self.f, self.bound, self.labels = space, f, bound, labels
         self.rows, self.codes, self.costs = rows, codes, costs
         self.extra = space.extra(f) if extra is None else extra
+        every = isinstance(rows, slice)
+        self.numbers = np.arange(bound.X.shape[0])[rows] if every else np.asarray(rows)
         # What each position's function is multiplied with where its label is another one.
         self.signs = 1 - 2 * codes
         self.worth = np.take_along_axis(costs, 1 - codes[..., None], axis=2)[..., 0]
@@ -201,7 +203,7 @@ class OneChangeSearch:
         weights, above = space.weights(self.f), space.constants(self.f)
         V, constants = factors @ weights, (factors @ above)[assign]
         heights = (np.abs(factors) @ np.abs(above))[assign]
-        rows = np.arange(self.bound.X.shape[0])[self.rows][some]
+        rows = self.numbers[some]
         known = None if points else self.bound.maximum(rows, V, assign)
         sizes = np.abs(factors) @ np.abs(weights)
         if known is not None:
