@@ -11,9 +11,18 @@ from .dual_states import Hurried, never
 from .matrices import ALL_ROWS
 from .planes import Planes
 from .spaces import Element, Space
-from .terms import Penalty, Term, WorstCase, WorstMargin, join
+from .terms import JointFeature, OneChange, Penalty, Term, WorstCase, WorstMargin, join
 
-__all__ = ["Objective", "Penalty", "Term", "Value", "WorstCase", "WorstMargin"]
+__all__ = [
+    "JointFeature",
+    "Objective",
+    "OneChange",
+    "Penalty",
+    "Term",
+    "Value",
+    "WorstCase",
+    "WorstMargin",
+]
 
 
 @dataclass(frozen=True)

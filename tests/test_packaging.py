@@ -38,6 +38,7 @@ LAYERS = [
     "solvers",
     "margins",
     "certificates",
+    "label_certificates",
     "prediction_bounds",
     "estimators",
     "foreign",

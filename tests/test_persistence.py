@@ -38,7 +38,7 @@ from structinv import (
     VirtualSVC,
 )
 from structinv.estimators import REGISTRY as ESTIMATORS
-from structinv.estimators import ConvexEstimator
+from structinv.estimators import ConvexEstimator, CustomStructuredSVC
 from structinv.functionals import Folded, Functional, Gradient, LocalAverage, SecondDerivative, Tangents
 from structinv.kernels import CallableKernel, Gaussian, Kernel, Linear, Matern
 from structinv.losses import ScalarLoss
@@ -214,7 +214,9 @@ MODELS = {
 
 class TestFittedEstimators:
     def test_every_estimator_has_a_case(self):
-        assert {type(model) for model, _ in MODELS.values()} == set(ESTIMATORS.values())
+        # Files of functions ask to be trusted: tests/test_custom.py.
+        wanted = set(ESTIMATORS.values()) - {CustomStructuredSVC}
+        assert {type(model) for model, _ in MODELS.values()} == wanted
 
     @pytest.mark.parametrize("name", MODELS)
     def test_what_comes_back_is_the_same(self, tmp_path, name):

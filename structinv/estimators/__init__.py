@@ -1,6 +1,7 @@
 """scikit-learn estimators."""
 
 from .base import ConvexEstimator, InvariantClassifier, InvariantEstimator
+from .custom import CustomStructuredSVC
 from .kernel import InvariantSVC
 from .kernel_regressor import InvariantSVR
 from .laplacian import LapSVC
@@ -15,6 +16,7 @@ from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
 # Model files know the estimators by these names.
 REGISTRY: dict[str, type] = {
+    "custom_structured_svc": CustomStructuredSVC,
     "invariant_linear_svc": InvariantLinearSVC,
     "invariant_linear_svr": InvariantLinearSVR,
     "invariant_svc": InvariantSVC,
@@ -30,6 +32,7 @@ REGISTRY: dict[str, type] = {
 __all__ = [
     "REGISTRY",
     "ConvexEstimator",
+    "CustomStructuredSVC",
     "InvariantClassifier",
     "InvariantEstimator",
     "InvariantLinearSVC",

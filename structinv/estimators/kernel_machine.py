@@ -79,7 +79,7 @@ class KernelMachine(InvariantEstimator):
         kernel = as_kernel(
             self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X
         )  # fmt: skip
-        n_features, n_outputs = term.X.shape[1], term.labels.n_outputs
+        n_features, n_outputs = term.X.shape[1], term.n_outputs
         invariances, cache_mb = self._invariances(), float(self.cache_mb)
         if not invariances.families:
             n_extra = term.labels.n_extra
@@ -117,7 +117,7 @@ class KernelMachine(InvariantEstimator):
         self.support_transforms_ = np.array(term.bound.member_names())[members]
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T, dtype=X.dtype)
         self._representers_: Any = None
-        self.alpha_ = np.zeros((term.labels.n_outputs, 0))
+        self.alpha_ = np.zeros((term.n_outputs, 0))
         if isinstance(space, RepresenterSpace):
             self._representers_ = space.system
             self.alpha_ = np.ascontiguousarray(f.representers.T)
@@ -258,7 +258,7 @@ def check_known(term: WorstCase, size: int, cache: float) -> None:
 
     Tables of the kernel are left out: what of them does not fit is computed again.
     """
-    kept, _ = kernel_memory(term.X, size, term.labels.n_labels, cache, term.labels.n_outputs)
+    kept, _ = kernel_memory(term.X, size, term.labels.n_labels, cache, term.n_outputs)
     advice = "list fewer, take fewer rows, or lower cache_mb, so that only those in use are kept"
     check_memory(named(term.bound, size, len(term.X)), kept, advice)
 

@@ -16,7 +16,7 @@ from ..oracles import Identity, InvarianceOracle
 from ..solvers import FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import BoundStructure
-from ..structures.base import check_cost, check_rescaling
+from ..structures.labels import check_cost, check_rescaling
 from .base import InvariantClassifier
 from .interruption import all_or_nothing
 from .linear_machine import FEW_WEIGHTS, MOST_ROWS, LinearMachine

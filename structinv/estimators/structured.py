@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..certificates import Certificate, WorstChange, kernel_worst_change, worst_change
 from ..kernels import Kernel
+from ..label_certificates import labels_worst_change, linear_labels_worst_change
 from ..machine import check_memory
 from ..matrices import Matrix
 from ..objective import Objective, WorstCase
@@ -21,9 +22,10 @@ from ..oracles.checked import bind
 from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import BoundStructure, Layout, Structure
-from ..structures.base import encode_labels
 from ..structures.bound import predicted
 from ..structures.examples import Reader, flat_numbers, sorted_classes, stacked
+from ..structures.labels import encode_labels
+from ..terms import REGISTRY as TERMS
 from .base import check_oracle_type, class_factors
 from .continuing import Continuing
 from .estimates import linear_functions
@@ -35,6 +37,11 @@ from .truth import Truth
 # Planes that an example comes to have.
 PLANES_OF_AN_EXAMPLE = 10
 COSTS = ("hamming", "mean_hamming")
+# Who knows the worst changes of examples, by the term that trains them: of linear functions, of others.
+WORST_CHANGES: dict[str, tuple[Callable[..., WorstChange], Callable[..., WorstChange]]] = {
+    "worst_case": (worst_change, kernel_worst_change),
+    "one_change": (linear_labels_worst_change, labels_worst_change),
+}
 
 
 class InvariantStructuredSVC(KernelMachine):
@@ -104,6 +111,9 @@ class InvariantStructuredSVC(KernelMachine):
         With other kernels; see `InvariantSVC`. Rows are numbered through all examples.
     transitions_, start_, end_ : (n_classes, n_classes), (n_classes,), (n_classes,) arrays
         Of a `Sequence`: what a label (column) wins after another (row), as the first and as the last.
+    pairs_ : (n_labels - 1, 2, 2) array
+        Of ``Multilabel("tree")``: what two labels win together, each absent or present, for each of the
+        pairs in ``structure_.edges_``.
     classes_ : (n_classes,) array
         Sorted where labels can be, else in the order of their appearance.
     structure_ : Structure
@@ -210,13 +220,13 @@ class InvariantStructuredSVC(KernelMachine):
         check_is_fitted(self)
         return self._of_those_with_rows(X, self._predicted)
 
-    def decision_function(self, X: Any) -> list[np.ndarray]:
+    def decision_function(self, X: Any) -> Any:
         """What each label's weights give for each row, a (T_i, n_outputs) array for each example."""
         check_is_fitted(self)
 
-        def scores(X: Any) -> list[np.ndarray]:
+        def scores(X: Any) -> Any:
             rows, layout = self._known_examples(X)
-            return np.split(self._scores(rows), layout.starts[1:-1])
+            return self.structure_.written_rows(self._scores(rows), layout)
 
         return self._of_those_with_rows(X, scores)
 
@@ -232,7 +242,8 @@ class InvariantStructuredSVC(KernelMachine):
         rows, layout = self._known_examples(X)
         labels = self._bound(self.structure.read_labels(y, layout), layout)
         codes = self._best_codes(rows, layout)
-        own = self._checked_weights(sample_weight, len(layout))[layout.owners]
+        assert labels.layout is not None
+        own = self._checked_weights(sample_weight, len(layout))[labels.layout.owners]
         return float(np.average(codes == labels.codes, weights=own))
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
@@ -275,7 +286,7 @@ class InvariantStructuredSVC(KernelMachine):
         """
         _, layout, found = self._asked(X, y, oracle, points=True)
         points: Any = found.points
-        changed = [points[a:b] for a, b in zip(layout.starts[:-1], layout.starts[1:], strict=True)]
+        changed = self.structure_.written_rows(points, layout)
         labels = self.classes_[self._best_codes(points, layout)]
         return changed, self.structure_.written(labels, layout)
 
@@ -292,7 +303,10 @@ class InvariantStructuredSVC(KernelMachine):
         if self._precomputed:
             raise ValueError("kernel must be one of inputs; InvariantSVC takes kernel='precomputed'")
         if not isinstance(self.structure, Structure):
-            raise TypeError(f"structure must be a Structure, like Sequence(), got {self.structure!r}")
+            raise TypeError(
+                f"structure must be a Structure, like Sequence(), got {self.structure!r}; "
+                "CustomStructuredSVC takes a Custom"
+            )
         if self.structure.rowwise:
             raise ValueError(
                 f"structure must be one of examples with several rows, got {self.structure!r}; "
@@ -313,6 +327,7 @@ class InvariantStructuredSVC(KernelMachine):
         vectorizer = TokenVectorizer(self.n_hashed)
         rows, layout = self._examples(X, None, vectorizer.fit_rows)
         labels = self.structure.read_labels(y, layout)
+        layout = self.structure.positions(layout, len(labels))
         classes = sorted_classes(labels)
         if len(classes) < 2:
             raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}")
@@ -386,7 +401,7 @@ class InvariantStructuredSVC(KernelMachine):
     def _new_space(self, X: Matrix, term: WorstCase) -> Any:
         if not self._linear:
             return super()._new_space(X, term)
-        n_features, n_outputs = X.shape[1], term.labels.n_outputs
+        n_features, n_outputs = X.shape[1], term.n_outputs
         what = f"training with weights for {n_features} features"
         needed = linear_functions(n_features, n_outputs)
         check_memory(what, needed, "hash the features or number them anew, without gaps")
@@ -431,6 +446,9 @@ class InvariantStructuredSVC(KernelMachine):
             )
             if known is not None and found.shape[1] != known:
                 raise ValueError(f"X must have {known} features, as in fit, got {found.shape[1]}")
+            if sp.issparse(found) and not found.has_canonical_format:
+                found = found.copy()
+                found.sum_duplicates()
             return found
 
         return self.structure.read(X, Reader(examples, matrix))
@@ -463,11 +481,19 @@ class InvariantStructuredSVC(KernelMachine):
         return np.asarray(X @ self.coef_.T) if self._linear else super()._scores(X)
 
     def _best_codes(self, rows: Matrix, layout: Layout) -> np.ndarray:
-        scores = self._scores(rows)
-        return predicted(self.structure_, len(self.classes_), scores, self._extra_, layout)
+        n_labels = len(self.classes_)
+        # A row that has several labels has a function for each, and its positions one of them.
+        scores = self._scores(rows).reshape(-1, self.structure_.functions(n_labels).n_outputs)
+        layout = self.structure_.positions(layout, len(scores))
+        return predicted(self.structure_, n_labels, scores, self._extra_, layout)
 
     def _bound(self, labels: np.ndarray, layout: Layout) -> BoundStructure:
-        return self.structure_.bind(labels, self.classes_, layout=layout)
+        positions = self.structure_.positions(layout, len(labels))
+        return self.structure_.bind(labels, self.classes_, layout=positions)
+
+    def _worst_cases(self, *problem: Any, **labels: Any) -> WorstCase:
+        kind: Any = TERMS[self.structure.term]
+        return kind(*problem, **labels)
 
     def _asked(
         self, X: Any, y: Any, oracle: InvarianceOracle | None, points: bool
@@ -483,12 +509,13 @@ class InvariantStructuredSVC(KernelMachine):
         else:
             labels = self.structure.read_labels(y, layout)
         bound = self._bound(labels, layout)
+        of_linear, of_kernel = WORST_CHANGES[self.structure_.term]
         if self._linear:
             constants = np.zeros(len(self.coef_))
-            found = worst_change(self.coef_, constants, oracle, bound, rows, points, self._extra_)
+            found = of_linear(self.coef_, constants, oracle, bound, rows, points, self._extra_)
         else:
             space, f = self._function(rows, oracle, labels[:1])
-            found = kernel_worst_change(space, f, oracle, bound, rows, points, self._extra_)
+            found = of_kernel(space, f, oracle, bound, rows, points, self._extra_)
         return rows, layout, found
 
 

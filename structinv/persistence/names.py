@@ -35,6 +35,7 @@ from ..solvers.lbfgs import LBFGS
 from ..solvers.newton_cg import NewtonCG
 from ..solvers.pegasos import Streamed
 from ..structures import REGISTRY as STRUCTURES
+from ..structures import Custom
 from ..tensor_rows import MadeRows, TensorRows
 
 # Classes with parameters: registries, and those that none of them lists. A name, once given, stays:
@@ -62,6 +63,7 @@ PARAMETERISED: dict[str, type] = {
     "loss.joined": Joined,
     "loss.moreau_envelope": MoreauEnvelope,
     "loss.cvxpy": CvxpyLoss,
+    "structure.custom": Custom,
     "solver.reference": Reference,
     "solver.convex_program": ConvexProgram,
     "solver.dual_coordinates": DualCoordinates,

@@ -169,7 +169,7 @@ def _keys(objective: Objective, store: AtomStore, atoms: np.ndarray) -> np.ndarr
     for term in objective.terms:
         if not isinstance(term, WorstCase):
             continue
-        pool, n_rows = space.atoms.pool(term.bound), len(term.labels.codes)
+        pool, n_rows = space.atoms.pool(term.bound), term.X.shape[0]
         # At their old place first, which a larger set may have moved.
         for guess in [np.minimum(members, pool.size - 1), *range(pool.size)]:
             left = np.flatnonzero((keys < 0) & (rows < n_rows))

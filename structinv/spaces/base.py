@@ -151,6 +151,20 @@ class Space(ABC):
             Whether `reach` is asked next; cheaper answers may do if not.
         """
 
+    def member_values(self, f: Element, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
+        """What the functions are at all members of S(x), (n, s, n_outputs).
+
+        None, the default, where S(x) is no list. `reach` takes numbers of members from `Furthest`.
+
+        Parameters
+        ----------
+        f : element
+        bound : BoundOracle
+        rows : slice or (n,) array of int
+            The rows asked about.
+        """
+        return None
+
     def largest_leads(
         self, f: Element, bound: BoundOracle, codes: np.ndarray, cost: np.ndarray
     ) -> np.ndarray | None:

@@ -176,9 +176,8 @@ class ExplicitSpace(Space):
         self, f: np.ndarray, bound: BoundOracle, rows: Rows, rivals: Rivals, points: bool = True
     ) -> Furthest:
         """See `Space.furthest`: the few weights become directions, not the many rows."""
-        scores = bound.member_scores(rows, self.weights(f))
-        if scores is not None:
-            values = scores + self.constants(f).astype(scores.dtype) if self.intercept else scores
+        values = self.member_values(f, bound, rows)
+        if values is not None:
             gains, costs, members = best_members(values, rivals, bound.grades(rows))
             return Furthest(gains, costs, gains + costs, members)
         shape = (len(rivals), rivals.n_labels)
@@ -196,6 +195,13 @@ class ExplicitSpace(Space):
                 gains[where], costs[where], upper[where] = answer.gains, answer.costs, answer.upper
                 kept = answer.points if last else None
         return Furthest(gains, costs, upper, points=kept)
+
+    def member_values(self, f: np.ndarray, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
+        """See `Space.member_values`."""
+        scores = bound.member_scores(rows, self.weights(f))
+        if scores is None or not self.intercept:
+            return scores
+        return scores + self.constants(f).astype(scores.dtype)
 
     def largest_leads(
         self, f: np.ndarray, bound: BoundOracle, codes: np.ndarray, cost: np.ndarray

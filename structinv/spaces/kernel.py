@@ -348,6 +348,12 @@ class KernelSpace(Space):
             upper = np.maximum(upper, gains + costs)
         return Furthest(gains, costs, upper, members, moved)
 
+    def member_values(self, f: Expansion, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
+        """See `Space.member_values`; None where the members known leave out others."""
+        source, numbers = bound.listed_in()
+        values, mesh = self._members(f, self.atoms.pool(source), bound, rows, numbers)
+        return None if np.any(mesh > 0) else values
+
     def reach(
         self,
         f: Expansion,

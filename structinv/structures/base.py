@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,63 +13,13 @@ from sklearn.base import BaseEstimator
 
 from .. import answers
 from ..matrices import Matrix
+from .decodings import Decoding, Separation, check_decoding
 from .examples import Reader, as_list, flat_labels
 from .layout import Layout
 from .rivals import LabelFunctions, Rivals
 
 if TYPE_CHECKING:
     from .bound import BoundStructure
-
-
-@dataclass(frozen=True)
-class Decoding:
-    """The labelling of each example that scores highest.
-
-    Parameters
-    ----------
-    labels : (n_rows,) array of int
-        A label for each row.
-    upper : (n_blocks,) array, optional
-        A bound on the highest score of each example; None where `labels` reach it.
-    levels : (n_rows,) array of int, optional
-        Which level of its potentials each row uses, where they have a third axis of levels.
-    shares : (n_rows, n_labels) array, optional
-        Of relaxed inference: how much of each label a row has, of more than `labels` reach.
-    features : (n_blocks, n_extra) array or CSR matrix, optional
-        What multiplies the extra parameters where labels have these shares.
-    """
-
-    labels: np.ndarray
-    upper: np.ndarray | None = None
-    levels: np.ndarray | None = None
-    shares: np.ndarray | None = None
-    features: Any = None
-
-
-@dataclass(frozen=True)
-class Separation:
-    """The labelling of each block that violates its margin most.
-
-    Parameters
-    ----------
-    labels : (n_rows,) array of int
-        A label for each row; all of them true where nothing violates a margin.
-    upper : (n_blocks,) array
-        Bound on the block's loss, the maximum over all labellings and changes.
-    scale : (n_blocks,) array, optional
-        Factor of what labels win (slack rescaling of whole labellings); 1 by default.
-    levels : (n_rows,) array of int, optional
-        Which level each row uses, where `found` has a third axis of levels.
-    shares, features : optional
-        Of relaxed inference, as in `Decoding`; they take the place of `labels`.
-    """
-
-    labels: np.ndarray
-    upper: np.ndarray
-    scale: np.ndarray | None = None
-    levels: np.ndarray | None = None
-    shares: np.ndarray | None = None
-    features: Any = None
 
 
 class Structure(BaseEstimator, ABC):
@@ -103,6 +52,11 @@ class Structure(BaseEstimator, ABC):
         and the levels of an example's rows add up to ``n_levels - 1`` at most. `decode`, `separate`,
         `runner_up` and `most_wrong` then find the best of both, and tell the levels. A class that
         defines one of these anew has none of its parent's, unless it says so.
+    term : str
+        Which term of the registry of terms trains it.
+    one_row : bool
+        Whether the positions of an example, as many in each, look at one row of features, each by a
+        function of its own.
 
     Examples
     --------
@@ -125,6 +79,8 @@ class Structure(BaseEstimator, ABC):
     rowwise: bool = False
     rescalings: tuple[str, ...] = ("margin",)
     labelled: bool = True
+    term: str = "worst_case"
+    one_row: bool = False
     budgets: bool = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -208,6 +164,22 @@ class Structure(BaseEstimator, ABC):
     def read_labels(self, y: Any, layout: Layout) -> np.ndarray:
         """The label of each row, (n_rows,), of labellings as a user gives them; see `flat_labels`."""
         return flat_labels(y, layout.sizes)
+
+    def positions(self, layout: Layout, n_positions: int) -> Layout:
+        """Which positions with a label each example has; by default each row is one.
+
+        Parameters
+        ----------
+        layout : Layout
+            Of the rows, as `read` gives it.
+        n_positions : int
+            Of all examples together.
+        """
+        return layout
+
+    def written_rows(self, rows: Matrix, layout: Layout) -> Any:
+        """Rows, or arrays with something for each, as a user gives examples; a list, by default."""
+        return [rows[a:b] for a, b in zip(layout.starts[:-1], layout.starts[1:], strict=True)]
 
     def written(self, labels: np.ndarray, layout: Layout) -> Any:
         """Labels of all rows as a user gives labellings; a list of arrays, by default."""
@@ -451,9 +423,26 @@ class Structure(BaseEstimator, ABC):
         extra : (n_extra,) array
         layout : Layout
         """
-        from .positions import most_wrong_by_decoding
+        from .wrong_rows import most_wrong_by_decoding
 
         return most_wrong_by_decoding(self, potentials, codes, floors, extra, layout)
+
+    def best_by_wrong(
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+    ) -> np.ndarray:
+        """The highest score of a labelling that differs from the codes in so many rows; optional.
+
+        Parameters
+        ----------
+        potentials, codes, extra, layout
+            As in `runner_up`.
+
+        Returns
+        -------
+        (n_blocks, longest + 1) array
+            By the number of rows; minus infinity where there is no such labelling.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define best_by_wrong")
 
 
 class RowStructure(Structure):
@@ -511,120 +500,6 @@ def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, lay
     return check_decoding(source, found, potentials.shape, layout, len(extra))
 
 
-def check_decoding(
-    source: str, found: Any, shape: tuple[int, ...], layout: Layout, n_extra: int
-) -> Decoding:
-    """An answer as a decoding of so many rows, labels and levels, or an error that names its source."""
-    if not isinstance(found, Decoding):
-        raise TypeError(f"{source} must return a Decoding, got {type(found).__name__}")
-    labels = answers.integers(source, "labels", found.labels, shape[:1], shape[1])
-    upper = found.upper
-    if upper is not None:
-        upper = answers.numbers(source, "upper", upper, (len(layout),), finite=False)
-    levels = check_levels(source, found.levels, shape, layout)
-    return Decoding(labels, upper, levels, *check_shares(source, found, shape, (len(layout), n_extra)))
-
-
-def check_levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) -> np.ndarray | None:
-    """The level of each row, None where there are none, or an error that names its source."""
-    if len(shape) == 2:
-        return None
-    found = answers.integers(source, "levels", levels, shape[:1], shape[2])
-    used = layout.sums(found)
-    if np.any(used >= shape[2]):
-        raise ValueError(
-            f"{source} must return levels that add up to at most {shape[2] - 1} in each example, got "
-            f"{used.max()}"
-        )
-    return found
-
-
-def check_shares(
-    source: str, found: Any, shape: tuple[int, ...], of_features: tuple[int, int]
-) -> tuple[Any, Any]:
-    """Shares and features of an answer, looked at; two times None where it has no shares."""
-    if found.shares is None:
-        return None, None
-    shares = answers.numbers(source, "shares", found.shares, shape)
-    if np.any(shares < 0) or np.any(np.abs(shares.sum(axis=1) - 1.0) > 1e-9):
-        raise ValueError(f"{source} must return shares of at least 0 that add up to 1 in each row")
-    return shares, check_features(source, found.features, of_features)
-
-
-def check_features(source: str, found: Any, shape: tuple[int, int]) -> Matrix:
-    """Features of examples, an array or a CSR matrix of this shape, looked at."""
-    if sp.issparse(found) and found.shape == shape and found.format == "csr":
-        answers.places(source, "features", found)
-        return found
-    return answers.numbers(source, "features", found, shape)
-
-
 def _scaled(factors: np.ndarray, rows: Matrix) -> Matrix:
     """Rows times a factor each."""
     return sp.csr_matrix(sp.diags(factors.astype(np.float64)) @ sp.csr_matrix(rows))
-
-
-def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and each row's index among them; a label that is not among them is an error.
-
-    They are sorted, unless they are given as objects, which need not have an order.
-    """
-    y = np.asarray(y)
-    if y.ndim != 1:
-        raise ValueError(f"y must have shape (n,), a label a row, got {y.shape}")
-    if classes is None:
-        if y.dtype.kind == "f" and np.any(np.isnan(y)):
-            raise ValueError("y must hold labels, got NaN")
-        try:
-            return np.unique(y, return_inverse=True)
-        except TypeError as error:
-            raise TypeError(f"y must hold labels of one kind, which have an order: {error}") from None
-    classes = np.asarray(classes)
-    if classes.dtype == object:
-        return classes, _places_of(y, classes)
-    if len(classes) > 1 and not np.all(classes[:-1] < classes[1:]):
-        raise ValueError(f"classes must be sorted, without duplicates, got {classes}")
-    codes = np.searchsorted(classes, y)
-    known = classes[np.minimum(codes, len(classes) - 1)] == y
-    if not np.all(known):
-        unknown = np.unique(np.asarray(y)[~known]).tolist()
-        raise ValueError(f"y holds labels that are not among the classes: {unknown}")
-    return classes, codes
-
-
-def _places_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The place of each label among classes of any kind, which need not have an order."""
-    places = {label: place for place, label in enumerate(classes)}
-    if len(places) < len(classes):
-        raise ValueError(f"classes must be without duplicates, got {classes}")
-    codes = np.array([places.get(label, -1) for label in y], dtype=np.int64)
-    if np.any(codes < 0):
-        unknown = list(dict.fromkeys(y[codes < 0].tolist()))
-        raise ValueError(f"y holds labels that are not among the classes: {unknown}")
-    return codes
-
-
-def check_cost(cost: ArrayLike | None, n_classes: int) -> np.ndarray:
-    """A cost matrix of the right shape with zero diagonal, or a ValueError that says what is wrong."""
-    if cost is None:
-        return 1.0 - np.eye(n_classes)
-    try:
-        table = np.asarray(cost, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"cost must be a matrix of numbers, got {cost!r}") from None
-    if table.shape != (n_classes, n_classes):
-        raise ValueError(
-            f"cost must have shape ({n_classes}, {n_classes}), one row and column a class, "
-            f"got {table.shape}"
-        )
-    if not np.all(np.isfinite(table)) or np.any(table < 0):
-        raise ValueError("cost must hold finite non-negative numbers")
-    if np.any(np.diag(table) != 0):
-        raise ValueError("cost must have a zero diagonal: a right prediction costs nothing")
-    return table
-
-
-def check_rescaling(rescaling: str) -> None:
-    """Raise ValueError unless the name of a rescaling is known."""
-    if rescaling not in ("margin", "slack"):
-        raise ValueError(f"rescaling must be 'margin' or 'slack', got {rescaling!r}")

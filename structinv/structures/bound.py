@@ -9,19 +9,9 @@ from numpy.typing import ArrayLike
 
 from .. import answers
 from ..matrices import ALL_ROWS, Matrix, Rows, count
-from .base import (
-    Decoding,
-    Separation,
-    Structure,
-    check_cost,
-    check_decoding,
-    check_features,
-    check_levels,
-    check_rescaling,
-    check_shares,
-    decoded,
-    encode_labels,
-)
+from .base import Structure, decoded
+from .decodings import Decoding, Separation, check_decoding, check_features, check_levels, check_shares
+from .labels import check_cost, check_rescaling, encode_labels
 from .layout import Layout
 from .rivals import LabelFunctions, Rivals
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .base import Decoding, Separation, Structure, decoded
+from .base import Structure, decoded
 from .bound import BoundStructure
+from .decodings import Decoding, Separation
 from .layout import Layout
 from .rivals import Rivals
 
@@ -90,6 +91,8 @@ def check_structure(
         lengths = [1] if number == 0 else rng.integers(1, longest + 1, size=rng.integers(1, 4)).tolist()
         if structure.rowwise:
             lengths = [1] * sum(lengths)
+        elif structure.one_row:
+            lengths = [max(2, lengths[0])] * len(lengths)
         case = _drawn(structure, n_labels, lengths, number, rng)
         _check_features(case)
         _check_decode(case)

@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 from ..matrices import Matrix
 from . import elimination, forests, relaxed
-from .base import Decoding, Structure
+from .base import Structure
+from .decodings import Decoding
 from .elimination import Elimination
 from .examples import Reader, as_list
 from .graph_layout import GraphLayout

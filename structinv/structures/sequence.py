@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..compiled import njit
-from .base import Decoding, Structure
+from .base import Structure
+from .decodings import Decoding
 from .layout import Layout
 
 # Steps of the programme that counts labels; more take too long.

@@ -122,9 +122,14 @@ class WorstCase(Term):
                 f"{len(forbidden) - 1} others"
             )
 
+    @property
+    def n_outputs(self) -> int:
+        """How many functions are learnt."""
+        return self.labels.n_outputs
+
     def validate(self, space: Space) -> None:
         """See `Term.validate`."""
-        wanted = (self.X.shape[1], self.labels.n_outputs, self.labels.n_extra)
+        wanted = (self.X.shape[1], self.n_outputs, self.labels.n_extra)
         given = (space.n_features, space.n_outputs, space.n_extra)
         if wanted != given:
             raise ValueError(

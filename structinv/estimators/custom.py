@@ -1,0 +1,202 @@
+"""Machines for objects and labellings that functions of the user's describe."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ..machine import check_memory
+from ..objective import JointFeature, Objective
+from ..oracles import InvarianceOracle
+from ..solvers import FrankWolfe, Solution, Solver
+from ..spaces import ExplicitSpace
+from ..structures import Custom
+from ..structures.examples import as_list
+from .base import InvariantEstimator
+from .estimates import linear_functions
+from .truth import Truth
+
+# Planes that an example comes to have.
+PLANES_OF_AN_EXAMPLE = 10
+
+
+class CustomStructuredSVC(InvariantEstimator):
+    r"""Learns the weights of joint features from examples of any kind, by an argmax of your own.
+
+    Minimises
+
+        1/2 |coef_|^2 + C sum_i s_i max over y' of
+            [<coef_, joint_feature(x_i, y') - joint_feature(x_i, y_i)> + cost(y_i, y')]
+
+    with the three functions of a `Custom` (Tsochantaridis, Joachims, Hofmann and Altun 2005, margin
+    rescaling). Nothing changes: what may change inside an object nobody knows. The gap, too, is as true
+    as the argmax, and there is no certificate, which would need the second-best labelling.
+
+    Parameters
+    ----------
+    structure : Custom
+    C : float, default=1.0
+        Weight of the losses, above 0.
+    solver, tol, max_seconds, random_state, verbose, warm_start
+        See `InvariantStructuredSVC`.
+    checkpoint, checkpoint_seconds, on_interrupt
+        See `InvariantStructuredSVC`.
+
+    Attributes
+    ----------
+    coef_ : (D,) array
+    solution_ : Solution
+    n_iter_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.estimators import CustomStructuredSVC
+    >>> from structinv.structures import Custom
+    >>> def joint_feature(x, y):
+    ...     "Of the item that is picked from a list."
+    ...     return np.asarray(x[y], dtype=float)
+    >>> def cost(y, y2):
+    ...     return float(y != y2)
+    >>> def argmax(x, w, y=None):
+    ...     scores = np.array(x) @ w
+    ...     return int(np.argmax(scores if y is None else scores + (np.arange(len(x)) != y)))
+    >>> X, y = [[(1, 0), (0, 1)], [(0, 2), (3, 0), (1, 1)]], [0, 1]
+    >>> model = CustomStructuredSVC(Custom(joint_feature, cost, argmax), random_state=0).fit(X, y)
+    >>> model.predict([[(0, 1), (2, 1)]]), model.score(X, y)
+    ([1], 0.0)
+    """
+
+    # Nothing changes.
+    oracle = None
+
+    def __init__(
+        self,
+        structure: Custom,
+        *,
+        C: float = 1.0,
+        solver: str | Solver = "auto",
+        tol: float = 1e-3,
+        max_seconds: float | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        warm_start: bool = False,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 120.0,
+        on_interrupt: str = "raise",
+    ) -> None:
+        self.structure = structure
+        self.C = C
+        self.solver = solver
+        self.tol = tol
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.verbose = verbose
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.checkpoint_seconds = checkpoint_seconds
+        self.on_interrupt = on_interrupt
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Train on pairs of inputs and labellings.
+
+        Parameters
+        ----------
+        X, y : lists of objects
+        sample_weight : (n,) array-like, optional
+            Non-negative factors of C.
+
+        Returns
+        -------
+        CustomStructuredSVC
+            This estimator.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters that cannot be used, and for functions that answer with something else.
+        KeyboardInterrupt
+            After Ctrl-C, with the best model so far; see `on_interrupt`.
+        """
+        return self._fit(X, y, sample_weight)
+
+    def predict(self, X: Any) -> list[Any]:
+        """The labelling that `argmax` finds for each input."""
+        check_is_fitted(self)
+        return [self.structure.best(x, self.coef_) for x in as_list("X", X, "an input")]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Minus the mean cost of the predicted labellings."""
+        costs = [
+            self.structure.cost_of(truth, found)
+            for truth, found in zip(as_list("y", y, "a labelling"), self.predict(X), strict=True)
+        ]
+        weights = self._own_weights(np.zeros((len(costs), 1)), sample_weight)
+        return -float(np.average(costs, weights=weights)) + 0.0
+
+    @property
+    def certify(self) -> Any:
+        """There is none: a margin needs the second-best labelling, which no argmax tells."""
+        raise AttributeError(
+            "CustomStructuredSVC has no certify: a margin needs the best labelling other than the true "
+            "one, and argmax gives the best of all"
+        )
+
+    def _check_parameters(self) -> InvarianceOracle:
+        oracle = super()._check_parameters()
+        if not isinstance(self.structure, Custom):
+            raise TypeError(
+                f"structure must be a Custom, got {self.structure!r}; InvariantStructuredSVC takes "
+                "others"
+            )
+        self.structure.validate()
+        return oracle
+
+    def _read(
+        self, X: Any, y: Any, oracle: InvarianceOracle, sample_weight: Any
+    ) -> tuple[Any, InvarianceOracle, Truth]:
+        inputs, labels = as_list("X", X, "an input"), as_list("y", y, "a labelling")
+        if len(inputs) != len(labels):
+            raise ValueError(
+                f"y must have a labelling for each of {len(inputs)} inputs, got {len(labels)}"
+            )
+        weights = self.C * self._own_weights(np.zeros((len(inputs), 1)), sample_weight)
+        truth: Any = labels
+        return inputs, oracle, Truth(truth, self.structure, weights, {}, {}, labels)
+
+    def _worst_cases(self, *problem: Any, **labels: Any) -> Any:
+        X, y, oracle, structure, weights = problem
+        return JointFeature(X, y, structure, weights, oracle)
+
+    def _new_space(self, X: Any, term: Any) -> ExplicitSpace:
+        what = f"training with weights for {term.n_features} joint features"
+        check_memory(what, linear_functions(term.n_features, 1), "take fewer of them")
+        return ExplicitSpace(term.n_features)
+
+    def _best_solver(self, objective: Objective) -> Solver:
+        return FrankWolfe()
+
+    def _keep(self, X: Any, term: Any, space: Any, solution: Solution) -> None:
+        self.coef_ = np.array(space.weights(solution.f)[0])
+        self.solution_: Solution = solution
+
+    def _memory(self, X: Any, y: Any) -> float:
+        self._check_parameters()
+        inputs, labels = as_list("X", X, "an input"), as_list("y", y, "a labelling")
+        width = self.structure.features_of(inputs[0], labels[0]).shape[1]
+        return PLANES_OF_AN_EXAMPLE * 8.0 * width * len(inputs) + linear_functions(width, 1)
+
+    def _some(self, y: Any, n_examples: int) -> np.ndarray:
+        return np.arange(n_examples)
+
+    def _truth(self, X: Any, y: Any, oracle: InvarianceOracle, sample_weight: Any) -> Truth:
+        raise NotImplementedError("the truth of objects is read together with them")
+
+    def _told(self, X: Any, y: Any) -> tuple[np.ndarray | None, int, int]:
+        raise NotImplementedError("the truth of objects is read together with them")
+
+    def _scores(self, X: Any) -> np.ndarray:
+        raise NotImplementedError("objects have scores only together with labellings")

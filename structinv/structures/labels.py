@@ -1,0 +1,72 @@
+"""True labels and what errors cost, looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def encode_labels(y: np.ndarray, classes: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and each row's index among them; a label that is not among them is an error.
+
+    They are sorted, unless they are given as objects, which need not have an order.
+    """
+    y = np.asarray(y)
+    if y.ndim != 1:
+        raise ValueError(f"y must have shape (n,), a label a row, got {y.shape}")
+    if classes is None:
+        if y.dtype.kind == "f" and np.any(np.isnan(y)):
+            raise ValueError("y must hold labels, got NaN")
+        try:
+            return np.unique(y, return_inverse=True)
+        except TypeError as error:
+            raise TypeError(f"y must hold labels of one kind, which have an order: {error}") from None
+    classes = np.asarray(classes)
+    if classes.dtype == object:
+        return classes, _places_of(y, classes)
+    if len(classes) > 1 and not np.all(classes[:-1] < classes[1:]):
+        raise ValueError(f"classes must be sorted, without duplicates, got {classes}")
+    codes = np.searchsorted(classes, y)
+    known = classes[np.minimum(codes, len(classes) - 1)] == y
+    if not np.all(known):
+        unknown = np.unique(np.asarray(y)[~known]).tolist()
+        raise ValueError(f"y holds labels that are not among the classes: {unknown}")
+    return classes, codes
+
+
+def _places_of(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The place of each label among classes of any kind, which need not have an order."""
+    places = {label: place for place, label in enumerate(classes)}
+    if len(places) < len(classes):
+        raise ValueError(f"classes must be without duplicates, got {classes}")
+    codes = np.array([places.get(label, -1) for label in y], dtype=np.int64)
+    if np.any(codes < 0):
+        unknown = list(dict.fromkeys(y[codes < 0].tolist()))
+        raise ValueError(f"y holds labels that are not among the classes: {unknown}")
+    return codes
+
+
+def check_cost(cost: ArrayLike | None, n_classes: int) -> np.ndarray:
+    """A cost matrix of the right shape with zero diagonal, or a ValueError that says what is wrong."""
+    if cost is None:
+        return 1.0 - np.eye(n_classes)
+    try:
+        table = np.asarray(cost, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"cost must be a matrix of numbers, got {cost!r}") from None
+    if table.shape != (n_classes, n_classes):
+        raise ValueError(
+            f"cost must have shape ({n_classes}, {n_classes}), one row and column a class, "
+            f"got {table.shape}"
+        )
+    if not np.all(np.isfinite(table)) or np.any(table < 0):
+        raise ValueError("cost must hold finite non-negative numbers")
+    if np.any(np.diag(table) != 0):
+        raise ValueError("cost must have a zero diagonal: a right prediction costs nothing")
+    return table
+
+
+def check_rescaling(rescaling: str) -> None:
+    """Raise ValueError unless the name of a rescaling is known."""
+    if rescaling not in ("margin", "slack"):
+        raise ValueError(f"rescaling must be 'margin' or 'slack', got {rescaling!r}")

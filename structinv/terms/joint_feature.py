@@ -1,0 +1,169 @@
+"""The structured hinge loss of examples that functions of the user's describe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..matrices import ALL_ROWS, Matrix, Rows, count, scale_rows, stack
+from ..oracles import Identity
+from ..oracles.base import InvarianceOracle
+from ..planes import Planes
+from ..spaces import Element, Space
+from ..structures import Custom
+from .base import Term, check_weights, join
+
+# Examples between two looks at the clock, and rows of joint features that are made together.
+EXAMPLES_AT_ONCE = 8
+
+
+class JointFeature(Term):
+    """The loss of each example by an argmax of the user's, margin rescaling.
+
+    ``l_i(f) = max over y' of <w, joint_feature(x_i, y') - joint_feature(x_i, y_i)> + cost(y_i, y')``
+
+    Values are those of the labellings that `argmax` finds, and as true as it is. Where it finds one that
+    does worse than the true labelling, the true one, which wins and costs nothing, takes its place.
+
+    Parameters
+    ----------
+    X, y : sequences
+        Inputs and true labellings, any objects.
+    custom : Custom
+    weights : float or (n,) array, default=1.0
+        Weight of each example, C included.
+    oracle : InvarianceOracle, optional
+        Only `Identity`: what may change inside an object nobody knows.
+
+    Attributes
+    ----------
+    n_features : int
+        D, the width of joint features.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that do not fit, and where a function answers with something else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.objective import Objective
+    >>> from structinv.solvers import FrankWolfe, Gap, solve
+    >>> from structinv.spaces import ExplicitSpace
+    >>> def joint_feature(x, y):
+    ...     return np.where(np.arange(3) == y, x, 0.0)
+    >>> def cost(y, y2):
+    ...     return float(y != y2)
+    >>> def argmax(x, w, y=None):
+    ...     costs = 0.0 if y is None else np.arange(3) != y
+    ...     return int(np.argmax(w * x + costs))
+    >>> term = JointFeature([1.0, 2.0, -1.0], [0, 1, 2], Custom(joint_feature, cost, argmax))
+    >>> found = solve(Objective(ExplicitSpace(3), [term]), FrankWolfe(), Gap(1e-6), random_state=0)
+    >>> found.status.value
+    'converged'
+    """
+
+    def __init__(
+        self,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        custom: Custom,
+        weights: ArrayLike = 1.0,
+        oracle: InvarianceOracle | None = None,
+    ) -> None:
+        if not isinstance(custom, Custom):
+            raise TypeError(f"custom must be a Custom, got {custom!r}")
+        custom.validate()
+        check_no_changes(oracle)
+        if len(X) == 0 or len(X) != len(y):
+            raise ValueError(f"y must have a labelling for each of {len(X)} inputs, got {len(y)}")
+        self.custom, self.X, self.y = custom, X, y
+        parts: list[Any] = []
+        for i, (x, truth) in enumerate(zip(X, y, strict=True)):
+            width = parts[0].shape[1] if parts else None
+            parts.append(custom.features_of(x, truth, width))
+            own = custom.cost_of(truth, truth)
+            if own != 0:
+                raise ValueError(f"cost must be 0 for the true labelling, got {own:g} for example {i}")
+        self.truths = stack(parts) if len(parts) > 1 else parts[0]
+        self.n_features = self.truths.shape[1]
+        self.weights = check_weights(weights, len(parts))
+        self.floors = np.zeros(len(parts))
+
+    def validate(self, space: Space) -> None:
+        """See `Term.validate`."""
+        given = (space.n_features, space.n_outputs, space.n_extra, getattr(space, "intercept", None))
+        if "linear in x" not in space.capabilities or given != (self.n_features, 1, 0, False):
+            raise ValueError(
+                f"the space must be ExplicitSpace({self.n_features}), for joint features of that width, "
+                f"without an intercept, got {type(space).__name__} with (n_features, n_outputs, "
+                f"n_extra) = {given[:3]}"
+            )
+
+    def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
+        """See `Term.planes`."""
+        return join(space, [self._planes(space, f, part) for part in self._parts(blocks)])
+
+    def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
+        """See `Term.values`; both are those of the labellings found."""
+        parts = [self._found(space, f, part) for part in self._parts(ALL_ROWS)]
+        heights = np.concatenate([heights for _, _, heights in parts])
+        return heights, heights
+
+    def rows_of(self, blocks: Rows) -> int:
+        """See `Term.rows_of`: calls of `argmax`."""
+        return count(blocks, self.n_blocks)
+
+    def portions(self) -> list[Rows]:
+        """See `Term.portions`."""
+        return list(self._parts(ALL_ROWS))
+
+    def blocks_at_once(self, space: Space) -> int:
+        """See `Term.blocks_at_once`."""
+        return EXAMPLES_AT_ONCE
+
+    def _parts(self, blocks: Rows) -> list[np.ndarray]:
+        every = np.arange(self.n_blocks)[blocks]
+        ends = np.arange(EXAMPLES_AT_ONCE, len(every), EXAMPLES_AT_ONCE)
+        return list(np.split(every, ends))
+
+    def _found(
+        self, space: Any, f: Element, blocks: np.ndarray
+    ) -> tuple[Matrix, np.ndarray, np.ndarray]:
+        """What the labellings found have less than the true ones, their costs, and what they win."""
+        w = space.weights(f)[0]
+        rows: list[Any] = []
+        costs = np.zeros(len(blocks))
+        for place, i in enumerate(blocks):
+            labelling = self.custom.best(self.X[i], w, self.y[i])
+            rows.append(self.custom.features_of(self.X[i], labelling, self.n_features))
+            costs[place] = self.custom.cost_of(self.y[i], labelling)
+        found: Any = stack(rows) if len(rows) > 1 else rows[0]
+        less = self.truths[blocks] - found
+        heights = costs - less @ w
+        # The true labelling wins nothing and costs nothing.
+        wins = heights > 0
+        if not np.all(wins):
+            less, costs, heights = (
+                scale_rows(less, wins.astype(np.float64)),
+                costs * wins,
+                heights * wins,
+            )
+        return less, costs, heights
+
+    def _planes(self, space: Space, f: Element, blocks: np.ndarray) -> Planes:
+        less, costs, heights = self._found(space, f, blocks)
+        return Planes(space.normals(less, np.ones((len(blocks), 1))), costs, heights, heights)
+
+
+def check_no_changes(oracle: InvarianceOracle | None) -> None:
+    """Raise ValueError unless nothing may change."""
+    if oracle is not None and type(oracle) is not Identity:
+        raise ValueError(
+            "oracle must be None or Identity() for Custom: what may change inside an object of your own "
+            f"nobody knows, and the worst change would be the business of its argmax; got {oracle!r}"
+        )

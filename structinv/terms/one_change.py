@@ -1,0 +1,206 @@
+"""Worst cases of rows that change once for all their labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..matrices import ALL_ROWS, Matrix, Rows, count
+from ..oracles import Identity
+from ..oracles.base import InvarianceOracle
+from ..oracles.checked import bind
+from ..planes import Planes
+from ..spaces import Element, Space
+from ..structures import BoundStructure, Layout, Structure
+from ..structures.base import decoded
+from .base import check_weights, join
+from .one_change_search import MOST_LABELS, JointWorst, OneChangeSearch
+from .worst_case import WorstCase
+
+# Numbers about rows, members and labels that are in memory at once.
+NUMBERS_AT_ONCE = 4_000_000
+
+
+class OneChange(WorstCase):
+    """The worst-case loss of rows that change once for all their labels.
+
+    ``l_i(f) = max over y', z in S(x_i) of f(z, y') - f(z, y_i) + D(y_i, y') rho(x_i, z)``
+
+    with f(z, y) the sum of the functions of the labels that y has, and of what no input multiplies; the
+    space has one output for each label. Labels that had a change each would give a larger value. It is
+    exact where the members of S(x) are listed (one decoding for each), and for up to 12 labels under any
+    oracle that is (all labellings, as far as bounds ask for them); else `values` has the bound in
+    which each label has a change of its own, and what was found.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR matrix
+        Rows without the intercept; CSR with sorted, unique indices.
+    y : (n * L,) array
+        True labels of the positions, one row after the other; see `structinv.structures.positions`.
+    oracle : InvarianceOracle
+        One that needs no labels: a row has several.
+    structure : Structure
+        One with ``one_row``, such as `Multilabel`.
+    weights : float or (n,) array, default=1.0
+        Weight of each row, C included.
+    classes : (2,) array, optional
+        The labels of absent and present, where `y` may lack one.
+    layout : Layout
+        L positions for every row.
+    cost, rescaling, position_weight
+        See `Structure.bind`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Box
+    >>> from structinv.solvers import FrankWolfe, Gap, solve
+    >>> from structinv.objective import Objective
+    >>> from structinv.spaces import ExplicitSpace
+    >>> from structinv.structures import Multilabel, positions
+    >>> X = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 2.0], [-1.0, -1.0]])
+    >>> y, layout = positions(X > 0)
+    >>> term = OneChange(X, y, Box(0.5), Multilabel(), layout=layout)
+    >>> found = solve(Objective(ExplicitSpace(2, 2), [term]), FrankWolfe(), Gap(1e-4), random_state=0)
+    >>> found.status.value
+    'converged'
+    """
+
+    def __init__(
+        self,
+        X: Matrix,
+        y: np.ndarray,
+        oracle: InvarianceOracle,
+        structure: Structure,
+        weights: ArrayLike = 1.0,
+        classes: np.ndarray | None = None,
+        *,
+        layout: Layout | None = None,
+        cost: ArrayLike | None = None,
+        rescaling: str = "margin",
+        position_weight: ArrayLike | None = None,
+    ) -> None:
+        if not isinstance(structure, Structure) or not structure.one_row:
+            raise TypeError(
+                "structure must be one whose positions look at one row, as Multilabel, got "
+                f"{structure!r}"
+            )
+        self.labels: BoundStructure = structure.bind(
+            y,
+            classes,
+            layout=layout,
+            cost=cost,
+            rescaling=rescaling,
+            position_weight=position_weight,
+        )
+        if layout is None or np.ptp(layout.sizes) > 0:
+            raise ValueError("layout must have as many positions for every row")
+        self.n_positions = int(layout.sizes[0])
+        self.oracle, self.X = oracle, X
+        self.bound = bind(oracle, X)
+        if len(layout) != X.shape[0]:
+            raise ValueError(f"y must have labels for each of {X.shape[0]} rows, got {len(layout)}")
+        self.codes = self.labels.codes.reshape(len(layout), self.n_positions)
+        self.weights = check_weights(weights, len(layout))
+        self.floors = np.zeros(len(layout))
+
+    @property
+    def n_outputs(self) -> int:
+        """How many functions are learnt: one for each label."""
+        return self.n_positions
+
+    def validate(self, space: Space) -> None:
+        """See `Term.validate`.
+
+        Raises
+        ------
+        ValueError
+            Also where functions are not linear in x and the members of S(x) are not listed.
+        """
+        super().validate(space)
+        if "linear in x" not in space.capabilities and not self.oracle.finite:
+            raise ValueError(
+                f"oracle must be finite where functions are not linear in x and a row changes once for "
+                f"all its labels, got {self.oracle!r}"
+            )
+
+    def scores(self, space: Space, f: Element) -> np.ndarray:
+        """What the functions are at the rows without changes, (n, L)."""
+        return plain_scores(space, f, self.X)
+
+    def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
+        """See `Term.planes`."""
+        return join(space, [self._plane(space, f, part) for part in self._parts(blocks)])
+
+    def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
+        """See `Term.values`."""
+        parts = []
+        at_zero = space.dot(f, f) == 0
+        for part in self._parts(ALL_ROWS):
+            if at_zero:
+                parts.append(self._values_of_zero(space, part))
+                continue
+            found = self._search(space, f, part, points=False)
+            parts.append((found.upper, np.maximum(0.0, found.gains + found.costs)))
+        upper, attained = (np.concatenate(each) for each in zip(*parts, strict=True))
+        return np.maximum(upper, attained), attained
+
+    def _values_of_zero(self, space: Space, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """No change matters to the zero function, so no oracle is asked."""
+        rows, layout = self.labels.rows(blocks)
+        assert layout is not None
+        costs, extra = self.labels.costs(rows), np.zeros(space.n_extra)
+        structure = self.labels.structure
+        found = decoded(structure, costs, extra, layout)
+        value = structure.score(costs, found.labels, extra, layout)
+        return value, value
+
+    def rows_of(self, blocks: Rows) -> int:
+        """See `Term.rows_of`; each question about a row counts as one."""
+        return count(blocks, self.n_blocks)
+
+    def _parts(self, blocks: Rows, most_rows: int | None = None) -> list[Rows]:
+        """The blocks in portions whose answers fit in memory several times over."""
+        each = self.n_positions
+        if self.oracle.finite:
+            each *= self.bound.size()
+        elif self.n_positions <= MOST_LABELS:
+            each = 1 << self.n_positions
+        most = max(1, NUMBERS_AT_ONCE // (8 * each))
+        most = most if most_rows is None else min(most, most_rows)
+        return self.labels.portions(blocks, self.n_positions * most)
+
+    def _search(self, space: Space, f: Element, blocks: Rows, points: bool) -> JointWorst:
+        rows, _ = self.labels.rows(blocks)
+        codes = self.codes[blocks]
+        costs = self.labels.costs(rows).reshape(*codes.shape, 2)
+        search = OneChangeSearch(space, f, self.bound, self.labels, blocks, codes, costs)
+        return search.worst(points=points)
+
+    def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
+        found = self._search(space, f, blocks, points=True)
+        coefficients = (self.codes[blocks] - found.labels).astype(np.float64)
+        moved: Any = None
+        if self.labels.n_extra:
+            _, layout = self.labels.rows(blocks)
+            assert layout is not None
+            own = self.codes[blocks].ravel()
+            moved = -self.labels.moved(found.labels.ravel(), own, layout)
+        normals = space.normals(found.points, coefficients, None, moved)
+        return Planes(normals, found.costs, found.upper, found.gains + found.costs)
+
+
+def plain_scores(space: Space, f: Element, X: Matrix) -> np.ndarray:
+    """What the functions are at rows, (n, n_outputs)."""
+    values = space.member_values(f, bind(Identity(), X), ALL_ROWS)
+    if values is None:
+        raise NotImplementedError(f"{type(space).__name__} does not define member_values")
+    return np.asarray(values[:, 0], dtype=np.float64)

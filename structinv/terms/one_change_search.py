@@ -1,0 +1,426 @@
+"""The set of labels and the change of a row that together beat a given set most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..matrices import Matrix, Rows, row_dots, row_sizes, stack
+from ..oracles.checked import CheckedOracle
+from ..spaces import Element, Furthest, Space
+from ..structures import BoundStructure, LabelFunctions, Layout, Rivals
+from ..structures.base import decoded
+
+# Up to so many labels all sets of them are looked at, where the members of S(x) are not listed.
+MOST_LABELS = 12
+# Weights of directions that are in memory at once.
+WEIGHTS_AT_ONCE = 20_000_000
+# How often a set that is best at a point is asked for a worse point, where not all sets are looked at.
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class JointWorst:
+    """The worst labelling of each row with a change, and how bad it can be.
+
+    Parameters
+    ----------
+    labels : (n, L) array of int
+    gains, costs : (n,) arrays
+        What it has more than the given labelling at that change, and what it costs there.
+    upper : (n,) array
+        Bound of their largest sum.
+    sizes : (n,) array
+        Sums of the sizes of all terms of such differences, of which rounding errors are a small share;
+        the largest of those seen.
+    points : array, CSR matrix or keys of points, or None
+        The changed rows, in the form that `Space.normals` takes, if they were wanted.
+    """
+
+    labels: np.ndarray
+    gains: np.ndarray
+    costs: np.ndarray
+    upper: np.ndarray
+    sizes: np.ndarray
+    points: Any
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What an oracle said of a difference of labellings for each row."""
+
+    points: Any
+    gains: np.ndarray
+    costs: np.ndarray
+    upper: np.ndarray
+    sizes: np.ndarray
+    grades: np.ndarray | None
+
+
+class OneChangeSearch:
+    """Labellings of some rows against given ones, at the worst of changes that all labels share.
+
+    Three ways, of which the first that can be gone is: members of S(x) that a space scores, with one
+    decoding for each; all labellings of at most `MOST_LABELS` labels, those first whose bound by
+    position is highest, and none whose bound is below what was reached; a bound by position, with
+    labellings and points found in turn.
+
+    Parameters
+    ----------
+    space : Space
+    f : element
+    bound : CheckedOracle
+    labels : BoundStructure
+        Of a structure whose positions look at one row.
+    rows : slice or (n,) array of int
+    codes : (n, L) array of int
+        The labelling that the others are compared with.
+    costs : (n, L, 2) array
+        What labels cost at each position, those of `codes` nothing.
+    extra : (n_extra,) array, optional
+        Parameters that no input multiplies; by default those of f.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        f: Element,
+        bound: CheckedOracle,
+        labels: BoundStructure,
+        rows: Rows,
+        codes: np.ndarray,
+        costs: np.ndarray,
+        extra: np.ndarray | None = None,
+    ) -> None:
+        self.space, self.f, self.bound, self.labels = space, f, bound, labels
+        self.rows, self.codes, self.costs = rows, codes, costs
+        self.extra = space.extra(f) if extra is None else extra
+        every = isinstance(rows, slice)
+        self.numbers = np.arange(bound.X.shape[0])[rows] if every else np.asarray(rows)
+        # What each position's function is multiplied with where its label is another one.
+        self.signs = 1 - 2 * codes
+        self.worth = np.take_along_axis(costs, 1 - codes[..., None], axis=2)[..., 0]
+
+    def against(self, codes: np.ndarray) -> OneChangeSearch:
+        """The same rows compared with another labelling; labels cost nothing."""
+        own = self.space, self.f, self.bound, self.labels, self.rows
+        return OneChangeSearch(*own, codes, np.zeros(self.costs.shape), self.extra)
+
+    def worst(self, *, other: bool = False, points: bool = True) -> JointWorst:
+        """The worst labelling; with `other` of those that differ from the given one."""
+        values = self.space.member_values(self.f, self.bound, self.rows)
+        if values is not None:
+            return self._of_members(values, other, points)
+        if self.codes.shape[1] <= MOST_LABELS:
+            return self._of_all(other, points)
+        return self._by_position(other, points)
+
+    # Members.
+
+    def potentials(self, values: np.ndarray, grades: Any = 1.0) -> np.ndarray:
+        """Potentials of all positions at some members, (n * s * L, 2), from (n, s, L) values."""
+        shared = np.broadcast_to(np.asarray(grades, dtype=np.float64), values.shape[:2])
+        potentials = self.costs[:, None] * shared[..., None, None]
+        potentials[..., 1] += values
+        return potentials.reshape(-1, 2)
+
+    def _best(
+        self, potentials: np.ndarray, codes: np.ndarray, other: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The best labellings of (n, L) positions, how much more they score than codes, and a bound."""
+        layout, flat = _layout(codes), codes.ravel()
+        structure = self.labels.structure
+        if other:
+            found = self.labels.runner_up(potentials, flat, self.extra, layout)
+        else:
+            found = decoded(structure, potentials, self.extra, layout)
+        own = structure.score(potentials, flat, self.extra, layout)
+        reached = structure.score(potentials, found.labels, self.extra, layout) - own
+        upper = reached if found.upper is None else np.maximum(reached, found.upper - own)
+        return found.labels.reshape(codes.shape), reached, upper
+
+    def _of_members(self, values: np.ndarray, other: bool, points: bool) -> JointWorst:
+        n, s, size = values.shape
+        grades = self.bound.grades(self.rows)
+        shared: Any = np.ones((n, s)) if grades is None else grades
+        codes = np.repeat(self.codes, s, axis=0)
+        found, reached, upper = self._best(self.potentials(values, shared), codes, other)
+        every, members = np.arange(n), np.argmax(reached.reshape(n, s), axis=1)
+        labels = found.reshape(n, s, size)[every, members]
+        costs = shared[every, members] * self._cost_of(labels)
+        gains = reached.reshape(n, s)[every, members] - costs
+        place = None
+        if points:
+            one = Furthest(gains[:, None], costs[:, None], upper[:, None], members[:, None])
+            rivals = Rivals(LabelFunctions.one_each(1), np.zeros(n, np.int64), np.zeros((n, 1)), False)
+            nothing = np.zeros(n, dtype=np.int64)
+            place = self.space.reach(self.f, self.bound, self.rows, rivals, one, nothing).points
+        highest = upper.reshape(n, s).max(axis=1)
+        return JointWorst(labels, gains, costs, highest, np.zeros(n), place)
+
+    def _cost_of(self, labels: np.ndarray) -> np.ndarray:
+        return np.sum(self.worth * (labels != self.codes), axis=1)
+
+    # Questions about differences of labellings, where functions are linear in x.
+
+    def ask(self, some: np.ndarray, differ: np.ndarray, points: bool = False) -> Answers:
+        """What labellings win at worst that differ at these positions, extra parameters apart.
+
+        Parameters
+        ----------
+        some : (m,) array of int
+            Places among the rows.
+        differ : (m, L) array of bool
+        points : bool, default=False
+        """
+        factors = self.signs[some] * differ
+        directions, assign = np.unique(factors, axis=0, return_inverse=True)
+        assign = assign.ravel()
+        worth = np.sum(self.worth[some] * differ, axis=1)
+        at_once = max(1, WEIGHTS_AT_ONCE // max(1, self.space.n_features))
+        parts, places = [], []
+        for first in range(0, len(directions), at_once):
+            place = np.flatnonzero((assign >= first) & (assign < first + at_once))
+            own = directions[first : first + at_once]
+            parts.append(self._ask(some[place], own, assign[place] - first, worth[place], points))
+            places.append(place)
+        if len(parts) == 1:
+            return parts[0]
+        order = np.argsort(np.concatenate(places))
+        return _joined(parts, order)
+
+    def _ask(
+        self,
+        some: np.ndarray,
+        factors: np.ndarray,
+        assign: np.ndarray,
+        worth: np.ndarray,
+        points: bool,
+    ) -> Answers:
+        space: Any = self.space
+        weights, above = space.weights(self.f), space.constants(self.f)
+        V, constants = factors @ weights, (factors @ above)[assign]
+        heights = (np.abs(factors) @ np.abs(above))[assign]
+        rows = self.numbers[some]
+        known = None if points else self.bound.maximum(rows, V, assign)
+        sizes = np.abs(factors) @ np.abs(weights)
+        if known is not None:
+            gains = known[0] + constants
+            # Functions of one label are no larger than their sum's terms, which may cancel.
+            reached = self.bound.X[rows]
+            largest = np.maximum(known[1], row_sizes(reached, sizes, assign)) + heights
+            return Answers(None, gains, worth, gains + worth, largest, None)
+        answer = self.bound.support(rows, V, assign, worth)
+        gains = row_dots(answer.points, V, assign) + constants
+        costs = worth if answer.rho is None else worth * answer.rho
+        upper = gains + costs
+        if answer.upper is not None:
+            ungraded = worth if answer.rho is None else 0.0
+            upper = np.maximum(upper, answer.upper + ungraded + constants)
+        largest = row_sizes(answer.points, sizes, assign) + heights
+        return Answers(answer.points, gains, costs, upper, largest, answer.rho)
+
+    def single(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What each label by itself wins at worst: reached, bounds, and sizes, (n, L) each."""
+        n, size = self.codes.shape
+        reached, upper, sizes = np.zeros((n, size)), np.zeros((n, size)), np.zeros((n, size))
+        for t in range(size):
+            differ = np.zeros((n, size), dtype=bool)
+            differ[:, t] = True
+            found = self.ask(np.arange(n), differ)
+            reached[:, t], upper[:, t] = found.gains + found.costs, found.upper
+            sizes[:, t] = found.sizes
+        return reached, upper, sizes
+
+    def apart(self) -> np.ndarray:
+        """What extra parameters add for labellings that differ at the positions of `masks`, (n, 2^L)."""
+        size = self.codes.shape[1]
+        every = masks(size).astype(np.int64)
+        if not len(self.extra):
+            return np.zeros((len(self.codes), len(every)))
+        layout = _layout(every)
+        features: Any = self.labels.structure.features(every.ravel(), layout, 2)
+        scores = features @ self.extra
+        own = self.codes @ (1 << np.arange(size))
+        return scores[own[:, None] ^ np.arange(len(every))] - scores[own][:, None]
+
+    def bounds_of_all(self, upper: np.ndarray) -> np.ndarray:
+        """Bounds by position of all labellings, (n, 2^L)."""
+        bounds = self.apart()
+        every = masks(self.codes.shape[1])
+        for t in range(every.shape[1]):
+            bounds += np.where(every[:, t], upper[:, [t]], 0.0)
+        return bounds
+
+    def _of_all(self, other: bool, points: bool) -> JointWorst:
+        n, size = self.codes.shape
+        every, rows = masks(size), np.arange(n)
+        singles, highest, each = self.single()
+        apart, open_ = self.apart(), self.bounds_of_all(highest)
+        alone = 1 << np.arange(size)
+        heights = np.column_stack([np.full(n, -np.inf if other else 0.0), singles + apart[:, alone]])
+        best = np.r_[0, alone][np.argmax(heights, axis=1)]
+        reached = heights.max(axis=1)
+        upper = np.maximum(heights[:, 0], (highest + apart[:, alone]).max(axis=1))
+        sizes = each.sum(axis=1)
+        open_[:, np.r_[0, alone]] = -np.inf
+        while True:
+            mask = np.argmax(open_, axis=1)
+            some = np.flatnonzero(open_[rows, mask] > reached)
+            if not len(some):
+                break
+            mask = mask[some]
+            open_[some, mask] = -np.inf
+            found, more = self.ask(some, every[mask]), apart[some, mask]
+            height = found.gains + found.costs + more
+            better = height > reached[some]
+            best[some[better]], reached[some[better]] = mask[better], height[better]
+            upper[some] = np.maximum(upper[some], found.upper + more)
+            sizes[some] = np.maximum(sizes[some], found.sizes)
+        last = self.ask(rows, every[best], points) if points else None
+        costs = self._cost_of(np.where(every[best], 1 - self.codes, self.codes))
+        gains = reached - costs
+        if last is not None:
+            gains, costs = last.gains + apart[rows, best], last.costs
+        labels = np.where(every[best], 1 - self.codes, self.codes)
+        place = None if last is None else last.points
+        return JointWorst(labels, gains, costs, np.maximum(upper, gains + costs), sizes, place)
+
+    def potentials_by_position(self, upper: np.ndarray) -> np.ndarray:
+        """Potentials of positions that each had a change of its own, (n * L, 2); 0 for the codes."""
+        potentials = np.zeros((*self.codes.shape, 2))
+        np.put_along_axis(potentials, 1 - self.codes[..., None], upper[..., None], axis=2)
+        return potentials.reshape(-1, 2)
+
+    def _by_position(self, other: bool, points: bool) -> JointWorst:
+        space: Any = self.space
+        weights, above = space.weights(self.f), space.constants(self.f)
+        _, highest, each = self.single()
+        labels, _, upper = self._best(self.potentials_by_position(highest), self.codes, other)
+        every = np.arange(len(labels))
+        best: JointWorst | None = None
+        for _ in range(ROUNDS):
+            found = self.ask(every, labels != self.codes, points=True)
+            gains = found.gains + self._more(labels)
+            sizes = np.maximum(each.sum(axis=1), found.sizes)
+            mine = JointWorst(labels, gains, found.costs, upper, sizes, found.points)
+            best = mine if best is None else _better(best, mine)
+            values = (found.points @ weights.T + above)[:, None, :]
+            grades = 1.0 if found.grades is None else found.grades[:, None]
+            after, *_ = self._best(self.potentials(values, grades), self.codes, other)
+            if np.array_equal(after, labels):
+                break
+            labels = after
+        assert best is not None
+        reached = np.maximum(upper, best.gains + best.costs)
+        place = best.points if points else None
+        return JointWorst(best.labels, best.gains, best.costs, reached, best.sizes, place)
+
+    def _more(self, labels: np.ndarray) -> np.ndarray:
+        """What extra parameters add for labellings over the given ones, (n,)."""
+        if not len(self.extra):
+            return np.zeros(len(labels))
+        moved: Any = self.labels.moved(labels.ravel(), self.codes.ravel(), _layout(labels))
+        return moved @ self.extra
+
+    # How many positions can be wrong.
+
+    def most_wrong(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+        """At most how many positions differ from the truth in what is predicted under a change, (n,).
+
+        What is predicted at a point scores as much there as any labelling, `codes` for one. With listed
+        members predictions are known but for ties; else each labelling counts that some change
+        brings up to `codes`.
+
+        Parameters
+        ----------
+        truth : (n, L) array of int
+        rounding : (n,) array
+            How far rounding can move the difference of two scores.
+        """
+        values = self.space.member_values(self.f, self.bound, self.rows)
+        if values is not None:
+            n, s, size = values.shape
+            codes = np.repeat(truth, s, axis=0)
+            heights = self._by_wrong(self.potentials(values), codes)
+            within = heights >= heights.max(axis=1, keepdims=True) - np.repeat(rounding, s)[:, None]
+            return _last(within).reshape(n, s).max(axis=1)
+        if self.codes.shape[1] <= MOST_LABELS:
+            return self._most_wrong_of_all(truth, rounding)
+        highest = self.single()[1]
+        heights = self._by_wrong(self.potentials_by_position(highest), truth)
+        own = self._own_score()
+        return _last(heights - own[:, None] >= -rounding[:, None])
+
+    def _by_wrong(self, potentials: np.ndarray, truth: np.ndarray) -> np.ndarray:
+        structure: Any = self.labels.structure
+        return structure.best_by_wrong(potentials, truth.ravel(), self.extra, _layout(truth))
+
+    def _own_score(self) -> np.ndarray:
+        """What extra parameters add for the codes themselves, (n,)."""
+        nothing = np.zeros((self.codes.size, 2))
+        structure, layout = self.labels.structure, _layout(self.codes)
+        return structure.score(nothing, self.codes.ravel(), self.extra, layout)
+
+    def _most_wrong_of_all(self, truth: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+        every, rows = masks(self.codes.shape[1]), np.arange(len(truth))
+        apart, bounds = self.apart(), self.bounds_of_all(self.single()[1])
+        own = (self.codes != truth) @ (1 << np.arange(truth.shape[1]))
+        wrong = every.sum(axis=1)[own[:, None] ^ np.arange(len(every))]
+        # Those that may come up to the codes, the most wrong ones first.
+        open_ = np.where(bounds >= -rounding[:, None], wrong, -1)
+        most = wrong[:, 0].copy()
+        while True:
+            mask = np.argmax(open_, axis=1)
+            some = np.flatnonzero(open_[rows, mask] > most)
+            if not len(some):
+                return most
+            mask = mask[some]
+            open_[some, mask] = -1
+            found = self.ask(some, every[mask])
+            comes_up = found.upper + apart[some, mask] >= -rounding[some]
+            most[some[comes_up]] = wrong[some, mask][comes_up]
+
+
+def _last(within: np.ndarray) -> np.ndarray:
+    """The last column of each row that holds True."""
+    return within.shape[1] - 1 - np.argmax(within[:, ::-1], axis=1)
+
+
+def masks(size: int) -> np.ndarray:
+    """All sets of so many positions, (2^L, L) of bool; number m has the binary digits of m."""
+    return (np.arange(1 << size)[:, None] >> np.arange(size) & 1).astype(bool)
+
+
+def _layout(codes: np.ndarray) -> Layout:
+    return Layout(codes.shape[1] * np.arange(len(codes) + 1))
+
+
+def _better(one: JointWorst, other: JointWorst) -> JointWorst:
+    """Row by row the one that reaches more."""
+    wins = other.gains + other.costs > one.gains + one.costs
+    if not np.any(wins):
+        return one
+    order = np.where(wins, len(wins), 0) + np.arange(len(wins))
+    points: Matrix = stack([one.points, other.points])[order]
+    return JointWorst(
+        np.where(wins[:, None], other.labels, one.labels),
+        np.where(wins, other.gains, one.gains),
+        np.where(wins, other.costs, one.costs),
+        one.upper,
+        np.maximum(one.sizes, other.sizes),
+        points,
+    )
+
+
+def _joined(parts: list[Answers], order: np.ndarray) -> Answers:
+    """Answers of several questions in the order of the rows."""
+
+    def of(name: str) -> np.ndarray:
+        return np.concatenate([getattr(part, name) for part in parts])[order]
+
+    points = None if parts[0].points is None else stack([part.points for part in parts])[order]
+    grades = None if parts[0].grades is None else of("grades")
+    return Answers(points, of("gains"), of("costs"), of("upper"), of("sizes"), grades)

@@ -1,0 +1,270 @@
+"""Structures of the user's own functions: rankings and matchings against all labellings."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import permutations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+import structinv
+from structinv.estimators import CustomStructuredSVC
+from structinv.objective import JointFeature, Objective
+from structinv.oracles import Box, Identity
+from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
+from structinv.spaces import ExplicitSpace
+from structinv.structures import Custom, StructureCheckError, check_custom
+
+from .problems import assert_brackets, minimum
+
+SIZE, FEATURES = 3, 4
+
+
+def joint_feature(x, y):
+    """Sums of the features of matched pairs; x is (SIZE, SIZE, FEATURES)."""
+    return x[np.arange(len(y)), list(y)].sum(axis=0)
+
+
+def sparse_joint_feature(x, y):
+    return sp.csr_matrix(joint_feature(x, y)[None])
+
+
+def cost(y, y2):
+    return sum(a != b for a, b in zip(y, y2, strict=True))
+
+
+def argmax(x, w, y=None):
+    scores = x @ w
+    if y is not None:
+        scores = scores + (np.arange(scores.shape[1]) != np.array(y)[:, None])
+    return tuple(linear_sum_assignment(scores, maximize=True)[1].tolist())
+
+
+def matchings(n=6, seed=0):
+    """Features of pairs, and the matchings of noisy weights."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, SIZE, SIZE, FEATURES))
+    w = rng.standard_normal(FEATURES)
+    return list(X), [argmax(x + 0.3 * rng.standard_normal(x.shape), w) for x in X]
+
+
+MATCHING = Custom(joint_feature, cost, argmax)
+WEIGHTS = np.linspace(0.2, 0.7, 6)
+
+
+def optimum():
+    X, y = matchings()
+    w = cp.Variable(FEATURES)
+    total = 0.5 * cp.sum_squares(w)
+    for x, truth, weight in zip(X, y, WEIGHTS, strict=True):
+        own = joint_feature(x, truth)
+        parts = [
+            (joint_feature(x, other) - own) @ w + cost(truth, other)
+            for other in permutations(range(SIZE))
+        ]
+        total = total + weight * cp.maximum(*parts)
+    return minimum(total)
+
+
+@pytest.mark.parametrize("feature", [joint_feature, sparse_joint_feature])
+@pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct(), BMRM()], ids=repr)
+def test_matchings_reach_the_optimum_over_all_of_them(solver, feature):
+    X, y = matchings()
+    term = JointFeature(X, y, Custom(feature, cost, argmax), WEIGHTS)
+    found = solve(Objective(ExplicitSpace(FEATURES), [term]), solver, Gap(1e-7), random_state=0)
+    best = optimum()
+    assert found.status is Status.CONVERGED
+    assert found.primal == pytest.approx(best, rel=1e-6)
+    assert found.dual == pytest.approx(best, rel=1e-6)
+    assert_brackets(found, best)
+
+
+def test_pegasos_comes_near():
+    X, y = matchings()
+    term = JointFeature(X, y, MATCHING, WEIGHTS)
+    found = solve(Objective(ExplicitSpace(FEATURES), [term]), Pegasos(), Gap(5e-3), random_state=0)
+    assert_brackets(found, optimum())
+    assert found.primal <= 1.01 * optimum()
+
+
+def all_matchings(x):
+    return list(permutations(range(len(x))))
+
+
+def test_an_exact_argmax_keeps_the_contract():
+    X, y = matchings(3)
+    check_custom(MATCHING, X, y, all_matchings)
+
+
+def forgetful(x, w, y=None):
+    """Does not add the cost."""
+    return argmax(x, w)
+
+
+def lazy(x, w, y=None):
+    """Looks at one matching only."""
+    return tuple(range(SIZE))
+
+
+@pytest.mark.parametrize("broken", [forgetful, lazy])
+def test_a_broken_argmax_is_found(broken):
+    X, y = matchings(3)
+    with pytest.raises(StructureCheckError, match="argmax: for example"):
+        check_custom(Custom(joint_feature, cost, broken), X, y, all_matchings)
+
+
+def test_an_argmax_that_falls_short_leaves_valid_planes():
+    X, y = matchings()
+    term = JointFeature(X, y, Custom(joint_feature, cost, lazy), WEIGHTS)
+    found = solve(Objective(ExplicitSpace(FEATURES), [term]), FrankWolfe(), Gap(1e-6), random_state=0)
+    assert found.dual <= optimum() + 1e-9
+    w = np.random.default_rng(0).standard_normal(FEATURES)
+    planes = term.planes(ExplicitSpace(FEATURES), w)
+    assert np.all(planes.heights >= 0)
+
+
+def with_(**functions):
+    given = {"joint_feature": joint_feature, "cost": cost, "argmax": argmax} | functions
+    return Custom(**given)
+
+
+def changes_its_input(x, y):
+    x *= 0.0
+    return x[0, 0]
+
+
+@pytest.mark.parametrize(
+    ("custom", "error", "message"),
+    [
+        (with_(joint_feature=None), TypeError, "joint_feature must be a function, got None"),
+        (with_(argmax=3), TypeError, "argmax must be a function"),
+        (with_(joint_feature=lambda x, y: "a"), TypeError, "joint_feature must return features"),
+        (with_(joint_feature=lambda x, y: np.full(4, np.nan)), ValueError, "not finite"),
+        (with_(joint_feature=lambda x, y: np.ones(1 + y[0])), ValueError, "joint_feature must return"),
+        (with_(joint_feature=lambda x, y: sp.eye(3)), ValueError, r"shape \(1, D\), got \(3, 3\)"),
+        (with_(joint_feature=changes_its_input), ValueError, "must not change its inputs"),
+        (with_(cost=lambda y, y2: -1.0), ValueError, "cost must return a cost of at least 0"),
+        (with_(cost=lambda y, y2: 1.0), ValueError, "cost must be 0 for the true labelling"),
+        (with_(cost=lambda y, y2: "much"), TypeError, "cost must return a cost as a number"),
+        (Identity(), TypeError, "custom must be a Custom"),
+    ],
+)
+def test_answers_of_another_kind_are_refused_by_name(custom, error, message):
+    X, y = matchings()
+    with pytest.raises(error, match=message):
+        JointFeature(X, y, custom)
+
+
+def test_what_does_not_fit_is_refused():
+    X, y = matchings()
+    with pytest.raises(ValueError, match="a labelling for each of 6 inputs, got 5"):
+        JointFeature(X, y[:5], MATCHING)
+    with pytest.raises(ValueError, match="oracle must be None or Identity"):
+        JointFeature(X, y, MATCHING, oracle=Box(0.1))
+    term = JointFeature(X, y, MATCHING, oracle=Identity())
+    for space in (ExplicitSpace(FEATURES, intercept=True), ExplicitSpace(FEATURES + 1)):
+        with pytest.raises(ValueError, match=r"must be ExplicitSpace\(4\)"):
+            Objective(space, [term])
+
+
+def test_weights_cannot_be_changed():
+    def spoils(x, w, y=None):
+        w[:] = 0.0
+        return argmax(x, w, y)
+
+    X, y = matchings()
+    problem = Objective(ExplicitSpace(FEATURES), [JointFeature(X, y, with_(argmax=spoils))])
+    with pytest.raises(ValueError, match="argmax must not change its inputs"):
+        solve(problem, FrankWolfe(), Gap(1e-3), random_state=0)
+
+
+def test_functions_are_parameters():
+    copied = clone(MATCHING)
+    assert copied.argmax is argmax
+    assert copied.set_params(cost=lazy).cost is lazy
+
+
+def learnt(**parameters):
+    X, y = matchings()
+    settings = {"C": 0.5, "random_state": 0, "tol": 1e-6} | parameters
+    return CustomStructuredSVC(MATCHING, **settings).fit(X, y), X, y
+
+
+def test_the_estimator_minimises_its_objective():
+    model, X, y = learnt()
+    w = model.coef_
+    worst = [
+        max(joint_feature(x, each) @ w + cost(truth, each) for each in all_matchings(x))
+        - joint_feature(x, truth) @ w
+        for x, truth in zip(X, y, strict=True)
+    ]
+    assert model.solution_.primal == pytest.approx(0.5 * w @ w + 0.5 * np.sum(worst), rel=1e-9)
+    predicted = model.predict(X)
+    for x, found in zip(X, predicted, strict=True):
+        scores = [joint_feature(x, each) @ w for each in all_matchings(x)]
+        assert joint_feature(x, found) @ w == pytest.approx(max(scores), abs=1e-9)
+    costs = [cost(truth, found) for truth, found in zip(y, predicted, strict=True)]
+    assert model.score(X, y) == pytest.approx(-np.mean(costs))
+    with pytest.raises(AttributeError, match="other than the true one"):
+        model.certify(X, y)
+
+
+def test_weights_of_objects_are_factors():
+    X, y = matchings()
+    one = CustomStructuredSVC(MATCHING, tol=1e-8, random_state=0).fit(X + X[:1], y + y[:1])
+    other = clone(one).fit(X, y, sample_weight=[2.0] + [1.0] * 5)
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-4)
+
+
+def test_machines_of_objects_are_searched_and_kept(tmp_path):
+    X, y = matchings(12)
+    search = GridSearchCV(CustomStructuredSVC(MATCHING, random_state=0), {"C": [0.1, 1.0]}, cv=3).fit(
+        X, y
+    )
+    model = search.best_estimator_
+    copied = pickle.loads(pickle.dumps(model))
+    assert copied.predict(X) == model.predict(X)
+    path = tmp_path / "matching.model"
+    with pytest.warns(UserWarning, match="trust"):
+        structinv.save(model, path)
+    names = [f"{each.__module__}.{each.__qualname__}" for each in (joint_feature, cost, argmax)]
+    assert structinv.load(path, trusted=names).predict(X) == model.predict(X)
+
+
+def test_a_lambda_is_no_part_of_a_file(tmp_path):
+    X, y = matchings()
+    model = CustomStructuredSVC(with_(cost=lambda a, b: cost(a, b)), random_state=0).fit(X, y)
+    with pytest.raises(TypeError, match="lambda"):
+        structinv.save(model, tmp_path / "matching.model")
+    assert not (tmp_path / "matching.model").exists()
+
+
+def test_a_fit_of_objects_goes_on():
+    model, X, y = learnt(warm_start=True)
+    cold = model.n_iter_
+    assert model.set_params(C=0.52).fit(X, y).n_iter_ < cold
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"X": "text"}, TypeError, "X must be a list"),
+        ({"X": []}, ValueError, "X must hold at least one example"),
+        ({"y": matchings()[1][:3]}, ValueError, "for each of 6 inputs, got 3"),
+        ({"structure": Identity()}, TypeError, "structure must be a Custom"),
+        ({"structure": with_(cost=1)}, TypeError, "cost must be a function"),
+    ],
+)
+def test_the_estimator_refuses_by_name(change, error, message):
+    X, y = matchings()
+    given = {"X": X, "y": y, "structure": MATCHING} | change
+    model = CustomStructuredSVC(given.pop("structure"))
+    with pytest.raises(error, match=message):
+        model.fit(**given)
+    assert not hasattr(model, "coef_")

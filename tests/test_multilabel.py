@@ -1,0 +1,583 @@
+"""Sets of labels of rows that change once for all of them, against all sets and all changes."""
+
+from __future__ import annotations
+
+import pickle
+from functools import cache
+from itertools import product
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+import structinv
+from structinv import InvariantStructuredSVC
+from structinv.dual_states import refusals
+from structinv.kernels import Linear
+from structinv.label_certificates import labels_worst_change
+from structinv.objective import Objective, OneChange
+from structinv.oracles import Box, FDrop, FiniteOracle, Identity
+from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
+from structinv.spaces import ExplicitSpace, KernelSpace
+from structinv.structures import Layout, Multilabel, Sequence, check_structure, positions
+from structinv.structures.multilabel import mutual_information, tree_of
+from structinv.terms import one_change_search
+
+from .problems import assert_brackets, minimum
+
+N, FEATURES, SIZE = 8, 3, 3
+WEIGHTS = np.linspace(0.2, 0.6, N)
+COST = [[0.0, 0.7], [1.5, 0.0]]
+RADIUS = 0.3
+
+
+class Turns(FiniteOracle):
+    """The first two features may be turned by a quarter, either way."""
+
+    def orbit(self, X):
+        left, right = X.copy(), X.copy()
+        left[:, 0], left[:, 1] = -X[:, 1], X[:, 0]
+        right[:, 0], right[:, 1] = X[:, 1], -X[:, 0]
+        return np.stack([X, left, right], axis=1)
+
+
+class Unlisted(FiniteOracle):
+    """Turns whose members nobody lists: questions about directions only."""
+
+    finite = False
+    orbit = Turns.orbit
+
+    def support(self, X, V, assign, cost=None):
+        return FiniteOracle.support(self, X, V, assign, cost)
+
+
+def data():
+    """Rows and sets of labels, the last of which hangs on the first two."""
+    rng = np.random.default_rng(1)
+    X = np.round(rng.standard_normal((N, FEATURES)), 1)
+    y = (X[:, :2] + 0.5 * rng.standard_normal((N, 2)) > 0).astype(int)
+    return X, np.column_stack([y, y.any(axis=1)])
+
+
+def changes(oracle, x):
+    """Every member of S(x), or its corners."""
+    if isinstance(oracle, FDrop):
+        kept = [mask for mask in product([0.0, 1.0], repeat=len(x)) if sum(mask) >= len(x) - 1]
+        return np.array(kept) * x
+    if isinstance(oracle, Box):
+        return x + RADIUS * np.array(list(product([-1.0, 1.0], repeat=len(x))))
+    if isinstance(oracle, Turns | Unlisted):
+        return oracle.orbit(x[None])[0]
+    return x[None]
+
+
+ORACLES = [Identity(), Turns(), Unlisted(), FDrop(1), Box(RADIUS)]
+by_oracle = pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+by_pairs = pytest.mark.parametrize("pairwise", [None, "tree"])
+
+
+def problem(oracle, pairwise, *, sparse=False, space=ExplicitSpace):
+    X, y = data()
+    codes, layout = positions(y)
+    rows = sp.csr_matrix(X) if sparse else X
+    term = OneChange(rows, codes, oracle, Multilabel(pairwise), WEIGHTS, layout=layout, cost=COST)
+    return Objective(space(FEATURES, SIZE, n_extra=term.labels.n_extra), [term])
+
+
+def pairs_of(labels, edges):
+    """Which entry of each edge's table a set of labels has."""
+    chosen = np.zeros((len(edges), 2, 2))
+    for e, (s, t) in enumerate(edges):
+        chosen[e, labels[s], labels[t]] = 1.0
+    return chosen.ravel()
+
+
+@cache
+def optimum(number, pairwise):
+    """The optimum over all sets of labels and all changes."""
+    X, y = data()
+    edges = tree_of(y) if pairwise else np.zeros((0, 2), dtype=int)
+    W, A = cp.Variable((SIZE, FEATURES)), cp.Variable(max(1, 4 * len(edges)))
+    total = 0.5 * cp.sum_squares(W) + 0.5 * cp.sum_squares(A)
+    for x, truth, weight in zip(X, y, WEIGHTS, strict=True):
+        parts = []
+        for labels in product([0, 1], repeat=SIZE):
+            moved = np.array(labels) - truth
+            cost = sum(COST[c][k] for c, k in zip(truth, labels, strict=True))
+            part = cp.max(changes(ORACLES[number], x) @ (W.T @ moved)) + cost
+            if pairwise:
+                part = part + (pairs_of(labels, edges) - pairs_of(truth, edges)) @ A
+            parts.append(part)
+        total = total + weight * cp.maximum(*parts)
+    return minimum(total)
+
+
+@by_pairs
+@by_oracle
+@pytest.mark.parametrize(
+    "solver", [FrankWolfe(), SVMStruct(), BMRM()], ids=lambda one: type(one).__name__
+)
+def test_sets_of_labels_reach_the_optimum(oracle, pairwise, solver):
+    best = optimum(ORACLES.index(oracle), pairwise)
+    found = solve(problem(oracle, pairwise), solver, Gap(1e-7), random_state=0)
+    assert found.status is Status.CONVERGED
+    assert found.primal == pytest.approx(best, rel=1e-6)
+    assert found.dual == pytest.approx(best, rel=1e-6)
+    assert_brackets(found, best)
+
+
+@by_pairs
+@pytest.mark.parametrize("oracle", [Identity(), FDrop(1)], ids=repr)
+def test_sparse_rows_have_the_same_optimum(oracle, pairwise):
+    best = optimum(ORACLES.index(next(each for each in ORACLES if repr(each) == repr(oracle))), pairwise)
+    found = solve(problem(oracle, pairwise, sparse=True), FrankWolfe(), Gap(1e-7), random_state=0)
+    assert found.primal == pytest.approx(best, rel=1e-6)
+
+
+def test_pegasos_comes_near():
+    found = solve(problem(Box(RADIUS), "tree"), Pegasos(), Gap(5e-3), random_state=0)
+    best = optimum(ORACLES.index(next(each for each in ORACLES if isinstance(each, Box))), "tree")
+    assert_brackets(found, best)
+    assert found.primal <= best * 1.01
+
+
+def test_independent_labels_are_separate_machines():
+    X, y = data()
+    codes, layout = positions(y)
+    term = OneChange(X, codes, Identity(), Multilabel(), 0.8, layout=layout)
+    space = ExplicitSpace(FEATURES, SIZE)
+    found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-9), random_state=0)
+    W = space.weights(found.f)
+    total = 0.0
+    for t in range(SIZE):
+        one = LinearSVC(C=0.8, loss="hinge", fit_intercept=False, tol=1e-10, max_iter=10**6).fit(
+            X, y[:, t]
+        )
+        np.testing.assert_allclose(W[t], one.coef_[0], atol=1e-4)
+        margins = np.where(y[:, t] == 1, 1.0, -1.0) * (X @ one.coef_[0])
+        total += 0.5 * one.coef_[0] @ one.coef_[0] + 0.8 * np.maximum(0.0, 1.0 - margins).sum()
+    assert found.primal == pytest.approx(total, rel=1e-6)
+
+
+@pytest.mark.parametrize("oracle", [Identity(), Turns()], ids=repr)
+def test_a_linear_kernel_gives_the_linear_optimum(oracle):
+    X, y = data()
+    codes, layout = positions(y)
+    term = OneChange(X, codes, oracle, Multilabel(), WEIGHTS, layout=layout, cost=COST)
+    space = KernelSpace(Linear(), FEATURES, SIZE)
+    found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-7), random_state=0)
+    best = optimum([repr(each) for each in ORACLES].index(repr(oracle)), None)
+    assert found.primal == pytest.approx(best, rel=1e-6)
+    values = found.f.function()(X)
+    np.testing.assert_allclose(values, term.scores(space, found.f), atol=1e-9)
+
+
+def test_kernels_ask_for_lists():
+    X, y = data()
+    codes, layout = positions(y)
+    term = OneChange(X, codes, Box(RADIUS), Multilabel(), layout=layout)
+    with pytest.raises(ValueError, match="oracle must be finite where functions are not linear"):
+        Objective(KernelSpace(Linear(), FEATURES, SIZE), [term])
+
+
+def heights(problem, f, x, truth, oracle, grade=lambda number: 1.0):
+    """Of every set of labels what it has more than the true one, cost and grade included, by change."""
+    space, term = problem.space, problem.terms[0]
+    W, extra = space.weights(f), space.extra(f)
+    structure = term.labels.structure
+    edges = np.zeros((0, 2), dtype=int) if structure.pairwise is None else structure.edges_
+    found = {}
+    for labels in product([0, 1], repeat=len(truth)):
+        more = (pairs_of(labels, edges) - pairs_of(truth, edges)) @ extra
+        cost = sum(COST[c][k] for c, k in zip(truth, labels, strict=True))
+        found[labels] = [
+            (z @ W.T @ (np.array(labels) - truth) + more, cost * grade(number))
+            for number, z in enumerate(changes(oracle, x))
+        ]
+    return found
+
+
+@by_pairs
+@by_oracle
+def test_values_and_planes_are_those_of_all_sets_and_changes(oracle, pairwise):
+    given = problem(oracle, pairwise)
+    term, space = given.terms[0], given.space
+    f = np.random.default_rng(3).standard_normal(space.size)
+    upper, attained = term.values(space, f)
+    planes = term.planes(space, f)
+    X, y = data()
+    for i in range(N):
+        every = heights(given, f, X[i], y[i], oracle)
+        best = max(gain + cost for values in every.values() for gain, cost in values)
+        assert upper[i] == pytest.approx(best, abs=1e-9)
+        assert attained[i] == pytest.approx(best, abs=1e-9)
+        assert planes.heights[i] == pytest.approx(best, abs=1e-9)
+    np.testing.assert_allclose(
+        planes.offsets - space.scores(f, planes.normals), planes.heights, atol=1e-9
+    )
+
+
+@by_pairs
+@pytest.mark.parametrize("listed", [True, False])
+def test_grades_belong_to_the_change_that_all_labels_share(pairwise, listed):
+    rho = [1.0, 0.4, 0.2]
+    oracle = (Turns() if listed else Unlisted()).discounted(rho)
+    given = problem(oracle, pairwise)
+    f = np.random.default_rng(3).standard_normal(given.space.size)
+    upper, attained = given.terms[0].values(given.space, f)
+    X, y = data()
+    for i in range(N):
+        every = heights(given, f, X[i], y[i], Turns(), lambda number: rho[number])
+        best = max(gain + cost for values in every.values() for gain, cost in values)
+        assert upper[i] == attained[i] == pytest.approx(best, abs=1e-9)
+
+
+def test_a_change_for_each_label_is_an_upper_bound_only(monkeypatch):
+    given = problem(FDrop(1), "tree")
+    f = np.random.default_rng(3).standard_normal(given.space.size)
+    exact, _ = given.terms[0].values(given.space, f)
+    monkeypatch.setattr(one_change_search, "MOST_LABELS", 1)
+    upper, attained = given.terms[0].values(given.space, f)
+    planes = given.terms[0].planes(given.space, f)
+    assert np.all(upper >= exact - 1e-12)
+    assert np.any(upper > exact + 0.01)
+    assert np.all(attained <= exact + 1e-12)
+    np.testing.assert_array_equal(planes.upper, upper)
+    np.testing.assert_allclose(planes.heights, attained, atol=1e-12)
+    found = solve(given, FrankWolfe(), Gap(1e-6), random_state=0)
+    assert found.status is Status.ORACLE_TOO_COARSE
+    monkeypatch.undo()
+    best = solve(given, FrankWolfe(), Gap(1e-7), random_state=0)
+    assert found.dual <= best.primal + 1e-9
+    assert found.primal >= best.dual - 1e-9
+
+
+@by_pairs
+@pytest.mark.parametrize("most", [12, 1])
+@by_oracle
+def test_certificates_are_those_of_all_sets_and_changes(oracle, pairwise, most, monkeypatch):
+    given = problem(oracle, pairwise)
+    f = solve(given, FrankWolfe(), Gap(1e-3), random_state=0).f
+    monkeypatch.setattr(one_change_search, "MOST_LABELS", most)
+    labels = given.terms[0].labels
+    X, y = data()
+    found = labels_worst_change(given.space, f, oracle, labels, X)
+    proven = found.certificate()
+    exact = most == 12 or oracle.finite
+    for i in range(N):
+        every = heights(given, f, X[i], y[i], oracle)
+        gains = {labels: np.array([gain for gain, _ in values]) for labels, values in every.items()}
+        margin = -max(gain.max() for labels, gain in gains.items() if labels != tuple(y[i]))
+        assert proven.margins[i] <= margin + 1e-12
+        assert found.attacked[i] >= margin - 1e-12
+        table = np.array(list(gains.values()))
+        wrong = np.array([np.sum(labels != y[i]) for labels in gains])[np.argmax(table, axis=0)].max()
+        assert wrong <= proven.most_wrong[i] <= SIZE
+        if exact:
+            assert found.bounds[i] == pytest.approx(margin, abs=1e-9)
+            assert proven.exact[i]
+            reached = heights(given, f, found.points[i], y[i], Identity())
+            gain = max(values[0][0] for labels, values in reached.items() if labels != tuple(y[i]))
+            assert -gain == pytest.approx(margin, abs=1e-9)
+        if oracle.finite:
+            assert proven.most_wrong[i] == wrong
+    assert 1.0 - np.mean(proven.most_wrong) / SIZE == proven.position_accuracy >= proven.accuracy
+    assert np.all(proven.most_wrong[proven.correct] == 0)
+
+
+def test_certificates_of_kernels_are_those_of_the_linear_machine():
+    X, y = data()
+    codes, layout = positions(y)
+    term = OneChange(X, codes, Turns(), Multilabel(), WEIGHTS, layout=layout, cost=COST)
+    spaces = KernelSpace(Linear(), FEATURES, SIZE), ExplicitSpace(FEATURES, SIZE)
+    f, g = (solve(Objective(each, [term]), FrankWolfe(), Gap(1e-8), random_state=0).f for each in spaces)
+    one, other = (
+        labels_worst_change(space, each, Turns(), term.labels, X)
+        for space, each in zip(spaces, (f, g), strict=True)
+    )
+    np.testing.assert_allclose(one.bounds, other.bounds, atol=1e-3)
+    assert one.points.shape == X.shape
+
+
+def trees(size):
+    """All trees over so many positions, as sets of edges (by their codes of Pruefer)."""
+    for code in product(range(size), repeat=size - 2):
+        degree = [1 + code.count(i) for i in range(size)]
+        edges = []
+        for i in code:
+            leaf = degree.index(1)
+            edges.append((leaf, i))
+            degree[leaf] -= 1
+            degree[i] -= 1
+        edges.append(tuple(i for i in range(size) if degree[i] == 1))
+        yield edges
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_tree_has_the_largest_likelihood_of_all_trees(seed):
+    rng = np.random.default_rng(seed)
+    y = (rng.random((40, 5)) < 0.5).astype(int)
+    y[:, 3] = y[:, 1] ^ (rng.random(40) < 0.1)
+    y[:, 4] &= y[:, 0]
+
+    def information(s, t):
+        total = 0.0
+        for a, b in product([0, 1], repeat=2):
+            share = np.mean((y[:, s] == a) & (y[:, t] == b))
+            if share > 0:
+                total += share * np.log(share / (np.mean(y[:, s] == a) * np.mean(y[:, t] == b)))
+        return total
+
+    shared = mutual_information(y)
+    assert shared[1, 3] == pytest.approx(information(1, 3), abs=1e-12)
+    best = max(sum(information(s, t) for s, t in edges) for edges in trees(5))
+    edges = tree_of(y)
+    assert sum(information(s, t) for s, t in edges) == pytest.approx(best, abs=1e-12)
+    assert sorted(edges[:, 1]) == [1, 2, 3, 4]
+    assert edges[0, 0] == 0
+
+
+def test_labels_that_never_change_hang_in_the_tree():
+    y = np.zeros((5, 4), dtype=int)
+    y[:2, 2] = 1
+    assert sorted(tree_of(y)[:, 1]) == [1, 2, 3]
+
+
+def test_trees_keep_the_contract_of_structures():
+    check_structure(Multilabel("tree"), longest=5, trials=20)
+
+
+def test_scores_by_wrong_positions_are_those_of_all_sets():
+    rng = np.random.default_rng(0)
+    codes, layout = positions(rng.integers(2, size=(6, 4)))
+    structure = Multilabel("tree").prepared(np.arange(2), codes, layout)
+    potentials, extra = rng.standard_normal((24, 2)), rng.standard_normal(12)
+    found = structure.best_by_wrong(potentials, codes, extra, layout)
+    best = np.full((6, 5), -np.inf)
+    for labels in product([0, 1], repeat=4):
+        each = np.tile(labels, 6)
+        scores = structure.score(potentials, each, extra, layout)
+        wrong = layout.sums(each != codes)
+        best[np.arange(6), wrong] = np.maximum(best[np.arange(6), wrong], scores)
+    np.testing.assert_allclose(found, best, atol=1e-12)
+
+
+def test_a_prepared_tree_is_kept_and_a_clone_forgets_it():
+    codes, layout = positions(data()[1])
+    learnt = Multilabel("tree").prepared(np.arange(2), codes, layout)
+    assert learnt.prepared(np.arange(2), 1 - codes, layout) is learnt
+    assert clone(learnt).edges_ is None
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(learnt)).edges_, learnt.edges_)
+    named = learnt.named(np.arange(8.0), 2)
+    assert named["pairs"].shape == (2, 2, 2)
+    with pytest.raises(ValueError, match="once it is prepared"):
+        Multilabel("tree").n_extra(2)
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        (np.zeros(3), ValueError, r"y must have shape \(n, L\).*got \(3,\)"),
+        (np.zeros((3, 1)), ValueError, "L at least 2"),
+        (np.array([[0, 2]]), ValueError, "row 0, column 1"),
+        (np.array([[0, np.nan]]), ValueError, "got .*nan.* in row 0, column 1"),
+        (np.array([["a", "b"]]), TypeError, "got dtype"),
+        ([[0, 1], [0]], ValueError, "one column a label"),
+        (sp.csr_matrix(np.eye(2)), TypeError, "toarray"),
+        (np.zeros((0, 2)), ValueError, "at least one row"),
+    ],
+)
+def test_tables_that_are_none_are_refused(y, error, message):
+    with pytest.raises(error, match=message):
+        positions(y)
+
+
+def test_what_does_not_fit_is_refused_by_name():
+    X, y = data()
+    codes, layout = positions(y)
+    with pytest.raises(ValueError, match="pairwise must be None or 'tree'"):
+        OneChange(X, codes, Identity(), Multilabel("all"), layout=layout)
+    with pytest.raises(ValueError, match="same labels for all rows"):
+        Multilabel("tree").bind(codes, layout=Layout.of_lengths([5, *[1] * (len(codes) - 5)]))
+    with pytest.raises(ValueError, match="as many positions for every row"):
+        OneChange(X, codes, Identity(), Multilabel(), layout=Layout.of_lengths([4, 2, *[3] * (N - 2)]))
+    with pytest.raises(ValueError, match="labels for each of 7 rows"):
+        OneChange(X[:7], codes, Identity(), Multilabel(), layout=layout)
+    with pytest.raises(ValueError, match="only_for"):
+        OneChange(X, codes, Box(0.1).only_for(1), Multilabel(), layout=layout)
+    with pytest.raises(TypeError, match="positions look at one row"):
+        OneChange(X, codes, Identity(), Sequence(), layout=layout)
+    with pytest.raises(ValueError, match="absent"):
+        OneChange(X, np.arange(len(codes)) % 3, Identity(), Multilabel(), layout=layout)
+    term = OneChange(X, codes, Identity(), Multilabel(), layout=layout)
+    with pytest.raises(ValueError, match="n_outputs"):
+        Objective(ExplicitSpace(FEATURES, SIZE + 1), [term])
+    with pytest.raises(ValueError, match="rescaling must be one of"):
+        OneChange(X, codes, Identity(), Multilabel(), layout=layout, rescaling="slack")
+
+
+def fitted(pairwise=None, oracle=None, **parameters):
+    X, y = data()
+    structure = Multilabel(pairwise)
+    settings = {"C": 0.5, "tol": 1e-5, "random_state": 0} | parameters
+    return InvariantStructuredSVC(structure, oracle=oracle, **settings).fit(X, y), X, y
+
+
+@by_pairs
+def test_the_estimator_takes_tables_of_labels(pairwise):
+    model, X, y = fitted(pairwise, Box(0.1))
+    predicted = model.predict(X)
+    assert predicted.shape == y.shape
+    assert set(np.unique(predicted)) <= {0, 1}
+    assert model.score(X, y) == pytest.approx(np.mean(predicted == y))
+    np.testing.assert_allclose(model.decision_function(X), X @ model.coef_.T)
+    assert model.coef_.shape == (SIZE, FEATURES)
+    proven = model.certify(X, y)
+    assert proven.accuracy <= np.mean(np.all(predicted == y, axis=1))
+    assert proven.position_accuracy <= model.score(X, y)
+    assert model.certify(X, oracle=Identity()).accuracy == 1.0
+    moved, labels = model.worst_case(X, y)
+    assert moved.shape == X.shape
+    np.testing.assert_array_equal(model.predict(moved), labels)
+    wrong = np.sum(labels != y, axis=1)
+    assert np.all(wrong <= proven.most_wrong)
+    if pairwise:
+        assert model.pairs_.shape == (SIZE - 1, 2, 2)
+        np.testing.assert_allclose(model.pairs_.sum(axis=(1, 2)), 0.0, atol=1e-9)
+        np.testing.assert_array_equal(model.structure_.edges_, tree_of(y))
+
+
+def test_one_label_that_is_always_absent_is_predicted():
+    X, y = data()
+    y[:, 1] = 0
+    model = InvariantStructuredSVC(Multilabel("tree"), C=1.0, random_state=0).fit(X, y)
+    assert model.predict(X).shape == y.shape
+
+
+def test_searches_and_pipelines_take_tables(tmp_path):
+    X, y = data()
+    X, y = np.tile(X, (4, 1)), np.tile(y, (4, 1))
+    model = make_pipeline(StandardScaler(), InvariantStructuredSVC(Multilabel("tree"), random_state=0))
+    grid = {"invariantstructuredsvc__C": [0.1, 1.0]}
+    search = GridSearchCV(model, grid, cv=3).fit(X, y)
+    assert search.best_score_ > 0.6
+    path = tmp_path / "labels.model"
+    structinv.save(search.best_estimator_, path)
+    again = structinv.load(path)
+    np.testing.assert_array_equal(again.predict(X), search.predict(X))
+    np.testing.assert_array_equal(
+        again[-1].structure_.edges_, search.best_estimator_[-1].structure_.edges_
+    )
+    copied = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(copied.predict(X), search.predict(X))
+
+
+def test_a_fit_of_tables_goes_on_from_the_one_before():
+    model, X, y = fitted("tree", Box(0.1), warm_start=True)
+    cold = model.n_iter_
+    model.set_params(C=0.55).fit(X, y)
+    fresh = fitted("tree", Box(0.1), C=0.55)[0]
+    assert model.solution_.primal == pytest.approx(fresh.solution_.primal, rel=1e-4)
+    assert model.n_iter_ < cold
+
+
+def test_weights_of_rows_and_positions_are_factors():
+    X, y = data()
+    twice = InvariantStructuredSVC(Multilabel(), tol=1e-8, random_state=0)
+    one = clone(twice).fit(np.vstack([X, X[:2]]), np.vstack([y, y[:2]]))
+    other = clone(twice).fit(X, y, sample_weight=np.r_[2.0, 2.0, np.ones(N - 2)])
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-3)
+    none = clone(twice).fit(X, y, position_weight=np.tile([1.0, 1.0, 0.0], (N, 1)))
+    np.testing.assert_allclose(none.coef_[2], 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"y": data()[1][:, 0]}, ValueError, r"y must have shape \(n, L\)"),
+        ({"y": data()[1][:5]}, ValueError, "y must have labels for each of 8 rows, got 5"),
+        ({"y": data()[1] + 1}, ValueError, "y must hold 0 .absent. and 1 .present., got 2"),
+        ({"y": np.zeros((N, 2), dtype=int)}, ValueError, "at least two classes"),
+        ({"X": [data()[0]]}, ValueError, "dim"),
+        ({"X": np.full((N, 2), np.nan)}, ValueError, "NaN"),
+    ],
+)
+def test_the_estimator_refuses_what_is_no_table(change, error, message):
+    X, y = data()
+    with pytest.raises(error, match=message):
+        InvariantStructuredSVC(Multilabel()).fit(**({"X": X, "y": y} | change))
+
+
+@by_pairs
+def test_kernels_take_tables_of_labels(pairwise, tmp_path):
+    X, y = data()
+    settings = {"C": 0.5, "tol": 1e-6, "random_state": 0}
+    linear = InvariantStructuredSVC(Multilabel(pairwise), oracle=Turns(), **settings).fit(X, y)
+    model = InvariantStructuredSVC(
+        Multilabel(pairwise), oracle=Turns(), kernel=Linear(), **settings
+    ).fit(X, y)
+    assert model.solution_.primal == pytest.approx(linear.solution_.primal, rel=1e-5)
+    np.testing.assert_array_equal(model.predict(X), linear.predict(X))
+    one, other = model.certify(X, y), linear.certify(X, y)
+    np.testing.assert_allclose(one.margins, other.margins, atol=1e-2)
+    np.testing.assert_array_equal(one.most_wrong, other.most_wrong)
+    assert model.worst_case(X, y)[0].shape == X.shape
+    rbf = InvariantStructuredSVC(Multilabel(pairwise), oracle=Turns(), kernel="rbf", **settings)
+    rbf.fit(X, y)
+    structinv.save(rbf.set_params(oracle=None), tmp_path / "rbf.model")
+    again = structinv.load(tmp_path / "rbf.model")
+    np.testing.assert_array_equal(again.predict(X), rbf.predict(X))
+
+
+def test_sparse_tables_of_rows_are_put_in_order():
+    X, y = data()
+    rows = sp.csr_matrix(X)
+    turned = sp.csr_matrix((rows.data.copy(), rows.indices.copy(), rows.indptr.copy()), rows.shape)
+    for i in range(N):
+        part = slice(turned.indptr[i], turned.indptr[i + 1])
+        turned.indices[part], turned.data[part] = turned.indices[part][::-1], turned.data[part][::-1]
+    turned.has_sorted_indices = turned.has_canonical_format = False
+    model = InvariantStructuredSVC(Multilabel("tree"), oracle=FDrop(1), tol=1e-7, random_state=0)
+    one, other = clone(model).fit(turned, y), clone(model).fit(X, y)
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-3)
+    np.testing.assert_allclose(one.certify(turned, y).margins, other.certify(X, y).margins, atol=1e-2)
+    assert not turned.has_sorted_indices
+
+
+def test_a_fit_of_tables_is_estimated():
+    X, y = data()
+    model = InvariantStructuredSVC(Multilabel("tree"), random_state=0)
+    assert model.estimate_memory(X, y) > 0
+    assert model.estimate_seconds(X, y) > 0
+
+
+def test_states_of_rows_with_one_label_each_say_why_not():
+    given = problem(Identity(), None)
+    reasons = refusals(given.terms[0], given.space)
+    assert "plane_cache" not in reasons
+    assert reasons["linear_members"] == "OneChange answers for itself"
+
+
+def test_more_than_twelve_labels_have_bounds():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((10, 4))
+    y = (X @ rng.standard_normal((4, 13)) > 0).astype(int)
+    settings = {"C": 1.0, "tol": 1e-4, "random_state": 0}
+    model = InvariantStructuredSVC(Multilabel(), oracle=Box(0.1), **settings)
+    with pytest.warns(ConvergenceWarning, match="coarse"):
+        model.fit(X, y)
+    assert model.solution_.status is Status.ORACLE_TOO_COARSE
+    proven = model.certify(X, y)
+    assert not np.all(proven.exact)
+    # A change for each label is no less than one change for all of them.
+    corners = X[:, None] + 0.1 * np.array(list(product([-1.0, 1.0], repeat=4)))
+    scores = np.where(y == 1, 1.0, -1.0)[:, None] * (corners @ model.coef_.T)
+    assert np.all(proven.margins <= scores.min(axis=(1, 2)) + 1e-9)
+    assert np.all(proven.most_wrong >= np.sum(scores < 0, axis=2).max(axis=1))
