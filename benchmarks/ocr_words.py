@@ -38,7 +38,7 @@ from structinv.structures import Sequence
 FILE = Path("ocr_letters/letters_folds.npz")
 SHAPE = (16, 8)
 SMOOTHING, WIDTH, FACTOR = 1.0, 1.3, 10.0
-GRID = (0.1, 0.3, 1.0, 3.0)
+GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 @dataclass
@@ -94,10 +94,10 @@ class Setting:
 
 # C as chosen on the training words of "small".
 SETTINGS = [
-    Setting(kernel=False, chain=False, changes=False, C=0.1),
-    Setting(kernel=False, chain=False, changes=True, C=0.1),
-    Setting(kernel=False, chain=True, changes=False, C=0.1),
-    Setting(kernel=False, chain=True, changes=True, C=0.1),
+    Setting(kernel=False, chain=False, changes=False, C=1.0),
+    Setting(kernel=False, chain=False, changes=True, C=10.0),
+    Setting(kernel=False, chain=True, changes=False, C=1.0),
+    Setting(kernel=False, chain=True, changes=True, C=10.0),
     Setting(kernel=True, chain=False, changes=False, C=0.3),
     Setting(kernel=True, chain=False, changes=True, C=1.0),
     Setting(kernel=True, chain=True, changes=False, C=0.3),
