@@ -308,7 +308,8 @@ class _Batch:
         moved, listed = self.listed
         ascend_blocks(
             order, self.layout.starts, self.values, self.kernel, self.held, self.rivals.codes,
-            self.rivals.costs, self.grades, self.weights, state.labellings[self.rows], listed, moved, masses, shares,
+            self.rivals.costs, self.grades, self.weights, state.labellings[self.rows], listed, moved,
+            masses, shares,
             self.extra, self.changes,
         )  # fmt: skip
         state.masses[self.blocks], state.shares[self.rows] = masses, shares
