@@ -9,6 +9,7 @@ from structinv import InvariantLinearSVC, compiled
 from structinv.datasets import make_mail_like
 from structinv.dual_states import (
     HullState,
+    LabellingState,
     LinearMemberState,
     MemberState,
     PenaltyState,
@@ -16,6 +17,7 @@ from structinv.dual_states import (
     TubeState,
     dual_state,
     focused,
+    labellings,
     members,
 )
 from structinv.estimators import base, continuing
@@ -40,7 +42,7 @@ from structinv.solvers.dual_coordinates import CoordinateState
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary
 
-from . import kernel_problems, test_regression
+from . import kernel_problems, test_kernel_chains, test_regression
 from . import test_representer_solvers as representers
 from .oracle_cases import CASES
 from .orbit_cases import ORBIT_CASE
@@ -70,6 +72,8 @@ def small_portions(monkeypatch):
     monkeypatch.setattr(focused, "LEAST_ROWS", 2)
     monkeypatch.setattr(members, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(members, "PRODUCTS_AT_ONCE", 1)
+    monkeypatch.setattr(labellings, "MEMBERS_AT_ONCE", 2)
+    monkeypatch.setattr(labellings, "ROUNDS", 1)
     monkeypatch.setattr("structinv.spaces.KernelSpace.blocks_in_a_set", 2)
     monkeypatch.setattr("structinv.spaces.ExplicitSpace.blocks_in_a_set", 2)
     monkeypatch.setattr("structinv.solvers.dual_coordinates.ENTRIES_AT_ONCE", 1.0)
@@ -83,6 +87,11 @@ def in_a_kernel():
     setting, kernel = SETTING["multiclass"], kernel_problems.KERNELS["gaussian"]
     problem = kernel_problems.problem(ORBIT_CASE["halves"].oracle, setting, kernel)
     return problem, kernel_problems.optimum("halves", "multiclass", "gaussian")[0]
+
+
+def of_sequences():
+    problem = test_kernel_chains.problem("union", kernel_problems.KERNELS["gaussian"])
+    return problem, test_kernel_chains.optimum("union", "gaussian")
 
 
 def with_members_made_anew():
@@ -110,6 +119,7 @@ PROBLEMS = {
     "hull-union": (FrankWolfe(), HullState, explicit("union", "binary")),
     "linear members": (FrankWolfe(), LinearMemberState, explicit("finite", "multiclass")),
     "members": (FrankWolfe(), MemberState, in_a_kernel),
+    "labellings": (FrankWolfe(), LabellingState, of_sequences),
     "tube": (FrankWolfe(), TubeState, of_targets),
     "plane cache": (FrankWolfe(), PlaneCache, explicit("fscale", "multiclass-slack")),
     "plane cache in a kernel": (FrankWolfe(), PlaneCache, with_members_made_anew),
@@ -184,7 +194,9 @@ def test_a_sweep_ends_soon_after_time_is_up(name, small_portions):
         assert clock.asked_late <= 25
 
 
-@pytest.mark.parametrize("name", ["hull", "linear members", "members", "tube", "plane cache"])
+@pytest.mark.parametrize(
+    "name", ["hull", "linear members", "members", "labellings", "tube", "plane cache"]
+)
 def test_no_row_is_asked_once_time_is_up(name, small_portions):
     solver, _, make = PROBLEMS[name]
     problem, _ = make()
