@@ -79,7 +79,7 @@ class Setting:
     def model(self, options: argparse.Namespace) -> Any:
         """The estimator."""
         common: dict[str, Any] = {
-            "oracle": Shifts(1, options.directions, shape=SHAPE) if self.changes else None,
+            "oracle": Shifts(1, directions=options.directions, shape=SHAPE) if self.changes else None,
             "C": self.C,
             "tol": options.tol,
             "max_seconds": options.seconds,
