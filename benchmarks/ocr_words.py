@@ -38,7 +38,7 @@ from structinv.structures import Sequence
 FILE = Path("ocr_letters/letters_folds.npz")
 SHAPE = (16, 8)
 SMOOTHING, WIDTH, FACTOR = 1.0, 1.3, 10.0
-GRID = (0.1, 0.3, 1.0, 3.0)
+GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Setting:
     def model(self, options: argparse.Namespace) -> Any:
         """The estimator."""
         common: dict[str, Any] = {
-            "oracle": Shifts(1, directions=8, shape=SHAPE) if self.changes else None,
+            "oracle": Shifts(1, directions=options.directions, shape=SHAPE) if self.changes else None,
             "C": self.C,
             "tol": options.tol,
             "max_seconds": options.seconds,
@@ -94,10 +94,10 @@ class Setting:
 
 # C as chosen on the training words of "small".
 SETTINGS = [
-    Setting(kernel=False, chain=False, changes=False, C=0.1),
-    Setting(kernel=False, chain=False, changes=True, C=0.1),
-    Setting(kernel=False, chain=True, changes=False, C=0.1),
-    Setting(kernel=False, chain=True, changes=True, C=0.1),
+    Setting(kernel=False, chain=False, changes=False, C=1.0),
+    Setting(kernel=False, chain=False, changes=True, C=10.0),
+    Setting(kernel=False, chain=True, changes=False, C=1.0),
+    Setting(kernel=False, chain=True, changes=True, C=10.0),
     Setting(kernel=True, chain=False, changes=False, C=0.3),
     Setting(kernel=True, chain=False, changes=True, C=1.0),
     Setting(kernel=True, chain=True, changes=False, C=0.3),
@@ -187,6 +187,7 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=3, help="of three, how many to leave out in turn")
     parser.add_argument("--share", type=float, default=1.0, help="of the training words")
     parser.add_argument("--smoothing", type=float, default=SMOOTHING, help="in pixels")
+    parser.add_argument("--directions", type=int, choices=[4, 8], default=8, help="of the shifts")
     parser.add_argument("--tol", type=float, default=2e-2)
     parser.add_argument("--seconds", type=float, default=7200.0, help="limit of a fit")
     parser.add_argument("--cache-mb", type=float, default=3000.0)

@@ -10,6 +10,7 @@ from structinv.datasets import make_mail_like
 from structinv.dual_states import (
     ChainState,
     HullState,
+    LabellingState,
     LinearMemberState,
     MemberState,
     PenaltyState,
@@ -17,6 +18,7 @@ from structinv.dual_states import (
     TubeState,
     dual_state,
     focused,
+    labellings,
     members,
 )
 from structinv.estimators import base, continuing
@@ -41,7 +43,7 @@ from structinv.solvers.dual_coordinates import CoordinateState
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary
 
-from . import kernel_problems, test_chains, test_regression
+from . import kernel_problems, test_chains, test_kernel_chains, test_regression
 from . import test_representer_solvers as representers
 from .oracle_cases import CASES
 from .orbit_cases import ORBIT_CASE
@@ -72,6 +74,8 @@ def small_portions(monkeypatch):
     monkeypatch.setattr(members, "ROWS_AT_ONCE", 2)
     monkeypatch.setattr(members, "PRODUCTS_AT_ONCE", 1)
     monkeypatch.setattr("structinv.dual_states.chains.PRODUCTS_AT_ONCE", 1)
+    monkeypatch.setattr(labellings, "MEMBERS_AT_ONCE", 2)
+    monkeypatch.setattr(labellings, "ROUNDS", 1)
     monkeypatch.setattr("structinv.spaces.KernelSpace.blocks_in_a_set", 2)
     monkeypatch.setattr("structinv.spaces.ExplicitSpace.blocks_in_a_set", 2)
     monkeypatch.setattr("structinv.solvers.dual_coordinates.ENTRIES_AT_ONCE", 1.0)
@@ -85,6 +89,11 @@ def in_a_kernel():
     setting, kernel = SETTING["multiclass"], kernel_problems.KERNELS["gaussian"]
     problem = kernel_problems.problem(ORBIT_CASE["halves"].oracle, setting, kernel)
     return problem, kernel_problems.optimum("halves", "multiclass", "gaussian")[0]
+
+
+def of_sequences_in_a_kernel():
+    problem = test_kernel_chains.problem("union", kernel_problems.KERNELS["gaussian"])
+    return problem, test_kernel_chains.optimum("union", "gaussian")
 
 
 def with_members_made_anew():
@@ -116,6 +125,7 @@ PROBLEMS = {
     "hull-union": (FrankWolfe(), HullState, explicit("union", "binary")),
     "linear members": (FrankWolfe(), LinearMemberState, explicit("finite", "multiclass")),
     "members": (FrankWolfe(), MemberState, in_a_kernel),
+    "labellings": (FrankWolfe(), LabellingState, of_sequences_in_a_kernel),
     "tube": (FrankWolfe(), TubeState, of_targets),
     "chains": (FrankWolfe(), ChainState, of_sequences),
     "plane cache": (FrankWolfe(), PlaneCache, explicit("fscale", "multiclass-slack")),
@@ -191,7 +201,9 @@ def test_a_sweep_ends_soon_after_time_is_up(name, small_portions):
         assert clock.asked_late <= 25
 
 
-@pytest.mark.parametrize("name", ["hull", "linear members", "members", "tube", "plane cache"])
+@pytest.mark.parametrize(
+    "name", ["hull", "linear members", "members", "labellings", "tube", "plane cache"]
+)
 def test_no_row_is_asked_once_time_is_up(name, small_portions):
     solver, _, make = PROBLEMS[name]
     problem, _ = make()

@@ -13,10 +13,10 @@ from ..spaces import AtomRows, Expansion, Furthest, Space
 from ..spaces.atoms import split_keys
 from ..spaces.base import best_members
 from ..structures import Layout
-from .base import DualState, Hurried, Refusal, in_runs, never
+from .base import DualState, Hurried, in_runs, never
 from .capabilities import no_list_of_planes, of_a_kernel, worst_case_of_examples
 from .labelling_steps import ascend_blocks, mean_heights
-from .members import MOST_MEMBERS
+from .members import all_members
 
 if TYPE_CHECKING:
     from ..structures import Rivals
@@ -58,11 +58,7 @@ class LabellingState(DualState):
     def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
         no_list_of_planes(epsilon)
         term, space = worst_case_of_examples(term), of_a_kernel(space)
-        pool = space.atoms.pool(term.bound)
-        if pool.mesh is None or np.any(pool.mesh != 0):
-            raise Refusal("members of S(x) are more than the points that the space knows")
-        if pool.size > MOST_MEMBERS:
-            raise Refusal(f"S(x) lists more than {MOST_MEMBERS} members")
+        pool = all_members(term, space)
         self.term = term
         self.space = space
         self.pool = pool
@@ -312,8 +308,8 @@ class _Batch:
         moved, listed = self.listed
         ascend_blocks(
             order, self.layout.starts, self.values, self.kernel, self.held, self.rivals.codes,
-            self.rivals.costs,
-            self.grades, self.weights, state.labellings[self.rows], listed, moved, masses, shares,
+            self.rivals.costs, self.grades, self.weights, state.labellings[self.rows], listed, moved,
+            masses, shares,
             self.extra, self.changes,
         )  # fmt: skip
         state.masses[self.blocks], state.shares[self.rows] = masses, shares

@@ -9,13 +9,13 @@ import numpy as np
 from ..compiled import njit
 from ..matrices import ALL_ROWS
 from ..planes import PlaneSet
-from ..spaces import AtomRows, Expansion, Space
+from ..spaces import AtomRows, Expansion, KernelSpace, Pool, Space
 from .base import DualState, Hurried, Refusal, in_runs, never
 from .capabilities import of_a_kernel, worst_case_of_rows
 from .row_steps import ascend_row
 
 if TYPE_CHECKING:
-    from ..terms import Term
+    from ..terms import Term, WorstCase
 
 # More members of a row than this have too large a table of inner products.
 MOST_MEMBERS = 2048
@@ -28,6 +28,16 @@ SETTLED_SHARE = 0.01
 # Between two looks at the clock so many products of numbers are taken for the kernel's values.
 PRODUCTS_AT_ONCE = 2e10
 PATIENCE = 0.3
+
+
+def all_members(term: WorstCase, space: KernelSpace) -> Pool:
+    """The members of the term's oracle, all of them points that the space knows; else a Refusal."""
+    pool = space.atoms.pool(term.bound)
+    if pool.mesh is None or np.any(pool.mesh != 0):
+        raise Refusal("members of S(x) are more than the points that the space knows")
+    if pool.size > MOST_MEMBERS:
+        raise Refusal(f"S(x) lists more than {MOST_MEMBERS} members")
+    return pool
 
 
 class MemberState(DualState):
@@ -52,11 +62,7 @@ class MemberState(DualState):
 
     def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
         term, space = worst_case_of_rows(term), of_a_kernel(space)
-        pool = space.atoms.pool(term.bound)
-        if pool.mesh is None or np.any(pool.mesh != 0):
-            raise Refusal("members of S(x) are more than the points that the space knows")
-        if pool.size > MOST_MEMBERS:
-            raise Refusal(f"S(x) lists more than {MOST_MEMBERS} members")
+        pool = all_members(term, space)
         self.term = term
         self.space = space
         self.pool = pool
