@@ -11,7 +11,7 @@ from itertools import permutations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from structinv.estimators import CustomStructuredSVC
+from structinv import CustomStructuredSVC
 from structinv.structures import Custom, check_custom
 
 SIZE, FEATURES = 5, 6

@@ -8,6 +8,7 @@ from . import starting as starting
 # isort: split
 from .certificates import Certificate
 from .estimators import (
+    CustomStructuredSVC,
     InvariantLinearSVC,
     InvariantLinearSVR,
     InvariantStructuredSVC,
@@ -27,6 +28,7 @@ from .prediction_bounds import PredictionBounds
 
 __all__ = [
     "Certificate",
+    "CustomStructuredSVC",
     "InvariantLinearSVC",
     "InvariantLinearSVR",
     "InvariantSVC",

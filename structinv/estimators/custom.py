@@ -54,7 +54,7 @@ class CustomStructuredSVC(InvariantEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.estimators import CustomStructuredSVC
+    >>> from structinv import CustomStructuredSVC
     >>> from structinv.structures import Custom
     >>> def joint_feature(x, y):
     ...     "Of the item that is picked from a list."

@@ -261,7 +261,10 @@ class InvariantStructuredSVC(KernelMachine):
         -------
         Certificate
             ``margins`` of the true labelling over every other, ``correct``, ``accuracy``, ``exact`` and
-            ``attacked``, one for each example.
+            ``attacked``, one for each example; ``most_wrong``, how many positions of each any change
+            makes wrong at most, and ``position_accuracy``. A labelling that the structure forbids is
+            wrong, and certified for nothing. Of relaxed inference it speaks of the labelling that
+            scores highest.
         """
         return self._asked(X, y, oracle, points=False)[2].certificate()
 
@@ -340,7 +343,7 @@ class InvariantStructuredSVC(KernelMachine):
         learnt = {"classes_": classes, "n_features_in_": rows.shape[1], "vectorizer_": None}
         if hasattr(vectorizer, "n_columns_"):
             learnt["vectorizer_"] = vectorizer
-        told = (labels, layout.starts, position_weight)
+        told = (labels, vars(layout), position_weight)
         return rows, oracle, Truth(labels, self.structure, weights, costs, learnt, told)
 
     def _factors(
@@ -382,12 +385,27 @@ class InvariantStructuredSVC(KernelMachine):
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
         rows, layout = self._examples(X, None, TokenVectorizer(self.n_hashed).fit_rows)
-        n_labels = 2 if y is None else len(sorted_classes(self.structure.read_labels(y, layout)))
+        n_labels, n_outputs, n_extra = self._sizes(y, layout)
         if not self._linear:
             size = check_cover(bind(self._check_parameters(), rows), type(self).__name__)
-            return sum(kernel_memory(rows, size, n_labels, 1e6 * self.cache_mb, n_labels))
+            return sum(kernel_memory(rows, size, n_labels, 1e6 * self.cache_mb, n_outputs))
         entries = 2 * rows.nnz if sp.issparse(rows) else rows.size
-        return PLANES_OF_AN_EXAMPLE * 2 * 12.0 * entries + linear_functions(rows.shape[1], n_labels)
+        planes = PLANES_OF_AN_EXAMPLE * (2 * 12.0 * entries + 8.0 * n_extra)
+        return planes + linear_functions(rows.shape[1], n_outputs) + linear_functions(n_extra, 1)
+
+    def _sizes(self, y: Any, layout: Layout) -> tuple[int, int, int]:
+        """How many labels, functions and extra parameters there are; without y at least so many."""
+        if y is None:
+            return 2, 2, 0
+        labels = self.structure.read_labels(y, layout)
+        classes, codes = encode_labels(labels, sorted_classes(labels))
+        structure = self.structure.prepared(
+            classes, codes, self.structure.positions(layout, len(labels))
+        )
+        n_outputs = structure.functions(len(classes)).n_outputs
+        if structure.one_row:
+            n_outputs *= len(labels) // len(layout)
+        return len(classes), n_outputs, structure.n_extra(len(classes))
 
     def _some(self, y: Any, n_examples: int) -> np.ndarray:
         return np.arange(n_examples)
