@@ -355,8 +355,8 @@ def test_planes_of_shares_touch_the_loss_from_below():
     term.labels.layout.edge_features[:] = 1.0
     f[-(LABELS**2) :] = -5.0 * np.eye(LABELS).ravel()
     planes = term.planes(space, f)
-    chosen = term._asked(space, f, slice(None), True)[-1]
-    assert np.any((chosen.shares > 0) & (chosen.shares < 1))
+    (asked,) = term._asked(space, f, slice(None), True)[-1]
+    assert np.any((asked.chosen.shares > 0) & (asked.chosen.shares < 1))
     normals = planes.normals
     written = normals.toarray() if hasattr(normals, "toarray") else np.asarray(normals)
     upper, attained = term.values(space, f)
@@ -474,9 +474,8 @@ class Overstated(Graph):
         found = super().decode(potentials, extra, layout)
         if found.shares is None:
             return found
-        return Decoding(
-            found.labels, found.upper, np.eye(potentials.shape[1])[found.labels], found.features
-        )
+        shares = np.eye(potentials.shape[1])[found.labels]
+        return Decoding(found.labels, found.upper, shares=shares, features=found.features)
 
 
 class Unbalanced(Graph):

@@ -91,7 +91,7 @@ class BatchedState(DualState):
             if hurried():
                 break
             working.prune(max_idle=2 * CACHED_ROUNDS)
-            working.merge(self.space.planes_of_a_block)
+            working.merge(self.term.planes_of_a_block(self.space))
         return total, rows
 
     def _use_up(self, f: Element, order: np.ndarray, target: float, hurried: Hurried) -> float:

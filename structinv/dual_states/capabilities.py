@@ -41,8 +41,8 @@ def worst_case_of_examples(term: Term) -> WorstCase:
     Raises
     ------
     Refusal
-        If it is of another kind, a class of its own that answers for itself, labels share functions, or
-        costs are factors of the loss.
+        If it is of another kind, a class of its own that answers for itself, labels share functions,
+        costs are factors of the loss, rows have shares of several labels, or do not change by themselves.
     """
     if not isinstance(term, WorstCase):
         raise Refusal("the term is no worst case of rows")
@@ -52,6 +52,8 @@ def worst_case_of_examples(term: Term) -> WorstCase:
         raise Refusal("labels have no function each")
     if term.labels.slack:
         raise Refusal("costs are factors of the loss, too")
+    if term.relaxed:
+        raise Refusal("rows have shares of several labels")
     rows_by_themselves(term)
     return term
 

@@ -60,6 +60,10 @@ class Term(ABC):
         """How many blocks to ask for together, so that a solver can look at the clock in between."""
         return max(1, self.n_blocks)
 
+    def planes_of_a_block(self, space: Space) -> int:
+        """How many planes of a block dual states keep before they average the lightest."""
+        return space.planes_of_a_block
+
     def total(self, space: Space, f: Element) -> tuple[float, float]:
         """The weighted sum of `values`."""
         above, reached = self.values(space, f)

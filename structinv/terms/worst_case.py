@@ -31,6 +31,8 @@ from .scenarios import Asked, Taken, best_of, reach, scenarios_of, side_by_side
 ROWS_AT_ONCE = 4096
 # Numbers about rows and labels that are in memory at once.
 NUMBERS_AT_ONCE = 4_000_000
+# How many times as many planes a block of several rows keeps as one of a single row.
+PLANES_OF_LABELLINGS = 3
 
 
 class WorstCase(Term):
@@ -210,6 +212,11 @@ class WorstCase(Term):
         """See `Term.blocks_at_once`: those of the rows whose members the space holds together."""
         rows = space.rows_at_once(self.bound)
         return max(1, rows * self.n_blocks // max(1, self.X.shape[0]))
+
+    def planes_of_a_block(self, space: Space) -> int:
+        """See `Term.planes_of_a_block`: of many labellings, many are nearly the worst."""
+        each = 1 if self.labels.layout is None else PLANES_OF_LABELLINGS
+        return each * super().planes_of_a_block(space)
 
     def _parts(self, blocks: Rows, most_rows: int | None = None) -> list[Rows]:
         """The blocks in portions whose answers fit in memory several times over."""
