@@ -42,7 +42,7 @@ def worst_case_of_examples(term: Term) -> WorstCase:
     ------
     Refusal
         If it is of another kind, a class of its own that answers for itself, labels share functions,
-        costs are factors of the loss, rows have shares of several labels, or do not change by themselves.
+        costs are factors of the loss, rows have shares of several labels or change together.
     """
     if not isinstance(term, WorstCase):
         raise Refusal("the term is no worst case of rows")
