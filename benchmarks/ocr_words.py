@@ -10,8 +10,8 @@ The words of Taskar, Guestrin and Koller (2003), letters of 16 x 8 black or whit
   `InvariantStructuredSVC(Sequence())` with Hamming cost. Each letter of a word shifts by itself.
 - A kernel's values are multiplied by `FACTOR`, which says how dear transitions are beside it.
 - Smoothing, width, factor, and C of the kernel machines were chosen on a third of the TRAINING words of
-  "small", which the other two thirds did not see; C of the linear machines is a guess. ``--choose`` chooses
-  C of all by three folds of the training words.
+  "small", which the other two thirds did not see; C of the linear machines is a guess. ``--choose``
+  chooses C of all by three folds of the training words.
 - `--share` trains on a part of the training words, for timing. Memory is the peak of the process.
 """
 

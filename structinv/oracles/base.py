@@ -435,6 +435,33 @@ class BoundOracle:
         """
         return None
 
+    def leads(
+        self, rows: Rows, table: np.ndarray, codes: np.ndarray, intercept: bool
+    ) -> np.ndarray | None:
+        """What each label wins at worst, where that is cheaper than asking label by label.
+
+        Parameters
+        ----------
+        rows : slice or (n,) array of int
+        table : (d [+ 1], n_labels) array
+            Weights of each feature, and the constants if `intercept`.
+        codes : (n,) array of int
+            True labels c of these rows.
+
+        Returns
+        -------
+        (n, n_labels) array or None
+            ``max over z in S(x) of <w_k - w_c, z> + b_k - b_c`` for every label k, exactly. Whoever
+            gives it gives `leading`, too.
+        """
+        return None
+
+    def leading(
+        self, rows: Rows, table: np.ndarray, codes: np.ndarray, labels: np.ndarray
+    ) -> Matrix | None:
+        """The members of S(x) that reach the `leads` of one label each, (n, d); any for a true label."""
+        return None
+
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
         """What may happen to examples of several rows, as sets of their rows.
 

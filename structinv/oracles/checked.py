@@ -346,6 +346,33 @@ class CheckedOracle(BoundOracle):
                 raise ValueError(f"{source} must do at least as well as the unchanged rows")
         return leads
 
+    def leads(
+        self, rows: Rows, table: np.ndarray, codes: np.ndarray, intercept: bool
+    ) -> np.ndarray | None:
+        """See `BoundOracle.leads`."""
+        leads = self._ask("leads", rows, table, codes, intercept)
+        if leads is None:
+            return None
+        source, shape = self._source("leads"), (len(codes), table.shape[1])
+        leads = answers.numbers(source, "leads", leads, shape, finite=False)
+        if self._stranger:
+            X = take(self.X, rows)
+            scores = X @ table[: X.shape[1]] + (table[-1] if intercept else 0.0)
+            own = scores - scores[np.arange(len(codes)), codes][:, None]
+            sizes = np.asarray(abs(X) @ np.abs(table[: X.shape[1]]))
+            if np.any(leads < own - resolution(_numbers(X), table) * (1.0 + 2.0 * sizes)):
+                raise ValueError(f"{source} must do at least as well as the unchanged rows")
+        return leads
+
+    def leading(
+        self, rows: Rows, table: np.ndarray, codes: np.ndarray, labels: np.ndarray
+    ) -> Matrix | None:
+        """See `BoundOracle.leading`."""
+        points = self._ask("leading", rows, table, codes, labels)
+        if points is None:
+            return None
+        return answers.rows(self._source("leading"), points, self.X, (len(codes), self.X.shape[1]))
+
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
         """See `BoundOracle.scenarios`."""
         from .scenarios import checked_scenarios

@@ -27,6 +27,7 @@ from .identity_hull import IdentityHull
 from .label_hull import IdentityLabelHull, WordLabelHull, word_losses
 from .word_hull import WordHull
 from .word_kernels import worst_edit, worst_edit_graded
+from .word_leads import word_edits, word_leads
 
 
 class WordOracle(InvarianceOracle):
@@ -268,6 +269,27 @@ class _BoundWords(BoundOracle):
         low, high = self.oracle.factors
         changes = int(min(self.oracle.max_changes, self.X.shape[1])), 1.0 - low, high - 1.0
         return word_losses(take(self.words, rows), codes, cost, intercept, changes, table)
+
+    def leads(self, rows: Rows, table: np.ndarray, codes: np.ndarray, intercept: bool) -> np.ndarray:
+        """See `BoundOracle.leads`."""
+        part, found = take(self.words, rows), np.empty((len(codes), table.shape[1]))
+        table = np.ascontiguousarray(table, dtype=np.float64)
+        changes = int(min(self.oracle.max_changes, self.X.shape[1])), *self.oracle.factors
+
+        def ask(some: slice) -> None:
+            indptr = part.indptr[some.start : some.stop + 1]
+            word_leads(indptr, part.indices, part.data, table, codes[some], *changes, found[some])
+
+        in_threads(ask, len(codes), part.nnz * table.shape[1])
+        return found + (table[-1] - table[-1][codes, None]) if intercept else found
+
+    def leading(self, rows: Rows, table: np.ndarray, codes: np.ndarray, labels: np.ndarray) -> Matrix:
+        """See `BoundOracle.leading`."""
+        part = take(self.words, rows)
+        edited, table = part.data.copy(), np.ascontiguousarray(table, dtype=np.float64)
+        changes = int(min(self.oracle.max_changes, self.X.shape[1])), *self.oracle.factors
+        word_edits(part.indptr, part.indices, part.data, table, codes, labels, *changes, edited)
+        return _like(self.X, part, edited)
 
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool

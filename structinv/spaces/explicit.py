@@ -180,6 +180,10 @@ class ExplicitSpace(Space):
         if values is not None:
             gains, costs, members = best_members(values, rivals, bound.grades(rows))
             return Furthest(gains, costs, gains + costs, members)
+        if _functions_of_their_own(rivals):
+            leads = bound.leads(rows, self.table(f), rivals.codes, self.intercept)
+            if leads is not None:
+                return Furthest(leads, rivals.costs, leads + rivals.costs)
         shape = (len(rivals), rivals.n_labels)
         gains, costs, upper = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         portions = self._portions(rivals)
@@ -268,6 +272,10 @@ class ExplicitSpace(Space):
             return Reached(points, found.gains[every], found.costs[every])
         if found.points is not None:
             return Reached(found.points, found.gains[every], found.costs[every])
+        if _functions_of_their_own(rivals):
+            leading = bound.leading(rows, self.table(f), rivals.codes, labels)
+            if leading is not None:
+                return Reached(leading, found.gains[every], found.costs[every])
         asked, answers = self._by_pair(rivals, labels), []
         for place in asked:
             part = pick(rows, place, len(labels))
@@ -373,6 +381,13 @@ class _Answer:
         costs = factors * self.costs if slack else self.costs
         upper = np.where(factors == 0, 0.0, self.upper)
         return _Answer(self.points, factors * self.gains, costs, factors * upper)
+
+
+def _functions_of_their_own(rivals: Rivals) -> bool:
+    """Whether each label has a function, which wins what it has more than the true one's."""
+    functions = rivals.functions
+    own = np.array_equal(functions.outputs, np.arange(len(functions))) and np.all(functions.signs == 1)
+    return bool(own) and not rivals.slack and len(functions) > 2
 
 
 def _maximum(
