@@ -148,7 +148,8 @@ class Task:
     def __init__(self, options: argparse.Namespace, setting: str) -> None:
         files = (options.data / FOLDER / f"{part}.txt.xz" for part in ("train", "test"))
         (train, labels), (test, truth) = map(load_conll, files)
-        assert labels is not None and truth is not None
+        assert labels is not None
+        assert truth is not None
         self.options, self.setting, self.columns = options, setting, SETTINGS[setting]
         size = options.sentences
         train, labels = train[:size], labels[:size]
