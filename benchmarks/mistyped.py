@@ -15,7 +15,7 @@ C (CRFsuite's c2) has the highest mean of F1 over all rates on the last tenth of
 sentences, mistyped with a third seed; so has the rate of the training text, at the C of the plain
 machine. Fits to choose from end at twice ``--tol``, the last one, of all training sentences, at
 ``--tol``, or after ``--seconds`` of wall time (half of that to choose); the table has the gap that was
-reached. The test sentences are looked at once. Seconds are processor time of one thread, those of the
+reached. A run looks at the test sentences once. Seconds are processor time of one thread, those of the
 last fit.
 
 Certified is what no choice of so many *features* of a sentence to be dropped can turn. These are neither
