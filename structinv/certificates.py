@@ -41,8 +41,8 @@ class Certificate:
     exact : (n,) array of bool
         Whether both agree up to rounding, so that the margin is the worst one.
     most_wrong : (n,) array of int, or None
-        How many rows of each example at most any allowed change makes wrong; None where examples are
-        single rows.
+        No allowed change makes more rows of an example wrong; None where examples are single rows. A
+        bound, which margins that are `exact` do not make so: fewer may go wrong.
     sizes : (n,) array of int, or None
         How many rows each has.
     """
@@ -75,7 +75,7 @@ class Certificate:
 
     @property
     def position_accuracy(self) -> float:
-        """Share of rows that are right whatever changes, an example's worst change at a time."""
+        """At least this share of rows is right, whatever changes: a bound, see `most_wrong`."""
         if self.most_wrong is None or self.sizes is None:
             return self.accuracy
         return 1.0 - float(np.sum(self.most_wrong) / np.sum(self.sizes))

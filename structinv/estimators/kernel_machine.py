@@ -210,7 +210,8 @@ def check_cover(bound: BoundOracle, machine: str) -> int:
     except NotImplementedError as error:
         raise TypeError(
             f"{machine} needs an oracle with an orbit or a cover; {type(bound.oracle).__name__} has "
-            "none; InvariantLinearSVC and InvariantLinearSVR take such"
+            "none; linear machines take such: InvariantLinearSVC, InvariantLinearSVR, and "
+            "InvariantStructuredSVC with kernel='linear'"
         ) from error
     # An oracle whose answers are graded, but not its members, refuses by name.
     bound.grades(first)

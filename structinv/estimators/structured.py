@@ -111,6 +111,10 @@ class InvariantStructuredSVC(KernelMachine):
         With other kernels; see `InvariantSVC`. Rows are numbered through all examples.
     transitions_, start_, end_ : (n_classes, n_classes), (n_classes,), (n_classes,) arrays
         Of a `Sequence`: what a label (column) wins after another (row), as the first and as the last.
+    pairwise_ : (n_edge_features, n_classes, n_classes) array
+        Of a `Graph`: what the labels of an edge's ends win for each of its features.
+    pairs_ : (L - 1, 2, 2) array
+        Of ``Multilabel("tree")``: what the two labels of each of ``structure_.edges_`` win.
     pairs_ : (n_labels - 1, 2, 2) array
         Of ``Multilabel("tree")``: what two labels win together, each absent or present, for each of the
         pairs in ``structure_.edges_``.
@@ -240,7 +244,7 @@ class InvariantStructuredSVC(KernelMachine):
         """
         check_is_fitted(self)
         rows, layout = self._known_examples(X)
-        labels = self._bound(self.structure.read_labels(y, layout), layout)
+        labels = self._bound(self._known_labels(y, layout), layout)
         codes = self._best_codes(rows, layout)
         assert labels.layout is not None
         own = self._checked_weights(sample_weight, len(layout))[labels.layout.owners]
@@ -476,6 +480,15 @@ class InvariantStructuredSVC(KernelMachine):
         of_tokens = None if self.vectorizer_ is None else self.vectorizer_.rows
         return self._examples(X, self.n_features_in_, of_tokens)
 
+    def _known_labels(self, y: Any, layout: Layout) -> np.ndarray:
+        """The labels of such examples, as many as those of `fit` where rows have several."""
+        labels = self.structure_.read_labels(y, layout)
+        each = len(self.coef_ if self._linear else self.dual_coef_)
+        if self.structure_.one_row and len(labels) != each * len(layout):
+            given = len(labels) // len(layout)
+            raise ValueError(f"y must have {each} labels for each row, as in fit, got {given}")
+        return labels
+
     def _of_those_with_rows(self, X: Any, answer: Any) -> Any:
         """The answers for examples with rows; an empty one for each of the others."""
         if not isinstance(X, (list, tuple)):
@@ -483,6 +496,8 @@ class InvariantStructuredSVC(KernelMachine):
         lengths = [self._length(each) for each in X]
         if all(lengths):
             return answer(X)
+        if not any(lengths):
+            return [self.classes_[:0] for _ in lengths]
         found = iter(answer([each for each, length in zip(X, lengths, strict=True) if length]))
         return [next(found) if length else self.classes_[:0] for length in lengths]
 
@@ -525,7 +540,7 @@ class InvariantStructuredSVC(KernelMachine):
         if y is None:
             labels = self.classes_[self._best_codes(rows, layout)]
         else:
-            labels = self.structure.read_labels(y, layout)
+            labels = self._known_labels(y, layout)
         bound = self._bound(labels, layout)
         of_linear, of_kernel = WORST_CHANGES[self.structure_.term]
         if self._linear:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from itertools import chain, repeat
 from numbers import Real
@@ -135,7 +136,14 @@ class TokenVectorizer(
         """
         check_is_fitted(self, "n_columns_")
         kind, tokens, lengths = _read(X)
-        return _rows(kind, tokens, lengths, self.vocabulary_, self.n_columns_), lengths
+        rows = _rows(kind, tokens, lengths, self.vocabulary_, self.n_columns_)
+        if len(tokens) and rows.nnz == 0:
+            warnings.warn(
+                "none of the tokens' features was there in training, so that nothing is known of them",
+                UserWarning,
+                stacklevel=2,
+            )
+        return rows, lengths
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the columns, (n_columns,); "hashed0", "hashed1", ... where they are hashed."""

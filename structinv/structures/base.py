@@ -156,6 +156,11 @@ class Structure(BaseEstimator, ABC):
         """
         blocks = as_list("X", X, "rows")
         for i, block in enumerate(blocks):
+            if not hasattr(block, "__len__") or getattr(block, "shape", None) == ():
+                raise TypeError(
+                    f"X[{i}] must hold the rows of an example, got {type(block).__name__}; a single "
+                    "example is given as [x]"
+                )
             if self.length(block) == 0:
                 raise ValueError(f"X[{i}] must have at least one row, got none")
         rows, sizes = reader.examples(blocks)

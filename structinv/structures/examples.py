@@ -71,7 +71,7 @@ def stacked(blocks: Sequence[Any], n_features: int | None = None) -> tuple[Matri
         if found.ndim != 2:
             raise ValueError(
                 f"X[{i}] must have two dimensions, a row for each position and a column for each "
-                f"feature, got shape {found.shape}"
+                f"feature, got shape {found.shape}; a single example is given as [x]"
             )
         wanted = found.shape[1] if wanted is None else wanted
         if found.shape[1] != wanted:
@@ -169,11 +169,17 @@ def _one_array(items: list[Any]) -> np.ndarray:
     kinds = {item.dtype.kind if isinstance(item, np.ndarray) else "" for item in items}
     if len(kinds) == 1 and kinds <= {"i", "u", "b", "U"}:
         return np.concatenate(items)
+    if kinds == {"f"} and not any(np.isnan(item).any() for item in items):
+        return np.concatenate(items)
     labels = list(chain.from_iterable(each.tolist() if _is_array(each) else each for each in items))
     types = set(map(type, labels))
     if all(issubclass(kind, str) for kind in types):
         return np.array(labels)
-    if all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in types):
+    if types <= {bool} or all(
+        issubclass(kind, (int, np.integer)) and kind is not bool for kind in types
+    ):
+        return np.array(labels)
+    if types <= {float} and not any(map(np.isnan, labels)):
         return np.array(labels)
     owners = np.repeat(np.arange(len(items)), [len(each) for each in items])
     for label, owner in zip(labels, owners, strict=True):

@@ -111,7 +111,9 @@ class Graph(Structure):
         graphs = GraphLayout.of(layout, wanted)
         given = graphs.edge_features.shape[1]
         if given != wanted:
-            raise ValueError(f"edges must have {wanted} features, as in training, got {given}")
+            raise ValueError(
+                f"edges must have {wanted} features, as in training, got {given} (1 if none are given)"
+            )
         return graphs
 
     def _tables(self, extra: np.ndarray, n_labels: int) -> np.ndarray:
