@@ -93,6 +93,10 @@ def test_predictions_say_what_is_certified(folder, expected):
     sure = machine.certify(expected[0]).correct
     assert 0 < sum(sure) < len(sure)
     assert [set(words) for words in answers] == [{"yes" if each else "no"} for each in sure]
+    shown = succeed("evaluate", folder / "robust", folder / "test.conll")
+    (line,) = [line for line in shown.splitlines() if line.split("│")[1:2] and "tokens" in line]
+    certified = machine.certify(*expected[0:1], load_conll(folder / "test.conll")[1]).position_accuracy
+    assert line.split("│")[5].strip() == f"{100 * certified:.1f}%"
 
 
 def test_evaluation_shows_tokens_sentences_and_spans(folder, expected):
@@ -100,7 +104,9 @@ def test_evaluation_shows_tokens_sentences_and_spans(folder, expected):
     _, y = load_conll(folder / "test.conll")
     right = [a == b for i, labels in enumerate(y) for a, b in zip(labels, expected[1][i], strict=True)]
     cells = {line.split("│")[1].strip(): line for line in shown.splitlines() if line.count("│") > 3}
-    assert f"{100 * np.mean(right):.1f}%" in cells["tokens"]
+    share = f"{100 * np.mean(right):.1f}%"
+    # Without changes what is right is certain.
+    assert [cell.strip() for cell in cells["tokens"].split("│")[3:6]] == [share, "", share]
     whole = np.mean([a == b for a, b in zip(y, expected[1], strict=True)])
     assert f"{100 * whole:.1f}%" in cells["whole sentences"]
     scores = span_scores(y, expected[1])

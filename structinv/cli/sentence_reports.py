@@ -29,12 +29,13 @@ def sentences_report(console: Console, saved: SavedModel, X: Any, y: list[list[s
         for label, guess in zip(labels, guesses, strict=True)
     ]
     whole = [labels == guesses for labels, guesses in zip(y, predicted, strict=True)]
-    certified, attacked = _certified(saved, X, y)
+    certified, attacked, sure = _certified(saved, X, y)
     table = Table(title=f"Edits allowed in every token: {escape(saved.oracle_name())}")
     table.add_column("what")
     for name in ("number", "accuracy", "under attack", "certified"):
         table.add_column(name, justify="right")
-    table.add_row("tokens", str(len(right)), percent(float(np.mean(right))), "", "")
+    tokens = percent(float(np.mean(right))), "", percent(sure / len(right))
+    table.add_row("tokens", str(len(right)), *tokens)
     shares = (percent(float(np.mean(share))) for share in (whole, attacked, certified))
     table.add_row("whole sentences", str(len(y)), *shares)
     console.print(table)
@@ -46,11 +47,14 @@ def sentences_report(console: Console, saved: SavedModel, X: Any, y: list[list[s
         say(str(error))
 
 
-def _certified(saved: SavedModel, X: Any, y: list[list[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each sentence's labels are certified, and whether the changes found leave them."""
+def _certified(saved: SavedModel, X: Any, y: list[list[str]]) -> tuple[np.ndarray, np.ndarray, int]:
+    """Whether each sentence's labels are certified, and whether the changes found leave them.
+
+    And how many tokens stay right at least, whatever changes.
+    """
     known = set(saved.classifier.classes_.tolist())
     places = [i for i, labels in enumerate(y) if known.issuperset(labels)]
-    certified, attacked = np.zeros((2, len(y)), dtype=bool)
+    (certified, attacked), sure = np.zeros((2, len(y)), dtype=bool), 0
     if len(places) < len(y):
         strange = sorted(set(chain.from_iterable(y)) - known)
         say(
@@ -60,7 +64,8 @@ def _certified(saved: SavedModel, X: Any, y: list[list[str]]) -> tuple[np.ndarra
     if places:
         certificate = saved.classifier.certify([X[i] for i in places], [y[i] for i in places])
         certified[places], attacked[places] = certificate.correct, certificate.attacked > 0
-    return certified, attacked
+        sure = int(np.sum(certificate.sizes - certificate.most_wrong))
+    return certified, attacked, sure
 
 
 def _spans_table(scores: SpanScores) -> Table:
