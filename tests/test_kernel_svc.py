@@ -685,7 +685,7 @@ def test_oracles_without_an_orbit_are_refused_by_name(oracle):
     name = type(oracle).__name__
     message = (
         f"InvariantSVC needs an oracle with an orbit or a cover; {name} has none; "
-        "InvariantLinearSVC and InvariantLinearSVR take such"
+        "linear machines take such: InvariantLinearSVC, InvariantLinearSVR"
     )
     with pytest.raises(TypeError, match=re.escape(message)):
         InvariantSVC(oracle).fit(*strokes())
