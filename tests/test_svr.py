@@ -338,7 +338,8 @@ def test_wrong_parameters_are_refused_by_name(kind, parameters, error, message):
 
 def test_oracles_without_a_list_are_for_linear_machines():
     X, y = numbers()
-    with pytest.raises(TypeError, match="InvariantSVR needs an oracle .* linear machines take such: .* InvariantLinearSVR"):
+    message = "InvariantSVR needs an oracle .* linear machines take such: .* InvariantLinearSVR"
+    with pytest.raises(TypeError, match=message):
         InvariantSVR(Ellipsoid(np.eye(D))).fit(X, y)
     assert InvariantLinearSVR(Ellipsoid(0.1 * np.eye(D))).fit(X, y).score(X, y) > 0.9
 
