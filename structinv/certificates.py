@@ -16,6 +16,7 @@ from .spaces import Expansion, KernelSpace
 from .structures import BoundStructure, Layout, Rivals
 from .structures.base import decoded
 from .structures.bound import predicted
+from .structures.layout import laid_out
 from .terms.scenarios import scenarios_of
 
 # An oracle's own rounding, which it adds to its bound, is some times that of a prediction.
@@ -215,7 +216,7 @@ class _Portion:
         rivals = labels.rivals(self.rows)
         self.rivals = replace(rivals, costs=np.zeros(rivals.costs.shape), slack=False)
         self.several = layout is not None
-        self.layout = Layout.of_rows(len(rivals)) if layout is None else layout
+        self.layout = laid_out(layout, len(rivals))
 
     def worst(self, points: bool) -> WorstChange:
         """The worst changes, and how many rows are wrong at most."""

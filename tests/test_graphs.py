@@ -511,3 +511,14 @@ def test_runs_that_end_with_loose_bounds_say_where_they_come_from():
     found = solve(Objective(space, [term]), FrankWolfe(), Gap(1e-4), random_state=0)
     assert found.outcome == "oracle too coarse on the relaxed loss"
     assert "lower tol of the structure" in found.advice
+
+
+def test_a_fit_begins_anew_with_other_edges():
+    X, y, layout = examples()
+    given, labels = as_lists(X, y, layout)
+    model = InvariantStructuredSVC(Graph(), C=0.5, tol=1e-6, warm_start=True, random_state=0)
+    cold = model.fit(given, labels).n_iter_
+    assert model.fit(given, labels).n_iter_ < cold
+    others = [(rows, edges[:, ::-1], *more) for rows, edges, *more in given]
+    fresh = clone(model).fit(others, labels).n_iter_
+    assert model.fit(others, labels).n_iter_ == fresh

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..answers import as_written
 from ..spaces import ExplicitSpace, KernelSpace, Space
 from ..terms import Term, WorstCase, WorstMargin
@@ -47,8 +45,7 @@ def worst_case_of_examples(term: Term) -> WorstCase:
     if not isinstance(term, WorstCase):
         raise Refusal("the term is no worst case of rows")
     _check_answers(term, WorstCase)
-    functions = term.labels.functions
-    if not np.array_equal(functions.outputs, np.arange(len(functions))) or np.any(functions.signs != 1):
+    if not term.labels.functions.are_one_each:
         raise Refusal("labels have no function each")
     if term.labels.slack:
         raise Refusal("costs are factors of the loss, too")

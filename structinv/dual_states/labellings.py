@@ -13,6 +13,7 @@ from ..spaces import AtomRows, Expansion, Furthest, Space
 from ..spaces.atoms import split_keys
 from ..spaces.base import best_members
 from ..structures import Layout
+from ..structures.layout import laid_out
 from .base import DualState, Hurried, in_runs, never
 from .capabilities import no_list_of_planes, of_a_kernel, worst_case_of_examples
 from .labelling_steps import ascend_blocks, mean_heights
@@ -64,8 +65,7 @@ class LabellingState(DualState):
         self.pool = pool
         self.rng = rng
         self.labels = term.labels
-        layout = self.labels.layout
-        self.layout = Layout.of_rows(term.X.shape[0]) if layout is None else layout
+        self.layout = laid_out(self.labels.layout, term.X.shape[0])
         rivals = self.labels.rivals()
         self.codes, self.costs = rivals.codes, rivals.costs
         grades = term.bound.grades(ALL_ROWS)

@@ -347,7 +347,7 @@ class InvariantStructuredSVC(KernelMachine):
         learnt = {"classes_": classes, "n_features_in_": rows.shape[1], "vectorizer_": None}
         if hasattr(vectorizer, "n_columns_"):
             learnt["vectorizer_"] = vectorizer
-        told = (labels, vars(layout), position_weight)
+        told = (labels, layout.told(), position_weight)
         return rows, oracle, Truth(labels, self.structure, weights, costs, learnt, told)
 
     def _factors(

@@ -180,7 +180,7 @@ class ExplicitSpace(Space):
         if values is not None:
             gains, costs, members = best_members(values, rivals, bound.grades(rows))
             return Furthest(gains, costs, gains + costs, members)
-        if _functions_of_their_own(rivals):
+        if _asked_together(rivals):
             leads = bound.leads(rows, self.table(f), rivals.codes, self.intercept)
             if leads is not None:
                 return Furthest(leads, rivals.costs, leads + rivals.costs)
@@ -272,7 +272,7 @@ class ExplicitSpace(Space):
             return Reached(points, found.gains[every], found.costs[every])
         if found.points is not None:
             return Reached(found.points, found.gains[every], found.costs[every])
-        if _functions_of_their_own(rivals):
+        if _asked_together(rivals):
             leading = bound.leading(rows, self.table(f), rivals.codes, labels)
             if leading is not None:
                 return Reached(leading, found.gains[every], found.costs[every])
@@ -383,11 +383,9 @@ class _Answer:
         return _Answer(self.points, factors * self.gains, costs, factors * upper)
 
 
-def _functions_of_their_own(rivals: Rivals) -> bool:
-    """Whether each label has a function, which wins what it has more than the true one's."""
-    functions = rivals.functions
-    own = np.array_equal(functions.outputs, np.arange(len(functions))) and np.all(functions.signs == 1)
-    return bool(own) and not rivals.slack and len(functions) > 2
+def _asked_together(rivals: Rivals) -> bool:
+    """Whether all labels can be asked about at once: each wins what its function has more."""
+    return rivals.functions.are_one_each and not rivals.slack and rivals.n_labels > 2
 
 
 def _maximum(

@@ -12,7 +12,7 @@ from ..matrices import ALL_ROWS, Matrix, Rows, count
 from .base import Structure, decoded
 from .decodings import Decoding, Separation, check_decoding, check_features, check_levels, check_shares
 from .labels import check_cost, check_rescaling, encode_labels
-from .layout import Layout
+from .layout import Layout, laid_out
 from .rivals import LabelFunctions, Rivals
 
 
@@ -139,7 +139,7 @@ class BoundStructure:
 
     def allowed(self) -> np.ndarray:
         """Whether the structure has the true labelling of each block, (n_blocks,) of bool."""
-        layout = Layout.of_rows(len(self.codes)) if self.layout is None else self.layout
+        layout = laid_out(self.layout, len(self.codes))
         found: Any = self.structure.allows(self.codes, layout, self.n_labels)
         source = answers.method(self.structure, "allows")
         return answers.numbers(source, "allows", np.asarray(found, np.float64), (len(layout),)) > 0
@@ -159,7 +159,7 @@ class BoundStructure:
             If the structure's answer is no `Separation`, an array has another shape, or a label is none.
         """
         n_rows = len(rivals)
-        known = Layout.of_rows(n_rows) if layout is None else layout
+        known = laid_out(layout, n_rows)
         source = answers.method(self.structure, "separate")
         answer = self.structure.separate(rivals, found, extra, known)
         if not isinstance(answer, Separation):
@@ -180,7 +180,7 @@ class BoundStructure:
     @property
     def relaxed(self) -> bool:
         """Whether the loss is that of a relaxed maximum; see `Structure.relaxes`."""
-        known = Layout.of_rows(len(self.codes)) if self.layout is None else self.layout
+        known = laid_out(self.layout, len(self.codes))
         return bool(self.structure.relaxes(self.n_labels, known))
 
     def moved(self, labels: np.ndarray, codes: np.ndarray, layout: Layout) -> Matrix:
@@ -211,7 +211,7 @@ class BoundStructure:
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout | None
     ) -> Decoding:
         """The best labelling other than the one given, and a bound; see `Structure.runner_up`."""
-        known = Layout.of_rows(len(codes)) if layout is None else layout
+        known = laid_out(layout, len(codes))
         found = self.structure.runner_up(potentials, codes, extra, known)
         source = answers.method(self.structure, "runner_up")
         checked = check_decoding(source, found, potentials.shape, known, len(extra))
@@ -271,7 +271,7 @@ def predicted(
     own = np.zeros(0) if extra is None else np.asarray(extra)
     if own.shape != (n_extra,):
         raise ValueError(f"extra must have shape ({n_extra},) for {structure!r}, got {own.shape}")
-    known = Layout.of_rows(len(found)) if layout is None else layout
+    known = laid_out(layout, len(found))
     check_layout(known, len(found))
     return decoded(structure, functions.scores(found), own, known).labels
 

@@ -16,7 +16,7 @@ from .decodings import Decoding
 from .elimination import Elimination
 from .examples import Reader, as_list
 from .graph_layout import GraphLayout
-from .layout import Layout
+from .layout import Layout, laid_out
 
 INFERENCES = ("auto", "exact", "relaxed")
 
@@ -87,7 +87,7 @@ class Graph(Structure):
             graphs that are too large for exact inference.
         """
         self._check()
-        known = Layout.of_rows(len(codes)) if layout is None else layout
+        known = laid_out(layout, len(codes))
         own: Graph = self
         if self.n_edge_features_ is None:
             own = clone(self)
@@ -119,6 +119,11 @@ class Graph(Structure):
     def _tables(self, extra: np.ndarray, n_labels: int) -> np.ndarray:
         """The tables P, (n_edge_features, n_labels, n_labels)."""
         return np.ascontiguousarray(extra, dtype=np.float64).reshape(-1, n_labels, n_labels)
+
+    def _numbers(self, potentials: np.ndarray, extra: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Potentials and tables, as compiled functions take them."""
+        scores = np.ascontiguousarray(potentials, dtype=np.float64)
+        return scores, self._tables(extra, scores.shape[1])
 
     def n_extra(self, n_labels: int) -> int:
         """See `Structure.n_extra`."""
@@ -155,12 +160,9 @@ class Graph(Structure):
 
     def decode(self, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
         """See `Structure.decode`; with shares where the relaxed maximum is no labelling."""
-        graphs, n_labels = self._graphs(layout), potentials.shape[1]
-        scores, tables = (
-            np.ascontiguousarray(potentials, dtype=np.float64),
-            self._tables(extra, n_labels),
-        )
-        trees, narrow, rest, order = self._kinds(graphs, n_labels)
+        graphs = self._graphs(layout)
+        scores, tables = self._numbers(potentials, extra)
+        trees, narrow, rest, order = self._kinds(graphs, potentials.shape[1])
         labels, values = np.zeros(len(scores), dtype=np.int64), np.zeros(len(graphs))
         forests.best(scores, tables, *graphs.arrays, trees, labels)
         if order is not None:
@@ -206,12 +208,9 @@ class Graph(Structure):
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> Decoding:
         """See `Structure.runner_up`: one programme a graph; where inference is relaxed, one a node."""
-        graphs, n_labels = self._graphs(layout), potentials.shape[1]
-        scores, tables = (
-            np.ascontiguousarray(potentials, dtype=np.float64),
-            self._tables(extra, n_labels),
-        )
-        trees, narrow, rest, order = self._kinds(graphs, n_labels)
+        graphs = self._graphs(layout)
+        scores, tables = self._numbers(potentials, extra)
+        trees, narrow, rest, order = self._kinds(graphs, potentials.shape[1])
         codes = np.ascontiguousarray(codes, dtype=np.int64)
         labels, values = codes.copy(), np.full(len(graphs), -np.inf)
         forests.second(scores, tables, *graphs.arrays, trees, codes, labels, values)
@@ -257,10 +256,7 @@ class Graph(Structure):
             raise ValueError(
                 f"graphs must have no cycles for counts of differences, graph {cyclic[0]} has one"
             )
-        scores, tables = (
-            np.ascontiguousarray(potentials, dtype=np.float64),
-            self._tables(extra, potentials.shape[1]),
-        )
+        scores, tables = self._numbers(potentials, extra)
         values = np.zeros(len(scores) + len(graphs))
         forests.by_differences(
             scores, tables, *graphs.arrays, np.ascontiguousarray(codes, dtype=np.int64), values

@@ -83,12 +83,12 @@ class GraphLayout(Layout):
     def take(self, blocks: Rows) -> Self:
         """See `Layout.take`."""
         chosen = np.arange(len(self))[blocks]
-        by_edges = Layout(self.edge_starts)
+        by_nodes, by_edges = Layout(self.starts), Layout(self.edge_starts)
         edges = by_edges.rows(chosen)
         return type(self)(
-            _boundaries(self.starts, chosen),
+            by_nodes.take(chosen).starts,
             self.edges[edges],
-            _boundaries(self.edge_starts, chosen),
+            by_edges.take(chosen).starts,
             self.edge_features[edges],
             _whole=(self, chosen),
         )
@@ -113,11 +113,6 @@ class GraphLayout(Layout):
             found = elimination.eliminated(self.starts, self.edges, self.edge_starts, n_labels)
             self._known[n_labels] = found
         return self._known[n_labels]
-
-
-def _boundaries(starts: np.ndarray, blocks: np.ndarray) -> np.ndarray:
-    """The boundaries of some of the blocks alone."""
-    return np.r_[0, np.cumsum(np.diff(starts)[blocks])]
 
 
 def _edges(given: Any, n_nodes: int, i: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -83,6 +83,15 @@ class Layout:
         own: Any = type(self)(np.r_[0, np.cumsum(sizes)])
         return own
 
+    def told(self) -> list[Any]:
+        """All that tells it from other layouts."""
+        return [getattr(self, field.name) for field in fields(self) if field.compare]
+
     def sums(self, each: np.ndarray) -> np.ndarray:
         """Sums over the rows of each example, along the first axis."""
         return np.add.reduceat(each, self.starts[:-1], axis=0)
+
+
+def laid_out(layout: Layout | None, n_rows: int) -> Layout:
+    """The layout; where there is none every row is an example of its own."""
+    return Layout.of_rows(n_rows) if layout is None else layout

@@ -35,6 +35,11 @@ class LabelFunctions:
     def __len__(self) -> int:
         return len(self.outputs)
 
+    @property
+    def are_one_each(self) -> bool:
+        """Whether every label has a function, in their order."""
+        return bool(np.array_equal(self.outputs, np.arange(len(self))) and np.all(self.signs == 1.0))
+
     def scores(self, values: np.ndarray) -> np.ndarray:
         """Each label's score from what the functions are, of ``(..., n_outputs)`` numbers."""
         if values.shape[-1] == len(self) and np.all(self.signs == 1.0):
