@@ -139,7 +139,12 @@ class Leaky(Sequence):
         return super().features(labels, layout, n_labels) * (2.0 + len(layout))
 
 
-@pytest.mark.parametrize("kind", [Blind, Boastful, Greedy, Same, Leaky])
+class Vain(Sequence):
+    def extra_score(self, labels, extra, layout, n_labels):
+        return super().extra_score(labels, extra, layout, n_labels) + 1.0
+
+
+@pytest.mark.parametrize("kind", [Blind, Boastful, Greedy, Same, Leaky, Vain])
 def test_broken_structures_are_found(kind):
     with pytest.raises(StructureCheckError, match=kind.__name__):
         check_structure(kind())

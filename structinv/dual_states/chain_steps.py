@@ -41,7 +41,8 @@ def sweep(order, rows, truth, kept, grams, parameters, gaps):
     moves, links = np.empty((n_labels + 2, n_labels)), np.empty((n_labels + 2, n_labels))
     path, touched = np.empty(longest, dtype=np.int32), np.empty(longest, dtype=np.bool_)
     products = np.empty((widest, widest))
-    tables = potentials, heights, total, delta, total_moves, moves, links, path, touched, products
+    wrong = np.empty((widest, longest), dtype=np.int32), np.empty(widest, dtype=np.int64)
+    tables = potentials, heights, total, delta, total_moves, moves, links, path, touched, products, wrong
     for b in order:
         gaps[b] = _visit(b, rows, truth, kept, grams, parameters, tables)
 
@@ -159,7 +160,7 @@ def fill_grams(starts, rows, heads, grams):
 def _visit(b, rows, truth, kept, grams, parameters, tables):
     """Steps in one example, between labellings that it has and the best that are found; its gap."""
     starts, codes, costs, barred, weights = truth
-    potentials, heights, total, delta, total_moves, moves, links, path, touched, products = tables
+    potentials, heights, total, delta, total_moves, moves, links, path, touched, products, wrong = tables
     begin, weight, slot = starts[b], weights[b], kept[0][b]
     size, room = starts[b + 1] - begin, kept[0][b + 1] - slot
     own, gram = codes[begin : begin + size], _gram_of(b, size, grams)
@@ -186,16 +187,19 @@ def _visit(b, rows, truth, kept, grams, parameters, tables):
             labels[kept[2][b]], masses[kept[2][b]], above[kept[2][b]] = path[:size], 0.0, best
             kept[2][b] += 1
         count = kept[2][b]
+        moves[:] = 0.0
         while known < count:
-            delta[:size] = 0.0
-            _fill_response(
-                begin, own, labels[known], rows, costs, gram, parameters[0], potentials, delta, heights
-            )
-            _fill_products(known, own, labels, heights, moves, products)
+            _list_wrong(known, own, labels[known], wrong)
+            if len(gram) == 0:
+                delta[:size] = 0.0
+                _fill_response(
+                    begin, own, labels[known], rows, costs, parameters[0], potentials, delta, heights
+                )
+            _fill_products(known, own, labels, gram, heights, wrong, moves, products)
             known += 1
         before = masses[:count].copy()
         _ascend(products, above, count, weight, masses)
-        delta[:size], moves[:] = 0.0, 0.0
+        delta[:size] = 0.0
         for j in range(count):
             if masses[j] != before[j]:
                 amount = weight * (masses[j] - before[j])
@@ -233,7 +237,14 @@ def _fill_potentials(begin, size, rows, costs, table, potentials):
         into = potentials[t]
         for k in range(n_labels):
             into[k] = costs[begin + t, k]
-        for e in range(indptr[begin + t], indptr[begin + t + 1]):
+        first, end = indptr[begin + t], indptr[begin + t + 1]
+        for e in range(first, end - 3, 4):
+            a, b = table[indices[e]], table[indices[e + 1]]
+            c, d = table[indices[e + 2]], table[indices[e + 3]]
+            x_a, x_b, x_c, x_d = data[e], data[e + 1], data[e + 2], data[e + 3]
+            for k in range(n_labels):
+                into[k] += x_a * a[k] + x_b * b[k] + x_c * c[k] + x_d * d[k]
+        for e in range(end - (end - first) % 4, end):
             x, row = data[e], table[indices[e]]
             for k in range(n_labels):
                 into[k] += x * row[k]
@@ -264,18 +275,32 @@ def _add_links(moves, parameters):
 
 @njit(cache=True, nogil=True)
 def _viterbi(potentials, links, size, heights, path):
-    """The best labelling; the way back is found by the same sums, so that nothing is noted forwards."""
+    """The best labelling; the way back is found by the same sums, so that nothing is noted forwards.
+
+    Four labels at once, as what is best so far need not be read and written so often.
+    """
     n_labels = potentials.shape[1]
+    rest = n_labels % 4
     for k in range(n_labels):
         heights[0, k] = potentials[0, k] + links[n_labels, k]
     for t in range(1, size):
         into, before, own = heights[t], heights[t - 1], potentials[t]
         for k in range(n_labels):
             into[k] = before[0] + links[0, k]
-        for j in range(1, n_labels):
+        for j in range(1, rest):
             high, row = before[j], links[j]
             for k in range(n_labels):
                 value = high + row[k]
+                into[k] = value if value > into[k] else into[k]
+        for j in range(rest, n_labels, 4):
+            a, b, c, d = links[j], links[j + 1], links[j + 2], links[j + 3]
+            high_a, high_b, high_c, high_d = before[j], before[j + 1], before[j + 2], before[j + 3]
+            for k in range(n_labels):
+                value, other = high_a + a[k], high_b + b[k]
+                value = other if other > value else value
+                third, fourth = high_c + c[k], high_d + d[k]
+                third = fourth if fourth > third else third
+                value = third if third > value else value
                 into[k] = value if value > into[k] else into[k]
         for k in range(n_labels):
             into[k] += own[k]
@@ -357,23 +382,25 @@ def _respond(gram, delta, touched, size, potentials):
 
 
 @njit(cache=True, nogil=True)
-def _fill_response(
-    begin, own, labels, rows, costs, gram, table, potentials, delta, response
-):  # fmt: skip
+def _list_wrong(new, own, labels, wrong):
+    """List the positions where a labelling differs from the true one."""
+    places, counts = wrong
+    count = 0
+    for t in range(len(own)):
+        if labels[t] != own[t]:
+            places[new, count] = t
+            count += 1
+    counts[new] = count
+
+
+@njit(cache=True, nogil=True)
+def _fill_response(begin, own, labels, rows, costs, table, potentials, delta, response):
     """How much a labelling's normal adds to the potentials; `delta` is zero.
 
-    Without inner products the normal is put among the weights, rows are scored, and it is taken away.
+    The normal is put among the weights, rows are scored, and it is taken away.
     """
     size = len(own)
     wrong = labels != own
-    if len(gram) > 0:
-        response[:size] = 0.0
-        for t in range(size):
-            if wrong[t]:
-                for s in range(size):
-                    response[s, own[t]] += gram[t, s]
-                    response[s, labels[t]] -= gram[t, s]
-        return
     for t in range(size):
         if wrong[t]:
             delta[t, own[t]], delta[t, labels[t]] = 1.0, -1.0
@@ -385,36 +412,79 @@ def _fill_response(
 
 
 @njit(cache=True, nogil=True)
-def _fill_products(new, own, labels, response, moves, products):
-    """Inner products of the normal of one labelling with those before it, and with itself."""
-    moves[:] = 0.0
-    _add_links_of(own, labels[new], moves)
+def _fill_products(new, own, labels, gram, response, wrong, moves, products):
+    """Inner products of the normal of one labelling with those before it, and with itself.
+
+    Of rows they are sums over the positions where both labellings are wrong, most often a few; where the
+    inner products of rows are not kept, `response` is what the normal adds to the potentials. `moves` is
+    zero, and so afterwards.
+    """
+    places, counts = wrong
+    mine = places[new, : counts[new]]
+    _add_links_of(own, labels[new], mine, 1.0, moves)
     for j in range(new + 1):
-        products[new, j] = products[j, new] = _against(own, labels[j], response, moves)
+        theirs = places[j, : counts[j]]
+        product = _links_against(own, labels[j], theirs, moves)
+        if len(gram) == 0:
+            for s in theirs:
+                product += response[s, own[s]] - response[s, labels[j, s]]
+        else:
+            for t in mine:
+                product += _row_against(t, labels[new, t], own, labels[j], theirs, gram[t])
+        products[new, j] = products[j, new] = product
+    _add_links_of(own, labels[new], mine, -1.0, moves)
 
 
 @njit(cache=True, nogil=True)
-def _add_links_of(own, labels, moves):
-    n_labels, last = moves.shape[1], len(own) - 1
-    for t in range(1, last + 1):
-        moves[own[t - 1], own[t]] += 1.0
-        moves[labels[t - 1], labels[t]] -= 1.0
-    moves[n_labels, own[0]] += 1.0
-    moves[n_labels, labels[0]] -= 1.0
-    moves[n_labels + 1, own[last]] += 1.0
-    moves[n_labels + 1, labels[last]] -= 1.0
+def _row_against(t, label, own, labels, places, gram):
+    """Inner product of what a labelling changes at position t with all of another's changes."""
+    total, true = 0.0, own[t]
+    for s in places:
+        shared = 0.0
+        if own[s] == true:
+            shared += 1.0
+        if own[s] == label:
+            shared -= 1.0
+        if labels[s] == true:
+            shared -= 1.0
+        if labels[s] == label:
+            shared += 1.0
+        total += gram[s] * shared
+    return total
 
 
 @njit(cache=True, nogil=True)
-def _against(own, labels, response, moves):
-    """Inner product of a labelling's normal with the element whose scores are in the tables."""
+def _add_links_of(own, labels, places, amount, moves):
+    """Add a multiple of the true links less those of a labelling that is wrong in `places`."""
     n_labels, last = moves.shape[1], len(own) - 1
-    total = moves[n_labels, own[0]] - moves[n_labels, labels[0]]
-    total += moves[n_labels + 1, own[last]] - moves[n_labels + 1, labels[last]]
-    for t in range(last + 1):
-        total += response[t, own[t]] - response[t, labels[t]]
+    for t in places:
+        if t > 0:
+            moves[own[t - 1], own[t]] += amount
+            moves[labels[t - 1], labels[t]] -= amount
+        else:
+            moves[n_labels, own[0]] += amount
+            moves[n_labels, labels[0]] -= amount
+        if t == last:
+            moves[n_labels + 1, own[last]] += amount
+            moves[n_labels + 1, labels[last]] -= amount
+        elif labels[t + 1] == own[t + 1]:
+            moves[own[t], own[t + 1]] += amount
+            moves[labels[t], labels[t + 1]] -= amount
+
+
+@njit(cache=True, nogil=True)
+def _links_against(own, labels, places, moves):
+    """Inner product of the same with what is in the table."""
+    n_labels, last, total = moves.shape[1], len(own) - 1, 0.0
+    for t in places:
         if t > 0:
             total += moves[own[t - 1], own[t]] - moves[labels[t - 1], labels[t]]
+        else:
+            total += moves[n_labels, own[0]] - moves[n_labels, labels[0]]
+        if t == last:
+            total += moves[n_labels + 1, own[last]] - moves[n_labels + 1, labels[last]]
+        elif labels[t + 1] == own[t + 1]:
+            total += moves[own[t], own[t + 1]] - moves[labels[t], labels[t + 1]]
     return total
 
 

@@ -277,6 +277,13 @@ class Structure(BaseEstimator, ABC):
         """
         return np.zeros((len(layout), 0))
 
+    def extra_score(
+        self, labels: np.ndarray, extra: np.ndarray, layout: Layout, n_labels: int
+    ) -> np.ndarray:
+        """What the extra parameters add to each example's score, (n_blocks,); ``features @ extra``."""
+        found: np.ndarray = self.features(labels, layout, n_labels) @ extra
+        return found
+
     def allows(self, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
         """Which labellings of examples there are, (n_blocks,) of bool; all, by default.
 
@@ -364,7 +371,7 @@ class Structure(BaseEstimator, ABC):
         scores = layout.sums(each)
         if len(extra) == 0:
             return scores
-        return scores + self.features(labels, layout, potentials.shape[1]) @ extra
+        return scores + self.extra_score(labels, extra, layout, potentials.shape[1])
 
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout

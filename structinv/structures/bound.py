@@ -193,6 +193,20 @@ class BoundStructure:
             return self.moved(chosen.labels, codes, layout)
         return chosen.features - self._features(codes, layout)
 
+    def extra_gain(
+        self, chosen: Separation, codes: np.ndarray, extra: np.ndarray, layout: Layout
+    ) -> np.ndarray:
+        """How much more `extra` adds to what was chosen than to the true labellings, (n_blocks,)."""
+        own = self._extra_score(codes, extra, layout)
+        if chosen.shares is None:
+            return self._extra_score(chosen.labels, extra, layout) - own
+        return chosen.features @ extra - own
+
+    def _extra_score(self, labels: np.ndarray, extra: np.ndarray, layout: Layout) -> np.ndarray:
+        source, shape = answers.method(self.structure, "extra_score"), (len(layout),)
+        found = self.structure.extra_score(labels, extra, layout, self.n_labels)
+        return answers.numbers(source, "extra_score", found, shape)
+
     def _features(self, labels: np.ndarray, layout: Layout) -> Matrix:
         source, shape = answers.method(self.structure, "features"), (len(layout), self.n_extra)
         return check_features(source, self.structure.features(labels, layout, self.n_labels), shape)

@@ -221,7 +221,7 @@ def _drawn(
 
 
 def _check_features(case: _Case) -> None:
-    """Features of an example do not depend on the others."""
+    """Features of an example do not depend on the others, and scores are what features say."""
     n_labels = case.bound.n_labels
     together = case.structure.features(case.bound.codes, case.layout, n_labels) @ case.extra
     for block in range(len(case.layout)):
@@ -231,6 +231,13 @@ def _check_features(case: _Case) -> None:
             raise StructureCheckError(
                 f"{_name(case.structure)}.features: example {block} has other features beside others"
             )
+    scores = case.structure.extra_score(case.bound.codes, case.extra, case.layout, n_labels)
+    off = np.flatnonzero(np.abs(scores - together) > _TOLERANCE)
+    if len(off):
+        raise StructureCheckError(
+            f"{_name(case.structure)}.extra_score: example {off[0]} has {scores[off[0]]:.12g}, its "
+            f"features times the parameters are {together[off[0]]:.12g}"
+        )
 
 
 def _check_best(

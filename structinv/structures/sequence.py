@@ -187,19 +187,29 @@ class Sequence(Structure):
         known = None if potentials.ndim == 2 else levels
         return Decoding(labels, heights[:, -1].copy(), known), heights
 
+    def extra_score(
+        self, labels: np.ndarray, extra: np.ndarray, layout: Layout, n_labels: int
+    ) -> np.ndarray:
+        """See `Structure.extra_score`: looked up, as no features need be counted."""
+        transitions, start, end = self.tables(extra, n_labels)
+        each = transitions[np.r_[0, labels[:-1]], labels]
+        first, last = layout.starts[:-1], layout.starts[1:] - 1
+        each[first] = start[labels[first]]
+        return layout.sums(each) + end[labels[last]]
+
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
         """See `Structure.features`: how often each pair of labels follows one another, and the ends."""
-        starts, owners = layout.starts, layout.owners
-        inner = np.ones(len(labels), dtype=bool)
-        inner[starts[:-1]] = False
-        later = np.flatnonzero(inner)
-        pairs = n_labels * labels[later - 1] + labels[later]
-        first, last = labels[starts[:-1]], labels[starts[1:] - 1]
-        every = np.arange(len(layout))
-        rows = np.concatenate([owners[later], every, every])
-        columns = np.concatenate([pairs, n_labels**2 + first, n_labels * (n_labels + 1) + last])
-        shape = (len(every), self.n_extra(n_labels))
-        return sp.csr_matrix((np.ones(len(rows)), (rows, columns)), shape)
+        starts = layout.starts
+        # The first label, then each pair, then the last label: one more than the example has rows.
+        ends = starts + np.arange(len(starts))
+        columns = np.empty(ends[-1], dtype=np.int64)
+        columns[np.arange(len(labels)) + layout.owners] = n_labels * np.r_[0, labels[:-1]] + labels
+        columns[ends[:-1]] = n_labels**2 + labels[starts[:-1]]
+        columns[ends[1:] - 1] = n_labels * (n_labels + 1) + labels[starts[1:] - 1]
+        shape = (len(layout), self.n_extra(n_labels))
+        found = sp.csr_matrix((np.ones(len(columns)), columns, ends), shape)
+        found.sum_duplicates()
+        return found
 
 
 def _pairs_of_labels(allowed: Any) -> list[tuple[Any, Any]] | None:

@@ -253,7 +253,7 @@ class WorstCase(Term):
         """What the labelling of each block that was chosen in a scenario attains, cost included."""
         taken = Taken.of(asked.chosen, layout)
         gains, costs = (taken.of_labels(each) for each in (asked.found.gains, asked.found.costs))
-        heights = self._heights(rivals, taken.sums(gains), asked.chosen, extra, layout)[0]
+        heights = self._heights(rivals, taken.sums(gains), asked.chosen, extra, layout)
         return heights + taken.sums(costs)
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
@@ -271,30 +271,35 @@ class WorstCase(Term):
             owners = ALL_ROWS if taken.groups is None else taken.groups.owners
             coefficients *= chosen.scale[owners][:, None]
         gains = taken.sums(taken.shares * reached.gains)
-        heights, moved = self._heights(rivals, gains, chosen, extra, layout)
+        heights = self._heights(rivals, gains, chosen, extra, layout)
         offsets = taken.sums(taken.shares * reached.costs)
         groups = None if taken.groups is None else taken.groups.starts
+        moved = self._moved(rivals, chosen, extra, layout)
         normals = space.normals(reached.points, coefficients, groups, moved)
         return Planes(normals, offsets, chosen.upper, offsets + heights)
 
     def _heights(
         self,
         rivals: Rivals,
-        heights: np.ndarray,
+        gains: np.ndarray,
         chosen: Separation,
         extra: np.ndarray,
         layout: Layout | None,
-    ) -> tuple[np.ndarray, Any]:
-        """What the labelling of each block wins, from what its rows do; the normal's part on `extra`."""
-        if layout is None:
-            return heights, None
-        if not len(extra) and chosen.scale is None:
-            return heights, None
+    ) -> np.ndarray:
+        """What the labelling of each block wins, from what its rows do."""
+        heights = gains
+        if layout is not None and len(extra):
+            heights = heights + self.labels.extra_gain(chosen, rivals.codes, extra, layout)
+        return heights if chosen.scale is None else heights * chosen.scale
+
+    def _moved(
+        self, rivals: Rivals, chosen: Separation, extra: np.ndarray, layout: Layout | None
+    ) -> Any:
+        """The part on `extra` of the blocks' normals."""
+        if layout is None or not len(extra):
+            return None
         moved: Any = self.labels.moved_by(chosen, rivals.codes, layout)
-        heights = heights + moved @ extra
         if chosen.scale is not None:
-            heights = heights * chosen.scale
-            moved = (
-                sp.diags(chosen.scale) @ moved if sp.issparse(moved) else moved * chosen.scale[:, None]
-            )
-        return heights, -moved
+            sparse = sp.issparse(moved)
+            moved = sp.diags(chosen.scale) @ moved if sparse else moved * chosen.scale[:, None]
+        return -moved
