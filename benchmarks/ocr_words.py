@@ -7,11 +7,14 @@ The words of Taskar, Guestrin and Koller (2003), letters of 16 x 8 black or whit
 - Images are smoothed by a Gaussian of `--smoothing` pixels first, for all machines alike; the words and
   their order are used as they are.
 - Rows alone are joint losses of 26 classes (`InvariantLinearSVC`, `InvariantSVC`), chains are
-  `InvariantStructuredSVC(Sequence())` with Hamming cost. Each letter of a word shifts by itself.
+  `InvariantStructuredSVC(Sequence())` with Hamming cost.
 - A kernel's values are multiplied by `FACTOR`, which says how dear transitions are beside it.
+- "shifts" are those by a pixel, of each letter by itself; "slants" are four shears of each letter by
+  itself, "one slant" those of all letters of a word alike (`Shared`).
 - Smoothing, width, factor, and C of the kernel machines were chosen on a third of the TRAINING words of
   "small", which the other two thirds did not see; C of the linear machines is a guess. ``--choose``
-  chooses C of all by three folds of the training words.
+  chooses C by three folds of the training words. Training words of "small" are test words of "large":
+  parameters of "large" are to be looked at with ``--part large --choose``.
 - `--share` trains on a part of the training words, for timing. Memory is the peak of the process.
 """
 
@@ -33,12 +36,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC, InvariantStructuredSVC, InvariantSVC
 from structinv.kernels import Gaussian
-from structinv.oracles import Shifts
+from structinv.oracles import Shared, Shears, Shifts
 from structinv.structures import Sequence
 
 FILE = Path("ocr_letters/letters_folds.npz")
 SHAPE = (16, 8)
 SMOOTHING, WIDTH, FACTOR = 1.0, 1.3, 10.0
+SLANTS = (-0.3, -0.15, 0.15, 0.3)
 GRID = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -64,30 +68,41 @@ class Words:
 
 @dataclass(frozen=True)
 class Setting:
-    """A machine: whether it has a kernel, a chain, changes; and C."""
+    """A machine: whether it has a kernel, a chain; what may change; and C."""
 
     kernel: bool
     chain: bool
-    changes: bool
+    changes: str
     C: float
 
     @property
     def name(self) -> str:
         """What the table calls it."""
         parts = "kernel" if self.kernel else "linear", "chain" if self.chain else "rows alone"
-        return ", ".join([*parts, "shifts" if self.changes else "plain"])
+        return ", ".join([*parts, self.changes])
+
+    def oracle(self, options: argparse.Namespace) -> Any:
+        """What may change."""
+        slants = Shears(SLANTS, axes=1, shape=SHAPE)
+        known = {
+            "plain": None,
+            "shifts": Shifts(1, directions=options.directions, shape=SHAPE),
+            "slants": slants,
+            "one slant": Shared(slants),
+        }
+        return known[self.changes]
 
     def model(self, options: argparse.Namespace) -> Any:
         """The estimator."""
         common: dict[str, Any] = {
-            "oracle": Shifts(1, directions=options.directions, shape=SHAPE) if self.changes else None,
+            "oracle": self.oracle(options),
             "C": self.C,
             "tol": options.tol,
             "max_seconds": options.seconds,
             "random_state": 0,
         }
         if self.kernel:
-            common |= {"kernel": FACTOR * Gaussian(WIDTH), "cache_mb": options.cache_mb}
+            common |= {"kernel": options.factor * Gaussian(options.width), "cache_mb": options.cache_mb}
         if self.chain:
             return InvariantStructuredSVC(Sequence(), **common)
         return InvariantSVC(**common) if self.kernel else InvariantLinearSVC(**common)
@@ -95,14 +110,16 @@ class Setting:
 
 # C as the rules above say.
 SETTINGS = [
-    Setting(kernel=False, chain=False, changes=False, C=1.0),
-    Setting(kernel=False, chain=False, changes=True, C=10.0),
-    Setting(kernel=False, chain=True, changes=False, C=1.0),
-    Setting(kernel=False, chain=True, changes=True, C=10.0),
-    Setting(kernel=True, chain=False, changes=False, C=0.3),
-    Setting(kernel=True, chain=False, changes=True, C=1.0),
-    Setting(kernel=True, chain=True, changes=False, C=0.3),
-    Setting(kernel=True, chain=True, changes=True, C=1.0),
+    Setting(kernel=False, chain=False, changes="plain", C=1.0),
+    Setting(kernel=False, chain=False, changes="shifts", C=10.0),
+    Setting(kernel=False, chain=True, changes="plain", C=1.0),
+    Setting(kernel=False, chain=True, changes="shifts", C=10.0),
+    Setting(kernel=True, chain=False, changes="plain", C=0.3),
+    Setting(kernel=True, chain=False, changes="shifts", C=1.0),
+    Setting(kernel=True, chain=True, changes="plain", C=0.3),
+    Setting(kernel=True, chain=True, changes="shifts", C=1.0),
+    Setting(kernel=True, chain=True, changes="slants", C=1.0),
+    Setting(kernel=True, chain=True, changes="one slant", C=1.0),
 ]
 
 
@@ -153,7 +170,7 @@ def choose(settings: list[Setting], train: Words, options: argparse.Namespace) -
     """Print errors on training words that were left out, for every C."""
     lines = []
     for setting in settings:
-        for C in GRID:
+        for C in options.grid:
             errors = validated(replace(setting, C=C), train, options)
             lines.append([setting.name, f"{C:g}", *(f"{each:.2f}" for each in errors),
                           f"{np.mean(errors):.2f}"])  # fmt: skip
@@ -186,8 +203,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="words in the names of machines")
     parser.add_argument("--choose", action="store_true", help="cross-validate on training words")
     parser.add_argument("--folds", type=int, default=3, help="of three, how many to leave out in turn")
+    parser.add_argument("--grid", nargs="+", type=float, default=GRID, help="values of C to choose from")
     parser.add_argument("--share", type=float, default=1.0, help="of the training words")
     parser.add_argument("--smoothing", type=float, default=SMOOTHING, help="in pixels")
+    parser.add_argument("--width", type=float, default=WIDTH, help="of the Gaussian kernel")
+    parser.add_argument("--factor", type=float, default=FACTOR, help="of the kernel")
     parser.add_argument("--directions", type=int, choices=[4, 8], default=8, help="of the shifts")
     parser.add_argument("--tol", type=float, default=2e-2)
     parser.add_argument("--seconds", type=float, default=7200.0, help="limit of a fit")

@@ -1,10 +1,10 @@
-"""Sequences whose rows do not change: the dual state of labellings."""
+"""Sequences whose rows do not change, or have words dropped or scaled: the dual state of labellings."""
 
 from __future__ import annotations
 
 import pickle
 from dataclasses import replace
-from itertools import product
+from itertools import combinations, product
 
 import cvxpy as cp
 import numpy as np
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from structinv.dual_states import ChainState, PlaneCache, chain_steps, chains, dual_state, refusals
 from structinv.dual_states.labelled_rows import LabelledRows
 from structinv.objective import Objective, WorstCase
-from structinv.oracles import FDrop, Identity
+from structinv.oracles import Box, FDrop, FScale, Identity
 from structinv.planes import PlaneSet
 from structinv.solvers import BMRM, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
 from structinv.solvers.archive import packed, unpacked
@@ -36,7 +36,14 @@ SETTINGS = {
     "allowed": {"allowed": ALLOWED, "intercept": True},
     "some weigh nothing": {"weights": np.array([0.5, 0.0, 0.4, 0.0]), "cost": COST},
     "an unseen label": {"unseen": True},
+    "one dropped": {"oracle": FDrop(1)},
+    "two dropped": {"oracle": FDrop(2), "cost": COST, "allowed": ALLOWED},
+    "all dropped": {"oracle": FDrop(6)},
+    "two scaled": {"oracle": FScale(2, low=0.5, high=1.5)},
 }
+
+
+ORACLES = [Identity(), FDrop(1), FScale(2)]
 
 
 class Mine(Sequence):
@@ -66,24 +73,41 @@ def objective(
     return Objective(ExplicitSpace(FEATURES, LABELS, intercept=intercept, n_extra=n_extra), [term])
 
 
+def edited(x, oracle):
+    """All corners of a row's set of changes."""
+    found = [x]
+    if oracle is not None:
+        for count in range(1, min(oracle.max_changes, len(x)) + 1):
+            for places in combinations(range(len(x)), count):
+                for factors in product(oracle.factors, repeat=count):
+                    found.append(x.copy())
+                    found[-1][list(places)] *= factors
+    return np.array(found)
+
+
 def optimum(
-    intercept=False, allowed=None, weights=WEIGHTS, unseen=False, cost=None, position_weight=None
-):
-    """The optimal value by all labellings, in cvxpy."""
+    intercept=False, allowed=None, weights=WEIGHTS, unseen=False, cost=None, position_weight=None,
+    oracle=None,
+):  # fmt: skip
+    """The optimal value by all labellings and changes, in cvxpy."""
     X, y = rows(unseen)
     cost = 1.0 - np.eye(LABELS) if cost is None else cost
     factors = np.ones(len(y)) if position_weight is None else position_weight
     W, b = cp.Variable((LABELS, FEATURES)), cp.Variable(LABELS) if intercept else np.zeros(LABELS)
     A, a, e = cp.Variable((LABELS, LABELS)), cp.Variable(LABELS), cp.Variable(LABELS)
 
-    def score(x, labels):
+    def links(labels):
         total = a[labels[0]] + e[labels[-1]]
-        for row, k in zip(x, labels, strict=True):
-            total = total + W[k] @ row + b[k]
         for j, k in zip(labels[:-1], labels[1:], strict=True):
             total = total + A[j, k]
         return total
 
+    wins = {
+        (t, k): cp.max(edited(X[t], oracle) @ (W[k] - W[y[t]])) + b[k] - b[y[t]]
+        for t in range(len(y))
+        for k in range(LABELS)
+        if k != y[t]
+    }
     total, first = 0.5 * sum(cp.sum_squares(part) for part in (W, b, A, a, e)), 0
     for length, weight in zip(LENGTHS, weights, strict=True):
         own = slice(first, first + length)
@@ -92,7 +116,8 @@ def optimum(
             pairs = zip(labels[:-1], labels[1:], strict=True)
             if labels != truth and (allowed is None or all(pair in allowed for pair in pairs)):
                 margin = float(np.sum(factors[own] * cost[y[own], list(labels)]))
-                parts.append(score(X[own], labels) - score(X[own], truth) + margin)
+                wrong = [(t, k) for t, k in enumerate(labels, first) if k != y[t]]
+                parts.append(sum(wins[each] for each in wrong) + links(labels) - links(truth) + margin)
         total = total + float(weight) * cp.maximum(*parts)
         first += length
     return minimum(total)
@@ -123,24 +148,30 @@ def test_other_ways_lead_to_the_same_optimum(solver):
     assert solve(problem, solver, Gap(1e-7), random_state=0).primal == pytest.approx(best, rel=1e-6)
 
 
-def long_ones(form=sp.csr_matrix, dtype=np.float64):
+def long_ones(form=sp.csr_matrix, dtype=np.float64, oracle=None):
     """Sequences of up to 40 rows of which many are wrong at the optimum."""
+    oracle = Identity() if oracle is None else oracle
     rng = np.random.default_rng(1)
     lengths = rng.integers(1, 40, size=30)
     y = rng.integers(LABELS, size=lengths.sum())
     X = np.eye(LABELS, FEATURES)[y] + 0.8 * rng.standard_normal((len(y), FEATURES))
+    if not isinstance(oracle, Identity):
+        # What one word says, others say as well.
+        X = np.hstack([X, np.tile(np.eye(LABELS)[y], 3)])
     term = WorstCase(
-        form(X.astype(dtype)), y, Identity(), Sequence(), 0.2, layout=Layout.of_lengths(lengths)
+        form(X.astype(dtype)), y, oracle, Sequence(), 0.2, layout=Layout.of_lengths(lengths)
     )
-    space = ExplicitSpace(FEATURES, LABELS, intercept=True, n_extra=Sequence().n_extra(LABELS))
+    still = isinstance(oracle, Identity)
+    space = ExplicitSpace(X.shape[1], LABELS, intercept=still, n_extra=Sequence().n_extra(LABELS))
     return Objective(space, [term])
 
 
 @pytest.mark.parametrize("least", [0, 1_000_000])
-def test_what_a_sweep_does_to_f_is_what_the_masses_say(least, monkeypatch):
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+def test_what_a_sweep_does_to_f_is_what_the_masses_say(oracle, least, monkeypatch):
     # With room for none, the inner products of rows are made anew in each visit.
     monkeypatch.setattr(chains, "LEAST_KEPT", least)
-    problem = long_ones()
+    problem = long_ones(oracle=oracle)
     space, term, state = problem.space, problem.terms[0], state_of(problem)
     f, dual = space.zeros(), 0.0
     for _ in range(12):
@@ -162,8 +193,9 @@ def test_what_a_sweep_does_to_f_is_what_the_masses_say(least, monkeypatch):
     assert np.bincount(planes.blocks).max() > 2 * chain_steps.ROUNDS
 
 
-def test_planes_touch_the_losses_from_below():
-    problem = long_ones()
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+def test_planes_touch_the_losses_from_below(oracle):
+    problem = long_ones(oracle=oracle)
     space, term, state = problem.space, problem.terms[0], state_of(problem)
     f, rng = space.zeros(), np.random.default_rng(5)
     state.sweep(f)
@@ -174,9 +206,10 @@ def test_planes_touch_the_losses_from_below():
         assert np.all(heights <= term.values(space, f)[0][planes.blocks] + 1e-9)
 
 
-def test_dense_rows_take_the_same_steps():
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+def test_dense_rows_take_the_same_steps(oracle):
     dense, sparse = (
-        solve(long_ones(form), FrankWolfe(), Iterations(6) | Gap(0), random_state=0)
+        solve(long_ones(form, oracle=oracle), FrankWolfe(), Iterations(6) | Gap(0), random_state=0)
         for form in (np.asarray, sp.csr_matrix)
     )
     np.testing.assert_allclose(dense.f, sparse.f, rtol=0, atol=1e-10)
@@ -206,15 +239,30 @@ def test_planes_are_kept_as_labellings_alone():
     assert not any(name.startswith("points") for name in arrays)
 
 
-@pytest.mark.parametrize("kept", ["here", "in a file", "pickled", "pickled, and in a file"])
-def test_a_solution_starts_its_own_problem(kept):
+@pytest.mark.parametrize("oracle", ORACLES, ids=repr)
+@pytest.mark.parametrize("kept", ["here", "in a file"])
+def test_a_solution_starts_its_own_problem(kept, oracle):
+    problem = long_ones(oracle=oracle)
+    earlier = solve(problem, FrankWolfe(), Gap(1e-5), random_state=0)
+    start = of_a_file(problem, earlier) if "file" in kept else earlier
+    assert type(start.planes.normals) is LabelledRows
+    state = state_of(problem)
+    state.restore(start.planes)
+    g, _ = start.planes.total(problem.space, problem.weights, problem.floors)
+    np.testing.assert_allclose(state.combination(), g, atol=1e-10)
+    assert np.linalg.norm(g) > 0.1
+    again = solve(long_ones(oracle=oracle), FrankWolfe(), Gap(1e-5), warm_start=start, random_state=0)
+    assert again.iterations <= 1
+
+
+@pytest.mark.parametrize("kept", ["pickled", "pickled, and in a file"])
+def test_a_solution_that_was_pickled_starts_its_own_problem(kept):
     problem = long_ones()
     earlier = solve(problem, FrankWolfe(), Gap(1e-5), random_state=0)
-    start = pickle.loads(pickle.dumps(earlier)) if "pickled" in kept else earlier
+    start = pickle.loads(pickle.dumps(earlier))
     if "file" in kept:
         start = of_a_file(problem, start)
-    kind = TensorRows if "pickled" in kept else LabelledRows
-    assert type(start.planes.normals) is kind
+    assert type(start.planes.normals) is TensorRows
     state = state_of(problem)
     state.restore(start.planes)
     np.testing.assert_allclose(state.combination(), earlier.f, atol=1e-6)
@@ -240,12 +288,30 @@ def test_planes_of_another_route_start_this_one_and_the_other_way_round(solver, 
         assert_brackets(again, best)
 
 
-def test_planes_of_changed_rows_start_the_plain_problem():
-    best = optimum()
-    earlier = solve(objective(oracle=FDrop(1)), FrankWolfe(), Gap(1e-4), random_state=0)
-    found = solve(objective(), FrankWolfe(), Gap(1e-7), warm_start=earlier, random_state=0)
+@pytest.mark.parametrize("here", [*ORACLES, FScale(3, low=0.7)], ids=repr)
+@pytest.mark.parametrize("there", [FDrop(1), FDrop(3), Box(0.1)], ids=repr)
+def test_planes_of_rows_that_change_otherwise_are_a_start(here, there):
+    best = optimum(oracle=None if isinstance(here, Identity) else here)
+    earlier = solve(objective(oracle=there), FrankWolfe(), Gap(1e-4), random_state=0)
+    problem = objective(oracle=here)
+    state = state_of(problem)
+    state.restore(earlier.planes)
+    f = state.combination()
+    assert state.offset - 0.5 * problem.space.dot(f, f) <= best * (1 + 1e-7)
+    found = solve(problem, FrankWolfe(), Gap(1e-7), warm_start=earlier, random_state=0)
     assert found.primal == pytest.approx(best, rel=1e-6)
     assert_brackets(found, best)
+
+
+def test_edits_of_shorter_rows_are_left_out():
+    problem = long_ones(oracle=FDrop(2))
+    planes = solve(problem, FrankWolfe(), Gap(1e-3), random_state=0).planes
+    planes.normals.edits[:] = [2 * problem.terms[0].X.shape[1] + 1, -1]
+    state, plain = state_of(problem), state_of(long_ones(oracle=FScale(2)))
+    state.restore(planes)
+    planes.normals.edits[:] = 0
+    plain.restore(planes)
+    np.testing.assert_array_equal(state.combination(), plain.combination())
 
 
 def test_labellings_that_are_forbidden_by_now_are_left_out():
@@ -277,7 +343,9 @@ def test_what_is_not_for_this_state_is_told():
         return refusals(problem.terms[0], problem.space, epsilon)["chains"]
 
     assert reason(objective(kind=Mine)) == "the structure is not a sequence of labels"
-    assert reason(objective(oracle=FDrop(1))) == "FDrop changes rows"
+    assert reason(objective(oracle=Box(0.1))) == "Box changes rows by more than factors of their words"
+    assert reason(objective(oracle=FDrop(9))) == "more than 8 words of a row may change"
+    assert "constant" in reason(objective(oracle=FDrop(1), intercept=True))
     assert "list" in reason(objective(), epsilon=0.1)
     assert "chains" not in refusals(objective().terms[0], objective().space)
 

@@ -1,14 +1,17 @@
 """Exact steps between the labellings that examples of several rows keep, compiled.
 
-Groups of arrays that belong together go from function to function:
+A labelling remembers how the rows at which it is wrong are edited, if words of rows may change. Groups
+of arrays that belong together go from function to function:
 
-- ``rows``: indptr, indices and data of CSR rows;
+- ``rows``: indptr, indices, in rising order, and data of CSR rows;
+- ``grams``: of each example where the inner products of its rows start, -1 if they are not kept; these;
 - ``truth``: starts of the examples, true labels (n,), costs (n, K), what is added to transitions, first
   and last labels (K + 2, K), minus infinity where they are forbidden, else zero, and the examples'
   weights;
 - ``kept``: of each example its first slot (n_blocks + 1,) and the first label of that slot, how many
-  slots are used, the labels of all slots, and their masses;
-- ``grams``: of each example where the inner products of its rows start, -1 if they are not kept; these;
+  slots are used, the labels of all slots, their masses, and so many edits for each label, flat.
+  An edit is 0 for none, else 1 or 2 and twice the place of its entry in the row: 1 is the low factor;
+- ``changes``: how many words of a row may change, and the lowest and highest factor;
 - ``parameters``: weights by feature (d, K), transitions (K, K), first and last labels (K,).
 """
 
@@ -27,69 +30,71 @@ STEPS_SHARE = 0.1
 
 
 @njit(cache=True, nogil=True)
-def sweep(order, rows, truth, kept, grams, parameters, gaps):
+def sweep(order, rows, truth, kept, changes, grams, parameters, gaps):
     """Raise the dual in each example of `order`; parameters, slots and gaps change in place."""
-    starts, costs = truth[0], truth[2]
-    n_labels = costs.shape[1]
+    starts, n_labels = truth[0], truth[2].shape[1]
     longest, widest = 1, 1
     for b in order:
         longest = max(longest, starts[b + 1] - starts[b])
         widest = max(widest, kept[0][b + 1] - kept[0][b])
-    potentials, heights = np.empty((longest, n_labels)), np.empty((longest, n_labels))
-    total, delta = np.empty((longest, n_labels)), np.empty((longest, n_labels))
+    scores = _score_tables(longest, n_labels, changes[0])
+    delta, total = np.empty((longest, n_labels)), np.empty((longest, n_labels))
+    touched = np.empty(longest, dtype=np.bool_)
+    moves, links = np.zeros((n_labels + 2, n_labels)), np.empty((n_labels + 2, n_labels))
     total_moves = np.empty((n_labels + 2, n_labels))
-    moves, links = np.empty((n_labels + 2, n_labels)), np.empty((n_labels + 2, n_labels))
-    path, touched = np.empty(longest, dtype=np.int32), np.empty(longest, dtype=np.bool_)
-    products = np.empty((widest, widest))
+    path = np.empty(longest, dtype=np.int32)
+    path_edits = np.empty((longest, changes[0]), dtype=np.int32)
     wrong = np.empty((widest, longest), dtype=np.int32), np.empty(widest, dtype=np.int64)
-    tables = potentials, heights, total, delta, total_moves, moves, links, path, touched, products, wrong
+    products, above = np.empty((widest, widest)), np.empty(widest)
+    tables = delta, total, touched, links, moves, total_moves
+    found = path, path_edits, wrong, products, above
     for b in order:
-        gaps[b] = _visit(b, rows, truth, kept, grams, parameters, tables)
+        gaps[b] = _visit(b, rows, truth, kept, changes, grams, parameters, scores, tables, found)
 
 
 @njit(cache=True, nogil=True)
-def losses(blocks, rows, truth, parameters, found):
+def losses(blocks, rows, truth, changes, parameters, found):
     """The loss of each example, without its weight."""
     starts, codes, costs, barred, _ = truth
     n_labels = costs.shape[1]
     longest = 1
     for b in blocks:
         longest = max(longest, starts[b + 1] - starts[b])
-    potentials, heights = np.empty((longest, n_labels)), np.empty((longest, n_labels))
+    scores = _score_tables(longest, n_labels, changes[0])
     links, path = np.empty((n_labels + 2, n_labels)), np.empty(longest, dtype=np.int32)
     _copy_links(parameters, barred, links)
     for b in blocks:
-        begin, end = starts[b], starts[b + 1]
-        _fill_potentials(begin, end - begin, rows, costs, parameters[0], potentials)
-        _viterbi(potentials, links, end - begin, heights, path)
-        best = _score(potentials, links, path[: end - begin])
-        found[b] = max(0.0, best - _score(potentials, links, codes[begin:end]))
+        own = codes[starts[b] : starts[b + 1]]
+        _fill_scores(starts[b], own, rows, costs, changes[1], parameters[0], scores)
+        _viterbi(scores[1], links, len(own), scores[2], path)
+        best = _score(scores[1], links, path[: len(own)])
+        found[b] = max(0.0, best - _score(scores[0], links, own))
 
 
 @njit(cache=True, nogil=True)
-def add_all(rows, truth, kept, parameters):
+def add_all(rows, truth, kept, changes, parameters):
     """Add to the parameters what all masses stand for."""
     starts, codes, costs, _, weights = truth
-    first_slot, first_label, used, labels, masses = kept
     longest = 1
     for b in range(len(weights)):
         longest = max(longest, starts[b + 1] - starts[b])
     n_labels = costs.shape[1]
     delta, moves = np.zeros((longest, n_labels)), np.zeros((n_labels + 2, n_labels))
+    wrong = np.empty((1, longest), dtype=np.int32), np.empty(1, dtype=np.int64)
     touched = np.zeros(longest, dtype=np.bool_)
     for b in range(len(weights)):
-        begin, end = starts[b], starts[b + 1]
-        size = end - begin
-        if used[b] == 0:
-            continue
-        touched[:size] = False
-        for j in range(used[b]):
-            amount = weights[b] * masses[first_slot[b] + j]
+        begin, own = starts[b], codes[starts[b] : starts[b + 1]]
+        labels, edits, masses = _slots(b, len(own), kept, changes[0])
+        touched[: len(own)] = False
+        for j in range(kept[2][b]):
+            amount = weights[b] * masses[j]
             if amount > 0.0:
-                at = first_label[b] + j * size
-                _add_move(codes[begin:end], labels[at : at + size], amount, delta, moves, touched)
-        _scatter(begin, size, rows, delta, touched, parameters[0])
-        for t in range(size):
+                _list_wrong(0, own, labels[j], wrong)
+                places = wrong[0][0, : wrong[1][0]]
+                _add_move(own, labels[j], places, amount, delta, moves, touched)
+                _add_edits(begin, own, labels[j], edits[j], rows, changes[1], amount, parameters[0])
+        _scatter(begin, len(own), rows, delta, touched, parameters[0])
+        for t in range(len(own)):
             if touched[t]:
                 delta[t] = 0.0
     _add_links(moves, parameters)
@@ -99,7 +104,7 @@ def add_all(rows, truth, kept, parameters):
 def kept_costs(truth, kept, found):
     """What the labelling in each slot that is used costs."""
     starts, _, costs, _, weights = truth
-    first_slot, first_label, used, labels, _ = kept
+    first_slot, first_label, used, labels = kept[:4]
     for b in range(len(weights)):
         size = starts[b + 1] - starts[b]
         for j in range(used[b]):
@@ -110,14 +115,16 @@ def kept_costs(truth, kept, found):
 
 
 @njit(cache=True, nogil=True)
-def move_slots(starts, kept, others):
+def move_slots(starts, kept, others, n_edits):
     """Copy all slots that are used to others, which have room for them."""
     for b in range(len(starts) - 1):
         size, count = starts[b + 1] - starts[b], kept[2][b]
         slot, other = kept[0][b], others[0][b]
         others[4][other : other + count] = kept[4][slot : slot + count]
-        at, to = kept[1][b], others[1][b]
-        others[3][to : to + count * size] = kept[3][at : at + count * size]
+        at, to, size = kept[1][b], others[1][b], count * size
+        others[3][to : to + size] = kept[3][at : at + size]
+        edits = kept[5][at * n_edits : (at + size) * n_edits]
+        others[5][to * n_edits : (to + size) * n_edits] = edits
 
 
 @njit(cache=True, nogil=True)
@@ -157,65 +164,65 @@ def fill_grams(starts, rows, heads, grams):
 
 
 @njit(cache=True, nogil=True)
-def _visit(b, rows, truth, kept, grams, parameters, tables):
+def _visit(b, rows, truth, kept, changes, grams, parameters, scores, tables, found):
     """Steps in one example, between labellings that it has and the best that are found; its gap."""
     starts, codes, costs, barred, weights = truth
-    potentials, heights, total, delta, total_moves, moves, links, path, touched, products, wrong = tables
-    begin, weight, slot = starts[b], weights[b], kept[0][b]
-    size, room = starts[b + 1] - begin, kept[0][b + 1] - slot
-    own, gram = codes[begin : begin + size], _gram_of(b, size, grams)
-    labels = kept[3][kept[1][b] : kept[1][b] + room * size].reshape(room, size)
-    masses = kept[4][slot : slot + room]
-    _fill_potentials(begin, size, rows, costs, parameters[0], potentials)
+    delta, total, touched, links, moves, total_moves = tables
+    path, path_edits, wrong, products, above = found
+    begin, weight, factors = starts[b], weights[b], changes[1]
+    own, used, table = codes[begin : starts[b + 1]], kept[2], parameters[0]
+    labels, edits, masses = _slots(b, len(own), kept, changes[0])
+    path, path_edits, size, room = path[: len(own)], path_edits[: len(own)], len(own), len(masses)
+    gram = _gram_of(b, size, grams)
+    _fill_scores(begin, own, rows, costs, factors, table, scores)
     _copy_links(parameters, barred, links)
     total[:size], total_moves[:], touched[:size] = 0.0, 0.0, False
-    above = np.empty(room)
     arrival, known = 0.0, 0
     for rounds in range(ROUNDS):
-        _viterbi(potentials, links, size, heights, path)
-        base, mean = _score(potentials, links, own), 0.0
-        best = _score(potentials, links, path[:size]) - base
-        for j in range(kept[2][b]):
-            above[j] = _score(potentials, links, labels[j]) - base
+        _viterbi(scores[1], links, size, scores[2], path)
+        base, mean = _score(scores[0], links, own), 0.0
+        best = _score(scores[1], links, path) - base
+        for j in range(used[b]):
+            above[j] = _score(scores[0], links, labels[j]) - base
+            if changes[0] > 0:
+                above[j] += _edited(begin, own, labels[j], edits[j], rows, factors, table)
             mean += masses[j] * above[j]
         gap = weight * max(0.0, best - mean)
         if rounds == 0:
             arrival = gap
         if gap <= VISIT_SHARE * arrival * (rounds > 0) or gap <= 1e-15 * weight * abs(base):
             break
-        if kept[2][b] < room and _is_new(labels, kept[2][b], own, path[:size]):
-            labels[kept[2][b]], masses[kept[2][b]], above[kept[2][b]] = path[:size], 0.0, best
-            kept[2][b] += 1
-        count = kept[2][b]
-        moves[:] = 0.0
-        while known < count:
+        _find_edits(begin, own, path, rows, factors, table, path_edits)
+        if used[b] < room and _is_new(labels, edits, used[b], own, path, path_edits):
+            labels[used[b]], edits[used[b]] = path, path_edits
+            masses[used[b]], above[used[b]] = 0.0, best
+            used[b] += 1
+        while known < used[b]:
             _list_wrong(known, own, labels[known], wrong)
-            if len(gram) == 0:
-                delta[:size] = 0.0
-                _fill_response(
-                    begin, own, labels[known], rows, costs, parameters[0], potentials, delta, heights
-                )
-            _fill_products(known, own, labels, gram, heights, wrong, moves, products)
+            _fill_products(known, begin, own, labels, edits, rows, factors, gram, wrong, moves, products)
             known += 1
-        before = masses[:count].copy()
-        _ascend(products, above, count, weight, masses)
+        before = masses[: used[b]].copy()
+        _ascend(products, above, used[b], weight, masses)
         delta[:size] = 0.0
-        for j in range(count):
+        for j in range(used[b]):
             if masses[j] != before[j]:
-                amount = weight * (masses[j] - before[j])
-                _add_move(own, labels[j], amount, delta, moves, touched)
+                amount, places = weight * (masses[j] - before[j]), wrong[0][j, : wrong[1][j]]
+                _add_move(own, labels[j], places, amount, delta, moves, touched)
+                if changes[0] > 0:
+                    _add_edits(begin, own, labels[j], edits[j], rows, factors, amount, table)
         links += moves
         total_moves += moves
-        if len(gram) == 0:
-            _scatter(begin, size, rows, delta, touched, parameters[0])
-            _fill_potentials(begin, size, rows, costs, parameters[0], potentials)
-        else:
-            _respond(gram, delta, touched, size, potentials)
+        moves[:] = 0.0
+        if len(gram) > 0 and changes[0] == 0:
+            _respond(gram, delta, touched, size, scores[0])
             total[:size] += delta[:size]
+        else:
+            _scatter(begin, size, rows, delta, touched, table)
+            _fill_scores(begin, own, rows, costs, factors, table, scores)
     if known > 0:
-        _scatter(begin, size, rows, total, touched, parameters[0])
+        _scatter(begin, size, rows, total, touched, table)
         _add_links(total_moves, parameters)
-        _drop_idle(b, kept, labels, masses)
+        _drop_idle(b, used, labels, edits, masses)
     return arrival
 
 
@@ -229,9 +236,59 @@ def _gram_of(b, size, grams):
 
 
 @njit(cache=True, nogil=True)
+def _slots(b, size, kept, n_edits):
+    """Labels, edits and masses of an example's slots."""
+    first, room = kept[1][b], kept[0][b + 1] - kept[0][b]
+    labels = kept[3][first : first + room * size].reshape(room, size)
+    edits = kept[5][first * n_edits : (first + room * size) * n_edits].reshape(room, size, n_edits)
+    return labels, edits, kept[4][kept[0][b] : kept[0][b + 1]]
+
+
+@njit(cache=True, nogil=True)
+def _score_tables(longest, n_labels, n_edits):
+    """Room for potentials of rows as they are, at their worst edits, heights, and gains of edits."""
+    potentials, heights = np.empty((longest, n_labels)), np.empty((longest, n_labels))
+    worst = potentials if n_edits == 0 else np.empty((longest, n_labels))
+    return potentials, worst, heights, np.empty((n_edits, n_labels)), np.empty(n_labels)
+
+
+@njit(cache=True, nogil=True)
+def _fill_scores(begin, own, rows, costs, factors, table, scores):
+    """Scores of all labels at all positions, costs included: of rows as they are, and at worst edits."""
+    potentials, worst, _, gains, gain = scores
+    _fill_potentials(begin, len(own), rows, costs, table, potentials)
+    if len(gains) == 0:
+        return
+    indptr, ids, data = rows
+    low, high = factors
+    n_labels = len(gain)
+    for t in range(len(own)):
+        gains[:] = 0.0
+        for e in range(indptr[begin + t], indptr[begin + t + 1]):
+            x, row = data[e], table[ids[e]]
+            truth = row[own[t]]
+            for k in range(n_labels):
+                wins = x * (row[k] - truth)
+                less, more = (low - 1.0) * wins, (high - 1.0) * wins
+                gain[k] = less if less > more else more
+            for i in range(len(gains)):
+                # The largest so far, in falling order.
+                level = gains[i]
+                for k in range(n_labels):
+                    value, other = gain[k], level[k]
+                    level[k] = value if value > other else other
+                    gain[k] = other if value > other else value
+        for k in range(n_labels):
+            worst[t, k] = potentials[t, k]
+        for i in range(len(gains)):
+            for k in range(n_labels):
+                worst[t, k] += gains[i, k]
+
+
+@njit(cache=True, nogil=True)
 def _fill_potentials(begin, size, rows, costs, table, potentials):
     """Scores of all labels at all positions, their costs included."""
-    indptr, indices, data = rows
+    indptr, ids, data = rows
     n_labels = costs.shape[1]
     for t in range(size):
         into = potentials[t]
@@ -239,15 +296,73 @@ def _fill_potentials(begin, size, rows, costs, table, potentials):
             into[k] = costs[begin + t, k]
         first, end = indptr[begin + t], indptr[begin + t + 1]
         for e in range(first, end - 3, 4):
-            a, b = table[indices[e]], table[indices[e + 1]]
-            c, d = table[indices[e + 2]], table[indices[e + 3]]
+            a, b = table[ids[e]], table[ids[e + 1]]
+            c, d = table[ids[e + 2]], table[ids[e + 3]]
             x_a, x_b, x_c, x_d = data[e], data[e + 1], data[e + 2], data[e + 3]
             for k in range(n_labels):
                 into[k] += x_a * a[k] + x_b * b[k] + x_c * c[k] + x_d * d[k]
         for e in range(end - (end - first) % 4, end):
-            x, row = data[e], table[indices[e]]
+            x, row = data[e], table[ids[e]]
             for k in range(n_labels):
                 into[k] += x * row[k]
+
+
+@njit(cache=True, nogil=True)
+def _find_edits(begin, own, labels, rows, factors, table, edits):
+    """The edits of rows that give wrong labels most; of each row in the order of its entries."""
+    indptr, ids, data = rows
+    low, high = factors
+    most = edits.shape[1]
+    if most == 0:
+        return
+    for t in range(len(own)):
+        edits[t] = 0
+        if labels[t] == own[t]:
+            continue
+        best = np.zeros(most)
+        first = indptr[begin + t]
+        for e in range(first, indptr[begin + t + 1]):
+            wins = data[e] * (table[ids[e], labels[t]] - table[ids[e], own[t]])
+            less, more = (low - 1.0) * wins, (high - 1.0) * wins
+            gain, edit = (less, 1) if less > more else (more, 2)
+            if gain <= best[most - 1]:
+                continue
+            i = most - 1
+            while i > 0 and gain > best[i - 1]:
+                best[i], edits[t, i] = best[i - 1], edits[t, i - 1]
+                i -= 1
+            best[i], edits[t, i] = gain, 2 * (e - first) + edit
+        edits[t] = np.sort(edits[t])
+
+
+@njit(cache=True, nogil=True)
+def _edited(begin, own, labels, edits, rows, factors, table):
+    """What its edits add to the score of a labelling."""
+    indptr, ids, data = rows
+    total = 0.0
+    for t in range(len(own)):
+        if labels[t] != own[t]:
+            for edit in edits[t]:
+                if edit > 0:
+                    e = indptr[begin + t] + (edit - 1) // 2
+                    factor = factors[(edit - 1) % 2]
+                    wins = table[ids[e], labels[t]] - table[ids[e], own[t]]
+                    total += (factor - 1.0) * data[e] * wins
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _add_edits(begin, own, labels, edits, rows, factors, amount, table):
+    """Add a multiple of what edits take from a labelling's rows, or add to them, to the weights."""
+    indptr, ids, data = rows
+    for t in range(len(own)):
+        if labels[t] != own[t]:
+            for edit in edits[t]:
+                if edit > 0:
+                    e = indptr[begin + t] + (edit - 1) // 2
+                    x = amount * (factors[(edit - 1) % 2] - 1.0) * data[e]
+                    table[ids[e], own[t]] += x
+                    table[ids[e], labels[t]] -= x
 
 
 @njit(cache=True, nogil=True)
@@ -330,10 +445,10 @@ def _score(potentials, links, labels):
 
 
 @njit(cache=True, nogil=True)
-def _is_new(labels, count, own, path):
+def _is_new(labels, edits, count, own, path, path_edits):
     """Whether a labelling is neither the true one nor among those known."""
     j = 0
-    while j < count and not _equal(labels[j], path):
+    while j < count and not (_equal(labels[j], path) and _equal(edits[j].ravel(), path_edits.ravel())):
         j += 1
     return j == count and not _equal(own, path)
 
@@ -347,24 +462,25 @@ def _equal(left, right):
 
 
 @njit(cache=True, nogil=True)
-def _add_move(own, labels, amount, delta, moves, touched):
+def _list_wrong(new, own, labels, wrong):
+    """List the positions where a labelling differs from the true one."""
+    places, counts = wrong
+    count = 0
+    for t in range(len(own)):
+        if labels[t] != own[t]:
+            places[new, count] = t
+            count += 1
+    counts[new] = count
+
+
+@njit(cache=True, nogil=True)
+def _add_move(own, labels, places, amount, delta, moves, touched):
     """Add a multiple of a labelling's normal: positions and labels, then transitions and ends."""
-    n_labels, last = delta.shape[1], len(own) - 1
-    for t in range(last + 1):
-        wrong = labels[t] != own[t]
-        if wrong:
-            touched[t] = True
-            delta[t, own[t]] += amount
-            delta[t, labels[t]] -= amount
-        if t > 0 and (wrong or labels[t - 1] != own[t - 1]):
-            moves[own[t - 1], own[t]] += amount
-            moves[labels[t - 1], labels[t]] -= amount
-    if labels[0] != own[0]:
-        moves[n_labels, own[0]] += amount
-        moves[n_labels, labels[0]] -= amount
-    if labels[last] != own[last]:
-        moves[n_labels + 1, own[last]] += amount
-        moves[n_labels + 1, labels[last]] -= amount
+    for t in places:
+        touched[t] = True
+        delta[t, own[t]] += amount
+        delta[t, labels[t]] -= amount
+    _add_links_of(own, labels, places, amount, moves)
 
 
 @njit(cache=True, nogil=True)
@@ -382,42 +498,31 @@ def _respond(gram, delta, touched, size, potentials):
 
 
 @njit(cache=True, nogil=True)
-def _list_wrong(new, own, labels, wrong):
-    """List the positions where a labelling differs from the true one."""
-    places, counts = wrong
-    count = 0
-    for t in range(len(own)):
-        if labels[t] != own[t]:
-            places[new, count] = t
-            count += 1
-    counts[new] = count
-
-
-@njit(cache=True, nogil=True)
-def _fill_response(begin, own, labels, rows, costs, table, potentials, delta, response):
-    """How much a labelling's normal adds to the potentials; `delta` is zero.
-
-    The normal is put among the weights, rows are scored, and it is taken away.
-    """
-    size = len(own)
-    wrong = labels != own
+def _scatter(begin, size, rows, total, touched, table):
+    """Add the rows of an example, times their changes of labels, to the weights."""
+    indptr, indices, data = rows
+    n_labels = total.shape[1]
+    changed = np.empty(n_labels, dtype=np.int64)
     for t in range(size):
-        if wrong[t]:
-            delta[t, own[t]], delta[t, labels[t]] = 1.0, -1.0
-    _scatter(begin, size, rows, delta, wrong, table)
-    _fill_potentials(begin, size, rows, costs, table, response)
-    response[:size] -= potentials[:size]
-    delta[:size] *= -1.0
-    _scatter(begin, size, rows, delta, wrong, table)
+        if not touched[t]:
+            continue
+        count = 0
+        for k in range(n_labels):
+            if total[t, k] != 0.0:
+                changed[count] = k
+                count += 1
+        for e in range(indptr[begin + t], indptr[begin + t + 1]):
+            row, x = table[indices[e]], data[e]
+            for c in range(count):
+                row[changed[c]] += x * total[t, changed[c]]
 
 
 @njit(cache=True, nogil=True)
-def _fill_products(new, own, labels, gram, response, wrong, moves, products):
+def _fill_products(new, begin, own, labels, edits, rows, factors, gram, wrong, moves, products):
     """Inner products of the normal of one labelling with those before it, and with itself.
 
-    Of rows they are sums over the positions where both labellings are wrong, most often a few; where the
-    inner products of rows are not kept, `response` is what the normal adds to the potentials. `moves` is
-    zero, and so afterwards.
+    Those of rows are sums over the positions where both labellings are wrong, most often a few. `moves`
+    is zero, and so afterwards.
     """
     places, counts = wrong
     mine = places[new, : counts[new]]
@@ -425,32 +530,93 @@ def _fill_products(new, own, labels, gram, response, wrong, moves, products):
     for j in range(new + 1):
         theirs = places[j, : counts[j]]
         product = _links_against(own, labels[j], theirs, moves)
-        if len(gram) == 0:
+        for t in mine:
+            true, label = own[t], labels[new, t]
             for s in theirs:
-                product += response[s, own[s]] - response[s, labels[j, s]]
-        else:
-            for t in mine:
-                product += _row_against(t, labels[new, t], own, labels[j], theirs, gram[t])
+                shared = _shared(true, label, own[s], labels[j, s])
+                if shared != 0.0:
+                    inner = gram[t, s] if len(gram) > 0 else _inner(begin + t, begin + s, rows)
+                    if edits.shape[2] > 0:
+                        pair = edits[new, t], edits[j, s]
+                        inner += _inner_edits(begin + t, begin + s, *pair, rows, factors)
+                    product += shared * inner
         products[new, j] = products[j, new] = product
     _add_links_of(own, labels[new], mine, -1.0, moves)
 
 
 @njit(cache=True, nogil=True)
-def _row_against(t, label, own, labels, places, gram):
-    """Inner product of what a labelling changes at position t with all of another's changes."""
-    total, true = 0.0, own[t]
-    for s in places:
-        shared = 0.0
-        if own[s] == true:
-            shared += 1.0
-        if own[s] == label:
-            shared -= 1.0
-        if labels[s] == true:
-            shared -= 1.0
-        if labels[s] == label:
-            shared += 1.0
-        total += gram[s] * shared
+def _shared(true, label, other_true, other_label):
+    """Inner product of two changes of labels."""
+    total = 0.0
+    if true == other_true:
+        total += 1.0
+    if true == other_label:
+        total -= 1.0
+    if label == other_true:
+        total -= 1.0
+    if label == other_label:
+        total += 1.0
     return total
+
+
+@njit(cache=True, nogil=True)
+def _inner(i, j, rows):
+    """Inner product of two rows."""
+    indptr, ids, data = rows
+    a, b, total = indptr[i], indptr[j], 0.0
+    while a < indptr[i + 1] and b < indptr[j + 1]:
+        if ids[a] == ids[b]:
+            total += data[a] * data[b]
+        step = ids[a] - ids[b]
+        a += step <= 0
+        b += step >= 0
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _inner_edits(i, j, mine, theirs, rows, factors):
+    """How much the inner product of two rows changes with the edits of both."""
+    indptr, ids, data = rows
+    total = 0.0
+    for edit in theirs:
+        if edit > 0:
+            e = indptr[j] + (edit - 1) // 2
+            place = _place(ids[e], i, rows)
+            if place >= 0:
+                total += (factors[(edit - 1) % 2] - 1.0) * data[e] * data[indptr[i] + place]
+    for edit in mine:
+        if edit > 0:
+            e = indptr[i] + (edit - 1) // 2
+            place = _place(ids[e], j, rows)
+            if place >= 0:
+                x = data[indptr[j] + place] * _factor(place, theirs, factors)
+                total += (factors[(edit - 1) % 2] - 1.0) * data[e] * x
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _place(column, i, rows):
+    """Where a row has an entry in the column, -1 if nowhere."""
+    indptr, ids, _ = rows
+    low, high = indptr[i], indptr[i + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if ids[middle] < column:
+            low = middle + 1
+        else:
+            high = middle
+    return low - indptr[i] if low < indptr[i + 1] and ids[low] == column else -1
+
+
+@njit(cache=True, nogil=True)
+def _factor(place, edits, factors):
+    """The factor of an entry."""
+    for edit in edits:
+        if edit == 2 * place + 1:
+            return factors[0]
+        if edit == 2 * place + 2:
+            return factors[1]
+    return 1.0
 
 
 @njit(cache=True, nogil=True)
@@ -541,34 +707,14 @@ def _exchange(products, above, count, weight, masses, best, worst, advantage, fr
 
 
 @njit(cache=True, nogil=True)
-def _scatter(begin, size, rows, total, touched, table):
-    """Add the rows of an example, times their changes of labels, to the weights."""
-    indptr, indices, data = rows
-    n_labels = total.shape[1]
-    changed = np.empty(n_labels, dtype=np.int64)
-    for t in range(size):
-        if not touched[t]:
-            continue
-        count = 0
-        for k in range(n_labels):
-            if total[t, k] != 0.0:
-                changed[count] = k
-                count += 1
-        for e in range(indptr[begin + t], indptr[begin + t + 1]):
-            row, x = table[indices[e]], data[e]
-            for c in range(count):
-                row[changed[c]] += x * total[t, changed[c]]
-
-
-@njit(cache=True, nogil=True)
-def _drop_idle(b, kept, labels, masses):
+def _drop_idle(b, used, labels, edits, masses):
     """Forget labellings that have no mass."""
     count = 0
-    for j in range(kept[2][b]):
+    for j in range(used[b]):
         if masses[j] > 0.0:
             if count < j:
-                labels[count], masses[count] = labels[j], masses[j]
+                labels[count], edits[count], masses[count] = labels[j], edits[j], masses[j]
             count += 1
-    for j in range(count, kept[2][b]):
+    for j in range(count, used[b]):
         masses[j] = 0.0
-    kept[2][b] = count
+    used[b] = count

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..answers import as_written
 from ..matrices import ALL_ROWS, Matrix, csr, dense, products
-from ..oracles import Identity
+from ..oracles import FDrop, FScale, Identity
 from ..planes import PlaneSet
 from ..spaces import Element, ExplicitSpace, Space
 from ..structures import Sequence
@@ -20,25 +20,27 @@ from .focused import FocusedSweeps
 from .labelled_rows import LabelledRows, constant_rows, labelled_rows
 
 if TYPE_CHECKING:
-    from ..terms import Term
+    from ..terms import Term, WorstCase
 
 # Inner products of rows may take as much memory as the rows, or so many bytes.
 LEAST_KEPT = 128_000_000
+# Rows with more edits than these have planes instead.
+MOST_EDITS = 8
 PRODUCTS_AT_ONCE = 100_000_000
 
 
 class ChainState(FocusedSweeps, DualState):
     """The few labellings of each sequence that have mass, and their masses; no normals.
 
-    A visit scores the labels of all rows of a sequence once. Then it looks for the best labelling, takes
-    exact pairwise steps between the labellings that there are, and follows the scores by means of the
-    inner products of the rows, several times. Only then are the weights moved, by rows times changes of
-    labels.
+    A visit scores the labels of all rows of a sequence, as they are and, where words may change, at the
+    worst edits. Then it looks for the best labelling, takes exact pairwise steps between the labellings
+    that there are, and follows the scores, several times. Scores of rows that do not change follow by
+    means of their inner products; the weights are then moved at the end alone.
 
     Parameters
     ----------
     term : WorstCase
-        Of sequences whose rows do not change.
+        Of sequences whose rows do not change, or have words dropped or scaled.
     space : ExplicitSpace
     rng : numpy.random.Generator
     epsilon : float, default=0.0
@@ -54,13 +56,14 @@ class ChainState(FocusedSweeps, DualState):
         labels = term.labels
         if not as_written(labels.structure, Sequence):
             raise Refusal("the structure is not a sequence of labels")
-        if not as_written(term.oracle, Identity):
-            raise Refusal(f"{type(term.oracle).__name__} changes rows")
+        n_edits, factors = _edits_of(term, space)
         self.term = term
         self.space = space
         self.rng = rng
         self.weights = term.weights
         X = constant_rows(csr(term.bound.X), space)
+        if not X.has_sorted_indices:
+            X = X.sorted_indices()
         self._rows = X.indptr, X.indices, X.data
         assert labels.layout is not None
         self.layout = labels.layout
@@ -69,14 +72,9 @@ class ChainState(FocusedSweeps, DualState):
             barred[:-1][~labels.structure.follows_] = -np.inf
         self._truth = self.layout.starts, labels.codes, labels.costs(ALL_ROWS), barred, term.weights
         self._sizes = self.layout.sizes
-        nothing = np.zeros(1 + labels.n_blocks, dtype=np.int64)
-        self._kept = (
-            nothing,
-            nothing[1:].copy(),
-            nothing[1:].copy(),
-            np.zeros(0, dtype=np.int32),
-            np.zeros(0),
-        )
+        n_edits = min(n_edits, int(np.diff(X.indptr).max(initial=0)))
+        self._changes = n_edits, factors
+        self._kept = self._slots(np.zeros(labels.n_blocks, dtype=np.int64))
         self._grams = self._inner_products(max(LEAST_KEPT, X.data.nbytes + X.indices.nbytes))
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(labels.n_blocks)
@@ -94,6 +92,18 @@ class ChainState(FocusedSweeps, DualState):
         chain_steps.fill_grams(self.layout.starts, self._rows, heads, grams)
         return grams
 
+    def _slots(self, room: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Slots for so many labellings of each sequence, none of them used."""
+        places = np.r_[0, np.cumsum(room * self._sizes)]
+        return (
+            np.r_[0, np.cumsum(room)],
+            places[:-1],
+            np.zeros(len(room), dtype=np.int64),
+            np.zeros(places[-1], dtype=np.int32),
+            np.zeros(room.sum()),
+            np.zeros(places[-1] * self._changes[0], dtype=np.int32),
+        )
+
     def _parameters(self, f: Element) -> tuple[np.ndarray, ...]:
         """The parts of an element; views."""
         tables = Sequence.tables(self.space.extra(f), self._truth[2].shape[1])
@@ -102,7 +112,7 @@ class ChainState(FocusedSweeps, DualState):
     @property
     def offset(self) -> float:
         """See `DualState.offset`."""
-        first, _, _, _, masses = self._kept
+        first, masses = self._kept[0], self._kept[4]
         costs = np.zeros(len(masses))
         chain_steps.kept_costs(self._truth, self._kept, costs)
         return float(np.repeat(self.weights, np.diff(first)) @ (masses * costs))
@@ -118,44 +128,45 @@ class ChainState(FocusedSweeps, DualState):
         self._make_room(order)
         self._asked += int(self._sizes[order].sum())
         chain_steps.sweep(
-            order, self._rows, self._truth, self._kept, self._grams, self._parameters(f), self.gaps
+            order,
+            self._rows,
+            self._truth,
+            self._kept,
+            self._changes,
+            self._grams,
+            self._parameters(f),
+            self.gaps,
         )
 
     def _make_room(self, order: np.ndarray) -> None:
         """Slots for all labellings that a visit of each sequence may find."""
-        first, _, used, labels, masses = self._kept
+        first, used = self._kept[0], self._kept[2]
         room = np.diff(first)
         short = order[room[order] - used[order] < chain_steps.ROUNDS]
         if len(short) == 0:
             return
         room[short] = used[short] + used[short] // 2 + 2 * chain_steps.ROUNDS
-        places = np.r_[0, np.cumsum(room * self._sizes)]
-        kept = (
-            np.r_[0, np.cumsum(room)],
-            places[:-1],
-            used,
-            np.zeros(places[-1], dtype=np.int32),
-            np.zeros(room.sum()),
-        )
-        chain_steps.move_slots(self._truth[0], self._kept, kept)
-        self._kept = kept
+        others = self._slots(room)
+        others[2][:] = used
+        chain_steps.move_slots(self._truth[0], self._kept, others, self._changes[0])
+        self._kept = others
 
     def value(self, f: Element) -> tuple[float, float]:
         """See `DualState.value`."""
         found = np.zeros(len(self.weights))
-        chain_steps.losses(self.rows, self._rows, self._truth, self._parameters(f), found)
+        chain_steps.losses(self.rows, self._rows, self._truth, self._changes, self._parameters(f), found)
         value = float(self.weights @ found)
         return value, value
 
     def combination(self) -> Element:
         """See `DualState.combination`."""
         f = self.space.zeros()
-        chain_steps.add_all(self._rows, self._truth, self._kept, self._parameters(f))
+        chain_steps.add_all(self._rows, self._truth, self._kept, self._changes, self._parameters(f))
         return f
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`; the normals are made of labellings when they are asked for."""
-        first, first_label, used, labels, masses = self._kept
+        first, first_label, used, labels, masses, edits = self._kept
         blocks = np.repeat(np.arange(len(used)), used)
         slots = np.arange(len(blocks)) - np.repeat(np.cumsum(used) - used, used)
         sizes = self._sizes[blocks]
@@ -165,7 +176,8 @@ class ChainState(FocusedSweeps, DualState):
         costs = np.zeros(len(masses))
         chain_steps.kept_costs(self._truth, self._kept, costs)
         slots += first[blocks]
-        normals = labelled_rows(self.term, self.space, blocks, labels[places])
+        edits = edits.reshape(len(labels), self._changes[0])[places]
+        normals = labelled_rows(self.term, self.space, blocks, labels[places], edits, self._changes[1])
         return PlaneSet(normals, costs[slots], blocks, masses[slots])
 
     def restore(self, planes: PlaneSet) -> None:
@@ -178,10 +190,25 @@ class ChainState(FocusedSweeps, DualState):
             labels = normals.labels
             if not np.array_equal(normals.layout.sizes, self._sizes[planes.blocks]):
                 return
+            edits = self._known(planes.blocks, normals.edits)
         else:
             labels = self._nearest(planes)
+            edits = np.zeros((len(labels), self._changes[0]), dtype=np.int32)
         if len(labels):
-            self._take(planes.blocks, labels, planes.masses)
+            self._take(planes.blocks, labels, edits, planes.masses)
+
+    def _known(self, blocks: np.ndarray, edits: np.ndarray) -> np.ndarray:
+        """As many edits of labellings as there may be, of entries that there are.
+
+        Whatever oracle they come from, they are changes that this one allows.
+        """
+        found = np.zeros((len(edits), self._changes[0]), dtype=np.int32)
+        common = min(found.shape[1], edits.shape[1])
+        if common:
+            sizes = np.diff(self._rows[0])[self.layout.rows(blocks)]
+            found[:, -common:] = edits[:, -common:]
+            found[(found < 0) | (found > 2 * sizes[:, None])] = 0
+        return found
 
     def _nearest(self, planes: PlaneSet) -> np.ndarray:
         """The labels whose normals are next to given ones."""
@@ -194,7 +221,9 @@ class ChainState(FocusedSweeps, DualState):
             found.append(np.argmin(levels, axis=1))
         return np.concatenate(found)
 
-    def _take(self, blocks: np.ndarray, labels: np.ndarray, masses: np.ndarray) -> None:
+    def _take(
+        self, blocks: np.ndarray, labels: np.ndarray, edits: np.ndarray, masses: np.ndarray
+    ) -> None:
         """Give masses to labellings, one behind the other, of the blocks named."""
         bound = self.term.labels
         layout = self.layout.take(blocks)
@@ -210,7 +239,28 @@ class ChainState(FocusedSweeps, DualState):
             used,
             labels[layout.rows(order)].astype(np.int32),
             masses[order].astype(np.float64),
+            edits[layout.rows(order)].ravel(),
         )
+
+
+def _edits_of(term: WorstCase, space: ExplicitSpace) -> tuple[int, tuple[float, float]]:
+    """How many words of a row may change, and the lowest and the highest factor.
+
+    Raises
+    ------
+    Refusal
+        If the oracle changes rows in another way, or so many words that labellings are dear to keep.
+    """
+    oracle: Any = term.oracle
+    if as_written(oracle, Identity):
+        return 0, (1.0, 1.0)
+    if not as_written(oracle, FDrop) and not as_written(oracle, FScale):
+        raise Refusal(f"{type(oracle).__name__} changes rows by more than factors of their words")
+    if oracle.max_changes > MOST_EDITS:
+        raise Refusal(f"more than {MOST_EDITS} words of a row may change")
+    if space.intercept:
+        raise Refusal("the constant beside the words does not change")
+    return int(oracle.max_changes), oracle.factors
 
 
 def _levels(space: ExplicitSpace, rows: Matrix, normal: Any) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix
+from ..matrices import Matrix, csr
 from ..spaces import ExplicitSpace
 from ..structures import BoundStructure, Layout
 from ..tensor_rows import TensorRows
@@ -17,8 +17,8 @@ from ..terms import WorstCase
 class LabelledRows(TensorRows):
     """Normals of labellings of examples: a labelling each is all that is kept.
 
-    The points of a normal are the rows at which the labelling is wrong. What they are made of must not
-    change as long as these rows are in use.
+    The points of a normal are the rows at which the labelling is wrong, as it edits them. What they are
+    made of must not change as long as these rows are in use.
 
     Parameters
     ----------
@@ -30,13 +30,27 @@ class LabelledRows(TensorRows):
         The example that each labelling is of.
     labels : array of int
         The labels of all labellings, one behind the other.
+    edits : (n_labels, n_edits) array of int, optional
+        What is edited in the row of each label: 0 nothing, else 1 or 2 and twice the place of the entry
+        in the row; 1 multiplies it with the low factor, 2 with the high one.
+    factors : (low, high), default=(1.0, 1.0)
     """
 
-    def __init__(self, X: Matrix, bound: BoundStructure, blocks: np.ndarray, labels: np.ndarray) -> None:
+    def __init__(
+        self,
+        X: Matrix,
+        bound: BoundStructure,
+        blocks: np.ndarray,
+        labels: np.ndarray,
+        edits: np.ndarray | None = None,
+        factors: tuple[float, float] = (1.0, 1.0),
+    ) -> None:
         self.X = X
         self.bound = bound
         self.blocks = blocks
         self.labels = labels
+        self.edits = np.zeros((len(labels), 0), dtype=np.int32) if edits is None else edits
+        self.factors = factors
         assert bound.layout is not None
         self.layout: Layout = bound.layout.take(blocks)
         wrong = self.layout.sums((labels != self._truth()).astype(np.int64)) if len(blocks) else blocks
@@ -57,8 +71,16 @@ class LabelledRows(TensorRows):
 
     @property
     def points(self) -> Matrix:
-        """The rows at which labellings are wrong."""
-        return self.X[self._rows_of_all()[self._wrong]]
+        """The rows at which labellings are wrong, edited."""
+        wrong = self._wrong
+        rows, edits = self.X[self._rows_of_all()[wrong]], self.edits[wrong]
+        if not np.any(edits):
+            return rows
+        found = csr(rows).copy()
+        owners, which = np.nonzero(edits)
+        edited = edits[owners, which] - 1
+        found.data[found.indptr[owners] + edited // 2] *= np.array(self.factors)[edited % 2]
+        return found if sp.issparse(rows) else found.toarray()
 
     @property
     def coefficients(self) -> sp.csr_matrix:
@@ -84,8 +106,9 @@ class LabelledRows(TensorRows):
 
     def __getitem__(self, rows: Any) -> LabelledRows:
         chosen = np.arange(len(self))[rows]
-        labels = self.labels[self.layout.rows(chosen)]
-        return LabelledRows(self.X, self.bound, self.blocks[chosen], labels)
+        places = self.layout.rows(chosen)
+        labels, edits = self.labels[places], self.edits[places]
+        return LabelledRows(self.X, self.bound, self.blocks[chosen], labels, edits, self.factors)
 
     def __reduce__(self) -> tuple:
         """Pickled with the points, without what makes them."""
@@ -93,10 +116,15 @@ class LabelledRows(TensorRows):
 
 
 def labelled_rows(
-    term: WorstCase, space: ExplicitSpace, blocks: np.ndarray, labels: np.ndarray
+    term: WorstCase,
+    space: ExplicitSpace,
+    blocks: np.ndarray,
+    labels: np.ndarray,
+    edits: np.ndarray,
+    factors: tuple[float, float],
 ) -> LabelledRows:
-    """Normals of labellings of the examples of a term whose rows do not change."""
-    return LabelledRows(constant_rows(term.bound.X, space), term.labels, blocks, labels)
+    """Normals of labellings of the examples of a term."""
+    return LabelledRows(constant_rows(term.bound.X, space), term.labels, blocks, labels, edits, factors)
 
 
 def constant_rows(X: Matrix, space: ExplicitSpace) -> Matrix:

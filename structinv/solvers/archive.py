@@ -113,7 +113,12 @@ def _packed_rows(normals: Any) -> dict[str, np.ndarray]:
         # Numbers of members say it all.
         return {"which": normals.which, "coefficients": normals.coefficients}
     if isinstance(normals, LabelledRows):
-        return {"labelled": normals.blocks, "labels": normals.labels}
+        return {
+            "labelled": normals.blocks,
+            "labels": normals.labels,
+            "edits": normals.edits,
+            "factors": np.array(normals.factors),
+        }
     arrays = {}
     if isinstance(normals, TensorRows):
         arrays = {"start": normals.start, **_flat("extra", normals.extra)}
@@ -145,7 +150,9 @@ def _unpacked_rows(objective: Objective, arrays: dict[str, np.ndarray]) -> Norma
     if "which" in arrays:
         return made_rows(_bounds(objective)[0], space, arrays["which"], arrays["coefficients"])
     if "labels" in arrays:
-        return labelled_rows(_worst_cases(objective)[0], space, arrays["labelled"], arrays["labels"])
+        blocks, labels, edits = (arrays[name] for name in ("labelled", "labels", "edits"))
+        low, high = arrays["factors"].tolist()
+        return labelled_rows(_worst_cases(objective)[0], space, blocks, labels, edits, (low, high))
     normals = _whole("points", arrays)
     if "start" in arrays:
         coefficients, extra = _whole("coefficients", arrays), _whole("extra", arrays)
