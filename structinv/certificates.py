@@ -14,8 +14,8 @@ from .oracles.base import BoundOracle, InvarianceOracle
 from .oracles.checked import bind
 from .spaces import Expansion, KernelSpace
 from .structures import BoundStructure, Layout, Rivals
-from .structures.base import decoded
 from .structures.bound import predicted
+from .structures.decodings import decoded
 from .structures.layout import laid_out
 from .terms.scenarios import scenarios_of
 

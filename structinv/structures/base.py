@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .. import answers
 from ..matrices import Matrix
-from .decodings import Decoding, Separation, check_decoding
+from .decodings import Decoding, Separation, decoded
 from .examples import Reader, as_list, flat_labels
 from .layout import Layout
 from .rivals import LabelFunctions, Rivals
+from .wrong_rows import most_wrong_by_decoding
 
 if TYPE_CHECKING:
     from .bound import BoundStructure
@@ -428,8 +428,6 @@ class Structure(BaseEstimator, ABC):
         extra : (n_extra,) array
         layout : Layout
         """
-        from .wrong_rows import most_wrong_by_decoding
-
         return most_wrong_by_decoding(self, potentials, codes, floors, extra, layout)
 
     def best_by_wrong(
@@ -489,20 +487,6 @@ class RowStructure(Structure):
         """See `Structure.most_wrong`; exact."""
         highest: Any = self.runner_up(potentials, codes, extra, layout).upper
         return (highest >= floors).astype(np.int64)
-
-
-def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
-    """``structure.decode(potentials, extra, layout)``, looked at.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no `Decoding`, an array has another shape, or a label is none; the message names the
-        class.
-    """
-    found = structure.decode(potentials, extra, layout)
-    source = answers.method(structure, "decode")
-    return check_decoding(source, found, potentials.shape, layout, len(extra))
 
 
 def _scaled(factors: np.ndarray, rows: Matrix) -> Matrix:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .decodings import decoded
 from .layout import Layout
 
 if TYPE_CHECKING:
@@ -90,8 +91,6 @@ class _Search:
 
     def _ask(self, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The scores, counts and bounds of the best labellings at a price for each block."""
-        from .base import decoded
-
         price = np.repeat(prices, self.layout.sizes)
         raised = self.potentials.copy()
         own = np.arange(len(self.codes)), self.codes

@@ -14,7 +14,7 @@ from ..oracles.checked import bind
 from ..planes import Planes
 from ..spaces import Element, Space
 from ..structures import BoundStructure, Layout, Structure
-from ..structures.base import decoded
+from ..structures.decodings import decoded
 from .base import check_weights, join
 from .one_change_search import MOST_LABELS, JointWorst, OneChangeSearch
 from .worst_case import WorstCase

@@ -11,7 +11,7 @@ from ..matrices import Matrix, Rows, row_dots, row_sizes, stack
 from ..oracles.checked import CheckedOracle
 from ..spaces import Element, Furthest, Space
 from ..structures import BoundStructure, LabelFunctions, Layout, Rivals
-from ..structures.base import decoded
+from ..structures.decodings import decoded
 
 # Up to so many labels all sets of them are looked at, where the members of S(x) are not listed.
 MOST_LABELS = 12
