@@ -343,20 +343,18 @@ class OneChangeSearch:
         values = self.space.member_values(self.f, self.bound, self.rows)
         if values is not None:
             n, s, size = values.shape
-            codes = np.repeat(truth, s, axis=0)
-            heights = self._by_wrong(self.potentials(values), codes)
-            within = heights >= heights.max(axis=1, keepdims=True) - np.repeat(rounding, s)[:, None]
-            return _last(within).reshape(n, s).max(axis=1)
+            codes, potentials = np.repeat(truth, s, axis=0), self.potentials(values)
+            layout = _layout(codes)
+            best = decoded(self.labels.structure, potentials, self.extra, layout).labels
+            highest = self.labels.structure.score(potentials, best, self.extra, layout)
+            floors = highest - np.repeat(rounding, s)
+            wrong = self.labels.most_wrong(potentials, codes.ravel(), floors, self.extra, layout)
+            return wrong.reshape(n, s).max(axis=1)
         if self.codes.shape[1] <= MOST_LABELS:
             return self._most_wrong_of_all(truth, rounding)
-        highest = self.single()[1]
-        heights = self._by_wrong(self.potentials_by_position(highest), truth)
-        own = self._own_score()
-        return _last(heights - own[:, None] >= -rounding[:, None])
-
-    def _by_wrong(self, potentials: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        structure: Any = self.labels.structure
-        return structure.best_by_wrong(potentials, truth.ravel(), self.extra, _layout(truth))
+        potentials = self.potentials_by_position(self.single()[1])
+        floors = self._own_score() - rounding
+        return self.labels.most_wrong(potentials, truth.ravel(), floors, self.extra, _layout(truth))
 
     def _own_score(self) -> np.ndarray:
         """What extra parameters add for the codes themselves, (n,)."""
@@ -382,11 +380,6 @@ class OneChangeSearch:
             found = self.ask(some, every[mask])
             comes_up = found.upper + apart[some, mask] >= -rounding[some]
             most[some[comes_up]] = wrong[some, mask][comes_up]
-
-
-def _last(within: np.ndarray) -> np.ndarray:
-    """The last column of each row that holds True."""
-    return within.shape[1] - 1 - np.argmax(within[:, ::-1], axis=1)
 
 
 def masks(size: int) -> np.ndarray:
