@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from .. import answers
-from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, resolution, take
+from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, resolution, row_dots, take
 from .arguments import check_directions, grade_profile
 from .hulls import Hull, LabelHull
 
@@ -40,6 +40,35 @@ class Support:
     points: Matrix
     upper: np.ndarray | None = None
     rho: np.ndarray | None = None
+
+    def heights(
+        self, V: np.ndarray, assign: np.ndarray, constants: np.ndarray, worth: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What labels win and cost at the points, and at most.
+
+        Parameters
+        ----------
+        V : (p, d) array
+        assign : (n,) array of int
+            The question: row i faces ``V[assign[i]]``.
+        constants : (n,) array
+            What a label wins at every point.
+        worth : (n,) array
+            What it costs where a change counts in full.
+
+        Returns
+        -------
+        gains, costs, upper : (n,) arrays
+            `upper` bounds the sum of both, and is no less than it.
+        """
+        gains = row_dots(self.points, V, assign) + constants
+        costs = worth if self.rho is None else worth * self.rho
+        upper = gains + costs
+        if self.upper is not None:
+            # The bound of an answer with grades has costs in it.
+            ungraded = worth if self.rho is None else 0.0
+            upper = np.maximum(upper, self.upper + ungraded + constants)
+        return gains, costs, upper
 
 
 @dataclass(frozen=True)

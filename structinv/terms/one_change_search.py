@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..matrices import Matrix, Rows, row_dots, row_sizes, stack
+from ..matrices import Matrix, Rows, row_sizes, stack
 from ..oracles.checked import CheckedOracle
 from ..spaces import Element, Furthest, Space
 from ..structures import BoundStructure, LabelFunctions, Layout, Rivals
@@ -213,14 +213,9 @@ class OneChangeSearch:
             largest = np.maximum(known[1], row_sizes(reached, sizes, assign)) + heights
             return Answers(None, gains, worth, gains + worth, largest, None)
         answer = self.bound.support(rows, V, assign, worth)
-        gains = row_dots(answer.points, V, assign) + constants
-        costs = worth if answer.rho is None else worth * answer.rho
-        upper = gains + costs
-        if answer.upper is not None:
-            ungraded = worth if answer.rho is None else 0.0
-            upper = np.maximum(upper, answer.upper + ungraded + constants)
         largest = row_sizes(answer.points, sizes, assign) + heights
-        return Answers(answer.points, gains, costs, upper, largest, answer.rho)
+        found = answer.heights(V, assign, constants, worth)
+        return Answers(answer.points, *found, largest, answer.rho)
 
     def single(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What each label by itself wins at worst: reached, bounds, and sizes, (n, L) each."""
