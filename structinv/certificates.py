@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from .margins import KernelMargins, LinearMargins, Margins
+from .margins import KernelMargins, LinearMargins, Margins, Scorer
 from .matrices import ALL_ROWS, Matrix, Rows, pick, stack
 from .oracles.base import BoundOracle, InvarianceOracle
 from .oracles.checked import bind
 from .spaces import Expansion, KernelSpace
 from .structures import BoundStructure, Layout, Rivals
-from .structures.base import decoded
 from .structures.bound import predicted
+from .structures.decodings import decoded
 from .structures.layout import laid_out
 from .terms.scenarios import scenarios_of
 
 # An oracle's own rounding, which it adds to its bound, is some times that of a prediction.
 SAME = 100.0
-Scorer: TypeAlias = LinearMargins | KernelMargins
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from .oracles.base import InvarianceOracle
 from .oracles.checked import bind
 from .spaces import Element, ExplicitSpace, Space
 from .structures import BoundStructure, Layout
-from .structures.base import decoded
+from .structures.decodings import decoded
 from .terms.one_change import plain_scores
 from .terms.one_change_search import MOST_LABELS, OneChangeSearch
 

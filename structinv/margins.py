@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -75,7 +76,51 @@ class Margins:
         return found, np.where(none, np.inf, own - reached), np.where(none, np.inf, own - above)
 
 
-class LinearMargins:
+class Scorer(ABC):
+    """A model that is asked about labels of rows at worst.
+
+    Attributes
+    ----------
+    bound : BoundOracle
+        What may happen to the rows.
+    """
+
+    bound: BoundOracle
+
+    def at(self, bound: BoundOracle) -> Self:
+        """The same model with other changes of the rows."""
+        other = copy(self)
+        other.bound = bound
+        return other
+
+    @property
+    def at_one_point(self) -> bool:
+        """Whether a single member of each row's list is asked about."""
+        _, numbers = self.bound.listed_in()
+        return numbers is not None and len(numbers) == 1
+
+    @abstractmethod
+    def scores(self, rows: Rows) -> np.ndarray:
+        """What the functions are at the unchanged rows, (n, n_outputs)."""
+
+    @abstractmethod
+    def rows_at_once(self, n_labels: int) -> int:
+        """Of how many rows to ask together."""
+
+    @abstractmethod
+    def margins(self, rows: Rows, rivals: Rivals, points: bool) -> tuple[Margins, Any]:
+        """What labels win, and what `points` needs if these are wanted."""
+
+    @abstractmethod
+    def some(self, kept: Any, rows: np.ndarray) -> Any:
+        """Of what `margins` kept the part of some rows."""
+
+    @abstractmethod
+    def points(self, rows: Rows, rivals: Rivals, labels: np.ndarray, kept: Any) -> Matrix:
+        """The worst members for a label of each row, after `margins`."""
+
+
+class LinearMargins(Scorer):
     """A linear model that is asked about labels of rows at worst.
 
     Parameters
@@ -91,28 +136,16 @@ class LinearMargins:
         self.dtype = coef.dtype
         self.bound = bound
 
-    def at(self, bound: BoundOracle) -> LinearMargins:
-        """The same model with other changes of the rows."""
-        other = copy(self)
-        other.bound = bound
-        return other
-
-    @property
-    def at_one_point(self) -> bool:
-        """Whether a single member of each row's list is asked about."""
-        _, numbers = self.bound.listed_in()
-        return numbers is not None and len(numbers) == 1
-
     def scores(self, rows: Rows) -> np.ndarray:
-        """What the functions are at the unchanged rows, (n, n_outputs)."""
+        """See `Scorer.scores`."""
         return products(take(self.bound.X, rows), self.coef.T) + self.intercept
 
     def rows_at_once(self, n_labels: int) -> int:
-        """Of how many rows to ask together."""
+        """See `Scorer.rows_at_once`."""
         return max(1, ENTRIES_AT_ONCE // n_labels)
 
     def margins(self, rows: Rows, rivals: Rivals, points: bool) -> tuple[Margins, Matrix | None]:
-        """What labels win, and where there is only one rival a row and points are wanted, these."""
+        """See `Scorer.margins`; keeps points that are wanted where there is only one rival a row."""
         if self.at_one_point:
             return self._at_only_member(rows, rivals)
         margins, moved = Margins.zeros(len(rivals), rivals.n_labels), None
@@ -138,11 +171,11 @@ class LinearMargins:
         return Margins(reached, reached, rounding), points
 
     def some(self, kept: Matrix | None, rows: np.ndarray) -> Matrix | None:
-        """Of what `margins` kept the part of some rows."""
+        """See `Scorer.some`."""
         return None if kept is None else kept[rows]
 
     def points(self, rows: Rows, rivals: Rivals, labels: np.ndarray, kept: Matrix | None) -> Matrix:
-        """The worst members for a label of each row, after `margins`, which may have kept them."""
+        """See `Scorer.points`."""
         if kept is not None:
             return kept
         theirs, own, assign = rivals.facing(self.coef, labels)
@@ -174,7 +207,7 @@ class LinearMargins:
         return reached, highest, rounding, moved if points else None
 
 
-class KernelMargins:
+class KernelMargins(Scorer):
     """A kernel expansion that is asked about labels of rows at worst; see `kernel_worst_change`.
 
     Parameters
@@ -189,28 +222,16 @@ class KernelMargins:
         self.space, self.f, self.bound = space, f, bound
         self.allowance = _KernelRounding(space.kernel, f, bound.X)
 
-    def at(self, bound: BoundOracle) -> KernelMargins:
-        """The same model with other changes of the rows."""
-        other = copy(self)
-        other.bound = bound
-        return other
-
-    @property
-    def at_one_point(self) -> bool:
-        """Whether a single member of each row's list is asked about."""
-        _, numbers = self.bound.listed_in()
-        return numbers is not None and len(numbers) == 1
-
     def scores(self, rows: Rows) -> np.ndarray:
-        """What the functions are at the unchanged rows, (n, n_outputs)."""
+        """See `Scorer.scores`."""
         return self.f.function()(take(self.bound.X, rows))
 
     def rows_at_once(self, n_labels: int) -> int:
-        """Of how many rows to ask together."""
+        """See `Scorer.rows_at_once`."""
         return max(1, ENTRIES_AT_ONCE // (len(self.bound.member_names()) * self.bound.X.shape[1]))
 
     def margins(self, rows: Rows, rivals: Rivals, points: bool) -> tuple[Margins, Furthest]:
-        """What labels win, and where."""
+        """See `Scorer.margins`; keeps what was found."""
         found = self.space.furthest(self.f, self.bound, rows, rivals, points)
         each = rivals.functions.sizes(self.allowance.of(self.bound.cover(rows).points))
         rounding = each + np.take_along_axis(each, rivals.codes[:, None], axis=1)
@@ -218,11 +239,11 @@ class KernelMargins:
         return Margins(found.gains, found.upper, rounding), found
 
     def some(self, kept: Furthest, rows: np.ndarray) -> Furthest:
-        """Of what `margins` kept the part of some rows."""
+        """See `Scorer.some`."""
         return kept.take(rows)
 
     def points(self, rows: Rows, rivals: Rivals, labels: np.ndarray, found: Furthest) -> np.ndarray:
-        """The worst members for a label of each row, after `margins`."""
+        """See `Scorer.points`."""
         reached = self.space.reach(self.f, self.bound, rows, rivals, found, labels)
         return self.space.points(reached.points)
 

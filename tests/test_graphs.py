@@ -13,8 +13,9 @@ from scipy.optimize import linprog
 from sklearn.base import clone
 
 from structinv import InvariantStructuredSVC, load, save
+from structinv.certificates import worst_change
 from structinv.objective import Objective, WorstCase
-from structinv.oracles import Box, FDrop, Flip, Identity
+from structinv.oracles import Box, FDrop, Flip, Identity, Shared
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import (
@@ -28,6 +29,7 @@ from structinv.structures import (
     check_structure,
 )
 
+from .joint_cases import Turns
 from .problems import assert_brackets, minimum
 
 LABELS = 3
@@ -108,21 +110,32 @@ def test_exact_inference_is_that_of_all_labellings(seed, forest):
             assert scores[found] == pytest.approx(highest, abs=1e-9)
 
 
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10_000))
-def test_best_scores_by_number_of_differences_are_those_of_all_labellings(seed):
-    layout, potentials, extra, codes = drawn(seed, forest=True)
-    found = prepared(Graph(), layout).by_differences(potentials, codes, extra, layout)
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), forest=st.booleans())
+def test_best_scores_by_number_of_differences_are_those_of_all_labellings(seed, forest):
+    layout, potentials, extra, codes = drawn(seed, forest=forest)
+    found = prepared(Graph(), layout).best_by_wrong(potentials, codes, extra, layout)
+    acyclic = layout.acyclic()
+    assert np.all(acyclic >= forest)
     for b, rows, labellings, scores in enumerated(layout, potentials, extra):
         differences = np.sum(labellings != codes[rows], axis=1)
-        wanted = [scores[differences == d].max() for d in range(len(found[b]))]
-        np.testing.assert_allclose(found[b], wanted, atol=1e-9)
+        every = [scores[differences == d] for d in range(found.shape[1])]
+        wanted = [each.max(initial=-np.inf) for each in every]
+        np.testing.assert_allclose(found[b], wanted if acyclic[b] else np.inf, atol=1e-9)
 
 
-def test_counts_of_differences_refuse_cycles():
-    layout = GraphLayout.of_graphs([2, 3], [[(0, 1)], [(0, 1), (1, 2), (2, 0)]])
-    with pytest.raises(ValueError, match="graph 1 has one"):
-        Graph().by_differences(np.zeros((5, 2)), np.zeros(5, dtype=int), np.zeros(4), layout)
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000), share=st.floats(0.0, 1.0))
+def test_counts_of_wrong_nodes_are_exact_without_cycles_and_bounds_with_them(seed, share):
+    layout, potentials, extra, codes = drawn(seed, forest=seed % 4 < 2)
+    bound = Graph().bind(codes, np.arange(LABELS), layout=layout)
+    every = list(enumerated(layout, potentials, extra))
+    finite = [scores[np.isfinite(scores)] for *_, scores in every]
+    floors = np.array([np.quantile(scores, share) for scores in finite]) - 1e-7
+    found = bound.most_wrong(potentials, codes, floors, extra, layout)
+    for b, rows, labellings, scores in every:
+        wanted = np.sum(labellings != codes[rows], axis=1)[scores >= floors[b]].max()
+        assert found[b] == wanted if layout.acyclic()[b] else found[b] >= wanted
 
 
 def local_polytope(own, table, edges):
@@ -393,6 +406,48 @@ def test_certified_margins_are_those_of_all_labellings_and_changes(oracle):
         own = place(labellings, y[rows])
         assert margins[b] == pytest.approx(scores[own] - np.delete(scores, own).max(), abs=1e-9)
         assert below[b] <= margins[b] + 1e-9
+
+
+@pytest.mark.parametrize("oracle", [Identity(), FDrop(1), Shared(Turns())], ids=repr)
+@pytest.mark.parametrize("seed", range(6))
+def test_position_counts_of_forests_are_those_of_all_labellings_and_changes(oracle, seed):
+    layout, _, extra, _ = drawn(3 * seed, forest=True, largest=5)
+    rng = np.random.default_rng(seed)
+    X, coef = rng.standard_normal((layout.n_rows, 3)), rng.standard_normal((LABELS, 3))
+    y = prepared(Graph(), layout).decode(X @ coef.T, extra, layout).labels
+    y = np.where(rng.random(len(y)) < 0.2, rng.integers(LABELS, size=len(y)), y)
+    labels = Graph().bind(y, np.arange(LABELS), layout=layout)
+    found = worst_change(coef, np.zeros(LABELS), oracle, labels, X, False, extra).certificate()
+    alike = not isinstance(oracle, FDrop)
+    for b in range(len(layout)):
+        part, rows = layout.take([b]), slice(*layout.starts[b : b + 2])
+        scores, wrong = [], None
+        for Z in changes_of(oracle, X[rows]):
+            (_, _, labellings, each), *_ = enumerated(part, Z @ coef.T, extra)
+            scores.append(each)
+            wrong = np.sum(labellings != y[rows], axis=1)
+        most = max(wrong[np.argmax(each)] for each in scores)
+        # The first change is none: what comes up to the best labelling without changes, or the truth.
+        references = [np.argmax(scores[0]), np.argmin(wrong)]
+        reach = [
+            max(wrong[each >= each[reference] - 1e-9].max() for each in scores)
+            for reference in references
+        ]
+        assert found.most_wrong[b] == most if alike else most <= found.most_wrong[b] == min(reach)
+
+
+def changes_of(oracle, rows):
+    """All changes of a graph's rows, none the first."""
+    if isinstance(oracle, FDrop):
+        return [np.array(each) for each in product(*([x * (1 - e) for e in kept(x)] for x in rows))]
+    if isinstance(oracle, Shared):
+        return list(np.swapaxes(oracle.oracle.orbit(rows), 0, 1))
+    return [rows]
+
+
+def kept(x):
+    """Which one feature is dropped, none at first."""
+    return np.vstack([np.zeros(len(x)), np.eye(len(x))])
 
 
 def test_graphs_work_in_the_estimator(tmp_path):

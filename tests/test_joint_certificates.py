@@ -152,7 +152,7 @@ class ByDecoding(Sequence):
     """Bounds by `decode` alone."""
 
     budgets = True
-    most_wrong = Structure.most_wrong
+    best_by_wrong = Structure.best_by_wrong
 
 
 @pytest.mark.parametrize("case", JOINT, ids=str)
@@ -173,7 +173,7 @@ class Told(Sequence):
         return Decoding(found.labels, scores + 0.1)
 
     runner_up = Structure.runner_up
-    most_wrong = Structure.most_wrong
+    best_by_wrong = Structure.best_by_wrong
 
 
 @pytest.mark.parametrize("name", ["shared", "each-drop"])
@@ -271,7 +271,7 @@ def test_very_long_examples_have_the_bound_by_decoding(monkeypatch):
     w = model(1)
     exact = certified(CASE["budget-drop"], w, 1).most_wrong
     bound = certified(CASE["budget-drop"], w, 1, structure=ByDecoding()).most_wrong
-    monkeypatch.setattr("structinv.structures.sequence.MOST_STEPS", 0.0)
+    monkeypatch.setattr("structinv.structures.wrong_rows.MOST_STEPS", 0.0)
     found = certified(CASE["budget-drop"], w, 1).most_wrong
     np.testing.assert_array_equal(found, bound)
     assert np.all(found >= exact)

@@ -144,7 +144,12 @@ class Vain(Sequence):
         return super().extra_score(labels, extra, layout, n_labels) + 1.0
 
 
-@pytest.mark.parametrize("kind", [Blind, Boastful, Greedy, Same, Leaky, Vain])
+class Short(Sequence):
+    def best_by_wrong(self, potentials, codes, extra, layout):
+        return super().best_by_wrong(potentials, codes, extra, layout) - 0.1
+
+
+@pytest.mark.parametrize("kind", [Blind, Boastful, Greedy, Same, Leaky, Short, Vain])
 def test_broken_structures_are_found(kind):
     with pytest.raises(StructureCheckError, match=kind.__name__):
         check_structure(kind())
@@ -216,6 +221,16 @@ def test_weights_of_positions_multiply_costs():
     for bad in ([1.0], [-1.0, 1.0], [np.nan, 1.0]):
         with pytest.raises(ValueError, match="position_weight"):
             Sequence().bind(np.array([0, 1]), position_weight=bad)
+
+
+class Narrow(Sequence):
+    def best_by_wrong(self, potentials, codes, extra, layout):
+        return super().best_by_wrong(potentials, codes, extra, layout)[:, :-1]
+
+
+def test_best_scores_of_another_shape_are_refused_by_name():
+    with pytest.raises(ValueError, match=r"Narrow\.best_by_wrong must return scores of shape"):
+        check_structure(Narrow())
 
 
 def test_the_default_runner_up_is_that_of_the_programme():

@@ -1,6 +1,7 @@
 """scikit-learn estimators."""
 
-from .base import ConvexEstimator, InvariantClassifier, InvariantEstimator
+from .base import ConvexEstimator, InvariantEstimator
+from .classifier import InvariantClassifier
 from .custom import CustomStructuredSVC
 from .kernel import InvariantSVC
 from .kernel_regressor import InvariantSVR

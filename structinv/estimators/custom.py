@@ -17,13 +17,11 @@ from ..structures import Custom
 from ..structures.examples import as_list
 from .base import InvariantEstimator
 from .estimates import linear_functions
+from .examples import PLANES_OF_AN_EXAMPLE, ReadsExamples
 from .truth import Truth
 
-# Planes that an example comes to have.
-PLANES_OF_AN_EXAMPLE = 10
 
-
-class CustomStructuredSVC(InvariantEstimator):
+class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
     r"""Learns the weights of joint features from examples of any kind, by an argmax of your own.
 
     Minimises
@@ -188,15 +186,6 @@ class CustomStructuredSVC(InvariantEstimator):
         inputs, labels = as_list("X", X, "an input"), as_list("y", y, "a labelling")
         width = self.structure.features_of(inputs[0], labels[0]).shape[1]
         return PLANES_OF_AN_EXAMPLE * 8.0 * width * len(inputs) + linear_functions(width, 1)
-
-    def _some(self, y: Any, n_examples: int) -> np.ndarray:
-        return np.arange(n_examples)
-
-    def _truth(self, X: Any, y: Any, oracle: InvarianceOracle, sample_weight: Any) -> Truth:
-        raise NotImplementedError("the truth of objects is read together with them")
-
-    def _told(self, X: Any, y: Any) -> tuple[np.ndarray | None, int, int]:
-        raise NotImplementedError("the truth of objects is read together with them")
 
     def _scores(self, X: Any) -> np.ndarray:
         raise NotImplementedError("objects have scores only together with labellings")

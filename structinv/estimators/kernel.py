@@ -16,7 +16,7 @@ from ..objective import Objective, WorstCase
 from ..oracles import InvarianceOracle
 from ..solvers import Solution, Solver
 from ..structures import BoundStructure
-from .base import InvariantClassifier
+from .classifier import InvariantClassifier
 from .kernel_machine import KernelMachine, check_epsilon
 from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases
 

@@ -17,7 +17,7 @@ from ..solvers import FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import BoundStructure
 from ..structures.labels import check_cost, check_rescaling
-from .base import InvariantClassifier
+from .classifier import InvariantClassifier
 from .interruption import all_or_nothing
 from .linear_machine import FEW_WEIGHTS, MOST_ROWS, LinearMachine
 from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases

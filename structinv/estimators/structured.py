@@ -29,13 +29,12 @@ from ..terms import REGISTRY as TERMS
 from .base import check_oracle_type, class_factors
 from .continuing import Continuing
 from .estimates import linear_functions
+from .examples import PLANES_OF_AN_EXAMPLE, ReadsExamples
 from .invariances import Invariances
 from .kernel_machine import KernelMachine, check_cover, check_epsilon, kernel_memory
 from .tokens import TokenVectorizer, are_tokens
 from .truth import Truth
 
-# Planes that an example comes to have.
-PLANES_OF_AN_EXAMPLE = 10
 COSTS = ("hamming", "mean_hamming")
 # Who knows the worst changes of examples, by the term that trains them: of linear functions, of others.
 WORST_CHANGES: dict[str, tuple[Callable[..., WorstChange], Callable[..., WorstChange]]] = {
@@ -44,7 +43,7 @@ WORST_CHANGES: dict[str, tuple[Callable[..., WorstChange], Callable[..., WorstCh
 }
 
 
-class InvariantStructuredSVC(KernelMachine):
+class InvariantStructuredSVC(ReadsExamples, KernelMachine):
     r"""Labels all rows of an example together, and expects the changes that an oracle allows.
 
     Minimises
@@ -410,15 +409,6 @@ class InvariantStructuredSVC(KernelMachine):
         if structure.one_row:
             n_outputs *= len(labels) // len(layout)
         return len(classes), n_outputs, structure.n_extra(len(classes))
-
-    def _some(self, y: Any, n_examples: int) -> np.ndarray:
-        return np.arange(n_examples)
-
-    def _truth(self, X: Matrix, y: np.ndarray, oracle: InvarianceOracle, sample_weight: Any) -> Truth:
-        raise NotImplementedError("the truth of examples is read together with their rows")
-
-    def _told(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
-        raise NotImplementedError("the truth of examples is read together with their rows")
 
     def _new_space(self, X: Matrix, term: WorstCase) -> Any:
         if not self._linear:

@@ -1,11 +1,12 @@
 """Oracles: what may change in an input without changing its label."""
 
 from .affine import Box, Ellipsoid, TangentDerivative
-from .base import BoundOracle, Cover, FiniteOracle, Hull, InvarianceOracle, Support
+from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support
 from .budget import Budget
 from .checks import OracleCheckError, check_oracle
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
+from .finite import FiniteOracle
 from .hulls import LabelHull
 from .identity import Identity
 from .image_base import ImageOracle

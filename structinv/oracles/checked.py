@@ -338,12 +338,8 @@ class CheckedOracle(BoundOracle):
         source = self._source("largest_leads")
         leads = answers.numbers(source, "leads", leads, (len(codes),), finite=False)
         if self._stranger:
-            X = take(self.X, rows)
-            scores = X @ table[: X.shape[1]] + (table[-1] if intercept else 0.0)
-            own = (scores - scores[np.arange(len(codes)), codes][:, None] + cost[codes]).max(axis=1)
-            sizes = np.asarray(abs(X) @ np.abs(table[: X.shape[1]])).max(axis=1)
-            if np.any(leads < own - resolution(_numbers(X), table) * (1.0 + 2.0 * sizes)):
-                raise ValueError(f"{source} must do at least as well as the unchanged rows")
+            own, room = self._unchanged_leads(rows, table, codes, intercept)
+            _look_at_leads(source, leads, (own + cost[codes]).max(axis=1), room.max(axis=1))
         return leads
 
     def leads(
@@ -356,13 +352,18 @@ class CheckedOracle(BoundOracle):
         source, shape = self._source("leads"), (len(codes), table.shape[1])
         leads = answers.numbers(source, "leads", leads, shape, finite=False)
         if self._stranger:
-            X = take(self.X, rows)
-            scores = X @ table[: X.shape[1]] + (table[-1] if intercept else 0.0)
-            own = scores - scores[np.arange(len(codes)), codes][:, None]
-            sizes = np.asarray(abs(X) @ np.abs(table[: X.shape[1]]))
-            if np.any(leads < own - resolution(_numbers(X), table) * (1.0 + 2.0 * sizes)):
-                raise ValueError(f"{source} must do at least as well as the unchanged rows")
+            _look_at_leads(source, leads, *self._unchanged_leads(rows, table, codes, intercept))
         return leads
+
+    def _unchanged_leads(
+        self, rows: Rows, table: np.ndarray, codes: np.ndarray, intercept: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """What each label wins at the unchanged rows, and how far rounding can move that."""
+        X = take(self.X, rows)
+        scores = X @ table[: X.shape[1]] + (table[-1] if intercept else 0.0)
+        sizes = np.asarray(abs(X) @ np.abs(table[: X.shape[1]]))
+        room = resolution(_numbers(X), table) * (1.0 + 2.0 * sizes)
+        return scores - scores[np.arange(len(codes)), codes][:, None], room
 
     def leading(
         self, rows: Rows, table: np.ndarray, codes: np.ndarray, labels: np.ndarray
@@ -396,6 +397,12 @@ def _author(oracle: InvarianceOracle, name: str) -> str:
     if own or name not in _MADE_FROM:
         return name
     return _author(oracle, _MADE_FROM[name])
+
+
+def _look_at_leads(source: str, leads: np.ndarray, own: np.ndarray, room: np.ndarray) -> None:
+    """Raise ValueError if labels win less than at the unchanged rows: margins would gain."""
+    if np.any(leads < own - room):
+        raise ValueError(f"{source} must do at least as well as the unchanged rows")
 
 
 def _numbers(X: Matrix) -> np.ndarray:

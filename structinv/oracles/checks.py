@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -13,17 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..matrices import ALL_ROWS, Matrix, resolution, row_dots
+from ..matrices import ALL_ROWS, Matrix
 from .arguments import instance_of
 from .base import BoundOracle, InvarianceOracle, Support
 from .checked import bind, tangents_of
+from .trials import OracleCheckError, Trial, bound_of, fail_where, optional, refused, untouched, value_of
 from .witnesses import Witnesses
 
 _ROW_LIMIT = 12
-
-
-class OracleCheckError(AssertionError):
-    """An oracle breaks its contract; the message says where."""
 
 
 def check_oracle(
@@ -72,7 +66,7 @@ def check_oracle(
     """
     dense, labels = _checked_rows(oracle, X, y)
     oracle.validate(dense.shape[1])
-    trial = _Trial.start(oracle, dense, labels, n_directions, np.random.default_rng(random_state))
+    trial = Trial.start(oracle, dense, labels, n_directions, np.random.default_rng(random_state))
     for check in _CHECKS:
         check(trial)
 
@@ -100,187 +94,7 @@ def _checked_rows(oracle: InvarianceOracle, X: Any, y: Any) -> tuple[np.ndarray,
     return rows[:_ROW_LIMIT], None if labels is None else labels[:_ROW_LIMIT]
 
 
-@dataclass
-class _Trial:
-    """The rows and questions that all checks share, and the answers to them."""
-
-    oracle: InvarianceOracle
-    X: np.ndarray
-    y: np.ndarray | None
-    V: np.ndarray
-    costs: np.ndarray
-    rng: np.random.Generator
-    bound: BoundOracle = field(init=False)
-    answers: list[Support] = field(init=False)
-    points: np.ndarray = field(init=False)
-    values: np.ndarray = field(init=False)
-    upper: np.ndarray = field(init=False)
-    # How exact answers in their precision can be.
-    rtol: float = field(init=False)
-
-    @classmethod
-    def start(
-        cls,
-        oracle: InvarianceOracle,
-        X: np.ndarray,
-        y: np.ndarray | None,
-        n_directions: int,
-        rng: np.random.Generator,
-    ) -> _Trial:
-        dense = np.vstack([X, np.zeros(X.shape[1])])
-        labels = None if y is None else np.r_[y, y[:1]]
-        V = _directions(n_directions, dense.shape[1], rng)
-        # No cost, about as much as a change of the row's own size is worth, and more.
-        size = float(np.mean(np.abs(V)) * np.mean(np.abs(dense)))
-        costs = rng.uniform(size=(len(V), len(dense)))
-        costs *= np.resize([0.0, size, 10.0 * size], len(V))[:, None]
-        trial = cls(oracle, dense, labels, V, costs, rng)
-        trial._answer_all()
-        return trial
-
-    def _answer_all(self) -> None:
-        with _untouched("bind", X=self.X, y=self.y):
-            self.bound = self.oracle.bind(self.X, self.y)
-        self.answers = [self.ask(self.bound, self.V[k], self.costs[k]) for k in self.questions]
-        self.points = np.stack([answer.points for answer in self.answers])
-        self.rtol = resolution(*(part for a in self.answers for part in (a.points, a.upper, a.rho)))
-        pairs = list(zip(self.answers, self.V, self.costs, strict=True))
-        self.values = np.stack([_value(a, v, r) for a, v, r in pairs])
-        self.upper = np.stack([_upper(a, v, r) for a, v, r in pairs])
-
-    @property
-    def questions(self) -> range:
-        """Numbers of the pairs of a direction and costs."""
-        return range(len(self.V))
-
-    def ask(
-        self,
-        bound: BoundOracle,
-        V: np.ndarray,
-        cost: np.ndarray | None,
-        rows: Any = ALL_ROWS,
-        assign: np.ndarray | None = None,
-    ) -> Support:
-        """An answer that has been checked for its form; `V` is one direction unless assigned."""
-        V = np.atleast_2d(V)
-        assign = np.zeros(bound.count(rows), dtype=np.intp) if assign is None else assign
-        with _untouched("support", X=bound.X, V=V, assign=assign, cost=cost, y=bound.y):
-            answer = _refused(bound.support)(rows, V, assign, cost)
-        _check_form(answer, len(assign), bound.X)
-        return answer
-
-    def tolerance(self, V: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """Rounding to be expected in ``points @ V``, whatever their leading axes."""
-        rtol = max(self.rtol, resolution(points))
-        return rtol * (np.abs(points) @ np.abs(V) + np.abs(self.X) @ np.abs(V)) + 1e-300
-
-    def where(self, row: int, v: np.ndarray | None = None) -> str:
-        """A row as the caller knows it, and a direction by its entries."""
-        name = f"row {row} of X" if row < len(self.X) - 1 else "the row of zeros that is tried, too"
-        if v is None:
-            return name
-        entries = np.array2string(v, precision=6, threshold=20, max_line_width=10**6, separator=", ")
-        return f"{name}, direction {entries}"
-
-
-def _directions(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
-    """Random directions, neighbours of them, some with ties and zeros, and the zero direction.
-
-    A poor choice that claims to be the best is found by the better one of a neighbour.
-    """
-    far = rng.standard_normal((n, d))
-    near = np.tile(far, (3, 1))
-    near *= rng.uniform(0.5, 1.5, near.shape)
-    ties = rng.integers(-1, 2, (2, d)).astype(np.float64)
-    return np.vstack([far, near, ties, np.ones(d), np.zeros(d)])
-
-
-def _value(
-    answer: Support, v: np.ndarray, cost: np.ndarray | None, assign: np.ndarray | None = None
-) -> np.ndarray:
-    """What the points reach; a cost without grades is a constant that is left out."""
-    assign = np.zeros(answer.points.shape[0], dtype=np.intp) if assign is None else assign
-    return row_dots(answer.points, np.atleast_2d(v), assign) + _grades(answer, cost)
-
-
-def _upper(
-    answer: Support, v: np.ndarray, cost: np.ndarray | None, assign: np.ndarray | None = None
-) -> np.ndarray:
-    return _value(answer, v, cost, assign) if answer.upper is None else answer.upper
-
-
-def _grades(answer: Support, cost: np.ndarray | None) -> np.ndarray:
-    if answer.rho is None or cost is None:
-        return np.zeros(answer.points.shape[0])
-    return cost * answer.rho
-
-
-def _check_form(answer: Support, n: int, X: Matrix) -> None:
-    if not isinstance(answer, Support):
-        raise OracleCheckError(f"support must return a Support, got {type(answer).__name__}")
-    points = answer.points
-    if not sp.issparse(X) and not isinstance(points, np.ndarray):
-        raise OracleCheckError("points must be an array where the rows are an array")
-    if sp.issparse(points) and points.format != "csr":
-        raise OracleCheckError(f"sparse points must be CSR, got {points.format}")
-    if points.shape != (n, X.shape[1]):
-        raise OracleCheckError(
-            f"points must have the shape of the rows, {(n, X.shape[1])}, got {points.shape}"
-        )
-    numbers = points.data if sp.issparse(points) else points
-    if numbers.dtype.kind != "f" or not np.all(np.isfinite(numbers)):
-        raise OracleCheckError("points must be finite floating-point numbers")
-    for name, part in (("upper", answer.upper), ("rho", answer.rho)):
-        if part is None:
-            continue
-        if not isinstance(part, np.ndarray) or part.shape != (n,):
-            raise OracleCheckError(f"{name} must be None or an array of shape ({n},)")
-        if np.any(np.isnan(part)) or np.any(part == -np.inf):
-            raise OracleCheckError(f"{name} must not be NaN or -infinity")
-    if answer.rho is not None and not np.all((answer.rho >= 0) & (answer.rho <= 1)):
-        raise OracleCheckError(f"rho must lie in [0, 1], got {answer.rho}")
-
-
-@contextmanager
-def _untouched(name: str, **arrays: Any) -> Iterator[None]:
-    """Compare arrays, or the arrays of CSR matrices, with what they were."""
-
-    def parts() -> dict[str, list[np.ndarray]]:
-        given = {k: a for k, a in arrays.items() if a is not None}
-        return {k: [a.data, a.indices, a.indptr] if sp.issparse(a) else [a] for k, a in given.items()}
-
-    before = {key: [part.copy() for part in value] for key, value in parts().items()}
-    yield
-    for key, value in parts().items():
-        same = [np.array_equal(old, new) for old, new in zip(before[key], value, strict=True)]
-        if not all(same):
-            raise OracleCheckError(f"{name} must not change its input {key}")
-
-
-def _fail_where(
-    trial: _Trial,
-    bad: np.ndarray,
-    message: str,
-    along: np.ndarray | None = None,
-    rows: np.ndarray | None = None,
-) -> None:
-    """Raise with the first place, its last axis being rows and the one before it questions.
-
-    Where rows have been asked about in another order, `rows` tells which they are; the directions of
-    other questions, one for all rows or one each, are told by `along`.
-    """
-    if not np.any(bad):
-        return
-    place = np.argwhere(bad)[0]
-    row = int(place[-1])
-    if along is not None:
-        along = along if along.ndim == 1 else along[row]
-    elif len(place) > 1:
-        along = trial.V[place[-2]]
-    raise OracleCheckError(f"{message} ({trial.where(row if rows is None else int(rows[row]), along)})")
-
-
-def _check_identity(trial: _Trial) -> None:
+def _check_identity(trial: Trial) -> None:
     grades = np.stack(
         [
             np.zeros(len(r)) if a.rho is None else r
@@ -289,15 +103,15 @@ def _check_identity(trial: _Trial) -> None:
     )
     identity = trial.V @ trial.X.T + grades
     tolerance = trial.tolerance(trial.V.T, trial.X).T
-    _fail_where(
+    fail_where(
         trial,
         trial.values < identity - tolerance,
         "an answer is worse than the unchanged row: S(x) must contain x",
     )
 
 
-def _check_membership(trial: _Trial) -> None:
-    contains = _optional(trial.bound.contains)
+def _check_membership(trial: Trial) -> None:
+    contains = optional(trial.bound.contains)
     for question in trial.questions:
         for row, z in enumerate(trial.points[question]):
             if contains(row, z) is False:
@@ -313,12 +127,12 @@ def _check_membership(trial: _Trial) -> None:
             raise OracleCheckError(f"contains holds for a point far outside ({trial.where(row)})")
 
 
-def _check_upper(trial: _Trial) -> None:
+def _check_upper(trial: Trial) -> None:
     tolerance = np.einsum("qnd,qd->qn", np.abs(trial.points), np.abs(trial.V)) * trial.rtol
-    _fail_where(trial, trial.upper < trial.values - tolerance, "upper is below what the answer reaches")
+    fail_where(trial, trial.upper < trial.values - tolerance, "upper is below what the answer reaches")
 
 
-def _check_cross(trial: _Trial) -> None:
+def _check_cross(trial: Trial) -> None:
     ungraded = np.array([answer.rho is None for answer in trial.answers])
     rho = np.stack(
         [np.ones(len(trial.X)) if answer.rho is None else answer.rho for answer in trial.answers]
@@ -328,7 +142,7 @@ def _check_cross(trial: _Trial) -> None:
         reached = trial.points @ v
         if not ungraded[question]:
             reached = reached + rho * trial.costs[question]
-        _fail_where(
+        fail_where(
             trial,
             reached > trial.upper[question] + trial.tolerance(v, trial.points),
             "the answer for another direction beats the upper",
@@ -336,14 +150,14 @@ def _check_cross(trial: _Trial) -> None:
         )
 
 
-def _check_members(trial: _Trial) -> None:
+def _check_members(trial: Trial) -> None:
     """Samples and orbits: their form, membership, and that none beats an upper."""
     n, d = trial.X.shape
-    sample = _optional(trial.bound.sample)(ALL_ROWS, 20, np.random.default_rng(0))
-    orbit = _optional(trial.bound.orbit)(ALL_ROWS)
+    sample = optional(trial.bound.sample)(ALL_ROWS, 20, np.random.default_rng(0))
+    orbit = optional(trial.bound.orbit)(ALL_ROWS)
     if trial.oracle.finite and orbit is None:
         raise OracleCheckError("an oracle that declares itself finite must define orbit")
-    contains = _optional(trial.bound.contains)
+    contains = optional(trial.bound.contains)
     for name, members in (("sample", sample), ("orbit", orbit)):
         if members is None:
             continue
@@ -352,7 +166,7 @@ def _check_members(trial: _Trial) -> None:
         reached = np.einsum("nsd,qd->qsn", members, trial.V)
         tolerance = trial.tolerance(trial.V.T, np.moveaxis(members, 1, 0))
         excess = reached - trial.upper[:, None, :] - np.moveaxis(tolerance, 2, 0)
-        _fail_where(trial, np.max(excess, axis=1, initial=-1.0) > 0, f"a member from {name} beats upper")
+        fail_where(trial, np.max(excess, axis=1, initial=-1.0) > 0, f"a member from {name} beats upper")
         for row in range(n):
             if any(contains(row, z) is False for z in members[row]):
                 raise OracleCheckError(f"a member from {name} lies outside S(x) ({trial.where(row)})")
@@ -362,9 +176,9 @@ def _check_members(trial: _Trial) -> None:
         raise OracleCheckError("orbit must list the identity first")
 
 
-def _check_witnesses(trial: _Trial) -> None:
+def _check_witnesses(trial: Trial) -> None:
     """No point that `contains` admits beats an upper, in any row."""
-    if _optional(trial.bound.contains)(0, trial.X[0]) is None:
+    if optional(trial.bound.contains)(0, trial.X[0]) is None:
         return
     moves = trial.points - trial.X
     for row, x in enumerate(trial.X):
@@ -375,7 +189,7 @@ def _check_witnesses(trial: _Trial) -> None:
             others[np.any(others != 0, axis=1)],
             trial.V,
             trial.upper[:, row],
-            partial(_refused(trial.bound.contains), row),
+            partial(refused(trial.bound.contains), row),
             np.random.default_rng(row),
         ).find()
         if found is not None:
@@ -385,43 +199,43 @@ def _check_witnesses(trial: _Trial) -> None:
             )
 
 
-def _check_listed(trial: _Trial) -> None:
+def _check_listed(trial: Trial) -> None:
     """The members of a cover, their names, grades and scores belong together."""
     bound = bind(trial.oracle, trial.X, trial.y)
-    _optional(bound.orbit)(ALL_ROWS)
-    _optional(tangents_of)(trial.oracle, trial.X)
-    scores = _optional(bound.member_scores)(ALL_ROWS, trial.V)
-    cover = _optional(bound.cover)(ALL_ROWS)
+    optional(bound.orbit)(ALL_ROWS)
+    optional(tangents_of)(trial.oracle, trial.X)
+    scores = optional(bound.member_scores)(ALL_ROWS, trial.V)
+    cover = optional(bound.cover)(ALL_ROWS)
     if cover is None:
         return
     n, size, _ = cover.points.shape
-    _refused(bound.member_names)()
-    _optional(bound.grades)(ALL_ROWS)
+    refused(bound.member_names)()
+    optional(bound.grades)(ALL_ROWS)
     if scores is not None:
         wanted = np.einsum("nsd,qd->nsq", cover.points, trial.V)
         off = np.abs(scores - wanted) - 1e-6 * (np.abs(cover.points) @ np.abs(trial.V.T)) - 1e-300
         message = "member_scores are not those of the members of the cover"
-        _fail_where(trial, off.max(axis=1).T > 0, message)
+        fail_where(trial, off.max(axis=1).T > 0, message)
     for member in {0, size // 2, size - 1}:
         index = np.full(n, member)
-        made = _refused(bound.members)(ALL_ROWS, index)
+        made = refused(bound.members)(ALL_ROWS, index)
         off = np.abs(made - cover.points[:, member]).max(axis=1)
         off = off - 1e-6 * np.abs(cover.points).max(axis=(1, 2))
         message = f"member {member} is not the one of this number in the cover"
-        _fail_where(trial, off > 0, message)
-        _optional(bound.refine)(ALL_ROWS, index, lambda points: points @ trial.V[0])
+        fail_where(trial, off > 0, message)
+        optional(bound.refine)(ALL_ROWS, index, lambda points: points @ trial.V[0])
 
 
-def _check_brute_force(trial: _Trial) -> None:
+def _check_brute_force(trial: Trial) -> None:
     if not trial.oracle.finite:
         return
     orbit = trial.bound.orbit(ALL_ROWS)
     distance = np.abs(trial.points[:, :, None, :] - orbit[None]).max(axis=3).min(axis=2)
     size = np.abs(trial.points).max(axis=2) + np.abs(trial.X).max(axis=1)
-    _fail_where(trial, distance > trial.rtol * size, "an answer is not a member of the orbit")
+    fail_where(trial, distance > trial.rtol * size, "an answer is not a member of the orbit")
 
 
-def _check_blocks(trial: _Trial) -> None:
+def _check_blocks(trial: Trial) -> None:
     """Answers of one row at a time, of permuted rows and of many directions at once."""
     n = len(trial.X)
     order = trial.rng.permutation(n)
@@ -448,7 +262,7 @@ def _check_blocks(trial: _Trial) -> None:
         compare("a row on its own", trial.oracle.bind(trial.X[rows], labels), ALL_ROWS, rows)
 
 
-def _check_storage(trial: _Trial) -> None:
+def _check_storage(trial: Trial) -> None:
     """Fortran order and strides, float32, and CSR with both widths of indices if declared."""
     n, d = trial.X.shape
     wide = np.zeros((2 * n, 2 * d))
@@ -465,8 +279,8 @@ def _check_storage(trial: _Trial) -> None:
         _compare_all(trial, "CSR rows with 64-bit indices", long, trial.V)
 
 
-def _compare_all(trial: _Trial, name: str, X: Matrix, V: np.ndarray, rtol: float = 1e-9) -> None:
-    with _untouched("bind", X=X, y=trial.y):
+def _compare_all(trial: Trial, name: str, X: Matrix, V: np.ndarray, rtol: float = 1e-9) -> None:
+    with untouched("bind", X=X, y=trial.y):
         bound = trial.oracle.bind(X, trial.y)
     for k in trial.questions:
         answer = trial.ask(bound, V[k], trial.costs[k])
@@ -476,7 +290,7 @@ def _compare_all(trial: _Trial, name: str, X: Matrix, V: np.ndarray, rtol: float
 
 
 def _same(
-    trial: _Trial,
+    trial: Trial,
     answer: Support,
     V: np.ndarray,
     cost: np.ndarray,
@@ -490,15 +304,15 @@ def _same(
     sizes = np.einsum("nd,nd->n", np.abs(trial.X[ids]), np.abs(V[assign])) + np.abs(wanted[0])
     rtol = max(rtol, trial.rtol)
     sizes += np.max(np.abs(trial.points), initial=0.0) * np.abs(V[assign]).sum(axis=1) + cost
-    got = _value(answer, V, cost, assign), _upper(answer, V, cost, assign)
+    got = value_of(answer, V, cost, assign), bound_of(answer, V, cost, assign)
     for part, new, old in zip(("value", "upper"), got, wanted, strict=True):
         finite = np.isfinite(old) & np.isfinite(new)
         bad = np.where(finite, np.abs(new - np.where(finite, old, 0.0)) > rtol * sizes, new != old)
         message = f"{name}: the {part} of the answer differs"
-        _fail_where(trial, bad, message, V[assign], ids)
+        fail_where(trial, bad, message, V[assign], ids)
 
 
-def _check_copies(trial: _Trial) -> None:
+def _check_copies(trial: Trial) -> None:
     """The same call again, a clone, a pickle, and the unbound oracle where labels are no matter."""
     _compare_all(trial, "the same call again", trial.X, trial.V)
     again = trial.ask(trial.bound, trial.V[0], trial.costs[0])
@@ -520,7 +334,7 @@ def _check_copies(trial: _Trial) -> None:
             raise OracleCheckError(f"{name} must answer as the oracle itself does")
 
 
-def _check_scaling(trial: _Trial) -> None:
+def _check_scaling(trial: Trial) -> None:
     """Without grades the best value is homogeneous in the direction."""
     for k in trial.questions:
         answer = trial.answers[k]
@@ -528,13 +342,13 @@ def _check_scaling(trial: _Trial) -> None:
             continue
         for factor in (1e-3, 7.0):
             scaled = trial.ask(trial.bound, factor * trial.V[k], trial.costs[k])
-            bad = np.abs(_value(scaled, trial.V[k], None) - trial.values[k])
+            bad = np.abs(value_of(scaled, trial.V[k], None) - trial.values[k])
             bad = bad > trial.tolerance(trial.V[k], trial.points[k])
             message = "the best value must scale with the direction"
-            _fail_where(trial, bad, message, trial.V[k])
+            fail_where(trial, bad, message, trial.V[k])
 
 
-def _check_flags(trial: _Trial) -> None:
+def _check_flags(trial: Trial) -> None:
     """Sets declared additive do not depend on x; sets declared convex contain middles."""
     exact = [k for k in trial.questions if trial.answers[k].upper is None]
     if trial.oracle.additive:
@@ -542,13 +356,13 @@ def _check_flags(trial: _Trial) -> None:
         bound = trial.oracle.bind(trial.X + shift, trial.y)
         for k in exact:
             answer = trial.ask(bound, trial.V[k], trial.costs[k])
-            moved = _value(answer, trial.V[k], trial.costs[k])
+            moved = value_of(answer, trial.V[k], trial.costs[k])
             gap = np.abs(moved - shift @ trial.V[k] - trial.values[k])
             sizes = trial.tolerance(trial.V[k], trial.points[k]) + trial.rtol * np.abs(moved)
             sizes += trial.rtol * np.abs(shift) @ np.abs(trial.V[k])
             message = "declared additive, but the set depends on x"
-            _fail_where(trial, gap > sizes, message, trial.V[k])
-    contains = _optional(trial.bound.contains)
+            fail_where(trial, gap > sizes, message, trial.V[k])
+    contains = optional(trial.bound.contains)
     if trial.oracle.convex:
         for k in range(1, len(trial.points)):
             for row, middle in enumerate((trial.points[k - 1] + trial.points[k]) / 2):
@@ -556,31 +370,6 @@ def _check_flags(trial: _Trial) -> None:
                     raise OracleCheckError(
                         f"declared convex, but a middle of two answers is outside ({trial.where(row)})"
                     )
-
-
-def _optional(view: Callable[..., Any]) -> Callable[..., Any]:
-    """The view, or None as its answer where the oracle does not define it."""
-    known = _refused(view)
-
-    def ask(*args: Any) -> Any:
-        try:
-            return known(*args)
-        except NotImplementedError:
-            return None
-
-    return ask
-
-
-def _refused(view: Callable[..., Any]) -> Callable[..., Any]:
-    """The view; what it, or a look at its answer, refuses breaks the contract."""
-
-    def ask(*args: Any) -> Any:
-        try:
-            return view(*args)
-        except (TypeError, ValueError) as error:
-            raise OracleCheckError(str(error)) from error
-
-    return ask
 
 
 _CHECKS = (

@@ -28,6 +28,7 @@ from .base import (
     Support,
     dense_rows,
 )
+from .bound_part import BoundPart
 from .checked import bind, tangents_of
 from .identity import Identity
 
@@ -489,15 +490,11 @@ class Discounted(Combination):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`."""
         self._check_rows(X)
-        return _BoundDiscounted(self, X, y)
+        return _BoundDiscounted(self, bind(self.oracle, X, y))
 
 
-class _BoundDiscounted(BoundOracle):
+class _BoundDiscounted(BoundPart):
     oracle: Discounted
-
-    def __init__(self, oracle: Discounted, X: Matrix, y: np.ndarray | None) -> None:
-        super().__init__(oracle, X, y)
-        self.inner = bind(oracle.oracle, X, y)
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
@@ -505,34 +502,8 @@ class _BoundDiscounted(BoundOracle):
         worth = np.zeros(len(assign)) if cost is None else cost
         return self.inner.graded_support(rows, V, assign, worth, self.oracle.rho)
 
-    def orbit(self, rows: Rows) -> np.ndarray:
-        return self.inner.orbit(rows)
-
-    def cover(self, rows: Rows) -> Cover:
-        return self.inner.cover(rows)
-
-    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        return self.inner.members(rows, index)
-
-    def member_names(self) -> list[str]:
-        return self.inner.member_names()
-
-    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        return self.inner.member_scores(rows, V)
-
     def grades(self, rows: Rows) -> np.ndarray:
         return self.inner.member_grades(rows, self.oracle.rho)
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        return self.inner.refine(rows, index, score)
-
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        return self.inner.sample(rows, size, rng)
-
-    def contains(self, row: int, z: np.ndarray) -> bool:
-        return self.inner.contains(row, z)
 
 
 def validate_part(name: str, part: Any, n_features: int | None) -> None:

@@ -9,14 +9,8 @@ import scipy.sparse as sp
 
 from ..matrices import Matrix, Rows, csr, floating, products, take
 from .arguments import check_directions, grade_profile
-from .base import (
-    BoundOracle,
-    FiniteOracle,
-    Hull,
-    Support,
-    answers_for_itself,
-    dense_rows,
-)
+from .base import BoundOracle, Hull, Support, answers_for_itself, dense_rows
+from .finite import FiniteOracle
 from .hulls import LabelHull
 from .identity_hull import IdentityHull
 from .label_hull import IdentityLabelHull

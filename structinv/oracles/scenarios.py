@@ -11,6 +11,7 @@ from .. import answers
 from ..matrices import Matrix, Rows, rounding
 from .arguments import check_row_by_row
 from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, pulled_back
+from .bound_part import BoundPart
 from .checked import CheckedOracle
 from .combinators import validate_part
 from .hulls import LabelHull
@@ -97,7 +98,7 @@ class WholeExample(InvarianceOracle):
         return self.oracle.refine(X, index, score)
 
 
-class BoundWhole(BoundOracle):
+class BoundWhole(BoundPart):
     """A `WholeExample` on given rows; what it says of single rows is what `inner` says.
 
     Parameters
@@ -106,10 +107,6 @@ class BoundWhole(BoundOracle):
     inner : BoundOracle
         The part, on the same rows.
     """
-
-    def __init__(self, oracle: WholeExample, inner: BoundOracle) -> None:
-        super().__init__(oracle, inner.X, inner.y)
-        self.inner = inner
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
@@ -123,25 +120,9 @@ class BoundWhole(BoundOracle):
         """See `BoundOracle.maximum`."""
         return self.inner.maximum(rows, V, assign)
 
-    def orbit(self, rows: Rows) -> np.ndarray:
-        """See `BoundOracle.orbit`."""
-        return self.inner.orbit(rows)
-
-    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        """See `BoundOracle.members`."""
-        return self.inner.members(rows, index)
-
-    def member_names(self) -> list[str]:
-        """See `BoundOracle.member_names`."""
-        return self.inner.member_names()
-
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
         """See `BoundOracle.pullback`."""
         return self.inner.pullback(V)
-
-    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        """See `BoundOracle.member_scores`."""
-        return self.inner.member_scores(rows, V)
 
     def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
         """See `BoundOracle.member_grades`."""
@@ -150,24 +131,6 @@ class BoundWhole(BoundOracle):
     def grades(self, rows: Rows) -> np.ndarray | None:
         """See `BoundOracle.grades`."""
         return self.inner.grades(rows)
-
-    def cover(self, rows: Rows) -> Cover:
-        """See `BoundOracle.cover`."""
-        return self.inner.cover(rows)
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        """See `BoundOracle.refine`."""
-        return self.inner.refine(rows, index, score)
-
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        """See `BoundOracle.sample`."""
-        return self.inner.sample(rows, size, rng)
-
-    def contains(self, row: int, z: np.ndarray) -> bool:
-        """See `BoundOracle.contains`."""
-        return self.inner.contains(row, z)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         """See `BoundOracle.hull`."""
@@ -272,7 +235,7 @@ class SoleMember(BoundOracle):
         return bool(np.max(np.abs(z - point), initial=0.0) <= rounding(point, z))
 
 
-class SameGrade(BoundOracle):
+class SameGrade(BoundPart):
     """A bound oracle all of whose members, the unchanged row too, have one grade.
 
     Parameters
@@ -283,8 +246,7 @@ class SameGrade(BoundOracle):
     """
 
     def __init__(self, inner: BoundOracle, grade: float) -> None:
-        super().__init__(inner.oracle, inner.X, inner.y)
-        self.inner = inner
+        super().__init__(inner.oracle, inner)
         self.grade = grade
 
     def support(
@@ -296,14 +258,6 @@ class SameGrade(BoundOracle):
         if upper is not None and cost is not None:
             upper = upper + self.grade * cost
         return Support(found.points, upper, np.full(len(assign), self.grade))
-
-    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        """See `BoundOracle.sample`."""
-        return self.inner.sample(rows, size, rng)
-
-    def contains(self, row: int, z: np.ndarray) -> bool:
-        """See `BoundOracle.contains`."""
-        return self.inner.contains(row, z)
 
 
 class CheckedLevel(CheckedOracle):

@@ -217,6 +217,11 @@ class _BoundWords(BoundOracle):
         """All rows; dense ones become sparse once, and not in each call."""
         return csr(self.X)
 
+    @property
+    def edits(self) -> tuple[int, float, float]:
+        """How many words of a row can be edited, and the smallest and the largest factor."""
+        return int(min(self.oracle.max_changes, self.X.shape[1])), *self.oracle.factors
+
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
@@ -249,36 +254,30 @@ class _BoundWords(BoundOracle):
         return values, sizes * max(1.0, self.oracle.factors[1])
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
-        rows, (low, high) = self.words, self.oracle.factors
-        if self.oracle.max_changes == 0 or low == high:
+        rows, (changes, low, high) = self.words, self.edits
+        if changes == 0 or low == high:
             return IdentityHull(rows, signs, weights, intercept)
         return WordHull(
-            rows,
-            signs,
-            weights,
-            max_changes=int(min(self.oracle.max_changes, self.X.shape[1])),
-            low=low,
-            high=high,
-            intercept=intercept,
+            rows, signs, weights, max_changes=changes, low=low, high=high, intercept=intercept
         )
 
     def largest_leads(
         self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> np.ndarray | None:
         """See `BoundOracle.largest_leads`."""
-        low, high = self.oracle.factors
-        changes = int(min(self.oracle.max_changes, self.X.shape[1])), 1.0 - low, high - 1.0
-        return word_losses(take(self.words, rows), codes, cost, intercept, changes, table)
+        changes, low, high = self.edits
+        moves = changes, 1.0 - low, high - 1.0
+        return word_losses(take(self.words, rows), codes, cost, intercept, moves, table)
 
     def leads(self, rows: Rows, table: np.ndarray, codes: np.ndarray, intercept: bool) -> np.ndarray:
         """See `BoundOracle.leads`."""
         part, found = take(self.words, rows), np.empty((len(codes), table.shape[1]))
         table = np.ascontiguousarray(table, dtype=np.float64)
-        changes = int(min(self.oracle.max_changes, self.X.shape[1])), *self.oracle.factors
+        edits = self.edits
 
         def ask(some: slice) -> None:
             indptr = part.indptr[some.start : some.stop + 1]
-            word_leads(indptr, part.indices, part.data, table, codes[some], *changes, found[some])
+            word_leads(indptr, part.indices, part.data, table, codes[some], *edits, found[some])
 
         in_threads(ask, len(codes), part.nnz * table.shape[1])
         return found + (table[-1] - table[-1][codes, None]) if intercept else found
@@ -287,23 +286,22 @@ class _BoundWords(BoundOracle):
         """See `BoundOracle.leading`."""
         part = take(self.words, rows)
         edited, table = part.data.copy(), np.ascontiguousarray(table, dtype=np.float64)
-        changes = int(min(self.oracle.max_changes, self.X.shape[1])), *self.oracle.factors
-        word_edits(part.indptr, part.indices, part.data, table, codes, labels, *changes, edited)
+        word_edits(part.indptr, part.indices, part.data, table, codes, labels, *self.edits, edited)
         return _like(self.X, part, edited)
 
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
         """See `BoundOracle.label_hull`."""
-        rows, (low, high) = self.words, self.oracle.factors
-        if self.oracle.max_changes == 0 or low == high:
+        rows, (changes, low, high) = self.words, self.edits
+        if changes == 0 or low == high:
             return IdentityLabelHull(rows, codes, weights, cost, intercept=intercept)
         return WordLabelHull(
             rows,
             codes,
             weights,
             cost,
-            max_changes=int(min(self.oracle.max_changes, self.X.shape[1])),
+            max_changes=changes,
             low=low,
             high=high,
             intercept=intercept,

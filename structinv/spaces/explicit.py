@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import ALL_ROWS, Matrix, Rows, add_combinations, dense, pick, row_dots, scale_rows, stack
+from ..matrices import ALL_ROWS, Matrix, Rows, add_combinations, dense, pick, scale_rows, stack
 from ..structures.rivals import Rivals
 from ..tensor_rows import TensorRows
 from .base import Furthest, Normals, Reached, Space, best_members
@@ -248,13 +248,8 @@ class ExplicitSpace(Space):
             return _Answer(None, gains, worth, gains + worth).times(factors, rivals.slack)
         # A label may cost less than nothing, but only where no change is graded.
         answer = bound.support(rows, directions, assign, np.maximum(worth, 0.0))
-        gains = row_dots(answer.points, directions, assign) + constants
-        costs = worth if answer.rho is None else worth * answer.rho
-        upper = gains + costs
-        if answer.upper is not None:
-            graded = worth if answer.rho is None else 0.0
-            upper = np.maximum(upper, answer.upper + graded + constants)
-        return _Answer(answer.points, gains, costs, upper).times(factors, rivals.slack)
+        heights = answer.heights(directions, assign, constants, worth)
+        return _Answer(answer.points, *heights).times(factors, rivals.slack)
 
     def reach(
         self,

@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from .. import answers
 from ..matrices import Matrix
-from .decodings import Decoding, Separation, check_decoding
+from .decodings import Decoding, Separation, decoded
 from .examples import Reader, as_list, flat_labels
 from .layout import Layout
 from .rivals import LabelFunctions, Rivals
+from .wrong_rows import most_wrong
 
 if TYPE_CHECKING:
     from .bound import BoundStructure
@@ -50,7 +50,7 @@ class Structure(BaseEstimator, ABC):
     budgets : bool
         Whether potentials may have a third axis, (n_rows, n_labels, n_levels): each row uses a level,
         and the levels of an example's rows add up to ``n_levels - 1`` at most. `decode`, `separate`,
-        `runner_up` and `most_wrong` then find the best of both, and tell the levels. A class that
+        `runner_up` and `best_by_wrong` then find the best of both, and tell the levels. A class that
         defines one of these anew has none of its parent's, unless it says so.
     term : str
         Which term of the registry of terms trains it.
@@ -85,7 +85,7 @@ class Structure(BaseEstimator, ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        answering = {"decode", "separate", "runner_up", "most_wrong", "score"}
+        answering = {"decode", "separate", "runner_up", "most_wrong", "best_by_wrong", "score"}
         if "budgets" not in vars(cls) and answering & set(vars(cls)):
             cls.budgets = False
 
@@ -423,8 +423,9 @@ class Structure(BaseEstimator, ABC):
     ) -> np.ndarray:
         """How many rows at most differ from the codes in a labelling that scores enough, (n_blocks,).
 
-        By `decode` alone, hence a bound: the least over factors of
-        ``max over y of (rows that differ + factor (score - floor))``, rounded down.
+        By `best_by_wrong` where it knows, in examples that are not too long. Else by `decode` alone, a
+        bound: the least over factors of ``max over y of (rows that differ + factor (score - floor))``,
+        rounded down.
 
         Parameters
         ----------
@@ -435,14 +436,14 @@ class Structure(BaseEstimator, ABC):
         extra : (n_extra,) array
         layout : Layout
         """
-        from .wrong_rows import most_wrong_by_decoding
-
-        return most_wrong_by_decoding(self, potentials, codes, floors, extra, layout)
+        return most_wrong(self, potentials, codes, floors, extra, layout)
 
     def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
-    ) -> np.ndarray:
-        """The highest score of a labelling that differs from the codes in so many rows; optional.
+    ) -> np.ndarray | None:
+        """The highest score of a labelling that differs from the codes in so many rows, or a bound.
+
+        Optional: it makes `most_wrong` sharp.
 
         Parameters
         ----------
@@ -451,10 +452,11 @@ class Structure(BaseEstimator, ABC):
 
         Returns
         -------
-        (n_blocks, longest + 1) array
-            By the number of rows; minus infinity where there is no such labelling.
+        (n_blocks, longest + 1) array, or None
+            By the number of rows; minus infinity where there is no such labelling, and infinity in all
+            columns of an example for which it is not known. None, the default, where it never is.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not define best_by_wrong")
+        return None
 
 
 class RowStructure(Structure):
@@ -485,31 +487,13 @@ class RowStructure(Structure):
         labels = np.argmax(others, axis=1)
         return Decoding(labels, others[np.arange(len(codes)), labels])
 
-    def most_wrong(
-        self,
-        potentials: np.ndarray,
-        codes: np.ndarray,
-        floors: np.ndarray,
-        extra: np.ndarray,
-        layout: Layout,
+    def best_by_wrong(
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> np.ndarray:
-        """See `Structure.most_wrong`; exact."""
+        """See `Structure.best_by_wrong`; exact."""
+        own = np.take_along_axis(potentials, codes[:, None], axis=1)[:, 0]
         highest: Any = self.runner_up(potentials, codes, extra, layout).upper
-        return (highest >= floors).astype(np.int64)
-
-
-def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
-    """``structure.decode(potentials, extra, layout)``, looked at.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no `Decoding`, an array has another shape, or a label is none; the message names the
-        class.
-    """
-    found = structure.decode(potentials, extra, layout)
-    source = answers.method(structure, "decode")
-    return check_decoding(source, found, potentials.shape, layout, len(extra))
+        return np.column_stack([own, highest])
 
 
 def _scaled(factors: np.ndarray, rows: Matrix) -> Matrix:

@@ -9,8 +9,16 @@ from numpy.typing import ArrayLike
 
 from .. import answers
 from ..matrices import ALL_ROWS, Matrix, Rows, count
-from .base import Structure, decoded
-from .decodings import Decoding, Separation, check_decoding, check_features, check_levels, check_shares
+from .base import Structure
+from .decodings import (
+    Decoding,
+    Separation,
+    check_decoding,
+    check_features,
+    check_levels,
+    check_shares,
+    decoded,
+)
 from .labels import check_cost, check_rescaling, encode_labels
 from .layout import Layout, laid_out
 from .rivals import LabelFunctions, Rivals

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .base import Structure, decoded
+from .base import Structure
 from .bound import BoundStructure
-from .decodings import Decoding, Separation
+from .decodings import Decoding, Separation, decoded
 from .layout import Layout
 from .rivals import Rivals
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +11,9 @@ import scipy.sparse as sp
 from .. import answers
 from ..matrices import Matrix
 from .layout import Layout
+
+if TYPE_CHECKING:
+    from .base import Structure
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,20 @@ class Separation:
     levels: np.ndarray | None = None
     shares: np.ndarray | None = None
     features: Any = None
+
+
+def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
+    """``structure.decode(potentials, extra, layout)``, looked at.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no `Decoding`, an array has another shape, or a label is none; the message names the
+        class.
+    """
+    found = structure.decode(potentials, extra, layout)
+    source = answers.method(structure, "decode")
+    return check_decoding(source, found, potentials.shape, layout, len(extra))
 
 
 def check_decoding(

@@ -206,14 +206,16 @@ def second(
 
 
 @njit(cache=True, nogil=True)
-def by_differences(potentials, tables, starts, edges, edge_starts, features, codes, values):
-    """The best score of every graph with so many nodes that differ from the codes.
+def best_by_wrong(potentials, tables, starts, edges, edge_starts, features, chosen, codes, heights):
+    """The best score of every graph chosen with so many nodes that differ from the codes.
 
-    `values` has ``starts[b + 1] - starts[b] + 1`` entries for graph b, one after the other.
+    Column d of `heights` becomes that with d nodes.
     """
     n_labels = potentials.shape[1]
     table = np.empty((n_labels, n_labels))
     for b in range(len(starts) - 1):
+        if not chosen[b]:
+            continue
         own, truth = potentials[starts[b] : starts[b + 1]], codes[starts[b] : starts[b + 1]]
         n_nodes = len(own)
         order, parent, edge = _preorder(n_nodes, edges, edge_starts[b], edge_starts[b + 1])
@@ -240,7 +242,7 @@ def by_differences(potentials, tables, starts, edges, edge_starts, features, cod
             height += len(current)
             n_finished += 1
         for d in range(n_nodes + 1):
-            values[starts[b] + b + d] = finished[d].max()
+            heights[b, d] = finished[d].max()
 
 
 @njit(cache=True, nogil=True)

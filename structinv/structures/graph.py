@@ -226,42 +226,18 @@ class Graph(Structure):
             labels[rows], values[blocks] = found.labels, found.upper
         return Decoding(labels, values)
 
-    def by_differences(
+    def best_by_wrong(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
-    ) -> list[np.ndarray]:
-        """The best score of labellings of each graph by how many nodes differ from the one given.
-
-        Parameters
-        ----------
-        potentials : (n_rows, n_labels) array
-        codes : (n_rows,) array of int
-            The labelling given.
-        extra : (n_extra,) array
-        layout : Layout
-            Of graphs without cycles.
-
-        Returns
-        -------
-        list of (n_nodes + 1,) arrays
-            Entry d is for d nodes that differ; minus infinity where there is no such labelling.
-
-        Raises
-        ------
-        ValueError
-            If a graph has a cycle.
-        """
+    ) -> np.ndarray:
+        """See `Structure.best_by_wrong`: exact for graphs without cycles, not known for others."""
         graphs = self._graphs(layout)
-        cyclic = np.flatnonzero(~graphs.acyclic())
-        if len(cyclic):
-            raise ValueError(
-                f"graphs must have no cycles for counts of differences, graph {cyclic[0]} has one"
-            )
         scores, tables = self._numbers(potentials, extra)
-        values = np.zeros(len(scores) + len(graphs))
-        forests.by_differences(
-            scores, tables, *graphs.arrays, np.ascontiguousarray(codes, dtype=np.int64), values
-        )
-        return np.split(values, graphs.starts[1:-1] + np.arange(1, len(graphs)))
+        codes = np.ascontiguousarray(codes, dtype=np.int64)
+        trees = graphs.acyclic()
+        heights = np.full((len(graphs), int(graphs.sizes.max(initial=0)) + 1), -np.inf)
+        heights[~trees] = np.inf
+        forests.best_by_wrong(scores, tables, *graphs.arrays, trees, codes, heights)
+        return heights
 
     def features(self, labels: np.ndarray, layout: Layout, n_labels: int) -> sp.csr_matrix:
         """See `Structure.features`: edge features, summed by the labels of the ends."""

@@ -14,9 +14,6 @@ from .base import Structure
 from .decodings import Decoding
 from .layout import Layout
 
-# Steps of the programme that counts labels; more take too long.
-MOST_STEPS = 2e10
-
 
 class Sequence(Structure):
     """A label for every position; neighbours, the first and the last position have weights of their own.
@@ -127,43 +124,12 @@ class Sequence(Structure):
         """See `Structure.runner_up`: one programme over labels, and over whether any differed so far."""
         return self._counted(potentials, codes, 1, extra, layout)[0]
 
-    def most_wrong(
-        self,
-        potentials: np.ndarray,
-        codes: np.ndarray,
-        floors: np.ndarray,
-        extra: np.ndarray,
-        layout: Layout,
+    def best_by_wrong(
+        self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> np.ndarray:
-        """See `Structure.most_wrong`; exact, by a programme over labels and how many differed so far.
-
-        Its steps grow with the square of the length: very long examples have the bound by `decode`.
-        """
-        found = np.zeros(len(layout), dtype=np.int64)
-        # Together those of about one length: the tables are as wide as the longest.
-        lengths = np.frexp(layout.sizes)[1]
-        for length in np.unique(lengths):
-            blocks = np.flatnonzero(lengths == length)
-            rows, part = layout.rows(blocks), layout.take(blocks)
-            asked = potentials[rows], codes[rows], floors[blocks], extra, part
-            steps = np.sum(part.sizes.astype(float) ** 2) * potentials[0].size * potentials.shape[1]
-            ask = super().most_wrong if steps > MOST_STEPS else self._most_wrong_alike
-            found[blocks] = ask(*asked)
-        return found
-
-    def _most_wrong_alike(
-        self,
-        potentials: np.ndarray,
-        codes: np.ndarray,
-        floors: np.ndarray,
-        extra: np.ndarray,
-        layout: Layout,
-    ) -> np.ndarray:
-        """`most_wrong` of examples of about one length."""
+        """See `Structure.best_by_wrong`: one programme over labels and how many differed so far."""
         longest = int(layout.sizes.max())
-        _, heights = self._counted(potentials, codes, longest, extra, layout, trace=False)
-        enough = heights >= floors[:, None]
-        return np.where(enough.any(axis=1), longest - np.argmax(enough[:, ::-1], axis=1), 0)
+        return self._counted(potentials, codes, longest, extra, layout, trace=False)[1]
 
     def _counted(
         self,

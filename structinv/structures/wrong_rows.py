@@ -1,4 +1,4 @@
-"""How many positions can be wrong in a labelling that scores enough: a bound by `decode` alone."""
+"""How many positions can be wrong in a labelling that scores enough."""
 
 from __future__ import annotations
 
@@ -6,17 +6,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .. import answers
+from .decodings import decoded
 from .layout import Layout
 
 if TYPE_CHECKING:
     from .base import Structure
 
+# Steps of programmes over the rows and the number of those that differ; more take too long.
+MOST_STEPS = 2e10
 MOST_CALLS = 60
 # How near a count must be to a whole number from below to be taken for it.
 NEARLY = 1e-9
 
 
-def most_wrong_by_decoding(
+def most_wrong(
     structure: Structure,
     potentials: np.ndarray,
     codes: np.ndarray,
@@ -24,7 +28,51 @@ def most_wrong_by_decoding(
     extra: np.ndarray,
     layout: Layout,
 ) -> np.ndarray:
-    """See `Structure.most_wrong`.
+    """See `Structure.most_wrong`."""
+    counts, unknown = np.zeros(len(layout), dtype=np.int64), np.ones(len(layout), dtype=bool)
+    # Together those of about one length: answers are as wide as the longest.
+    lengths = np.frexp(layout.sizes)[1]
+    for length in np.unique(lengths):
+        blocks = np.flatnonzero(lengths == length)
+        rows, part = layout.rows(blocks), layout.take(blocks)
+        heights = _heights(structure, potentials[rows], codes[rows], extra, part)
+        if heights is not None:
+            enough = heights >= floors[blocks, None]
+            last = heights.shape[1] - 1 - np.argmax(enough[:, ::-1], axis=1)
+            counts[blocks] = np.where(enough.any(axis=1), last, 0)
+            unknown[blocks] = np.all(heights == np.inf, axis=1)
+    if np.any(unknown):
+        blocks = np.flatnonzero(unknown)
+        rows, part = layout.rows(blocks), layout.take(blocks)
+        counts[blocks] = _most_wrong_by_decoding(
+            structure, potentials[rows], codes[rows], floors[blocks], extra, part
+        )
+    return counts
+
+
+def _heights(
+    structure: Structure, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+) -> np.ndarray | None:
+    """``structure.best_by_wrong(...)``, looked at; None where it would take too long."""
+    sizes = layout.sizes.astype(np.float64)
+    if np.sum(sizes**2) * potentials[0].size * potentials.shape[1] > MOST_STEPS:
+        return None
+    found = structure.best_by_wrong(potentials, codes, extra, layout)
+    if found is None:
+        return None
+    source, shape = answers.method(structure, "best_by_wrong"), (len(layout), int(sizes.max()) + 1)
+    return answers.numbers(source, "scores", found, shape, finite=False)
+
+
+def _most_wrong_by_decoding(
+    structure: Structure,
+    potentials: np.ndarray,
+    codes: np.ndarray,
+    floors: np.ndarray,
+    extra: np.ndarray,
+    layout: Layout,
+) -> np.ndarray:
+    """The bound of `Structure.most_wrong` by `decode`.
 
     With a price p of a row that differs, `decode` maximises the score plus p times their number, and
     ``(maximum - floor) / p`` bounds that number for any p. The best price lies where the labellings
@@ -90,8 +138,6 @@ class _Search:
 
     def _ask(self, prices: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The scores, counts and bounds of the best labellings at a price for each block."""
-        from .base import decoded
-
         price = np.repeat(prices, self.layout.sizes)
         raised = self.potentials.copy()
         own = np.arange(len(self.codes)), self.codes

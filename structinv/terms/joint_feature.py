@@ -89,7 +89,7 @@ class JointFeature(Term):
             own = custom.cost_of(truth, truth)
             if own != 0:
                 raise ValueError(f"cost must be 0 for the true labelling, got {own:g} for example {i}")
-        self.truths = stack(parts) if len(parts) > 1 else parts[0]
+        self.truths = stack(parts)
         self.n_features = self.truths.shape[1]
         self.weights = check_weights(weights, len(parts))
         self.floors = np.zeros(len(parts))
@@ -142,7 +142,7 @@ class JointFeature(Term):
             labelling = self.custom.best(self.X[i], w, self.y[i])
             rows.append(self.custom.features_of(self.X[i], labelling, self.n_features))
             costs[place] = self.custom.cost_of(self.y[i], labelling)
-        found: Any = stack(rows) if len(rows) > 1 else rows[0]
+        found: Any = stack(rows)
         less = self.truths[blocks] - found
         heights = costs - less @ w
         # The true labelling wins nothing and costs nothing.

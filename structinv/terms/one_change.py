@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..matrices import ALL_ROWS, Matrix, Rows, count
 from ..oracles import Identity
@@ -13,9 +12,9 @@ from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
 from ..planes import Planes
 from ..spaces import Element, Space
-from ..structures import BoundStructure, Layout, Structure
-from ..structures.base import decoded
-from .base import check_weights, join
+from ..structures import Structure
+from ..structures.decodings import decoded
+from .base import join
 from .one_change_search import MOST_LABELS, JointWorst, OneChangeSearch
 from .worst_case import WorstCase
 
@@ -74,43 +73,34 @@ class OneChange(WorstCase):
     'converged'
     """
 
-    def __init__(
-        self,
-        X: Matrix,
-        y: np.ndarray,
-        oracle: InvarianceOracle,
-        structure: Structure,
-        weights: ArrayLike = 1.0,
-        classes: np.ndarray | None = None,
-        *,
-        layout: Layout | None = None,
-        cost: ArrayLike | None = None,
-        rescaling: str = "margin",
-        position_weight: ArrayLike | None = None,
-    ) -> None:
+    def _check_structure(self, structure: Structure, oracle: InvarianceOracle) -> None:
+        """Structures whose positions look at one row."""
         if not isinstance(structure, Structure) or not structure.one_row:
             raise TypeError(
                 "structure must be one whose positions look at one row, as Multilabel, got "
                 f"{structure!r}"
             )
-        self.labels: BoundStructure = structure.bind(
-            y,
-            classes,
-            layout=layout,
-            cost=cost,
-            rescaling=rescaling,
-            position_weight=position_weight,
-        )
+
+    def _bind_rows(self, oracle: InvarianceOracle, y: np.ndarray | None) -> None:
+        """Rows have several labels, so that oracles see none."""
+        layout = self.labels.layout
         if layout is None or np.ptp(layout.sizes) > 0:
             raise ValueError("layout must have as many positions for every row")
-        self.n_positions = int(layout.sizes[0])
-        self.oracle, self.X = oracle, X
-        self.bound = bind(oracle, X)
-        if len(layout) != X.shape[0]:
-            raise ValueError(f"y must have labels for each of {X.shape[0]} rows, got {len(layout)}")
-        self.codes = self.labels.codes.reshape(len(layout), self.n_positions)
-        self.weights = check_weights(weights, len(layout))
-        self.floors = np.zeros(len(layout))
+        self.oracle = oracle
+        self.bound = bind(oracle, self.X)
+        self.scenarios = [(self.bound,)]
+        if len(layout) != self.X.shape[0]:
+            raise ValueError(f"y must have labels for each of {self.X.shape[0]} rows, got {len(layout)}")
+
+    @property
+    def n_positions(self) -> int:
+        """How many labels each row has."""
+        return self.codes.shape[1]
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The true labels of the positions of each row, (n, L)."""
+        return self.labels.codes.reshape(self.labels.n_blocks, -1)
 
     @property
     def n_outputs(self) -> int:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..matrices import Matrix, Rows, row_dots, row_sizes, stack
+from ..matrices import Matrix, Rows, row_sizes, stack
 from ..oracles.checked import CheckedOracle
 from ..spaces import Element, Furthest, Space
 from ..structures import BoundStructure, LabelFunctions, Layout, Rivals
-from ..structures.base import decoded
+from ..structures.decodings import decoded
 
 # Up to so many labels all sets of them are looked at, where the members of S(x) are not listed.
 MOST_LABELS = 12
@@ -213,14 +213,9 @@ class OneChangeSearch:
             largest = np.maximum(known[1], row_sizes(reached, sizes, assign)) + heights
             return Answers(None, gains, worth, gains + worth, largest, None)
         answer = self.bound.support(rows, V, assign, worth)
-        gains = row_dots(answer.points, V, assign) + constants
-        costs = worth if answer.rho is None else worth * answer.rho
-        upper = gains + costs
-        if answer.upper is not None:
-            ungraded = worth if answer.rho is None else 0.0
-            upper = np.maximum(upper, answer.upper + ungraded + constants)
         largest = row_sizes(answer.points, sizes, assign) + heights
-        return Answers(answer.points, gains, costs, upper, largest, answer.rho)
+        found = answer.heights(V, assign, constants, worth)
+        return Answers(answer.points, *found, largest, answer.rho)
 
     def single(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What each label by itself wins at worst: reached, bounds, and sizes, (n, L) each."""
@@ -343,20 +338,18 @@ class OneChangeSearch:
         values = self.space.member_values(self.f, self.bound, self.rows)
         if values is not None:
             n, s, size = values.shape
-            codes = np.repeat(truth, s, axis=0)
-            heights = self._by_wrong(self.potentials(values), codes)
-            within = heights >= heights.max(axis=1, keepdims=True) - np.repeat(rounding, s)[:, None]
-            return _last(within).reshape(n, s).max(axis=1)
+            codes, potentials = np.repeat(truth, s, axis=0), self.potentials(values)
+            layout = _layout(codes)
+            best = decoded(self.labels.structure, potentials, self.extra, layout).labels
+            highest = self.labels.structure.score(potentials, best, self.extra, layout)
+            floors = highest - np.repeat(rounding, s)
+            wrong = self.labels.most_wrong(potentials, codes.ravel(), floors, self.extra, layout)
+            return wrong.reshape(n, s).max(axis=1)
         if self.codes.shape[1] <= MOST_LABELS:
             return self._most_wrong_of_all(truth, rounding)
-        highest = self.single()[1]
-        heights = self._by_wrong(self.potentials_by_position(highest), truth)
-        own = self._own_score()
-        return _last(heights - own[:, None] >= -rounding[:, None])
-
-    def _by_wrong(self, potentials: np.ndarray, truth: np.ndarray) -> np.ndarray:
-        structure: Any = self.labels.structure
-        return structure.best_by_wrong(potentials, truth.ravel(), self.extra, _layout(truth))
+        potentials = self.potentials_by_position(self.single()[1])
+        floors = self._own_score() - rounding
+        return self.labels.most_wrong(potentials, truth.ravel(), floors, self.extra, _layout(truth))
 
     def _own_score(self) -> np.ndarray:
         """What extra parameters add for the codes themselves, (n,)."""
@@ -382,11 +375,6 @@ class OneChangeSearch:
             found = self.ask(some, every[mask])
             comes_up = found.upper + apart[some, mask] >= -rounding[some]
             most[some[comes_up]] = wrong[some, mask][comes_up]
-
-
-def _last(within: np.ndarray) -> np.ndarray:
-    """The last column of each row that holds True."""
-    return within.shape[1] - 1 - np.argmax(within[:, ::-1], axis=1)
 
 
 def masks(size: int) -> np.ndarray:

@@ -91,8 +91,7 @@ class WorstCase(Term):
         rescaling: str = "margin",
         position_weight: ArrayLike | None = None,
     ) -> None:
-        if not isinstance(structure, Structure):
-            raise TypeError(f"structure must be an instance of a Structure, got {structure!r}")
+        self._check_structure(structure, oracle)
         self.labels: BoundStructure = structure.bind(
             y,
             classes,
@@ -101,18 +100,8 @@ class WorstCase(Term):
             rescaling=rescaling,
             position_weight=position_weight,
         )
-        labelled = structure.labelled
-        if getattr(oracle, "graded", False) and not labelled:
-            raise ValueError(
-                f"oracle must not be discounted for {type(structure).__name__}: an error's cost depends "
-                f"on the target, and has no grades, got {oracle!r}"
-            )
-        self.oracle = oracle
         self.X = X
-        self.bound = bind(oracle, X, y if labelled else None)
-        self.scenarios = scenarios_of(self.bound, self.labels)
-        if len(self.labels.codes) != X.shape[0]:
-            raise ValueError(f"y must have a label for each row, got {len(y)} for {X.shape[0]} rows")
+        self._bind_rows(oracle, y if structure.labelled else None)
         self.weights = check_weights(weights, self.labels.n_blocks)
         self.floors = np.zeros(self.labels.n_blocks)
         forbidden = np.flatnonzero(~self.labels.allowed())
@@ -123,6 +112,25 @@ class WorstCase(Term):
                 f"{forbidden[0]}, {self.labels.classes[self.labels.codes[own]].tolist()}, and those of "
                 f"{len(forbidden) - 1} others"
             )
+
+    def _check_structure(self, structure: Structure, oracle: InvarianceOracle) -> None:
+        """Raise TypeError or ValueError unless this is a structure for this term and oracle."""
+        if not isinstance(structure, Structure):
+            raise TypeError(f"structure must be an instance of a Structure, got {structure!r}")
+        if getattr(oracle, "graded", False) and not structure.labelled:
+            raise ValueError(
+                f"oracle must not be discounted for {type(structure).__name__}: an error's cost depends "
+                f"on the target, and has no grades, got {oracle!r}"
+            )
+
+    def _bind_rows(self, oracle: InvarianceOracle, y: np.ndarray | None) -> None:
+        """Ask this oracle from now on; y are labels of rows that it may see."""
+        self.oracle = oracle
+        self.bound = bind(oracle, self.X, y)
+        self.scenarios = scenarios_of(self.bound, self.labels)
+        n_labelled, n_rows = len(self.labels.codes), self.X.shape[0]
+        if n_labelled != n_rows:
+            raise ValueError(f"y must have a label for each row, got {n_labelled} for {n_rows} rows")
 
     @property
     def n_outputs(self) -> int:
@@ -147,9 +155,7 @@ class WorstCase(Term):
     def with_oracle(self, oracle: InvarianceOracle) -> WorstCase:
         """The same rows, labels, costs and weights with other changes."""
         other = copy(self)
-        other.oracle = oracle
-        other.bound = bind(oracle, self.X, self.bound.y)
-        other.scenarios = scenarios_of(other.bound, self.labels)
+        other._bind_rows(oracle, self.bound.y)
         return other
 
     def scores(self, space: Space, f: Element) -> np.ndarray:

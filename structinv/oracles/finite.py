@@ -1,0 +1,93 @@
+"""Oracles whose set is a list."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from .. import answers
+from ..matrices import Matrix, resolution
+from .arguments import check_directions, grade_profile
+from .base import InvarianceOracle, Support, dense_rows
+
+
+class FiniteOracle(InvarianceOracle):
+    """An oracle whose S(x) is a list; a subclass writes `orbit` and has everything else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> class Reversal(FiniteOracle):
+    ...     "A signal read backwards keeps its label."
+    ...     def orbit(self, X):
+    ...         return np.stack([X, X[:, ::-1]], axis=1)
+    >>> X = np.array([[1.0, 2.0, 3.0]])
+    >>> Reversal().support(X, np.array([[1.0, 0.0, 0.0]]), np.array([0])).points
+    array([[3., 2., 1.]])
+    """
+
+    finite = True
+
+    @abstractmethod
+    def orbit(self, X: Matrix) -> np.ndarray:
+        """All members of each S(x), the identity once and first, as an (n, s, d) array."""
+
+    def support(
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+    ) -> Support:
+        """See `InvarianceOracle.support`; exact, by enumeration."""
+        members, scores = self._scored_orbit(X, V, assign, cost)
+        return Support(members[np.arange(len(members)), np.argmax(scores, axis=1)])
+
+    def graded_support(
+        self,
+        X: Matrix,
+        V: np.ndarray,
+        assign: np.ndarray,
+        cost: np.ndarray,
+        rho: float | Sequence[float],
+    ) -> Support:
+        """See `InvarianceOracle.graded_support`; exact, by enumeration."""
+        members, scores = self._scored_orbit(X, V, assign, cost)
+        size = members.shape[1]
+        source = answers.method(self, "member_grades")
+        grades = answers.grades(source, self.member_grades(size, rho), (size,))
+        best = np.argmax(scores + cost[:, None] * grades, axis=1)
+        return Support(members[np.arange(len(members)), best], rho=grades[best])
+
+    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
+        """See `InvarianceOracle.member_scores`; None if a subclass answers in another way."""
+        if type(self).support is not FiniteOracle.support:
+            return None
+        members = self._members(X)
+        return members @ V.astype(members.dtype).T
+
+    def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
+        """See `InvarianceOracle.member_grades`: a number is the grade of all but the identity."""
+        return np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else grade_profile(rho, size)
+
+    def _members(self, X: Matrix) -> np.ndarray:
+        """The orbit, looked at."""
+        return answers.members(answers.method(self, "orbit"), self.orbit(X), dense_rows(X))
+
+    def _scored_orbit(
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        self._check_rows(X)
+        check_directions(X, V, assign, cost)
+        members = self._members(X)
+        return members, np.einsum("nsd,nd->ns", members, V[assign])
+
+    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
+        """Members drawn uniformly, with replacement."""
+        members = self._members(X)
+        picks = rng.integers(members.shape[1], size=(len(members), size))
+        return members[np.arange(len(members))[:, None], picks]
+
+    def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
+        """Whether `z` is a member, up to rounding."""
+        members = self._members(x[None, :])[0]
+        near = np.isclose(members, z, rtol=resolution(members), atol=1e-12)
+        return bool(np.any(np.all(near, axis=1)))

@@ -1,0 +1,220 @@
+"""Questions to an oracle that is checked, the answers to them, and how a check fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..matrices import ALL_ROWS, Matrix, resolution
+from .base import BoundOracle, InvarianceOracle, Support
+from .combinators import attained_by
+
+
+class OracleCheckError(AssertionError):
+    """An oracle breaks its contract; the message says where."""
+
+
+@dataclass
+class Trial:
+    """The rows and questions that all checks share, and the answers to them."""
+
+    oracle: InvarianceOracle
+    X: np.ndarray
+    y: np.ndarray | None
+    V: np.ndarray
+    costs: np.ndarray
+    rng: np.random.Generator
+    bound: BoundOracle = field(init=False)
+    answers: list[Support] = field(init=False)
+    points: np.ndarray = field(init=False)
+    values: np.ndarray = field(init=False)
+    upper: np.ndarray = field(init=False)
+    # How exact answers in their precision can be.
+    rtol: float = field(init=False)
+
+    @classmethod
+    def start(
+        cls,
+        oracle: InvarianceOracle,
+        X: np.ndarray,
+        y: np.ndarray | None,
+        n_directions: int,
+        rng: np.random.Generator,
+    ) -> Trial:
+        """Ask about these rows, and one of zeros."""
+        dense = np.vstack([X, np.zeros(X.shape[1])])
+        labels = None if y is None else np.r_[y, y[:1]]
+        V = _directions(n_directions, dense.shape[1], rng)
+        # No cost, about as much as a change of the row's own size is worth, and more.
+        size = float(np.mean(np.abs(V)) * np.mean(np.abs(dense)))
+        costs = rng.uniform(size=(len(V), len(dense)))
+        costs *= np.resize([0.0, size, 10.0 * size], len(V))[:, None]
+        trial = cls(oracle, dense, labels, V, costs, rng)
+        trial._answer_all()
+        return trial
+
+    def _answer_all(self) -> None:
+        with untouched("bind", X=self.X, y=self.y):
+            self.bound = self.oracle.bind(self.X, self.y)
+        self.answers = [self.ask(self.bound, self.V[k], self.costs[k]) for k in self.questions]
+        self.points = np.stack([answer.points for answer in self.answers])
+        self.rtol = resolution(*(part for a in self.answers for part in (a.points, a.upper, a.rho)))
+        pairs = list(zip(self.answers, self.V, self.costs, strict=True))
+        self.values = np.stack([value_of(a, v, r) for a, v, r in pairs])
+        self.upper = np.stack([bound_of(a, v, r) for a, v, r in pairs])
+
+    @property
+    def questions(self) -> range:
+        """Numbers of the pairs of a direction and costs."""
+        return range(len(self.V))
+
+    def ask(
+        self,
+        bound: BoundOracle,
+        V: np.ndarray,
+        cost: np.ndarray | None,
+        rows: Any = ALL_ROWS,
+        assign: np.ndarray | None = None,
+    ) -> Support:
+        """An answer that has been checked for its form; `V` is one direction unless assigned."""
+        V = np.atleast_2d(V)
+        assign = np.zeros(bound.count(rows), dtype=np.intp) if assign is None else assign
+        with untouched("support", X=bound.X, V=V, assign=assign, cost=cost, y=bound.y):
+            answer = refused(bound.support)(rows, V, assign, cost)
+        _check_form(answer, len(assign), bound.X)
+        return answer
+
+    def tolerance(self, V: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """Rounding to be expected in ``points @ V``, whatever their leading axes."""
+        rtol = max(self.rtol, resolution(points))
+        return rtol * (np.abs(points) @ np.abs(V) + np.abs(self.X) @ np.abs(V)) + 1e-300
+
+    def where(self, row: int, v: np.ndarray | None = None) -> str:
+        """A row as the caller knows it, and a direction by its entries."""
+        name = f"row {row} of X" if row < len(self.X) - 1 else "the row of zeros that is tried, too"
+        if v is None:
+            return name
+        entries = np.array2string(v, precision=6, threshold=20, max_line_width=10**6, separator=", ")
+        return f"{name}, direction {entries}"
+
+
+def _directions(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    """Random directions, neighbours of them, some with ties and zeros, and the zero direction.
+
+    A poor choice that claims to be the best is found by the better one of a neighbour.
+    """
+    far = rng.standard_normal((n, d))
+    near = np.tile(far, (3, 1))
+    near *= rng.uniform(0.5, 1.5, near.shape)
+    ties = rng.integers(-1, 2, (2, d)).astype(np.float64)
+    return np.vstack([far, near, ties, np.ones(d), np.zeros(d)])
+
+
+def value_of(
+    answer: Support, v: np.ndarray, cost: np.ndarray | None, assign: np.ndarray | None = None
+) -> np.ndarray:
+    """What the points reach along one direction, or those assigned; see `attained_by`."""
+    assign = np.zeros(answer.points.shape[0], dtype=np.intp) if assign is None else assign
+    return attained_by(answer, np.atleast_2d(v), assign, cost)
+
+
+def bound_of(
+    answer: Support, v: np.ndarray, cost: np.ndarray | None, assign: np.ndarray | None = None
+) -> np.ndarray:
+    """The bound of an answer, which one that is exact attains."""
+    return value_of(answer, v, cost, assign) if answer.upper is None else answer.upper
+
+
+def _check_form(answer: Support, n: int, X: Matrix) -> None:
+    if not isinstance(answer, Support):
+        raise OracleCheckError(f"support must return a Support, got {type(answer).__name__}")
+    points = answer.points
+    if not sp.issparse(X) and not isinstance(points, np.ndarray):
+        raise OracleCheckError("points must be an array where the rows are an array")
+    if sp.issparse(points) and points.format != "csr":
+        raise OracleCheckError(f"sparse points must be CSR, got {points.format}")
+    if points.shape != (n, X.shape[1]):
+        raise OracleCheckError(
+            f"points must have the shape of the rows, {(n, X.shape[1])}, got {points.shape}"
+        )
+    numbers = points.data if sp.issparse(points) else points
+    if numbers.dtype.kind != "f" or not np.all(np.isfinite(numbers)):
+        raise OracleCheckError("points must be finite floating-point numbers")
+    for name, part in (("upper", answer.upper), ("rho", answer.rho)):
+        if part is None:
+            continue
+        if not isinstance(part, np.ndarray) or part.shape != (n,):
+            raise OracleCheckError(f"{name} must be None or an array of shape ({n},)")
+        if np.any(np.isnan(part)) or np.any(part == -np.inf):
+            raise OracleCheckError(f"{name} must not be NaN or -infinity")
+    if answer.rho is not None and not np.all((answer.rho >= 0) & (answer.rho <= 1)):
+        raise OracleCheckError(f"rho must lie in [0, 1], got {answer.rho}")
+
+
+@contextmanager
+def untouched(name: str, **arrays: Any) -> Iterator[None]:
+    """Compare arrays, or the arrays of CSR matrices, with what they were."""
+
+    def parts() -> dict[str, list[np.ndarray]]:
+        given = {k: a for k, a in arrays.items() if a is not None}
+        return {k: [a.data, a.indices, a.indptr] if sp.issparse(a) else [a] for k, a in given.items()}
+
+    before = {key: [part.copy() for part in value] for key, value in parts().items()}
+    yield
+    for key, value in parts().items():
+        same = [np.array_equal(old, new) for old, new in zip(before[key], value, strict=True)]
+        if not all(same):
+            raise OracleCheckError(f"{name} must not change its input {key}")
+
+
+def fail_where(
+    trial: Trial,
+    bad: np.ndarray,
+    message: str,
+    along: np.ndarray | None = None,
+    rows: np.ndarray | None = None,
+) -> None:
+    """Raise with the first place, its last axis being rows and the one before it questions.
+
+    Where rows have been asked about in another order, `rows` tells which they are; the directions of
+    other questions, one for all rows or one each, are told by `along`.
+    """
+    if not np.any(bad):
+        return
+    place = np.argwhere(bad)[0]
+    row = int(place[-1])
+    if along is not None:
+        along = along if along.ndim == 1 else along[row]
+    elif len(place) > 1:
+        along = trial.V[place[-2]]
+    raise OracleCheckError(f"{message} ({trial.where(row if rows is None else int(rows[row]), along)})")
+
+
+def optional(view: Callable[..., Any]) -> Callable[..., Any]:
+    """The view, or None as its answer where the oracle does not define it."""
+    known = refused(view)
+
+    def ask(*args: Any) -> Any:
+        try:
+            return known(*args)
+        except NotImplementedError:
+            return None
+
+    return ask
+
+
+def refused(view: Callable[..., Any]) -> Callable[..., Any]:
+    """The view; what it, or a look at its answer, refuses breaks the contract."""
+
+    def ask(*args: Any) -> Any:
+        try:
+            return view(*args)
+        except (TypeError, ValueError) as error:
+            raise OracleCheckError(str(error)) from error
+
+    return ask
