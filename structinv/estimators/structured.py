@@ -23,7 +23,7 @@ from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import BoundStructure, Layout, Structure
 from ..structures.bound import predicted
-from ..structures.examples import Reader, flat_numbers, sorted_classes, stacked
+from ..structures.examples import Reader, example_weights, flat_numbers, sorted_classes, stacked
 from ..structures.labels import encode_labels
 from ..terms import REGISTRY as TERMS
 from .base import check_oracle_type, class_factors
@@ -31,6 +31,7 @@ from .continuing import Continuing
 from .estimates import linear_functions
 from .invariances import Invariances
 from .kernel_machine import KernelMachine, check_cover, check_epsilon, kernel_memory
+from .scales import length_of_rows, solver_for
 from .tokens import TokenVectorizer, are_tokens
 from .truth import Truth
 
@@ -76,8 +77,10 @@ class InvariantStructuredSVC(KernelMachine):
         ``cost[true, predicted]`` in the order of `classes_`.
     class_weight : dict or "balanced", optional
         Factors of a label's cost, by the true label.
-    solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe"} or Solver, default="auto"
-        "auto" is "frank_wolfe".
+    solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe", "interior_point"} or Solver
+        "auto" is "interior_point" for up to 1000 weights and 10000 examples if C is large, the mean of
+        ``C |x|^2`` above 100 for the rows x (where a wrong label costs 1), and `epsilon` is 0; else
+        "frank_wolfe".
     tol : float, default=1e-3
         Relative gap between objective and lower bound at which the fit ends.
     epsilon : float, default=0.0
@@ -113,8 +116,6 @@ class InvariantStructuredSVC(KernelMachine):
         Of a `Sequence`: what a label (column) wins after another (row), as the first and as the last.
     pairwise_ : (n_edge_features, n_classes, n_classes) array
         Of a `Graph`: what the labels of an edge's ends win for each of its features.
-    pairs_ : (L - 1, 2, 2) array
-        Of ``Multilabel("tree")``: what the two labels of each of ``structure_.edges_`` win.
     pairs_ : (n_labels - 1, 2, 2) array
         Of ``Multilabel("tree")``: what two labels win together, each absent or present, for each of the
         pairs in ``structure_.edges_``.
@@ -247,7 +248,7 @@ class InvariantStructuredSVC(KernelMachine):
         labels = self._bound(self._known_labels(y, layout), layout)
         codes = self._best_codes(rows, layout)
         assert labels.layout is not None
-        own = self._checked_weights(sample_weight, len(layout))[labels.layout.owners]
+        own = example_weights(sample_weight, len(layout))[labels.layout.owners]
         return float(np.average(codes == labels.codes, weights=own))
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
@@ -321,6 +322,7 @@ class InvariantStructuredSVC(KernelMachine):
             )
         if isinstance(self.cost, str) and self.cost not in COSTS:
             raise ValueError(f"cost must be one of {list(COSTS)} or a table, got {self.cost!r}")
+        oracle.validate()
         return oracle
 
     def _read(
@@ -340,7 +342,7 @@ class InvariantStructuredSVC(KernelMachine):
             raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}")
         oracle.check_labels(classes)
         rows = self._prepare(rows, oracle)
-        weights = self.C * self._checked_weights(sample_weight, len(layout))
+        weights = self.C * example_weights(sample_weight, len(layout))
         factors = self._factors(labels, classes, layout, weights, position_weight)
         table = None if isinstance(self.cost, str) else self.cost
         costs = {"classes": classes, "layout": layout, "cost": table, "position_weight": factors}
@@ -368,12 +370,6 @@ class InvariantStructuredSVC(KernelMachine):
         if isinstance(self.cost, str) and self.cost == "mean_hamming":
             factors /= layout.sizes[layout.owners]
         return None if np.all(factors == 1.0) else factors
-
-    def _checked_weights(self, sample_weight: Any, n_examples: int) -> np.ndarray:
-        found = self._own_weights(np.zeros((n_examples, 1)), sample_weight)
-        if not np.any(found > 0):
-            raise ValueError("sample_weight must leave an example with a weight above 0")
-        return found
 
     def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
         if sp.issparse(X) and not self._linear:
@@ -428,6 +424,11 @@ class InvariantStructuredSVC(KernelMachine):
         needed = linear_functions(n_features, n_outputs)
         check_memory(what, needed, "hash the features or number them anew, without gaps")
         return ExplicitSpace(n_features, n_outputs, n_extra=term.labels.n_extra)
+
+    def _best_solver(self, objective: Objective) -> Solver:
+        if self._linear and self.epsilon == 0:
+            return solver_for(objective, length_of_rows(objective.terms[0]))
+        return super()._best_solver(objective)
 
     def _make_solver(self, objective: Objective) -> Solver:
         solver = super()._make_solver(objective)
@@ -491,6 +492,8 @@ class InvariantStructuredSVC(KernelMachine):
 
     def _of_those_with_rows(self, X: Any, answer: Any) -> Any:
         """The answers for examples with rows; an empty one for each of the others."""
+        if getattr(X, "dtype", None) == object and X.ndim == 1:
+            X = list(X)
         if not isinstance(X, (list, tuple)):
             return answer(X)
         lengths = [self._length(each) for each in X]
@@ -534,6 +537,7 @@ class InvariantStructuredSVC(KernelMachine):
         """The rows of examples, their layout, and the worst changes against their labels."""
         check_is_fitted(self)
         oracle = check_oracle_type(self.oracle if oracle is None else oracle)
+        oracle.validate()
         oracle.check_labels(self.classes_)
         rows, layout = self._known_examples(X)
         rows = self._prepare(rows, oracle)
