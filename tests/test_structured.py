@@ -353,7 +353,7 @@ BAD = [
     (
         {"X": X, "y": y, "position_weight": [[1.0]] * 3},
         ValueError,
-        r"position_weight\[0\] must have shape",
+        r"position_weight\[0\] must have a number for each of 6 positions, shape \(6,\), got shape",
     ),
     ({"X": X, "y": y, "position_weight": [-np.ones(len(each)) for each in y]}, ValueError, "at least 0"),
 ]

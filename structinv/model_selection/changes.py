@@ -177,10 +177,10 @@ def select_changes(
     {'C': 0.1, 'oracle__max_changes': 2}
     >>> model = model.set_params(**found.best_params_).fit(X, y)
     """
+    kind = held_out(model)
     settings, oracles, own = _settings(model, grid, oracle)
     if clean_loss is not None:
         check_number("clean_loss", clean_loss, minimum=0.0, maximum=1.0)
-    kind = held_out(model)
     X, y = kind.checked(X, y)
     folds = _folds(kind, cv, X, y)
     clean, certified, warned = _results(model, kind, X, y, settings, folds, oracles, n_jobs)
@@ -246,7 +246,8 @@ def _folds(kind: HeldOutRows, cv: Any, X: Any, y: Any) -> list[Fold]:
         absent = kind.labels(y, test) - kind.labels(y, train)
         if absent:
             raise ValueError(
-                f"cv must leave each class of a test fold in its training fold, got none of {absent}"
+                f"cv must leave each class of a test fold in its training fold, got none of {absent}; "
+                "more folds, or shuffled ones, leave more"
             )
     return folds
 

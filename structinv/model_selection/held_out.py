@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from ..estimators.structured import InvariantStructuredSVC
+from ..estimators import CustomStructuredSVC, InvariantStructuredSVC
 from ..foreign import certify
 from ..oracles import InvarianceOracle
 from ..structures.examples import as_list
@@ -78,8 +78,10 @@ class HeldOutExamples(HeldOutRows):
 
 
 def held_out(model: Any) -> HeldOutRows:
-    """How a model is held against rows or examples that it has not seen."""
+    """How a model is held against rows or examples that it has not seen; TypeError if it cannot be."""
     last = model
     while isinstance(last, Pipeline):
         last = last.steps[-1][1]
+    if isinstance(last, CustomStructuredSVC):
+        raise TypeError("model must have certificates, and CustomStructuredSVC has none")
     return HeldOutExamples() if isinstance(last, InvariantStructuredSVC) else HeldOutRows()
