@@ -184,3 +184,47 @@ def test_functions_that_take_anything_are_left_to_their_answers():
     custom.validate()
     with pytest.raises(StructureCheckError, match="argmax"):
         check_custom(custom, [1], [1], candidates=lambda x: (0, 1))
+
+
+NAMED = [pd.DataFrame(rows, columns=["p", "q", "r"]) for rows in X]
+
+
+def graphs_of(frames):
+    return [(rows, [(0, 1)]) for rows in frames]
+
+
+@pytest.mark.parametrize(("structure", "made"), [(Sequence(), list), (Graph(), graphs_of)])
+def test_columns_of_data_frames_must_be_those_of_fit(structure, made):
+    model = InvariantStructuredSVC(structure, tol=0.5)
+    turned = [frame[["q", "p", "r"]] for frame in NAMED]
+    with pytest.raises(ValueError, match=r"X\[2\] must have the columns \['p', .*as X\[0\] has.*\['q'"):
+        model.fit(made([*NAMED[:2], turned[2]]), Y)
+    model.fit(made(NAMED), Y)
+    assert model.feature_names_in_.tolist() == ["p", "q", "r"]
+    for ask in (model.predict, model.decision_function, model.certify):
+        with pytest.raises(ValueError, match=r"X\[0\] must have the columns \['p', .*as in fit"):
+            ask(made(turned))
+    assert model.score(made(NAMED), Y) == model.score(made(X), Y)
+    model.fit(made(X), Y)
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_columns_of_a_matrix_of_rows_must_be_those_of_fit():
+    frame = pd.DataFrame(TABLE, columns=list("abcd"))
+    model = InvariantStructuredSVC(Multilabel(), tol=0.5).fit(frame, SETS)
+    with pytest.raises(ValueError, match="X must have the columns .* as in fit"):
+        model.predict(frame[list("badc")])
+
+
+def test_an_example_without_rows_has_no_scores():
+    model = InvariantStructuredSVC(Sequence(), tol=0.5).fit(X, Y)
+    empty = np.zeros((0, 3))
+    assert [scores.shape for scores in model.decision_function([X[1], empty])] == [(2, 2), (0, 2)]
+    assert [scores.shape for scores in model.decision_function([empty])] == [(0, 2)]
+
+
+def test_a_bad_weight_of_a_class_is_named_by_its_label():
+    for given, error in (({"a": -2.0, "b": 1.0}, ValueError), ({"a": "x"}, TypeError)):
+        model = InvariantStructuredSVC(Sequence(), class_weight=given)
+        with pytest.raises(error, match=r"class_weight\['a'\] must be a number of at least 0"):
+            model.fit(X, Y)

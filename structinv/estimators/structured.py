@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ..certificates import Certificate, WorstChange, kernel_worst_change, worst_change
@@ -23,16 +22,17 @@ from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import BoundStructure, Layout, Structure
 from ..structures.bound import predicted
-from ..structures.examples import Reader, example_weights, flat_numbers, sorted_classes, stacked
+from ..structures.examples import example_weights, flat_numbers, sorted_classes
 from ..structures.labels import encode_labels
 from ..terms import REGISTRY as TERMS
-from .base import check_oracle_type, class_factors
+from .base import check_number, check_oracle_type, class_factors
 from .continuing import Continuing
 from .estimates import linear_functions
+from .example_rows import RowReader
 from .invariances import Invariances
 from .kernel_machine import KernelMachine, check_cover, check_epsilon, kernel_memory
 from .scales import length_of_rows, solver_for
-from .tokens import TokenVectorizer, are_tokens
+from .tokens import TokenVectorizer
 from .truth import Truth
 
 # Planes that an example comes to have.
@@ -128,6 +128,8 @@ class InvariantStructuredSVC(KernelMachine):
     solution_ : Solution
     n_iter_ : int
     n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        Of data frames alone.
 
     Examples
     --------
@@ -200,7 +202,7 @@ class InvariantStructuredSVC(KernelMachine):
             The rows of each example, in the form that the structure reads; of tokens lists of dicts, or
             of lists of strings, which `TokenVectorizer` makes rows of.
         y : list of (T_i,) lists or arrays
-            The label of each row, of any hashable kind.
+            The label of each row, of any hashable kind; what is equal is one label, such as 1 and True.
         sample_weight : (n_examples,) array-like, optional
             Non-negative factors of C.
         position_weight : list of (T_i,) array-likes, optional
@@ -223,7 +225,7 @@ class InvariantStructuredSVC(KernelMachine):
     def predict(self, X: Any) -> Any:
         """The best labelling of each example, as `y` of `fit`; an example without rows has none."""
         check_is_fitted(self)
-        return self._of_those_with_rows(X, self._predicted)
+        return self._of_those_with_rows(X, self._predicted, self.classes_[:0])
 
     def decision_function(self, X: Any) -> Any:
         """What each label's weights give for each row, a (T_i, n_outputs) array for each example."""
@@ -233,7 +235,8 @@ class InvariantStructuredSVC(KernelMachine):
             rows, layout = self._known_examples(X)
             return self.structure_.written_rows(self._scores(rows), layout)
 
-        return self._of_those_with_rows(X, scores)
+        n_outputs = len(self.coef_ if self._linear else self.dual_coef_)
+        return self._of_those_with_rows(X, scores, np.zeros((0, n_outputs)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of positions with the right label, those of an example times its `sample_weight`.
@@ -334,7 +337,8 @@ class InvariantStructuredSVC(KernelMachine):
         position_weight: Any = None,
     ) -> tuple[Matrix, InvarianceOracle, Truth]:
         vectorizer = TokenVectorizer(self.n_hashed)
-        rows, layout = self._examples(X, None, vectorizer.fit_rows)
+        reader = RowReader(self, False, vectorizer.fit_rows)
+        rows, layout = self.structure.read(X, reader)
         labels = self.structure.read_labels(y, layout)
         layout = self.structure.positions(layout, len(labels))
         classes = sorted_classes(labels)
@@ -347,6 +351,9 @@ class InvariantStructuredSVC(KernelMachine):
         table = None if isinstance(self.cost, str) else self.cost
         costs = {"classes": classes, "layout": layout, "cost": table, "position_weight": factors}
         learnt = {"classes_": classes, "n_features_in_": rows.shape[1], "vectorizer_": None}
+        vars(self).pop("feature_names_in_", None)
+        if reader.names is not None:
+            learnt["feature_names_in_"] = np.array(reader.names, dtype=object)
         if hasattr(vectorizer, "n_columns_"):
             learnt["vectorizer_"] = vectorizer
         told = (labels, layout.told(), position_weight)
@@ -384,7 +391,8 @@ class InvariantStructuredSVC(KernelMachine):
 
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
-        rows, layout = self._examples(X, None, TokenVectorizer(self.n_hashed).fit_rows)
+        reader = RowReader(self, False, TokenVectorizer(self.n_hashed).fit_rows)
+        rows, layout = self.structure.read(X, reader)
         n_labels, n_outputs, n_extra = self._sizes(y, layout)
         if not self._linear:
             size = check_cover(bind(self._check_parameters(), rows), type(self).__name__)
@@ -450,36 +458,10 @@ class InvariantStructuredSVC(KernelMachine):
         for name, table in self.structure_.named(self._extra_, len(self.classes_)).items():
             setattr(self, f"{name}_", table)
 
-    def _examples(self, X: Any, known: int | None, of_tokens: Any = None) -> tuple[Matrix, Layout]:
-        """Checked rows of examples, of so many features where they are known; which belong to which.
-
-        `of_tokens` makes rows and sizes of tokens with named features.
-        """
-
-        def examples(blocks: Any) -> tuple[Matrix, np.ndarray]:
-            if not are_tokens(blocks):
-                return stacked(blocks, known)
-            if of_tokens is None:
-                raise TypeError("X must hold rows of numbers, as in fit, got tokens with named features")
-            return of_tokens(blocks)
-
-        def matrix(rows: Any) -> Matrix:
-            found = check_array(
-                rows, accept_sparse="csr", dtype=[np.float64, np.float32], estimator=self, input_name="X"
-            )
-            if known is not None and found.shape[1] != known:
-                raise ValueError(f"X must have {known} features, as in fit, got {found.shape[1]}")
-            if sp.issparse(found) and not found.has_canonical_format:
-                found = found.copy()
-                found.sum_duplicates()
-            return found
-
-        return self.structure.read(X, Reader(examples, matrix))
-
     def _known_examples(self, X: Any) -> tuple[Matrix, Layout]:
-        """Checked rows of examples like those of `fit`."""
+        """Checked rows of examples like those of `fit`, and which belong to which."""
         of_tokens = None if self.vectorizer_ is None else self.vectorizer_.rows
-        return self._examples(X, self.n_features_in_, of_tokens)
+        return self.structure.read(X, RowReader(self, True, of_tokens))
 
     def _known_labels(self, y: Any, layout: Layout) -> np.ndarray:
         """The labels of such examples, as many as those of `fit` where rows have several."""
@@ -490,7 +472,7 @@ class InvariantStructuredSVC(KernelMachine):
             raise ValueError(f"y must have {each} labels for each row, as in fit, got {given}")
         return labels
 
-    def _of_those_with_rows(self, X: Any, answer: Any) -> Any:
+    def _of_those_with_rows(self, X: Any, answer: Any, empty: np.ndarray) -> Any:
         """The answers for examples with rows; an empty one for each of the others."""
         if getattr(X, "dtype", None) == object and X.ndim == 1:
             X = list(X)
@@ -500,9 +482,9 @@ class InvariantStructuredSVC(KernelMachine):
         if all(lengths):
             return answer(X)
         if not any(lengths):
-            return [self.classes_[:0] for _ in lengths]
+            return [empty for _ in lengths]
         found = iter(answer([each for each, length in zip(X, lengths, strict=True) if length]))
-        return [next(found) if length else self.classes_[:0] for length in lengths]
+        return [next(found) if length else empty for length in lengths]
 
     def _length(self, example: Any) -> int:
         """How many rows an example has; what is none is refused by name when it is read."""
@@ -565,5 +547,7 @@ def _label_factors(
         unknown = [label for label in class_weight if label not in places]
         if unknown:
             raise ValueError(f"class_weight must be of labels in y, got {unknown}")
+        for label, factor in class_weight.items():
+            check_number(f"class_weight[{label!r}]", factor, minimum=0.0)
         class_weight = {places[label]: factor for label, factor in class_weight.items()}
     return class_factors(class_weight, np.arange(len(classes)), codes, own)[codes]
