@@ -237,7 +237,18 @@ def test_rows_are_not_taken_for_sentences(tmp_path):
     rows = "1 1:0.5 2:1\n\n-1 1:0.1 2:2\n\n" * 5
     succeed("fit", "-", "-o", tmp_path / "model", *OPTIONS, "--oracle", "identity", input=rows)
     table = "x,label\n1, a\n\n2, b\n" * 1 + "3, a\n4, b\n" * 5
-    succeed("fit", "--format", "table", "-", "-o", tmp_path / "table", *OPTIONS, "--oracle", "identity", input=table)
+    succeed(
+        "fit",
+        "--format",
+        "table",
+        "-",
+        "-o",
+        tmp_path / "table",
+        *OPTIONS,
+        "--oracle",
+        "identity",
+        input=table,
+    )
     succeed("evaluate", tmp_path / "table", "-", input=table)
     said = fail("predict", tmp_path / "model", "-", input="He PRP O\nran VBD O\n\nYes UH O\n")
     assert "was trained on SVMlight rows, and standard input looks like sentences in columns" in said
@@ -248,4 +259,7 @@ def test_a_model_of_sentences_reads_standard_input(folder):
     from_file = succeed("predict", folder / "model", folder / "test.conll")
     assert succeed("predict", folder / "model", "-", input=text) == from_file
     report = succeed("evaluate", folder / "model", folder / "test.conll")
-    assert succeed("evaluate", folder / "model", "-", input=text).splitlines()[1:] == report.splitlines()[1:]
+    assert (
+        succeed("evaluate", folder / "model", "-", input=text).splitlines()[1:]
+        == report.splitlines()[1:]
+    )

@@ -75,10 +75,22 @@ SHAPES = {
     "words for sets": (Multilabel(), [["w", "v"]], SETS[:1], TypeError, MATRIX + "a list"),
     "one row for sets": (Multilabel(), TABLE[0], SETS, ValueError, r"shape \(4,\).*given as \[x\]"),
     "stack for sets": (Multilabel(), TABLE[None], SETS, ValueError, r"shape \(1, 12, 4\)"),
-    "rows": (Sequence(), TABLE, SETS[:, 0], TypeError, r"one matrix.*given as \[X\].*LinearSVC"),
+    "rows": (Sequence(), TABLE, SETS[:, 0], TypeError, r"one matrix.*given as \[x\].*LinearSVC"),
     "frame": (Sequence(), pd.DataFrame(TABLE), SETS[:, 0], TypeError, r"one matrix of shape \(12, 4\)"),
-    "graphs for sequences": (Sequence(), [GRAPH], [Y[0]], ValueError, r"Graph\(\) takes \(rows, edges\)"),
-    "rows for graphs": (Graph(), X, Y, TypeError, r"X\[0\].*edges an \(m, 2\) array.*Sequence\(\) takes"),
+    "graphs for sequences": (
+        Sequence(),
+        [GRAPH],
+        [Y[0]],
+        ValueError,
+        r"Graph\(\) takes \(rows, edges\)",
+    ),
+    "rows for graphs": (
+        Graph(),
+        X,
+        Y,
+        TypeError,
+        r"X\[0\].*edges an \(m, 2\) array.*Sequence\(\) takes",
+    ),
 }
 
 
@@ -159,11 +171,17 @@ def argmax(x, w, y=None):
 
 
 FUNCTIONS = {
-    "argmax without y": ({"argmax": lambda x, w: 0}, r"argmax is called as argmax\(x, w\) and argmax\(x"),
+    "argmax without y": (
+        {"argmax": lambda x, w: 0},
+        r"argmax is called as argmax\(x, w\) and argmax\(x",
+    ),
     "argmax that must have y": ({"argmax": lambda x, w, y: 0}, "argmax.* does not take 2 arguments"),
     "y by name alone": ({"argmax": lambda x, w, *, y=None: 0}, "argmax.* does not take 3 arguments"),
     "cost of one": ({"cost": lambda y: 0.0}, r"cost is called as cost\(y, y2\), by position"),
-    "features of x": ({"joint_feature": lambda x: x}, r"joint_feature is called as joint_feature\(x, y\)"),
+    "features of x": (
+        {"joint_feature": lambda x: x},
+        r"joint_feature is called as joint_feature\(x, y\)",
+    ),
 }
 
 

@@ -1,4 +1,4 @@
-"""A large C: the solver that "auto" takes closes the gap, and advice names others than the one that failed."""
+"""A large C: the solver that "auto" takes closes the gap, and advice names others than one that failed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def sequences(n=40, width=6, n_labels=3):
 
 def graphs():
     X, y = sequences()
-    return [(rows, np.column_stack([np.arange(len(rows) - 1), np.arange(1, len(rows))])) for rows in X], y
+    return [
+        (rows, np.column_stack([np.arange(len(rows) - 1), np.arange(1, len(rows))])) for rows in X
+    ], y
 
 
 def sets():

@@ -1,4 +1,4 @@
-"""How many changes to train for, of examples: lists are cut by example, shares are those of positions."""
+"""Changes are selected on examples: lists are cut by example, shares are those of positions."""
 
 from __future__ import annotations
 

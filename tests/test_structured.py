@@ -172,7 +172,7 @@ def test_an_example_without_rows_is_predicted():
     model, X, y = fitted()
     found = model.predict([X[0], np.zeros((0, 5)), X[1]])
     assert [len(each) for each in found] == [len(X[0]), 0, len(X[1])]
-    assert [each.shape for each in model.decision_function([X[0], []])] == [(len(X[0]), 3), (0,)]
+    assert [each.shape for each in model.decision_function([X[0], []])] == [(len(X[0]), 3), (0, 3)]
 
 
 def test_searches_folds_and_pipelines_take_examples():

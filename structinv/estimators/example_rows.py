@@ -78,5 +78,6 @@ class RowReader(Reader):
             self.names = columns
         if columns != self.names:
             raise ValueError(
-                f"{place} must have the columns {self.names}, {self.origin}, in their order, got {columns}"
+                f"{place} must have the columns {self.names}, {self.origin}, in their order, "
+                f"got {columns}"
             )

@@ -47,10 +47,8 @@ def length_of_rows(term: Any) -> float:
     """The mean of ``C |x|^2`` over the examples' rows, divided by the mean of what a position costs."""
     labels, layout = term.labels, term.labels.layout
     squares = squared_lengths(term.X)
-    if len(squares) == len(layout):
-        means = squares
-    else:
-        means = layout.sums(squares) / layout.sizes
+    # Positions that look at one row have its length.
+    means = squares if labels.structure.one_row else layout.sums(squares) / layout.sizes
     dearest = float(np.mean(labels.costs(ALL_ROWS).max(axis=1)))
     return float(np.mean(term.weights * means)) / dearest if dearest > 0 else 0.0
 

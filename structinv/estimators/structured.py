@@ -351,7 +351,8 @@ class InvariantStructuredSVC(KernelMachine):
         table = None if isinstance(self.cost, str) else self.cost
         costs = {"classes": classes, "layout": layout, "cost": table, "position_weight": factors}
         learnt = {"classes_": classes, "n_features_in_": rows.shape[1], "vectorizer_": None}
-        vars(self).pop("feature_names_in_", None)
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         if reader.names is not None:
             learnt["feature_names_in_"] = np.array(reader.names, dtype=object)
         if hasattr(vectorizer, "n_columns_"):
@@ -474,7 +475,7 @@ class InvariantStructuredSVC(KernelMachine):
 
     def _of_those_with_rows(self, X: Any, answer: Any, empty: np.ndarray) -> Any:
         """The answers for examples with rows; an empty one for each of the others."""
-        if getattr(X, "dtype", None) == object and X.ndim == 1:
+        if getattr(X, "dtype", None) == np.dtype(object) and X.ndim == 1:
             X = list(X)
         if not isinstance(X, (list, tuple)):
             return answer(X)

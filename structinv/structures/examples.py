@@ -33,12 +33,12 @@ def as_list(name: str, given: Any, what: str) -> list[Any]:
 
 
 def as_blocks(X: Any) -> list[Any]:
-    """The blocks of rows of a list of examples; TypeError for one matrix, whose rows would be none."""
+    """The blocks of rows of a list of examples; TypeError for one matrix, whose rows are none."""
     if getattr(X, "ndim", 1) == 2:
         raise TypeError(
-            f"X must be a list with rows for each example, got one matrix of shape {X.shape}: as a "
-            "single example it is given as [X], its labels as [y]; rows that are labelled each by itself "
-            "are for InvariantLinearSVC and InvariantSVC"
+            f"X must be a list with rows for each example, got one matrix of shape {X.shape}: a single "
+            "example is given as [x], its labels as [y]; rows that are labelled each by itself are for "
+            "InvariantLinearSVC and InvariantSVC"
         )
     return as_list("X", X, "rows")
 

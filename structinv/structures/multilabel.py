@@ -206,9 +206,9 @@ def _check_matrix(X: Any) -> None:
     if table:
         return
     message = (
-        f"X must be a matrix (n, n_features) for Multilabel, a row for each example, got {kind_of(X)}: a "
-        "single row is given as [x]; examples of several rows, with a label each, are for Sequence and "
-        "Graph"
+        f"X must be a matrix (n, n_features) for Multilabel, a row for each example, got {kind_of(X)}: "
+        "a single row is given as [x]; examples of several rows, with a label each, are for Sequence "
+        "and Graph"
     )
     raise ValueError(message) if isinstance(X, np.ndarray) else TypeError(message)
 
