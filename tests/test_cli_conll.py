@@ -154,7 +154,7 @@ def test_model_files_label_features_in_python(folder, expected):
 def test_any_name_and_any_source(folder, expected):
     text = (folder / "train.conll").read_bytes()
     (folder / "train.txt").write_bytes(gzip.compress(text))
-    assert "not 'label index:value" in fail(
+    assert "train.txt looks like sentences in columns" in fail(
         "fit", folder / "train.txt", "-o", folder / "never", "--oracle", "identity"
     )
     succeed("fit", folder / "train.txt", "--format", "conll", "-o", folder / "other", *OPTIONS)

@@ -1,4 +1,4 @@
-"""A large C: the solver that "auto" takes closes the gap, and advice names others than one that failed."""
+"""A large C: the solver that "auto" takes closes the gap, and advice names other solvers."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def in_columns(source: Source) -> bool:
     Examples
     --------
     >>> from io import BytesIO
-    >>> contents = b"He PRP O\nran VBD O\n\nYes UH O\n", b"1 3:0.5\n\n2 4:1", b"a,b\n1,2"
+    >>> contents = b"He PRP O\\nran VBD O\\n\\nYes UH O\\n", b"1 3:0.5\\n\\n2 4:1", b"a,b\\n1,2"
     >>> [in_columns(BytesIO(content)) for content in contents]
     [True, False, False]
     """
