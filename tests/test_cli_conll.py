@@ -154,7 +154,7 @@ def test_model_files_label_features_in_python(folder, expected):
 def test_any_name_and_any_source(folder, expected):
     text = (folder / "train.conll").read_bytes()
     (folder / "train.txt").write_bytes(gzip.compress(text))
-    assert "not 'label index:value" in fail(
+    assert "train.txt looks like sentences in columns" in fail(
         "fit", folder / "train.txt", "-o", folder / "never", "--oracle", "identity"
     )
     succeed("fit", folder / "train.txt", "--format", "conll", "-o", folder / "other", *OPTIONS)
@@ -215,3 +215,51 @@ def test_rows_are_not_labelled_by_a_tagger_and_sentences_not_by_a_classifier(fol
     assert "was trained on SVMlight rows" in line
     assert "test.conll holds sentences in columns" in line
     assert "columns" in fail("predict", folder / "model", tmp_path / "rows")
+
+
+def test_sentences_without_a_name_are_recognised(folder, tmp_path):
+    """Standard input, and files that are named otherwise, are told by what they look like."""
+    text = (folder / "train.conll").read_text()
+    said = fail("fit", "-", "-o", tmp_path / "model", input=text)
+    assert "standard input looks like sentences in columns" in said
+    assert "add --format conll" in said
+    (tmp_path / "train.txt").write_text(text)
+    assert "train.txt looks like sentences in columns" in fail(
+        "fit", tmp_path / "train.txt", "-o", tmp_path / "model"
+    )
+    (tmp_path / "tabs.tsv").write_text(text.replace(" ", "\t"))
+    said = fail("fit", tmp_path / "tabs.tsv", "-o", tmp_path / "model")
+    assert "or --format table if it is a table with a header" in said
+    assert not (tmp_path / "model").exists()
+
+
+def test_rows_are_not_taken_for_sentences(tmp_path):
+    rows = "1 1:0.5 2:1\n\n-1 1:0.1 2:2\n\n" * 5
+    succeed("fit", "-", "-o", tmp_path / "model", *OPTIONS, "--oracle", "identity", input=rows)
+    table = "x,label\n1, a\n\n2, b\n" * 1 + "3, a\n4, b\n" * 5
+    succeed(
+        "fit",
+        "--format",
+        "table",
+        "-",
+        "-o",
+        tmp_path / "table",
+        *OPTIONS,
+        "--oracle",
+        "identity",
+        input=table,
+    )
+    succeed("evaluate", tmp_path / "table", "-", input=table)
+    said = fail("predict", tmp_path / "model", "-", input="He PRP O\nran VBD O\n\nYes UH O\n")
+    assert "was trained on SVMlight rows, and standard input looks like sentences in columns" in said
+
+
+def test_a_model_of_sentences_reads_standard_input(folder):
+    text = (folder / "test.conll").read_text()
+    from_file = succeed("predict", folder / "model", folder / "test.conll")
+    assert succeed("predict", folder / "model", "-", input=text) == from_file
+    report = succeed("evaluate", folder / "model", folder / "test.conll")
+    assert (
+        succeed("evaluate", folder / "model", "-", input=text).splitlines()[1:]
+        == report.splitlines()[1:]
+    )

@@ -505,7 +505,7 @@ def test_weights_of_rows_and_positions_are_factors():
         ({"y": data()[1][:5]}, ValueError, "y must have labels for each of 8 rows, got 5"),
         ({"y": data()[1] + 1}, ValueError, "y must hold 0 .absent. and 1 .present., got 2"),
         ({"y": np.zeros((N, 2), dtype=int)}, ValueError, "at least two classes"),
-        ({"X": [data()[0]]}, ValueError, "dim"),
+        ({"X": [data()[0]]}, TypeError, "X must be a matrix"),
         ({"X": np.full((N, 2), np.nan)}, ValueError, "NaN"),
     ],
 )

@@ -172,7 +172,7 @@ def test_an_example_without_rows_is_predicted():
     model, X, y = fitted()
     found = model.predict([X[0], np.zeros((0, 5)), X[1]])
     assert [len(each) for each in found] == [len(X[0]), 0, len(X[1])]
-    assert [each.shape for each in model.decision_function([X[0], []])] == [(len(X[0]), 3), (0,)]
+    assert [each.shape for each in model.decision_function([X[0], []])] == [(len(X[0]), 3), (0, 3)]
 
 
 def test_searches_folds_and_pipelines_take_examples():
@@ -353,7 +353,7 @@ BAD = [
     (
         {"X": X, "y": y, "position_weight": [[1.0]] * 3},
         ValueError,
-        r"position_weight\[0\] must have shape",
+        r"position_weight\[0\] must have a number for each of 6 positions, shape \(6,\), got shape",
     ),
     ({"X": X, "y": y, "position_weight": [-np.ones(len(each)) for each in y]}, ValueError, "at least 0"),
 ]

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from ..datasets import load_jsonlines, load_svmlight, load_table
-from ..datasets.opening import Kind, Source, kind_of, name_of, rereadable
+from ..datasets.opening import Kind, Source, in_columns, kind_of, name_of, rereadable
 from ..datasets.readers import line_of_row
 from ..estimators.estimates import linear_functions
 from ..machine import check_memory, free_memory
@@ -33,6 +33,10 @@ _SAID = {
     "table": "a table with a header",
     "conll": "sentences in columns",
 }
+
+
+# Kinds that the content alone tells, for which sentences in columns may be taken.
+_BY_CONTENT = ("svmlight", "table")
 
 
 @dataclass(frozen=True)
@@ -240,7 +244,15 @@ _LEARNERS: dict[Kind, Any] = {
 def training_file(path: Path, kind: Kind | None) -> tuple[Source, Any]:
     """A training file, and the class that learns features from one of its kind; None finds it out."""
     source = rereadable(path)
-    return source, _LEARNERS[kind_of(source) if kind is None else kind]
+    if kind is None:
+        kind = kind_of(source)
+        if kind in _BY_CONTENT and in_columns(source):
+            raise ValueError(
+                f"{name_of(source)} looks like sentences in columns, a token a line and a blank line "
+                "after each sentence: add --format conll, or --format "
+                f"{kind} if it is {_SAID[kind]}"
+            )
+    return source, _LEARNERS[kind]
 
 
 def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Features, Any]:
@@ -261,10 +273,11 @@ def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Features, An
 def _of_kind(source: Source, wanted: Kind) -> Source:
     """Something of the kind that the model was trained on, or ValueError."""
     found = kind_of(source)
-    if found != wanted:
-        raise ValueError(
-            f"the model was trained on {_SAID[wanted]}, and {name_of(source)} holds {_SAID[found]}"
-        )
+    # Tables may have blank lines and blanks, which are left to their reader.
+    columns = found == "svmlight" and in_columns(source)
+    if found != wanted or columns:
+        held = f"looks like {_SAID['conll']}" if columns else f"holds {_SAID[found]}"
+        raise ValueError(f"the model was trained on {_SAID[wanted]}, and {name_of(source)} {held}")
     return source
 
 

@@ -144,6 +144,30 @@ def _raw(source: Source) -> Iterator[BinaryIO]:
         yield source
 
 
+def in_columns(source: Source) -> bool:
+    """Whether text looks like sentences in columns: equal lines of words, and blank ones between.
+
+    The start of the text decides. Lines of ``index:value`` are none.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> contents = b"He PRP O\\nran VBD O\\n\\nYes UH O\\n", b"1 3:0.5\\n\\n2 4:1", b"a,b\\n1,2"
+    >>> [in_columns(BytesIO(content)) for content in contents]
+    [True, False, False]
+    """
+    with opened_text(source) as stream:
+        start = stream.read(_LOOKED_AT)
+        whole = not stream.read(1)
+    # The last line may be cut.
+    lines = [line.split() for line in start.strip().splitlines()][: None if whole else -1]
+    words = [line for line in lines if line]
+    values = any(b":" in cell and cell[:1].isdigit() for line in words[:1] for cell in line[1:])
+    # A label or an opening brace alone is no column.
+    widths = {len(line) for line in words}
+    return len(words) < len(lines) and len(widths) == 1 and min(widths) > 1 and not values
+
+
 def kind_of(source: Source) -> Kind:
     """Whether a file holds JSON, a table with commas (CSV), or SVMlight rows, by its content.
 

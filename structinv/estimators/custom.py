@@ -11,13 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 from ..machine import check_memory
 from ..objective import JointFeature, Objective
 from ..oracles import InvarianceOracle
-from ..solvers import FrankWolfe, Solution, Solver
+from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import Custom
-from ..structures.examples import as_list
+from ..structures.examples import as_list, example_weights
 from .base import InvariantEstimator
 from .estimates import linear_functions
 from .examples import PLANES_OF_AN_EXAMPLE, ReadsExamples
+from .scales import solver_for, squared_lengths
 from .truth import Truth
 
 
@@ -38,7 +39,9 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
     structure : Custom
     C : float, default=1.0
         Weight of the losses, above 0.
-    solver, tol, max_seconds, random_state, verbose, warm_start
+    solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe", "interior_point"} or Solver
+        "auto" goes by the mean of ``C |joint_feature(x, y)|^2``, else as in `InvariantStructuredSVC`.
+    tol, max_seconds, random_state, verbose, warm_start
         See `InvariantStructuredSVC`.
     checkpoint, checkpoint_seconds, on_interrupt
         See `InvariantStructuredSVC`.
@@ -132,7 +135,7 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
             self.structure.cost_of(truth, found)
             for truth, found in zip(as_list("y", y, "a labelling"), self.predict(X), strict=True)
         ]
-        weights = self._own_weights(np.zeros((len(costs), 1)), sample_weight)
+        weights = example_weights(sample_weight, len(costs))
         return -float(np.average(costs, weights=weights)) + 0.0
 
     @property
@@ -161,7 +164,7 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
             raise ValueError(
                 f"y must have a labelling for each of {len(inputs)} inputs, got {len(labels)}"
             )
-        weights = self.C * self._own_weights(np.zeros((len(inputs), 1)), sample_weight)
+        weights = self.C * example_weights(sample_weight, len(inputs))
         truth: Any = labels
         return inputs, oracle, Truth(truth, self.structure, weights, {}, {}, labels)
 
@@ -175,7 +178,9 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
         return ExplicitSpace(term.n_features)
 
     def _best_solver(self, objective: Objective) -> Solver:
-        return FrankWolfe()
+        term: Any = objective.terms[0]
+        # One labelling costs one, or so: the functions tell no more before they are asked.
+        return solver_for(objective, float(np.mean(term.weights * squared_lengths(term.truths))))
 
     def _keep(self, X: Any, term: Any, space: Any, solution: Solution) -> None:
         self.coef_ = np.array(space.weights(solution.f)[0])

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ..certificates import Certificate, WorstChange, kernel_worst_change, worst_change
@@ -23,16 +22,18 @@ from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import BoundStructure, Layout, Structure
 from ..structures.bound import predicted
-from ..structures.examples import Reader, flat_numbers, sorted_classes, stacked
+from ..structures.examples import example_weights, flat_numbers, sorted_classes
 from ..structures.labels import encode_labels
 from ..terms import REGISTRY as TERMS
-from .base import check_oracle_type, class_factors
+from .base import check_number, check_oracle_type, class_factors
 from .continuing import Continuing
 from .estimates import linear_functions
+from .example_rows import RowReader
 from .examples import PLANES_OF_AN_EXAMPLE, ReadsExamples
 from .invariances import Invariances
 from .kernel_machine import KernelMachine, check_cover, check_epsilon, kernel_memory
-from .tokens import TokenVectorizer, are_tokens
+from .scales import length_of_rows, solver_for
+from .tokens import TokenVectorizer
 from .truth import Truth
 
 COSTS = ("hamming", "mean_hamming")
@@ -75,8 +76,10 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
         ``cost[true, predicted]`` in the order of `classes_`.
     class_weight : dict or "balanced", optional
         Factors of a label's cost, by the true label.
-    solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe"} or Solver, default="auto"
-        "auto" is "frank_wolfe".
+    solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe", "interior_point"} or Solver
+        "auto" is "interior_point" for up to 1000 weights and 10000 examples if C is large, the mean of
+        ``C |x|^2`` above 100 for the rows x (where a wrong label costs 1), and `epsilon` is 0; else
+        "frank_wolfe".
     tol : float, default=1e-3
         Relative gap between objective and lower bound at which the fit ends.
     epsilon : float, default=0.0
@@ -112,8 +115,6 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
         Of a `Sequence`: what a label (column) wins after another (row), as the first and as the last.
     pairwise_ : (n_edge_features, n_classes, n_classes) array
         Of a `Graph`: what the labels of an edge's ends win for each of its features.
-    pairs_ : (L - 1, 2, 2) array
-        Of ``Multilabel("tree")``: what the two labels of each of ``structure_.edges_`` win.
     pairs_ : (n_labels - 1, 2, 2) array
         Of ``Multilabel("tree")``: what two labels win together, each absent or present, for each of the
         pairs in ``structure_.edges_``.
@@ -126,6 +127,8 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
     solution_ : Solution
     n_iter_ : int
     n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        Of data frames alone.
 
     Examples
     --------
@@ -198,7 +201,7 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
             The rows of each example, in the form that the structure reads; of tokens lists of dicts, or
             of lists of strings, which `TokenVectorizer` makes rows of.
         y : list of (T_i,) lists or arrays
-            The label of each row, of any hashable kind.
+            The label of each row, of any hashable kind; what is equal is one label, such as 1 and True.
         sample_weight : (n_examples,) array-like, optional
             Non-negative factors of C.
         position_weight : list of (T_i,) array-likes, optional
@@ -221,7 +224,7 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
     def predict(self, X: Any) -> Any:
         """The best labelling of each example, as `y` of `fit`; an example without rows has none."""
         check_is_fitted(self)
-        return self._of_those_with_rows(X, self._predicted)
+        return self._of_those_with_rows(X, self._predicted, self.classes_[:0])
 
     def decision_function(self, X: Any) -> Any:
         """What each label's weights give for each row, a (T_i, n_outputs) array for each example."""
@@ -231,7 +234,8 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
             rows, layout = self._known_examples(X)
             return self.structure_.written_rows(self._scores(rows), layout)
 
-        return self._of_those_with_rows(X, scores)
+        n_outputs = len(self.coef_ if self._linear else self.dual_coef_)
+        return self._of_those_with_rows(X, scores, np.zeros((0, n_outputs)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of positions with the right label, those of an example times its `sample_weight`.
@@ -246,7 +250,7 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
         labels = self._bound(self._known_labels(y, layout), layout)
         codes = self._best_codes(rows, layout)
         assert labels.layout is not None
-        own = self._checked_weights(sample_weight, len(layout))[labels.layout.owners]
+        own = example_weights(sample_weight, len(layout))[labels.layout.owners]
         return float(np.average(codes == labels.codes, weights=own))
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
@@ -320,6 +324,7 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
             )
         if isinstance(self.cost, str) and self.cost not in COSTS:
             raise ValueError(f"cost must be one of {list(COSTS)} or a table, got {self.cost!r}")
+        oracle.validate()
         return oracle
 
     def _read(
@@ -331,7 +336,8 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
         position_weight: Any = None,
     ) -> tuple[Matrix, InvarianceOracle, Truth]:
         vectorizer = TokenVectorizer(self.n_hashed)
-        rows, layout = self._examples(X, None, vectorizer.fit_rows)
+        reader = RowReader(self, False, vectorizer.fit_rows)
+        rows, layout = self.structure.read(X, reader)
         labels = self.structure.read_labels(y, layout)
         layout = self.structure.positions(layout, len(labels))
         classes = sorted_classes(labels)
@@ -339,11 +345,15 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
             raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}")
         oracle.check_labels(classes)
         rows = self._prepare(rows, oracle)
-        weights = self.C * self._checked_weights(sample_weight, len(layout))
+        weights = self.C * example_weights(sample_weight, len(layout))
         factors = self._factors(labels, classes, layout, weights, position_weight)
         table = None if isinstance(self.cost, str) else self.cost
         costs = {"classes": classes, "layout": layout, "cost": table, "position_weight": factors}
         learnt = {"classes_": classes, "n_features_in_": rows.shape[1], "vectorizer_": None}
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if reader.names is not None:
+            learnt["feature_names_in_"] = np.array(reader.names, dtype=object)
         if hasattr(vectorizer, "n_columns_"):
             learnt["vectorizer_"] = vectorizer
         told = (labels, layout.told(), position_weight)
@@ -368,12 +378,6 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
             factors /= layout.sizes[layout.owners]
         return None if np.all(factors == 1.0) else factors
 
-    def _checked_weights(self, sample_weight: Any, n_examples: int) -> np.ndarray:
-        found = self._own_weights(np.zeros((n_examples, 1)), sample_weight)
-        if not np.any(found > 0):
-            raise ValueError("sample_weight must leave an example with a weight above 0")
-        return found
-
     def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
         if sp.issparse(X) and not self._linear:
             raise TypeError(
@@ -387,7 +391,8 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
 
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
-        rows, layout = self._examples(X, None, TokenVectorizer(self.n_hashed).fit_rows)
+        reader = RowReader(self, False, TokenVectorizer(self.n_hashed).fit_rows)
+        rows, layout = self.structure.read(X, reader)
         n_labels, n_outputs, n_extra = self._sizes(y, layout)
         if not self._linear:
             size = check_cover(bind(self._check_parameters(), rows), type(self).__name__)
@@ -419,6 +424,11 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
         check_memory(what, needed, "hash the features or number them anew, without gaps")
         return ExplicitSpace(n_features, n_outputs, n_extra=term.labels.n_extra)
 
+    def _best_solver(self, objective: Objective) -> Solver:
+        if self._linear and self.epsilon == 0:
+            return solver_for(objective, length_of_rows(objective.terms[0]))
+        return super()._best_solver(objective)
+
     def _make_solver(self, objective: Objective) -> Solver:
         solver = super()._make_solver(objective)
         return solver.set_params(epsilon=self.epsilon) if self.epsilon > 0 else solver
@@ -439,36 +449,10 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
         for name, table in self.structure_.named(self._extra_, len(self.classes_)).items():
             setattr(self, f"{name}_", table)
 
-    def _examples(self, X: Any, known: int | None, of_tokens: Any = None) -> tuple[Matrix, Layout]:
-        """Checked rows of examples, of so many features where they are known; which belong to which.
-
-        `of_tokens` makes rows and sizes of tokens with named features.
-        """
-
-        def examples(blocks: Any) -> tuple[Matrix, np.ndarray]:
-            if not are_tokens(blocks):
-                return stacked(blocks, known)
-            if of_tokens is None:
-                raise TypeError("X must hold rows of numbers, as in fit, got tokens with named features")
-            return of_tokens(blocks)
-
-        def matrix(rows: Any) -> Matrix:
-            found = check_array(
-                rows, accept_sparse="csr", dtype=[np.float64, np.float32], estimator=self, input_name="X"
-            )
-            if known is not None and found.shape[1] != known:
-                raise ValueError(f"X must have {known} features, as in fit, got {found.shape[1]}")
-            if sp.issparse(found) and not found.has_canonical_format:
-                found = found.copy()
-                found.sum_duplicates()
-            return found
-
-        return self.structure.read(X, Reader(examples, matrix))
-
     def _known_examples(self, X: Any) -> tuple[Matrix, Layout]:
-        """Checked rows of examples like those of `fit`."""
+        """Checked rows of examples like those of `fit`, and which belong to which."""
         of_tokens = None if self.vectorizer_ is None else self.vectorizer_.rows
-        return self._examples(X, self.n_features_in_, of_tokens)
+        return self.structure.read(X, RowReader(self, True, of_tokens))
 
     def _known_labels(self, y: Any, layout: Layout) -> np.ndarray:
         """The labels of such examples, as many as those of `fit` where rows have several."""
@@ -479,17 +463,19 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
             raise ValueError(f"y must have {each} labels for each row, as in fit, got {given}")
         return labels
 
-    def _of_those_with_rows(self, X: Any, answer: Any) -> Any:
+    def _of_those_with_rows(self, X: Any, answer: Any, empty: np.ndarray) -> Any:
         """The answers for examples with rows; an empty one for each of the others."""
+        if getattr(X, "dtype", None) == np.dtype(object) and X.ndim == 1:
+            X = list(X)
         if not isinstance(X, (list, tuple)):
             return answer(X)
         lengths = [self._length(each) for each in X]
         if all(lengths):
             return answer(X)
         if not any(lengths):
-            return [self.classes_[:0] for _ in lengths]
+            return [empty for _ in lengths]
         found = iter(answer([each for each, length in zip(X, lengths, strict=True) if length]))
-        return [next(found) if length else self.classes_[:0] for length in lengths]
+        return [next(found) if length else empty for length in lengths]
 
     def _length(self, example: Any) -> int:
         """How many rows an example has; what is none is refused by name when it is read."""
@@ -524,6 +510,7 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
         """The rows of examples, their layout, and the worst changes against their labels."""
         check_is_fitted(self)
         oracle = check_oracle_type(self.oracle if oracle is None else oracle)
+        oracle.validate()
         oracle.check_labels(self.classes_)
         rows, layout = self._known_examples(X)
         rows = self._prepare(rows, oracle)
@@ -551,5 +538,7 @@ def _label_factors(
         unknown = [label for label in class_weight if label not in places]
         if unknown:
             raise ValueError(f"class_weight must be of labels in y, got {unknown}")
+        for label, factor in class_weight.items():
+            check_number(f"class_weight[{label!r}]", factor, minimum=0.0)
         class_weight = {places[label]: factor for label, factor in class_weight.items()}
     return class_factors(class_weight, np.arange(len(classes)), codes, own)[codes]

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import column_or_1d
 
 from ..estimators.base import check_number, check_oracle_type
 from ..exceptions import UninformativeFitWarning
-from ..foreign import certify
 from ..inspection.figures import written
 from ..oracles import InvarianceOracle
+from .held_out import Fold, HeldOutRows, held_out
 from .pictures import draw_settings
 
 if TYPE_CHECKING:
@@ -121,15 +119,17 @@ def select_changes(
     Parameters
     ----------
     model : estimator
-        Unfitted: one that `structinv.certify` takes, or a Pipeline that ends in one.
-    X : (n, n_features) array-like or sparse matrix, or what the Pipeline takes
+        Unfitted: one that `structinv.certify` takes, an InvariantStructuredSVC, or a Pipeline that ends
+        in one.
+    X : (n, n_features) array-like or sparse matrix, or what the model or Pipeline takes
     y : (n,) array-like
-        Labels.
+        Labels; of structured models those of the positions of each example.
     grid : dict or list of dict
         Values of each parameter, as for GridSearchCV: ``{"oracle__max_changes": [0, 1, 2, 5],
         "C": [0.01, 0.1, 1.0]}``.
     cv : int, splitter or iterable, default=5
-        As in GridSearchCV: a number stands for stratified folds. Two at least.
+        As in GridSearchCV: a number stands for stratified folds, for structured models for folds in the
+        order of the examples. Two at least.
     oracle : InvarianceOracle, optional
         What all settings are certified against, best what you expect in use. By default one of the
         grid's: of those whose changes leave something to learn in every fold of some setting, that
@@ -159,7 +159,8 @@ def select_changes(
 
     Notes
     -----
-    Accuracy counts rows: where one class is rare, look at ``clean`` beside the share of the other. The
+    Accuracy counts rows, and for structured models positions (`Certificate.position_accuracy`, at least
+    which stays right): where one class is rare, look at ``clean`` beside the share of the other. The
     accuracies of the best setting are those it was chosen by; a test set of its own is needed to
     quote them.
 
@@ -176,13 +177,13 @@ def select_changes(
     {'C': 0.1, 'oracle__max_changes': 2}
     >>> model = model.set_params(**found.best_params_).fit(X, y)
     """
+    kind = held_out(model)
     settings, oracles, own = _settings(model, grid, oracle)
     if clean_loss is not None:
         check_number("clean_loss", clean_loss, minimum=0.0, maximum=1.0)
-    X, y = indexable(X, column_or_1d(y))
-    check_classification_targets(y)
-    folds = _folds(cv, X, y)
-    clean, certified, warned = _results(model, X, y, settings, folds, oracles, n_jobs)
+    X, y = kind.checked(X, y)
+    folds = _folds(kind, cv, X, y)
+    clean, certified, warned = _results(model, kind, X, y, settings, folds, oracles, n_jobs)
     reference = _reference(certified, own, warned)
     table = _table(settings, clean, certified[:, :, reference], warned.sum(axis=1))
     return ChangesSelection(table, _best(table, clean_loss), oracles[reference])
@@ -237,31 +238,33 @@ def _oracle_of(model: Any) -> Any:
     return model.get_params(deep=False).get("oracle")
 
 
-def _folds(cv: Any, X: Any, y: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    folds = list(check_cv(cv, y, classifier=True).split(X, y))
+def _folds(kind: HeldOutRows, cv: Any, X: Any, y: Any) -> list[Fold]:
+    folds = list(kind.splitter(cv, y).split(X, y))
     if len(folds) < 2:
         raise ValueError(f"cv must make at least two folds, got {len(folds)}")
     for train, test in folds:
-        absent = set(y[test].tolist()) - set(y[train].tolist())
+        absent = kind.labels(y, test) - kind.labels(y, train)
         if absent:
             raise ValueError(
-                f"cv must leave each class of a test fold in its training fold, got none of {absent}"
+                f"cv must leave each class of a test fold in its training fold, got none of {absent}; "
+                "more folds, or shuffled ones, leave more"
             )
     return folds
 
 
 def _results(
     model: BaseEstimator,
+    kind: HeldOutRows,
     X: Any,
-    y: np.ndarray,
+    y: Any,
     settings: list[dict[str, Any]],
-    folds: list[tuple[np.ndarray, np.ndarray]],
+    folds: list[Fold],
     oracles: Sequence[InvarianceOracle],
     n_jobs: int | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Clean accuracies (n_settings, n_folds), certified ones (..., n_oracles), and what warned."""
     jobs = [
-        delayed(_fit_and_certify)(clone(model).set_params(**_copied(setting)), X, y, *fold, oracles)
+        delayed(_fit_and_certify)(clone(model).set_params(**_copied(setting)), kind, X, y, fold, oracles)
         for setting in settings
         for fold in folds
     ]
@@ -276,23 +279,23 @@ def _results(
 
 def _fit_and_certify(
     model: Any,
+    kind: HeldOutRows,
     X: Any,
-    y: np.ndarray,
-    train: np.ndarray,
-    test: np.ndarray,
+    y: Any,
+    fold: Fold,
     oracles: Sequence[InvarianceOracle],
 ) -> tuple[float, list[float], bool]:
     """Clean and certified accuracies of one fold, and whether there was nothing to learn."""
+    train, test = fold
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UninformativeFitWarning)
-        model.fit(_safe_indexing(X, train), y[train])
+        model.fit(_safe_indexing(X, train), _safe_indexing(y, train))
     warned = [each for each in caught if issubclass(each.category, UninformativeFitWarning)]
     for each in caught:
         if each not in warned:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    rows, labels = _safe_indexing(X, test), y[test]
-    clean = float(np.mean(model.predict(rows) == labels))
-    return clean, [certify(model, each, rows, labels).accuracy for each in oracles], bool(warned)
+    clean, certified = kind.shares(model, _safe_indexing(X, test), _safe_indexing(y, test), oracles)
+    return clean, certified, bool(warned)
 
 
 def _table(

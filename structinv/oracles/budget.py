@@ -42,7 +42,8 @@ class Budget(WholeExample):
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise unless changes of the part can be counted, and its grades fall with their number."""
-        super().validate(n_features)
+        # First whether it is a part at all, then of which kind, then for which rows.
+        super().validate()
         try:
             counted, rho = self.oracle.without_grades()
             changes = counted.most_changes()
@@ -53,6 +54,7 @@ class Budget(WholeExample):
             ) from None
         if rho is not None and np.any(np.diff(grade_profile(rho, changes + 1)) > 0):
             raise ValueError(f"Budget: grades must not rise with the number of changes, got rho={rho!r}")
+        super().validate(n_features)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """See `InvarianceOracle.bind`."""

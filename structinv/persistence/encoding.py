@@ -14,6 +14,7 @@ import sys
 import types
 import warnings
 from dataclasses import fields, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,8 @@ class Encoder:
 
     def encode(self, value: Any) -> Any:
         """Values that skops stores, for any value that a model can hold."""
-        if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        plain = value is None or isinstance(value, (bool, int, float, str, bytes))
+        if plain and not isinstance(value, Enum):
             return value
         if id(value) not in self._known:
             self._known[id(value)] = (value, self._encode(value))
@@ -65,6 +67,8 @@ class Encoder:
             return self._dict(value)
         if kind in (list, tuple):
             return kind(self.encode(each) for each in value)
+        if kind in (set, frozenset, range, complex) or isinstance(value, Enum):
+            return self._python(value)
         if isinstance(value, np.ndarray):
             return self._array(value)
         if isinstance(value, types.MethodType) and isinstance(value.__self__, Kernel):
@@ -143,7 +147,27 @@ class Encoder:
         items = value.ravel().tolist()
         if len(items) >= _LONG and all(_is_word(item) for item in items):
             return {MARK: "words", "shape": value.shape, "words": "\n".join(items)}
-        return {MARK: "objects", "shape": value.shape, "items": [self.encode(item) for item in items]}
+        return {MARK: "objects", "shape": value.shape, "items": [self._item(item) for item in items]}
+
+    def _item(self, item: Any) -> Any:
+        """What stands in an array of objects, a label perhaps: its class must be found again."""
+        found = self.encode(item)
+        known = item is None or type(item).__module__ == "numpy" or isinstance(item, _OPAQUE)
+        if found is item and not known:
+            check_found(type(item))
+        return found
+
+    def _python(self, value: Any) -> dict[str, Any]:
+        """What Python has, and labels may be, but skops does not store safely, or not at all."""
+        if isinstance(value, Enum):
+            check_found(type(value))
+            return {MARK: "member", "class": type(value), "name": value.name}
+        if isinstance(value, (set, frozenset)):
+            items = [self.encode(each) for each in value]
+            return {MARK: type(value).__name__, "items": items}
+        if isinstance(value, range):
+            return {MARK: "range", "ends": [value.start, value.stop, value.step]}
+        return {MARK: "complex", "parts": [value.real, value.imag]}
 
     def _foreign(self, value: Any) -> Any:
         """Somebody else's object; a copy, only where something of ours stands in it."""
@@ -231,6 +255,23 @@ class Decoder:
 
     def _made_dict(self, state: dict[str, Any]) -> dict:
         return {self.decode(key): self.decode(each) for key, each in state["items"]}
+
+    def _made_member(self, state: dict[str, Any]) -> Enum:
+        if not issubclass(state["class"], Enum):
+            raise ValueError(f"it asks for a member of {state['class'].__name__}, which has none")
+        return state["class"][state["name"]]
+
+    def _made_set(self, state: dict[str, Any]) -> set:
+        return {self.decode(each) for each in state["items"]}
+
+    def _made_frozenset(self, state: dict[str, Any]) -> frozenset:
+        return frozenset(self.decode(each) for each in state["items"])
+
+    def _made_range(self, state: dict[str, Any]) -> range:
+        return range(*state["ends"])
+
+    def _made_complex(self, state: dict[str, Any]) -> complex:
+        return complex(*state["parts"])
 
     def _made_vocabulary(self, state: dict[str, Any]) -> dict[str, int]:
         return dict(zip(state["words"].split("\n"), state["numbers"].tolist(), strict=True))

@@ -47,9 +47,7 @@ _ADVICE = {
     Status.ORACLE_CALL_LIMIT: "allow more oracle calls, or accept the gap that is reported.",
     Status.STALLED: (
         "the gap has stopped shrinking: raise tol, scale the features, lower C, or try another "
-        "solver ('interior_point' for dense rows that are not scaled, 'bmrm' for few features, "
-        "'frank_wolfe' for many); an oracle with loose bounds also "
-        "ends like this."
+        "solver; an oracle with loose bounds also ends like this."
     ),
     Status.ORACLE_TOO_COARSE: (
         "the solver is done with the changes that the oracle finds, but the oracle cannot bound "
@@ -62,6 +60,15 @@ _ADVICE = {
         "semi-definite."
     ),
     Status.NOT_FINITE: "values overflowed: scale the features or lower C.",
+}
+
+
+# What else to try where a run has stalled, by the class of the solver.
+_OTHERS = {
+    "InteriorPoint": "'interior_point' for up to 1000 weights or so, however large C is",
+    "SVMStruct": "'svmstruct' for up to some thousand planes",
+    "BMRM": "'bmrm' for few features",
+    "FrankWolfe": "'frank_wolfe' for many features and a moderate C",
 }
 
 
@@ -117,6 +124,8 @@ class Solution:
     relaxed : bool
         Whether `primal` and `dual` are those of a relaxed loss, the best of which is another function
         than that of the loss itself; `primal` bounds the loss itself at `f`, too.
+    solver : str
+        The class of the solver.
     outcome : str
         The status in words, with the loss that it is about: "converged on the relaxed loss".
     advice : str
@@ -136,6 +145,7 @@ class Solution:
     seconds: float
     compile_seconds: float = 0.0
     relaxed: bool = False
+    solver: str = ""
 
     @property
     def outcome(self) -> str:
@@ -150,6 +160,9 @@ class Solution:
                 "the bounds of relaxed inference are this loose: lower tol of the structure, or raise "
                 "its max_steps, unless it is the oracle that cannot bound what it misses."
             )
+        if self.status is Status.STALLED:
+            others = [what for name, what in _OTHERS.items() if name != self.solver]
+            return self.status.advice.replace("solver;", f"solver ({', '.join(others)});")
         return self.status.advice
 
 

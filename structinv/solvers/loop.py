@@ -249,6 +249,7 @@ class _Run:
             seconds=self._seconds(),
             compile_seconds=self.watch.compile_seconds,
             relaxed=self.relaxed,
+            solver=type(self.solver).__name__,
         )
 
     def _reason(self, checked: bool, callbacks: Sequence[Callback] = ()) -> Status | None:

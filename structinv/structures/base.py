@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ..matrices import Matrix
 from .decodings import Decoding, Separation, decoded
-from .examples import Reader, as_list, flat_labels
+from .examples import Reader, as_blocks, flat_labels
 from .layout import Layout
 from .rivals import LabelFunctions, Rivals
 from .wrong_rows import most_wrong
@@ -154,7 +154,7 @@ class Structure(BaseEstimator, ABC):
         TypeError, ValueError
             If X does not fit; the message names the example.
         """
-        blocks = as_list("X", X, "rows")
+        blocks = as_blocks(X)
         for i, block in enumerate(blocks):
             if not hasattr(block, "__len__") or getattr(block, "shape", None) == ():
                 raise TypeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,12 @@ from .checks import StructureCheckError
 
 # How far an argmax may stay behind another labelling, as a share of the scores, and be called exact.
 SAME = 1e-9
+# With which arguments each function is called.
+CALLS = {
+    "joint_feature": (("x", "y"),),
+    "cost": (("y", "y2"),),
+    "argmax": (("x", "w"), ("x", "w", "y")),
+}
 
 
 class Custom(BaseEstimator):
@@ -66,10 +73,13 @@ class Custom(BaseEstimator):
         self.argmax = argmax
 
     def validate(self) -> None:
-        """Raise TypeError unless all three are functions."""
-        for name in ("joint_feature", "cost", "argmax"):
-            if not callable(getattr(self, name)):
-                raise TypeError(f"{name} must be a function, got {getattr(self, name)!r}")
+        """Raise TypeError unless all three are functions that take the arguments they are given."""
+        for name, calls in CALLS.items():
+            function = getattr(self, name)
+            if not callable(function):
+                raise TypeError(f"{name} must be a function, got {function!r}")
+            for arguments in calls:
+                _check_call(name, function, arguments, calls)
 
     def features_of(self, x: Any, y: Any, n_features: int | None = None) -> Matrix:
         """``joint_feature(x, y)`` as a row (1, D), looked at.
@@ -119,6 +129,24 @@ class Custom(BaseEstimator):
         """``argmax(x, w)``, or ``argmax(x, w, y)``; the weights cannot be changed."""
         question = (x, w) if y is None else (x, w, y)
         return answers.ask_stranger("argmax", self.argmax, *question)
+
+
+def _check_call(
+    name: str, function: Callable, arguments: tuple[str, ...], calls: tuple[tuple[str, ...], ...]
+) -> None:
+    """Raise TypeError if a function does not take so many arguments; some do not tell."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        ways = " and ".join(f"{name}({', '.join(each)})" for each in calls)
+        raise TypeError(
+            f"{name} is called as {ways}, by position, and {name}{signature} does not take "
+            f"{len(arguments)} arguments"
+        ) from None
 
 
 def check_custom(

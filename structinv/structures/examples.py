@@ -25,11 +25,22 @@ def as_list(name: str, given: Any, what: str) -> list[Any]:
         If it is none, or holds nothing.
     """
     if isinstance(given, NO_LIST) or sp.issparse(given) or not hasattr(given, "__len__"):
-        raise TypeError(f"{name} must be a list with {what} for each example, got {_kind(given)}")
+        raise TypeError(f"{name} must be a list with {what} for each example, got {kind_of(given)}")
     items = list(given)
     if not items:
         raise ValueError(f"{name} must hold at least one example, got none")
     return items
+
+
+def as_blocks(X: Any) -> list[Any]:
+    """The blocks of rows of a list of examples; TypeError for one matrix, whose rows are none."""
+    if getattr(X, "ndim", 1) == 2:
+        raise TypeError(
+            f"X must be a list with rows for each example, got one matrix of shape {X.shape}: a single "
+            "example is given as [x], its labels as [y]; rows that are labelled each by itself are for "
+            "InvariantLinearSVC and InvariantSVC"
+        )
+    return as_list("X", X, "rows")
 
 
 def stacked(blocks: Sequence[Any], n_features: int | None = None) -> tuple[Matrix, np.ndarray]:
@@ -65,7 +76,7 @@ def stacked(blocks: Sequence[Any], n_features: int | None = None) -> tuple[Matri
         if sp.issparse(block) != sparse:
             raise TypeError(
                 "X must hold sparse matrices only, or arrays only: "
-                f"X[0] is {_kind(blocks[0])}, X[{i}] {_kind(block)}"
+                f"X[0] is {kind_of(blocks[0])}, X[{i}] {kind_of(block)}"
             )
         found: Any = block if sparse else _array(i, block)
         if found.ndim != 2:
@@ -91,14 +102,15 @@ def _array(i: int, block: Any) -> np.ndarray:
     try:
         found = np.asarray(block)
     except ValueError:
-        raise ValueError(f"X[{i}] must have rows of one length, got {_kind(block)}") from None
+        hint = "; Graph() takes (rows, edges)" if isinstance(block, tuple) else ""
+        raise ValueError(f"X[{i}] must have rows of one length, got {kind_of(block)}{hint}") from None
     if found.dtype.kind == "O":
         try:
             found = found.astype(np.float64)
         except (TypeError, ValueError):
             raise TypeError(
                 f"X[{i}] must hold rows of numbers, all of them dicts, or all lists of strings, "
-                f"got {_kind(block)}"
+                f"got {kind_of(block)}"
             ) from None
     if found.dtype.kind not in "biuf":
         raise TypeError(f"X[{i}] must hold numbers, got dtype {found.dtype}")
@@ -157,7 +169,7 @@ def flat_labels(y: Any, sizes: np.ndarray) -> np.ndarray:
         raise ValueError(f"y must have labels for each of {len(sizes)} examples, got {len(items)}")
     for i, (labels, size) in enumerate(zip(items, sizes, strict=True)):
         if isinstance(labels, NO_LIST) or not hasattr(labels, "__len__"):
-            raise TypeError(f"y[{i}] must be a list of labels, got {_kind(labels)}")
+            raise TypeError(f"y[{i}] must be a list of labels, got {kind_of(labels)}")
         if len(labels) != size:
             raise ValueError(f"y[{i}] must have a label for each of {size} rows, got {len(labels)}")
         if isinstance(labels, np.ndarray) and labels.ndim != 1:
@@ -174,11 +186,16 @@ def _one_array(items: list[Any]) -> np.ndarray:
     labels = list(chain.from_iterable(each.tolist() if _is_array(each) else each for each in items))
     types = set(map(type, labels))
     if all(issubclass(kind, str) for kind in types):
+        # NumPy's strings have no zeros at their ends.
+        if not any(label.endswith("\0") for label in set(labels)):
+            return np.array(labels)
+    elif types <= {bool}:
         return np.array(labels)
-    if types <= {bool} or all(
-        issubclass(kind, (int, np.integer)) and kind is not bool for kind in types
-    ):
-        return np.array(labels)
+    elif all(issubclass(kind, (int, np.integer)) and kind is not bool for kind in types):
+        # Beyond 64 bits, or with and without a sign, NumPy would make floats of them.
+        found = np.array(labels)
+        if found.dtype.kind in "iu":
+            return found
     if types <= {float} and not any(map(np.isnan, labels)):
         return np.array(labels)
     owners = np.repeat(np.arange(len(items)), [len(each) for each in items])
@@ -186,7 +203,7 @@ def _one_array(items: list[Any]) -> np.ndarray:
         try:
             usable = hash(label) is not None and label == label
         except TypeError:
-            raise TypeError(f"y[{owner}] must hold labels, got {_kind(label)}: {label!r}") from None
+            raise TypeError(f"y[{owner}] must hold labels, got {kind_of(label)}: {label!r}") from None
         if not usable:
             raise ValueError(f"y[{owner}] must hold labels, got {label!r}")
     found = np.empty(len(labels), dtype=object)
@@ -229,16 +246,64 @@ def flat_numbers(name: str, given: Any, sizes: np.ndarray) -> np.ndarray:
         raise ValueError(f"{name} must have numbers for each of {len(sizes)} examples, got {len(items)}")
     made = []
     for i, (each, size) in enumerate(zip(items, sizes, strict=True)):
-        try:
-            numbers = np.asarray(each, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise TypeError(f"{name}[{i}] must hold numbers, got {_kind(each)}") from None
+        numbers = _numbers(f"{name}[{i}]", each)
         if numbers.shape != (size,):
-            raise ValueError(f"{name}[{i}] must have shape ({size},), got {numbers.shape}")
-        if not np.all(np.isfinite(numbers)) or np.any(numbers < 0):
-            raise ValueError(f"{name}[{i}] must hold finite numbers of at least 0")
-        made.append(numbers)
-    return np.concatenate(made)
+            raise ValueError(
+                f"{name}[{i}] must have a number for each of {size} positions, shape ({size},), "
+                f"got shape {numbers.shape}"
+            )
+        made.append(_not_negative(f"{name}[{i}]", numbers))
+    found = np.concatenate(made)
+    if not np.any(found > 0):
+        raise ValueError(f"{name} must leave a position with a weight above 0")
+    return found
+
+
+def example_weights(given: Any, n_examples: int) -> np.ndarray:
+    """The `sample_weight` of examples; 1 for each without any, and a number is that of all.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If there is not a finite number of at least 0 an example, or none is above 0; the message says
+        where.
+
+    Examples
+    --------
+    >>> example_weights(None, 2), example_weights([0.5, 2], 2)
+    (array([1., 1.]), array([0.5, 2. ]))
+    >>> example_weights([1.0, -2.0], 2)
+    Traceback (most recent call last):
+        ...
+    ValueError: sample_weight[1] must be a finite number of at least 0, got -2.0
+    """
+    found = np.ones(()) if given is None else _numbers("sample_weight", given)
+    if found.shape not in ((), (n_examples,)):
+        raise ValueError(
+            f"sample_weight must have a number for each of {n_examples} examples, shape "
+            f"({n_examples},), got shape {found.shape}"
+        )
+    found = np.array(np.broadcast_to(_not_negative("sample_weight", found), n_examples))
+    if not np.any(found > 0):
+        raise ValueError("sample_weight must leave an example with a weight above 0")
+    return found
+
+
+def _numbers(name: str, given: Any) -> np.ndarray:
+    try:
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must hold numbers, got {kind_of(given)}") from None
+
+
+def _not_negative(name: str, numbers: np.ndarray) -> np.ndarray:
+    """The numbers, or ValueError for the first that is no finite number of at least 0."""
+    bad = np.flatnonzero(~(np.isfinite(numbers) & (numbers >= 0)))
+    if len(bad):
+        place = f"[{bad[0]}]" if numbers.ndim else ""
+        value = numbers.ravel()[bad[0]]
+        raise ValueError(f"{name}{place} must be a finite number of at least 0, got {value}")
+    return numbers
 
 
 class Reader:
@@ -261,7 +326,7 @@ class Reader:
         self.matrix = matrix
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
     """What something is, for messages."""
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}"

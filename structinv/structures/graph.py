@@ -14,7 +14,7 @@ from . import elimination, forests, relaxed
 from .base import Structure
 from .decodings import Decoding
 from .elimination import Elimination
-from .examples import Reader, as_list
+from .examples import Reader, as_list, kind_of
 from .graph_layout import GraphLayout
 from .layout import Layout, laid_out
 
@@ -274,8 +274,8 @@ class Graph(Structure):
         for i, graph in enumerate(graphs):
             if not _is_graph(graph):
                 raise TypeError(
-                    f"X[{i}] must be (rows, edges) or (rows, edges, edge features), got "
-                    f"a {type(graph).__name__}"
+                    f"X[{i}] must be (rows, edges) or (rows, edges, edge features), edges an (m, 2) "
+                    f"array of pairs of rows, got {kind_of(graph)}; Sequence() takes rows alone"
                 )
             if len(graph) != len(graphs[0]):
                 raise ValueError(f"X[{i}] must have edge features if X[0] has them, and else not")

@@ -13,7 +13,7 @@ from ..compiled import njit
 from ..matrices import Matrix
 from .base import Structure
 from .decodings import Decoding
-from .examples import Reader
+from .examples import Reader, kind_of
 from .layout import Layout
 from .rivals import LabelFunctions
 
@@ -75,6 +75,7 @@ class Multilabel(Structure):
 
     def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
         """See `Structure.read`; X is a matrix, with a row for each example."""
+        _check_matrix(X)
         rows = reader.matrix(X)
         return rows, Layout.of_rows(rows.shape[0])
 
@@ -193,6 +194,23 @@ class Multilabel(Structure):
         own = np.ascontiguousarray(potentials, dtype=np.float64)
         _best_by_wrong(own, edges, tables, layout.starts, codes, least, labels, heights)
         return labels, heights
+
+
+def _check_matrix(X: Any) -> None:
+    """Raise TypeError or ValueError, saying what to give, unless X has two dimensions."""
+    try:
+        n_dimensions = np.ndim(X)
+        table = n_dimensions == 2 and (hasattr(X, "shape") or np.asarray(X).dtype.kind not in "USO")
+    except ValueError:
+        n_dimensions, table = 0, False
+    if table:
+        return
+    message = (
+        f"X must be a matrix (n, n_features) for Multilabel, a row for each example, got {kind_of(X)}: "
+        "a single row is given as [x]; examples of several rows, with a label each, are for Sequence "
+        "and Graph"
+    )
+    raise ValueError(message) if isinstance(X, np.ndarray) else TypeError(message)
 
 
 def positions(y: Any) -> tuple[np.ndarray, Layout]:

@@ -1,0 +1,83 @@
+"""Rows of examples as structured estimators take them: checked, and known by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array
+
+from ..matrices import Matrix
+from ..structures.examples import Reader, stacked
+from .tokens import are_tokens
+
+Tokens = Callable[[Any], tuple[Matrix, np.ndarray]]
+
+
+class RowReader(Reader):
+    """Makes checked rows of examples, with the features of `fit` where these are known.
+
+    Parameters
+    ----------
+    estimator : estimator
+        For messages; of a fitted one, with what it knows.
+    fitted : bool
+        Whether rows must be like those of `fit`.
+    of_tokens : callable, optional
+        Makes rows and sizes of tokens with named features.
+
+    Attributes
+    ----------
+    names : list of str or None
+        The columns of data frames, if such were read.
+    """
+
+    def __init__(self, estimator: BaseEstimator, fitted: bool, of_tokens: Tokens | None = None) -> None:
+        super().__init__(self._examples, self._matrix)
+        self.estimator = estimator
+        self.of_tokens = of_tokens
+        self.known: int | None = estimator.n_features_in_ if fitted else None
+        known: Any = getattr(estimator, "feature_names_in_", None) if fitted else None
+        self.names: list[str] | None = None if known is None else list(known)
+        self.origin = "as in fit" if self.names is not None else "as X[0] has"
+
+    def _examples(self, blocks: Sequence[Any]) -> tuple[Matrix, np.ndarray]:
+        if not are_tokens(blocks):
+            for i, block in enumerate(blocks):
+                self._check_names(f"X[{i}]", block)
+            return stacked(blocks, self.known)
+        if self.of_tokens is None:
+            raise TypeError("X must hold rows of numbers, as in fit, got tokens with named features")
+        return self.of_tokens(blocks)
+
+    def _matrix(self, rows: Any) -> Matrix:
+        self._check_names("X", rows)
+        found = check_array(
+            rows,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            estimator=self.estimator,
+            input_name="X",
+        )
+        if self.known is not None and found.shape[1] != self.known:
+            raise ValueError(f"X must have {self.known} features, as in fit, got {found.shape[1]}")
+        if sp.issparse(found) and not found.has_canonical_format:
+            found = found.copy()
+            found.sum_duplicates()
+        return found
+
+    def _check_names(self, place: str, block: Any) -> None:
+        """Raise ValueError if a data frame has other columns than those before it, or in `fit`."""
+        columns = list(getattr(block, "columns", ()))
+        if not columns or not all(isinstance(name, str) for name in columns):
+            return
+        if self.names is None:
+            self.names = columns
+        if columns != self.names:
+            raise ValueError(
+                f"{place} must have the columns {self.names}, {self.origin}, in their order, "
+                f"got {columns}"
+            )
