@@ -119,7 +119,7 @@ SETTINGS = [
     Setting(kernel=True, chain=True, changes="plain", C=0.3),
     Setting(kernel=True, chain=True, changes="shifts", C=1.0),
     Setting(kernel=True, chain=True, changes="slants", C=1.0),
-    Setting(kernel=True, chain=True, changes="one slant", C=1.0),
+    Setting(kernel=True, chain=True, changes="one slant", C=3.0),
 ]
 
 
