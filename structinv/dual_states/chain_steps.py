@@ -20,6 +20,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiled import njit
+from .chain_products import add_links_of, fill_products, gram_of
+from .chain_scores import copy_links, edited, fill_scores, find_edits, score, score_tables, viterbi
 
 # A visit looks for the best labelling at most so often; each search may add a labelling.
 ROUNDS = 3
@@ -37,7 +39,7 @@ def sweep(order, rows, truth, kept, changes, grams, parameters, gaps):
     for b in order:
         longest = max(longest, starts[b + 1] - starts[b])
         widest = max(widest, kept[0][b + 1] - kept[0][b])
-    scores = _score_tables(longest, n_labels, changes[0])
+    scores = score_tables(longest, n_labels, changes[0])
     delta, total = np.empty((longest, n_labels)), np.empty((longest, n_labels))
     touched = np.empty(longest, dtype=np.bool_)
     moves, links = np.zeros((n_labels + 2, n_labels)), np.empty((n_labels + 2, n_labels))
@@ -60,15 +62,15 @@ def losses(blocks, rows, truth, changes, parameters, found):
     longest = 1
     for b in blocks:
         longest = max(longest, starts[b + 1] - starts[b])
-    scores = _score_tables(longest, n_labels, changes[0])
+    scores = score_tables(longest, n_labels, changes[0])
     links, path = np.empty((n_labels + 2, n_labels)), np.empty(longest, dtype=np.int32)
-    _copy_links(parameters, barred, links)
+    copy_links(parameters, barred, links)
     for b in blocks:
         own = codes[starts[b] : starts[b + 1]]
-        _fill_scores(starts[b], own, rows, costs, changes[1], parameters[0], scores)
-        _viterbi(scores[1], links, len(own), scores[2], path)
-        best = _score(scores[1], links, path[: len(own)])
-        found[b] = max(0.0, best - _score(scores[0], links, own))
+        fill_scores(starts[b], own, rows, costs, changes[1], parameters[0], scores)
+        viterbi(scores[1], links, len(own), scores[2], path)
+        best = score(scores[1], links, path[: len(own)])
+        found[b] = max(0.0, best - score(scores[0], links, own))
 
 
 @njit(cache=True, nogil=True)
@@ -128,42 +130,6 @@ def move_slots(starts, kept, others, n_edits):
 
 
 @njit(cache=True, nogil=True)
-def fill_grams(starts, rows, heads, grams):
-    """The inner products of rows, where they are kept; `heads`, (d,), are -1, and so afterwards.
-
-    Most features are those of one row of an example: each entry is multiplied with the earlier ones of
-    its feature, which are linked from the last to the first.
-    """
-    indptr, indices, data = rows
-    places, values = grams
-    most = 0
-    for b in range(len(places)):
-        most = max(most, indptr[starts[b + 1]] - indptr[starts[b]])
-    earlier, owners = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-    for b in range(len(places)):
-        begin, size = starts[b], starts[b + 1] - starts[b]
-        if places[b] < 0:
-            continue
-        gram = values[places[b] : places[b] + size * size].reshape(size, size)
-        gram[:] = 0.0
-        first = indptr[begin]
-        for t in range(size):
-            for e in range(indptr[begin + t], indptr[begin + t + 1]):
-                gram[t, t] += data[e] * data[e]
-                other = heads[indices[e]]
-                while other >= 0:
-                    gram[t, owners[other]] += data[e] * data[first + other]
-                    other = earlier[other]
-                earlier[e - first], owners[e - first] = heads[indices[e]], t
-                heads[indices[e]] = e - first
-        for t in range(size):
-            for s in range(t):
-                gram[s, t] = gram[t, s]
-        for e in range(first, indptr[begin + size]):
-            heads[indices[e]] = -1
-
-
-@njit(cache=True, nogil=True)
 def _visit(b, rows, truth, kept, changes, grams, parameters, scores, tables, found):
     """Steps in one example, between labellings that it has and the best that are found; its gap."""
     starts, codes, costs, barred, weights = truth
@@ -173,33 +139,33 @@ def _visit(b, rows, truth, kept, changes, grams, parameters, scores, tables, fou
     own, used, table = codes[begin : starts[b + 1]], kept[2], parameters[0]
     labels, edits, masses = _slots(b, len(own), kept, changes[0])
     path, path_edits, size, room = path[: len(own)], path_edits[: len(own)], len(own), len(masses)
-    gram = _gram_of(b, size, grams)
-    _fill_scores(begin, own, rows, costs, factors, table, scores)
-    _copy_links(parameters, barred, links)
+    gram = gram_of(b, size, grams)
+    fill_scores(begin, own, rows, costs, factors, table, scores)
+    copy_links(parameters, barred, links)
     total[:size], total_moves[:], touched[:size] = 0.0, 0.0, False
     arrival, known = 0.0, 0
     for rounds in range(ROUNDS):
-        _viterbi(scores[1], links, size, scores[2], path)
-        base, mean = _score(scores[0], links, own), 0.0
-        best = _score(scores[1], links, path) - base
+        viterbi(scores[1], links, size, scores[2], path)
+        base, mean = score(scores[0], links, own), 0.0
+        best = score(scores[1], links, path) - base
         for j in range(used[b]):
-            above[j] = _score(scores[0], links, labels[j]) - base
+            above[j] = score(scores[0], links, labels[j]) - base
             if changes[0] > 0:
-                above[j] += _edited(begin, own, labels[j], edits[j], rows, factors, table)
+                above[j] += edited(begin, own, labels[j], edits[j], rows, factors, table)
             mean += masses[j] * above[j]
         gap = weight * max(0.0, best - mean)
         if rounds == 0:
             arrival = gap
         if gap <= VISIT_SHARE * arrival * (rounds > 0) or gap <= 1e-15 * weight * abs(base):
             break
-        _find_edits(begin, own, path, rows, factors, table, path_edits)
+        find_edits(begin, own, path, rows, factors, table, path_edits)
         if used[b] < room and _is_new(labels, edits, used[b], own, path, path_edits):
             labels[used[b]], edits[used[b]] = path, path_edits
             masses[used[b]], above[used[b]] = 0.0, best
             used[b] += 1
         while known < used[b]:
             _list_wrong(known, own, labels[known], wrong)
-            _fill_products(known, begin, own, labels, edits, rows, factors, gram, wrong, moves, products)
+            fill_products(known, begin, own, labels, edits, rows, factors, gram, wrong, moves, products)
             known += 1
         before = masses[: used[b]].copy()
         _ascend(products, above, used[b], weight, masses)
@@ -218,21 +184,12 @@ def _visit(b, rows, truth, kept, changes, grams, parameters, scores, tables, fou
             total[:size] += delta[:size]
         else:
             _scatter(begin, size, rows, delta, touched, table)
-            _fill_scores(begin, own, rows, costs, factors, table, scores)
+            fill_scores(begin, own, rows, costs, factors, table, scores)
     if known > 0:
         _scatter(begin, size, rows, total, touched, table)
         _add_links(total_moves, parameters)
         _drop_idle(b, used, labels, edits, masses)
     return arrival
-
-
-@njit(cache=True, nogil=True)
-def _gram_of(b, size, grams):
-    """The inner products of the rows of an example; none where they are not kept."""
-    places, values = grams
-    if places[b] < 0:
-        return values[:0].reshape(0, 0)
-    return values[places[b] : places[b] + size * size].reshape(size, size)
 
 
 @njit(cache=True, nogil=True)
@@ -242,113 +199,6 @@ def _slots(b, size, kept, n_edits):
     labels = kept[3][first : first + room * size].reshape(room, size)
     edits = kept[5][first * n_edits : (first + room * size) * n_edits].reshape(room, size, n_edits)
     return labels, edits, kept[4][kept[0][b] : kept[0][b + 1]]
-
-
-@njit(cache=True, nogil=True)
-def _score_tables(longest, n_labels, n_edits):
-    """Room for potentials of rows as they are, at their worst edits, heights, and gains of edits."""
-    potentials, heights = np.empty((longest, n_labels)), np.empty((longest, n_labels))
-    worst = potentials if n_edits == 0 else np.empty((longest, n_labels))
-    return potentials, worst, heights, np.empty((n_edits, n_labels)), np.empty(n_labels)
-
-
-@njit(cache=True, nogil=True)
-def _fill_scores(begin, own, rows, costs, factors, table, scores):
-    """Scores of all labels at all positions, costs included: of rows as they are, and at worst edits."""
-    potentials, worst, _, gains, gain = scores
-    _fill_potentials(begin, len(own), rows, costs, table, potentials)
-    if len(gains) == 0:
-        return
-    indptr, ids, data = rows
-    low, high = factors
-    n_labels = len(gain)
-    for t in range(len(own)):
-        gains[:] = 0.0
-        for e in range(indptr[begin + t], indptr[begin + t + 1]):
-            x, row = data[e], table[ids[e]]
-            truth = row[own[t]]
-            for k in range(n_labels):
-                wins = x * (row[k] - truth)
-                less, more = (low - 1.0) * wins, (high - 1.0) * wins
-                gain[k] = less if less > more else more
-            for i in range(len(gains)):
-                # The largest so far, in falling order.
-                level = gains[i]
-                for k in range(n_labels):
-                    value, other = gain[k], level[k]
-                    level[k] = value if value > other else other
-                    gain[k] = other if value > other else value
-        for k in range(n_labels):
-            worst[t, k] = potentials[t, k]
-        for i in range(len(gains)):
-            for k in range(n_labels):
-                worst[t, k] += gains[i, k]
-
-
-@njit(cache=True, nogil=True)
-def _fill_potentials(begin, size, rows, costs, table, potentials):
-    """Scores of all labels at all positions, their costs included."""
-    indptr, ids, data = rows
-    n_labels = costs.shape[1]
-    for t in range(size):
-        into = potentials[t]
-        for k in range(n_labels):
-            into[k] = costs[begin + t, k]
-        first, end = indptr[begin + t], indptr[begin + t + 1]
-        for e in range(first, end - 3, 4):
-            a, b = table[ids[e]], table[ids[e + 1]]
-            c, d = table[ids[e + 2]], table[ids[e + 3]]
-            x_a, x_b, x_c, x_d = data[e], data[e + 1], data[e + 2], data[e + 3]
-            for k in range(n_labels):
-                into[k] += x_a * a[k] + x_b * b[k] + x_c * c[k] + x_d * d[k]
-        for e in range(end - (end - first) % 4, end):
-            x, row = data[e], table[ids[e]]
-            for k in range(n_labels):
-                into[k] += x * row[k]
-
-
-@njit(cache=True, nogil=True)
-def _find_edits(begin, own, labels, rows, factors, table, edits):
-    """The edits of rows that give wrong labels most; of each row in the order of its entries."""
-    indptr, ids, data = rows
-    low, high = factors
-    most = edits.shape[1]
-    if most == 0:
-        return
-    for t in range(len(own)):
-        edits[t] = 0
-        if labels[t] == own[t]:
-            continue
-        best = np.zeros(most)
-        first = indptr[begin + t]
-        for e in range(first, indptr[begin + t + 1]):
-            wins = data[e] * (table[ids[e], labels[t]] - table[ids[e], own[t]])
-            less, more = (low - 1.0) * wins, (high - 1.0) * wins
-            gain, edit = (less, 1) if less > more else (more, 2)
-            if gain <= best[most - 1]:
-                continue
-            i = most - 1
-            while i > 0 and gain > best[i - 1]:
-                best[i], edits[t, i] = best[i - 1], edits[t, i - 1]
-                i -= 1
-            best[i], edits[t, i] = gain, 2 * (e - first) + edit
-        edits[t] = np.sort(edits[t])
-
-
-@njit(cache=True, nogil=True)
-def _edited(begin, own, labels, edits, rows, factors, table):
-    """What its edits add to the score of a labelling."""
-    indptr, ids, data = rows
-    total = 0.0
-    for t in range(len(own)):
-        if labels[t] != own[t]:
-            for edit in edits[t]:
-                if edit > 0:
-                    e = indptr[begin + t] + (edit - 1) // 2
-                    factor = factors[(edit - 1) % 2]
-                    wins = table[ids[e], labels[t]] - table[ids[e], own[t]]
-                    total += (factor - 1.0) * data[e] * wins
-    return total
 
 
 @njit(cache=True, nogil=True)
@@ -366,18 +216,6 @@ def _add_edits(begin, own, labels, edits, rows, factors, amount, table):
 
 
 @njit(cache=True, nogil=True)
-def _copy_links(parameters, barred, links):
-    """Transitions, then first and last labels, as one table; those not allowed are minus infinity."""
-    n_labels = barred.shape[1]
-    for j in range(n_labels):
-        for k in range(n_labels):
-            links[j, k] = parameters[1][j, k] + barred[j, k]
-    for k in range(n_labels):
-        links[n_labels, k] = parameters[2][k] + barred[n_labels, k]
-        links[n_labels + 1, k] = parameters[3][k] + barred[n_labels + 1, k]
-
-
-@njit(cache=True, nogil=True)
 def _add_links(moves, parameters):
     n_labels = moves.shape[1]
     for j in range(n_labels):
@@ -386,62 +224,6 @@ def _add_links(moves, parameters):
     for k in range(n_labels):
         parameters[2][k] += moves[n_labels, k]
         parameters[3][k] += moves[n_labels + 1, k]
-
-
-@njit(cache=True, nogil=True)
-def _viterbi(potentials, links, size, heights, path):
-    """The best labelling; the way back is found by the same sums, so that nothing is noted forwards.
-
-    Four labels at once, as what is best so far need not be read and written so often.
-    """
-    n_labels = potentials.shape[1]
-    rest = n_labels % 4
-    for k in range(n_labels):
-        heights[0, k] = potentials[0, k] + links[n_labels, k]
-    for t in range(1, size):
-        into, before, own = heights[t], heights[t - 1], potentials[t]
-        for k in range(n_labels):
-            into[k] = before[0] + links[0, k]
-        for j in range(1, rest):
-            high, row = before[j], links[j]
-            for k in range(n_labels):
-                value = high + row[k]
-                into[k] = value if value > into[k] else into[k]
-        for j in range(rest, n_labels, 4):
-            a, b, c, d = links[j], links[j + 1], links[j + 2], links[j + 3]
-            high_a, high_b, high_c, high_d = before[j], before[j + 1], before[j + 2], before[j + 3]
-            for k in range(n_labels):
-                value, other = high_a + a[k], high_b + b[k]
-                value = other if other > value else value
-                third, fourth = high_c + c[k], high_d + d[k]
-                third = fourth if fourth > third else third
-                value = third if third > value else value
-                into[k] = value if value > into[k] else into[k]
-        for k in range(n_labels):
-            into[k] += own[k]
-    best, highest = 0, -np.inf
-    for k in range(n_labels):
-        value = heights[size - 1, k] + links[n_labels + 1, k]
-        if value > highest:
-            best, highest = k, value
-    path[size - 1] = best
-    for t in range(size - 1, 0, -1):
-        after, best, highest = best, 0, -np.inf
-        for j in range(n_labels):
-            value = heights[t - 1, j] + links[j, after]
-            if value > highest:
-                best, highest = j, value
-        path[t - 1] = best
-
-
-@njit(cache=True, nogil=True)
-def _score(potentials, links, labels):
-    """The score of a labelling."""
-    n_labels, last = potentials.shape[1], len(labels) - 1
-    score = links[n_labels, labels[0]] + links[n_labels + 1, labels[last]] + potentials[0, labels[0]]
-    for t in range(1, last + 1):
-        score += potentials[t, labels[t]] + links[labels[t - 1], labels[t]]
-    return score
 
 
 @njit(cache=True, nogil=True)
@@ -480,7 +262,7 @@ def _add_move(own, labels, places, amount, delta, moves, touched):
         touched[t] = True
         delta[t, own[t]] += amount
         delta[t, labels[t]] -= amount
-    _add_links_of(own, labels, places, amount, moves)
+    add_links_of(own, labels, places, amount, moves)
 
 
 @njit(cache=True, nogil=True)
@@ -515,143 +297,6 @@ def _scatter(begin, size, rows, total, touched, table):
             row, x = table[indices[e]], data[e]
             for c in range(count):
                 row[changed[c]] += x * total[t, changed[c]]
-
-
-@njit(cache=True, nogil=True)
-def _fill_products(new, begin, own, labels, edits, rows, factors, gram, wrong, moves, products):
-    """Inner products of the normal of one labelling with those before it, and with itself.
-
-    Those of rows are sums over the positions where both labellings are wrong, most often a few. `moves`
-    is zero, and so afterwards.
-    """
-    places, counts = wrong
-    mine = places[new, : counts[new]]
-    _add_links_of(own, labels[new], mine, 1.0, moves)
-    for j in range(new + 1):
-        theirs = places[j, : counts[j]]
-        product = _links_against(own, labels[j], theirs, moves)
-        for t in mine:
-            true, label = own[t], labels[new, t]
-            for s in theirs:
-                shared = _shared(true, label, own[s], labels[j, s])
-                if shared != 0.0:
-                    inner = gram[t, s] if len(gram) > 0 else _inner(begin + t, begin + s, rows)
-                    if edits.shape[2] > 0:
-                        pair = edits[new, t], edits[j, s]
-                        inner += _inner_edits(begin + t, begin + s, *pair, rows, factors)
-                    product += shared * inner
-        products[new, j] = products[j, new] = product
-    _add_links_of(own, labels[new], mine, -1.0, moves)
-
-
-@njit(cache=True, nogil=True)
-def _shared(true, label, other_true, other_label):
-    """Inner product of two changes of labels."""
-    total = 0.0
-    if true == other_true:
-        total += 1.0
-    if true == other_label:
-        total -= 1.0
-    if label == other_true:
-        total -= 1.0
-    if label == other_label:
-        total += 1.0
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _inner(i, j, rows):
-    """Inner product of two rows."""
-    indptr, ids, data = rows
-    a, b, total = indptr[i], indptr[j], 0.0
-    while a < indptr[i + 1] and b < indptr[j + 1]:
-        if ids[a] == ids[b]:
-            total += data[a] * data[b]
-        step = ids[a] - ids[b]
-        a += step <= 0
-        b += step >= 0
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _inner_edits(i, j, mine, theirs, rows, factors):
-    """How much the inner product of two rows changes with the edits of both."""
-    indptr, ids, data = rows
-    total = 0.0
-    for edit in theirs:
-        if edit > 0:
-            e = indptr[j] + (edit - 1) // 2
-            place = _place(ids[e], i, rows)
-            if place >= 0:
-                total += (factors[(edit - 1) % 2] - 1.0) * data[e] * data[indptr[i] + place]
-    for edit in mine:
-        if edit > 0:
-            e = indptr[i] + (edit - 1) // 2
-            place = _place(ids[e], j, rows)
-            if place >= 0:
-                x = data[indptr[j] + place] * _factor(place, theirs, factors)
-                total += (factors[(edit - 1) % 2] - 1.0) * data[e] * x
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _place(column, i, rows):
-    """Where a row has an entry in the column, -1 if nowhere."""
-    indptr, ids, _ = rows
-    low, high = indptr[i], indptr[i + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if ids[middle] < column:
-            low = middle + 1
-        else:
-            high = middle
-    return low - indptr[i] if low < indptr[i + 1] and ids[low] == column else -1
-
-
-@njit(cache=True, nogil=True)
-def _factor(place, edits, factors):
-    """The factor of an entry."""
-    for edit in edits:
-        if edit == 2 * place + 1:
-            return factors[0]
-        if edit == 2 * place + 2:
-            return factors[1]
-    return 1.0
-
-
-@njit(cache=True, nogil=True)
-def _add_links_of(own, labels, places, amount, moves):
-    """Add a multiple of the true links less those of a labelling that is wrong in `places`."""
-    n_labels, last = moves.shape[1], len(own) - 1
-    for t in places:
-        if t > 0:
-            moves[own[t - 1], own[t]] += amount
-            moves[labels[t - 1], labels[t]] -= amount
-        else:
-            moves[n_labels, own[0]] += amount
-            moves[n_labels, labels[0]] -= amount
-        if t == last:
-            moves[n_labels + 1, own[last]] += amount
-            moves[n_labels + 1, labels[last]] -= amount
-        elif labels[t + 1] == own[t + 1]:
-            moves[own[t], own[t + 1]] += amount
-            moves[labels[t], labels[t + 1]] -= amount
-
-
-@njit(cache=True, nogil=True)
-def _links_against(own, labels, places, moves):
-    """Inner product of the same with what is in the table."""
-    n_labels, last, total = moves.shape[1], len(own) - 1, 0.0
-    for t in places:
-        if t > 0:
-            total += moves[own[t - 1], own[t]] - moves[labels[t - 1], labels[t]]
-        else:
-            total += moves[n_labels, own[0]] - moves[n_labels, labels[0]]
-        if t == last:
-            total += moves[n_labels + 1, own[last]] - moves[n_labels + 1, labels[last]]
-        elif labels[t + 1] == own[t + 1]:
-            total += moves[own[t], own[t + 1]] - moves[labels[t], labels[t + 1]]
-    return total
 
 
 @njit(cache=True, nogil=True)

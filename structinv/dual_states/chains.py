@@ -16,6 +16,7 @@ from ..tensor_rows import TensorRows
 from . import chain_steps
 from .base import DualState, Hurried, Refusal, never
 from .capabilities import linear_in_x, no_list_of_planes, worst_case_of_examples
+from .chain_products import fill_grams
 from .focused import FocusedSweeps
 from .labelled_rows import LabelledRows, constant_rows, labelled_rows
 
@@ -89,7 +90,7 @@ class ChainState(FocusedSweeps, DualState):
         places[kept] = (ends - self._sizes[order] ** 2)[: len(kept)]
         grams = places, np.empty(ends[len(kept) - 1] if len(kept) else 0)
         heads = np.full(self.space.stride, -1)
-        chain_steps.fill_grams(self.layout.starts, self._rows, heads, grams)
+        fill_grams(self.layout.starts, self._rows, heads, grams)
         return grams
 
     def _slots(self, room: np.ndarray) -> tuple[np.ndarray, ...]:
