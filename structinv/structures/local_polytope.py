@@ -2,10 +2,9 @@
 
 A split of the potentials among edges says what every pair of labels loses against the best one of its
 edge. The program has the shares of a few labels of each node, such as lose little, and makes the loss of
-their pairs least. What its dual variables add to the splits closes the gap for these labels; others get
-splits that keep them below, or come in themselves. Dual variables move a little at a time, as else few
-others can be kept below (stabilised column generation, du Merle et al. 1999). Small graphs share a
-program.
+their pairs least. What its dual variables add to the splits closes the gap for these labels, and others
+get splits that keep them below, for which dual variables had better move a little only (du Merle et al.
+1999). Where that does not close the gap, a second program has all labels. Small graphs share a program.
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ from .graph_layout import GraphLayout
 from .layout import Layout
 
 # Labels are in the first program that lose less than so many gaps of their graph, but no more than so
-# many of each node. Dual variables may move by so much of what these lose; both grow with each round.
-START_GAPS, START_LABELS, START_MOVES, GROWTH = 30.0, 4.0, 0.25, 1.5
-# After so many rounds programs have all labels.
-MOST_ROUNDS = 8
+# many of each node; dual variables may move by so much of what these lose. The second has all labels.
+START_GAPS, START_LABELS, START_MOVES = 30.0, 4.0, 0.25
 # Graphs share a program of about so many pairs of labels.
 PAIRS_AT_ONCE = 3000
 # Smaller shares are none; values that differ by less, relatively, are the same.
@@ -93,15 +90,14 @@ def maximum(
     )
     found = Relaxation(labels, values, bounds, aims, whole, np.zeros(potentials.shape), {})
     blocks = np.flatnonzero(found.open())
-    lacking = np.zeros(potentials.shape, dtype=bool)
-    for number in range(MOST_ROUNDS + 1):
+    for every in (False, True):
         if len(blocks) == 0:
             break
         part = _Part(potentials, tables, graphs, blocks, splits, labels)
-        part.choose(lacking, found, GROWTH**number if number < MOST_ROUNDS else np.inf)
+        part.choose(found, every)
         solved = part.solve(max_steps)
         part.raise_values(found)
-        lower = part.lower_bounds(found, lacking)[part.edge_owners]
+        lower = part.lower_bounds(found)[part.edge_owners]
         splits[part.edge_rows[lower]] = part.splits[lower]
         blocks = blocks[found.open()[blocks] & ~part.complete & solved]
     return found
@@ -158,16 +154,16 @@ class _Part:
             self.edge_owners, of_edges, n_blocks
         )
 
-    def choose(self, lacking: np.ndarray, found: Relaxation, factor: float) -> None:
+    def choose(self, found: Relaxation, every: bool) -> None:
         """Which labels are in the programs, and how far dual variables may move."""
         n_labels, allowed = self.own.shape[1], self.own > -np.inf
-        limits = START_GAPS * factor * (found.bounds - found.values)[self.blocks]
-        share = min(1.0, START_LABELS * factor / n_labels)
-        if share < 1.0:
-            cut = self.by_nodes.starts[1:-1]
-            quantiles = [np.quantile(each, share) for each in np.split(self.least, cut)]
-            limits = np.minimum(limits, quantiles)
-        self.active = allowed & (lacking[self.rows] | (self.least <= limits[self.owners][:, None]))
+        limits = START_GAPS * (found.bounds - found.values)[self.blocks]
+        if every or self.table.size <= PAIRS_AT_ONCE:
+            limits[:] = np.inf
+        elif n_labels > START_LABELS:
+            each = np.split(self.least, self.by_nodes.starts[1:-1])
+            limits = np.minimum(limits, [np.quantile(own, START_LABELS / n_labels) for own in each])
+        self.active = allowed & (self.least <= limits[self.owners][:, None])
         self.active[np.arange(len(self.rows)), self.labels] = True
         self.complete = self.by_nodes.sums((allowed & ~self.active).sum(axis=1)) == 0
         self.moves = np.where(self.complete, np.inf, np.maximum(START_MOVES * limits, 1e-9))
@@ -236,19 +232,14 @@ class _Part:
         relaxed.totals(self.joint, self.features, self.edge_owners, features)
         found.features.update((int(self.blocks[i]), features[i]) for i in np.flatnonzero(mixed))
 
-    def lower_bounds(self, found: Relaxation, lacking: np.ndarray) -> np.ndarray:
-        """Split the potentials of the other labels too; which graphs' bounds that lowers.
-
-        Labels that no splits keep below are put into `lacking`.
-        """
-        lacks = np.zeros(self.own.shape, dtype=bool)
+    def lower_bounds(self, found: Relaxation) -> np.ndarray:
+        """Split the potentials of the other labels too; which graphs' bounds that lowers."""
         few = np.where(self.active, self.own, -np.inf)
         relaxed.heights(few, self.table, self.edges, self.degrees, self.splits, self.tops)
         relaxed.split_others(
             self.own, self.table, self.edges, self.ends, self.begin, self.tops, self.active,
-            self.splits, lacks,
+            self.splits,
         )  # fmt: skip
-        lacking[self.rows] = lacks
         self._find_tops()
         alone = np.where(self.degrees == 0, self.own.max(axis=1), 0.0)
         bounds = self._sums(alone, self.tops)

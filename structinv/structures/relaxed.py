@@ -248,7 +248,7 @@ def losses(own, table, edges, degrees, splits, tops, found):
 
 
 @njit(cache=True, nogil=True)
-def split_others(own, table, edges, ends, begin, tops, active, splits, lacking):
+def split_others(own, table, edges, ends, begin, tops, active, splits):
     """Change splits of labels that are not active until no edge reaches more than its top, if possible.
 
     Parameters
@@ -260,13 +260,10 @@ def split_others(own, table, edges, ends, begin, tops, active, splits, lacking):
     active : (n_nodes, n_labels) array of bool
         Labels whose splits stay.
     splits : (n_edges, 2, n_labels) array
-    lacking : (n_nodes, n_labels) array of bool
-        Put in here: labels of which no splits do.
     """
     n_nodes, n_labels = own.shape
     above = np.empty(np.max(np.diff(begin)))
     for sweep in range(REPAIRS):
-        lacking[:] = False
         changed = False
         for step in range(n_nodes):
             u = step if sweep % 2 == 0 else n_nodes - 1 - step
@@ -288,7 +285,6 @@ def split_others(own, table, edges, ends, begin, tops, active, splits, lacking):
                     for i in range(degree):
                         e, side = ends[begin[u] + i] // 2, ends[begin[u] + i] % 2
                         splits[e, side, k] -= above[i] - mean
-                    lacking[u, k] = mean > 0.0
         if not changed:
             break
 
