@@ -49,8 +49,9 @@ class Graph(Structure):
     tol : float, default=1e-6
         Gap of relaxed inference at which it ends, relative to how far the maximum lies above the mean
         score of all labellings.
-    max_steps : int, default=2000
-        Most steps of relaxed inference; what is left of the gap then goes into the bounds of the loss.
+    max_steps : int, default=100000
+        Most steps of the simplex method for a graph in relaxed inference; what is left of the gap then
+        goes into the bounds of the loss.
 
     Attributes
     ----------
