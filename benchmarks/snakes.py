@@ -68,14 +68,13 @@ def main() -> None:
     parser.add_argument("--solver", default="frank_wolfe")
     parser.add_argument("--C", type=float, default=0.1)
     parser.add_argument("--gap", type=float, default=2e-2)
-    parser.add_argument("--tol", type=float, default=1e-4, help="gap of relaxed inference")
-    parser.add_argument("--steps", type=int, default=1000, help="most steps of relaxed inference")
+    parser.add_argument("--tol", type=float, default=1e-6, help="gap of relaxed inference")
     parser.add_argument("--seconds", type=float, default=600.0, help="limit of a fit")
     parser.add_argument("--models", nargs="+", default=["directions", "colours"])
     parser.add_argument("--json", type=Path, help="also write the table here")
     arguments = parser.parse_args()
     data, lines = np.load(arguments.data / "snakes" / "snakes.npz"), []
-    structure = Graph("relaxed", tol=arguments.tol, max_steps=arguments.steps)
+    structure = Graph("relaxed", tol=arguments.tol)
     for name in arguments.models:
         rich = name == "colours"
         X, y = graphs(data, "train", rich)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..matrices import Matrix
-from . import elimination, forests, relaxed
+from . import elimination, forests, local_polytope
 from .base import Structure
 from .decodings import Decoding
 from .elimination import Elimination
@@ -49,8 +49,9 @@ class Graph(Structure):
     tol : float, default=1e-6
         Gap of relaxed inference at which it ends, relative to how far the maximum lies above the mean
         score of all labellings.
-    max_steps : int, default=2000
-        Most steps of relaxed inference; what is left of the gap then goes into the bounds of the loss.
+    max_steps : int, default=100000
+        Most steps of the simplex method for a graph in relaxed inference; what is left of the gap then
+        goes into the bounds of the loss.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ class Graph(Structure):
 
     n_edge_features_: int | None = None
 
-    def __init__(self, inference: str = "auto", *, tol: float = 1e-6, max_steps: int = 2000) -> None:
+    def __init__(self, inference: str = "auto", *, tol: float = 1e-6, max_steps: int = 100_000) -> None:
         self.inference = inference
         self.tol = tol
         self.max_steps = max_steps
@@ -183,25 +184,20 @@ class Graph(Structure):
         labels: np.ndarray,
     ) -> Decoding:
         """The other graphs too, whose labels and shares are put in."""
-        nodes = np.zeros(scores.shape)
-        totals = np.zeros((int(rest.sum()), *tables.shape))
-        whole, (values, bounds) = np.ones(len(graphs), dtype=bool), np.zeros((2, len(graphs)))
-        slots = np.where(rest, np.cumsum(rest) - 1, -1)
-        relaxed.best(
-            scores, tables, *graphs.arrays, slots, self.tol, self.max_steps,
-            labels, nodes, totals, whole, values, bounds,
-        )  # fmt: skip
-        bounds[~rest] = self.score(scores, labels, tables.ravel(), graphs)[~rest]
-        if np.all(whole):
+        found = local_polytope.maximum(scores, tables, graphs, rest, self.tol, self.max_steps)
+        own = rest[graphs.owners]
+        labels[own] = found.labels[own]
+        bounds = np.where(rest, found.bounds, self.score(scores, labels, tables.ravel(), graphs))
+        if np.all(found.whole):
             return Decoding(labels, bounds)
-        mixed = np.flatnonzero(~whole)
-        own = whole[graphs.owners]
-        nodes[own] = np.eye(scores.shape[1])[labels[own]]
-        place = np.eye(len(graphs))[:, mixed]
-        features = sp.diags(whole.astype(np.float64)) @ self.features(labels, graphs, scores.shape[1])
-        features = features + sp.csr_matrix(place) @ sp.csr_matrix(
-            totals[slots[mixed]].reshape(len(mixed), -1)
+        own = found.whole[graphs.owners]
+        nodes = np.where(own[:, None], np.eye(scores.shape[1])[labels], found.nodes)
+        mixed = np.flatnonzero(~found.whole)
+        place = sp.csr_matrix(np.eye(len(graphs))[:, mixed])
+        features = sp.diags(found.whole.astype(np.float64)) @ self.features(
+            labels, graphs, scores.shape[1]
         )
+        features = features + place @ sp.csr_matrix([found.features[int(b)].ravel() for b in mixed])
         return Decoding(labels, bounds, shares=nodes, features=sp.csr_matrix(features))
 
     def runner_up(

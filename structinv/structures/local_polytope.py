@@ -1,0 +1,317 @@
+"""The maximum over the local polytope: messages first, then linear programs over the labels that matter.
+
+A split of the potentials among edges says what every pair of labels loses against the best one of its
+edge. The program has the shares of a few labels of each node, such as lose little, and makes the loss of
+their pairs least. What its dual variables add to the splits closes the gap for these labels, and others
+get splits that keep them below, for which dual variables had better move a little only (du Merle et al.
+1999). Where that does not close the gap, a second program has all labels. Small graphs share a program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+from . import relaxed
+from .graph_layout import GraphLayout
+from .layout import Layout
+
+# Labels are in the first program that lose less than so many gaps of their graph, but no more than so
+# many of each node; dual variables may move by so much of what these lose. The second has all labels.
+START_GAPS, START_LABELS, START_MOVES = 30.0, 4.0, 0.25
+# Graphs share a program of about so many pairs of labels.
+PAIRS_AT_ONCE = 3000
+# Smaller shares are none; values that differ by less, relatively, are the same.
+LEAST_SHARE, ROUNDING = 1e-9, 1e-13
+
+
+@dataclass(frozen=True)
+class Relaxation:
+    """What is known of the maximum of each graph that was asked for.
+
+    Parameters
+    ----------
+    labels : (n_nodes,) array of int
+        The labelling that scores highest of those that were met.
+    values, bounds, aims : (n_graphs,) arrays
+        What is reached, by the labelling or by shares; a bound of the maximum; and the gap that is small
+        enough.
+    whole : (n_graphs,) array of bool
+        Whether it is the labelling that reaches it.
+    nodes : (n_nodes, n_labels) array
+        Shares of labels, where not `whole`.
+    features : dict of int to (n_edge_features, n_labels, n_labels) arrays
+        What multiplies the tables of such a graph.
+    """
+
+    labels: np.ndarray
+    values: np.ndarray
+    bounds: np.ndarray
+    aims: np.ndarray
+    whole: np.ndarray
+    nodes: np.ndarray
+    features: dict[int, np.ndarray]
+
+    def open(self) -> np.ndarray:
+        """Which graphs have a gap that is too large, (n_graphs,) of bool."""
+        return np.isfinite(self.bounds) & (self.values < self.bounds - self.aims)
+
+
+def maximum(
+    potentials: np.ndarray,
+    tables: np.ndarray,
+    graphs: GraphLayout,
+    chosen: np.ndarray,
+    tolerance: float,
+    max_steps: int,
+) -> Relaxation:
+    """The maximum over the local polytope of the graphs that are chosen.
+
+    Parameters
+    ----------
+    potentials : (n_nodes, n_labels) array
+        Minus infinity for labels that are not allowed.
+    tables : (n_edge_features, n_labels, n_labels) array
+    graphs : GraphLayout
+    chosen : (n_graphs,) array of bool
+    tolerance : float
+        Of the gap, relative to how far the maximum lies above the mean score of all labellings.
+    max_steps : int
+        Most steps of the simplex method for a program, times the graphs in it.
+    """
+    values, bounds, aims = np.zeros((3, len(graphs)))
+    labels, whole = np.zeros(len(potentials), dtype=np.int64), np.ones(len(graphs), dtype=bool)
+    splits = np.zeros((len(graphs.edges), 2, potentials.shape[1]))
+    relaxed.messages(
+        potentials, tables, *graphs.arrays, chosen, tolerance, labels, splits, values, bounds, aims
+    )
+    found = Relaxation(labels, values, bounds, aims, whole, np.zeros(potentials.shape), {})
+    blocks = np.flatnonzero(found.open())
+    for every in (False, True):
+        if len(blocks) == 0:
+            break
+        part = _Part(potentials, tables, graphs, blocks, splits, labels)
+        part.choose(found, every)
+        solved = part.solve(max_steps)
+        part.raise_values(found)
+        lower = part.lower_bounds(found)[part.edge_owners]
+        splits[part.edge_rows[lower]] = part.splits[lower]
+        blocks = blocks[found.open()[blocks] & ~part.complete & solved]
+    return found
+
+
+class _Part:
+    """Some of the graphs as if they were one, with what pairs of labels lose against the best ones.
+
+    Parameters
+    ----------
+    potentials, tables, graphs, splits, labels
+        Of all graphs; see `maximum` and `relaxed.messages`.
+    blocks : (n,) array of int
+        Which graphs.
+    """
+
+    def __init__(
+        self,
+        potentials: np.ndarray,
+        tables: np.ndarray,
+        graphs: GraphLayout,
+        blocks: np.ndarray,
+        splits: np.ndarray,
+        labels: np.ndarray,
+    ) -> None:
+        part = graphs.take(blocks)
+        self.blocks, self.rows, self.owners = blocks, graphs.rows(blocks), part.owners
+        self.by_nodes, self.by_edges = Layout(part.starts), Layout(part.edge_starts)
+        self.edge_rows = Layout(graphs.edge_starts).rows(blocks)
+        self.edge_owners = self.by_edges.owners
+        self.features = part.edge_features
+        self.edges = part.edges + part.starts[self.edge_owners][:, None]
+        self.own, self.splits = potentials[self.rows], splits[self.edge_rows]
+        self.table = relaxed.edge_tables(part.edge_features, tables)
+        self.ends, self.begin = relaxed.incident(len(self.own), self.edges)
+        self.degrees = np.diff(self.begin)
+        self.tops, self.least = np.empty(len(self.edges)), np.empty(self.own.shape)
+        self._find_tops()
+        self.lost = relaxed.losses(
+            self.own, self.table, self.edges, self.degrees, self.splits, self.tops, self.least
+        )
+        # Shares of the labelling, until there are better ones.
+        self.labels, each = labels[self.rows], np.eye(self.own.shape[1])
+        first, second = each[self.labels[self.edges]].transpose(1, 0, 2)
+        self.nodes, self.joint = each[self.labels], first[:, :, None] * second[:, None, :]
+
+    def _find_tops(self) -> None:
+        relaxed.heights(self.own, self.table, self.edges, self.degrees, self.splits, self.tops)
+
+    def _sums(self, of_nodes: np.ndarray, of_edges: np.ndarray) -> np.ndarray:
+        """Sums over the nodes and edges of each graph."""
+        n_blocks = len(self.blocks)
+        return np.bincount(self.owners, of_nodes, n_blocks) + np.bincount(
+            self.edge_owners, of_edges, n_blocks
+        )
+
+    def choose(self, found: Relaxation, every: bool) -> None:
+        """Which labels are in the programs, and how far dual variables may move."""
+        n_labels, allowed = self.own.shape[1], self.own > -np.inf
+        limits = START_GAPS * (found.bounds - found.values)[self.blocks]
+        if every or self.table.size <= PAIRS_AT_ONCE:
+            limits[:] = np.inf
+        elif n_labels > START_LABELS:
+            each = np.split(self.least, self.by_nodes.starts[1:-1])
+            limits = np.minimum(limits, [np.quantile(own, START_LABELS / n_labels) for own in each])
+        self.active = allowed & (self.least <= limits[self.owners][:, None])
+        self.active[np.arange(len(self.rows)), self.labels] = True
+        self.complete = self.by_nodes.sums((allowed & ~self.active).sum(axis=1)) == 0
+        self.moves = np.where(self.complete, np.inf, np.maximum(START_MOVES * limits, 1e-9))
+
+    def solve(self, max_steps: int) -> np.ndarray:
+        """Shares, and splits for active labels, by linear programs; for which graphs there are any."""
+        counts = self.active.sum(axis=1)[self.edges]
+        pairs = np.bincount(self.edge_owners, counts[:, 0] * counts[:, 1], len(self.blocks))
+        portions = (np.cumsum(pairs) // PAIRS_AT_ONCE).astype(np.int64)
+        solved = np.zeros(len(self.blocks), dtype=bool)
+        for each in np.unique(portions):
+            chosen = np.flatnonzero(portions == each)
+            solved[chosen] = self._solve(chosen, max_steps * len(chosen))
+        return solved
+
+    def _solve(self, chosen: np.ndarray, max_steps: int) -> bool:
+        """The program of some of the graphs; whether it has an answer."""
+        rows, edges = self.by_nodes.rows(chosen), self.by_edges.rows(chosen)
+        places = np.zeros(len(self.own), dtype=np.int64)
+        places[rows] = np.arange(len(rows))
+        ends = places[self.edges[edges]]
+        alone = np.where(self.degrees[rows] == 0, 1.0, 0.0)[:, None]
+        active = self.active[rows]
+        worth = alone * np.where(active, self.least[rows], 0.0)
+        moves = self.moves[self.edge_owners[edges]]
+        answer = _program(active, ends, worth, self.lost[edges], moves, max_steps)
+        if answer is None:
+            return False
+        self.nodes[rows], self.joint[edges], duals = answer
+        # Splits of a node add up to nothing over its edges.
+        total = np.zeros(self.nodes[rows].shape)
+        for side in range(2):
+            np.add.at(total, ends[:, side], duals[:, side])
+        total /= np.maximum(1, self.degrees[rows])[:, None]
+        self.splits[edges] += duals - total[ends]
+        return True
+
+    def raise_values(self, found: Relaxation) -> None:
+        """Take shares, or the labelling that they round to, where these reach more."""
+        relaxed.fit(self.joint, self.nodes, self.edges)
+        own = np.where(self.nodes > 0, self.own, 0.0) * self.nodes
+        shared = self._sums(own.sum(axis=1), np.einsum("ekl,ekl->e", self.joint, self.table))
+        rounded = np.argmax(self.nodes, axis=1)
+        first, second = rounded[self.edges].T
+        reached = self._sums(
+            self.own[np.arange(len(rounded)), rounded],
+            self.table[np.arange(len(first)), first, second],
+        )
+        scores = self._sums(
+            self.own[np.arange(len(rounded)), self.labels],
+            self.table[np.arange(len(first)), *self.labels[self.edges].T],
+        )
+        better = (reached > scores)[self.owners]
+        found.labels[self.rows[better]] = rounded[better]
+        scores = np.maximum(scores, reached)
+        whole = shared <= scores + ROUNDING * (1.0 + np.abs(scores))
+        values = np.where(whole, scores, shared)
+        risen = values >= found.values[self.blocks]
+        found.values[self.blocks[risen]] = values[risen]
+        found.whole[self.blocks[risen]] = whole[risen]
+        mixed = risen & ~whole
+        rows = mixed[self.owners]
+        found.nodes[self.rows[rows]] = self.nodes[rows]
+        n_labels = self.own.shape[1]
+        features = np.zeros((len(whole), self.features.shape[1], n_labels, n_labels))
+        relaxed.totals(self.joint, self.features, self.edge_owners, features)
+        found.features.update((int(self.blocks[i]), features[i]) for i in np.flatnonzero(mixed))
+
+    def lower_bounds(self, found: Relaxation) -> np.ndarray:
+        """Split the potentials of the other labels too; which graphs' bounds that lowers."""
+        few = np.where(self.active, self.own, -np.inf)
+        relaxed.heights(few, self.table, self.edges, self.degrees, self.splits, self.tops)
+        relaxed.split_others(
+            self.own, self.table, self.edges, self.ends, self.begin, self.tops, self.active,
+            self.splits,
+        )  # fmt: skip
+        self._find_tops()
+        alone = np.where(self.degrees == 0, self.own.max(axis=1), 0.0)
+        bounds = self._sums(alone, self.tops)
+        lower = bounds < found.bounds[self.blocks]
+        found.bounds[self.blocks[lower]] = bounds[lower]
+        return lower
+
+
+def _program(
+    active: np.ndarray,
+    edges: np.ndarray,
+    worth: np.ndarray,
+    lost: np.ndarray,
+    moves: np.ndarray,
+    max_steps: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Shares of nodes and of pairs that lose least, and the dual variables of pairs' sums.
+
+    Parameters
+    ----------
+    active : (n_nodes, n_labels) array of bool
+        Labels that may have shares.
+    edges : (n_edges, 2) array of int
+    worth : (n_nodes, n_labels) array
+        What labels lose by themselves.
+    lost : (n_edges, n_labels, n_labels) array
+        What pairs lose.
+    moves : (n_edges,) array
+        How far dual variables may be from 0, which is what shares pay for sums that do not fit.
+    max_steps : int
+
+    Returns
+    -------
+    nodes : (n_nodes, n_labels) array
+    joint : (n_edges, n_labels, n_labels) array
+    duals : (n_edges, 2, n_labels) array
+        0 for labels that are not active. None in the place of all three if there is no answer.
+    """
+    ends = active[edges]
+    edge, first, second = np.nonzero(ends[:, 0, :, None] & ends[:, 1, None, :])
+    # A column for each active label and each pair; a row for each node, and for each label of an end.
+    columns, n_nodes = np.cumsum(active).reshape(active.shape) - 1, len(active)
+    rows = n_nodes + np.cumsum(ends).reshape(ends.shape) - 1
+    n_own, n_rows = int(active.sum()), n_nodes + int(ends.sum())
+    pairs = n_own + np.arange(len(edge))
+    of_ends = np.nonzero(ends)
+    where = np.concatenate(
+        [np.nonzero(active)[0], rows[of_ends], rows[edge, 0, first], rows[edge, 1, second]]
+    )
+    which = np.concatenate([np.arange(n_own), columns[edges[of_ends[:2]], of_ends[2]], pairs, pairs])
+    signs = np.concatenate([np.ones(n_own), -np.ones(len(of_ends[0])), np.ones(2 * len(edge))])
+    price = moves[of_ends[0]]
+    paid, price = rows[of_ends][np.isfinite(price)], price[np.isfinite(price)]
+    both, n_columns = np.repeat([1.0, -1.0], len(paid)), n_own + len(edge) + 2 * len(paid)
+    where = np.concatenate([where, paid, paid])
+    which = np.concatenate([which, np.arange(n_own + len(edge), n_columns)])
+    answer = linprog(
+        np.concatenate([worth[active], lost[edge, first, second], price, price]),
+        A_eq=sp.csc_matrix((np.concatenate([signs, both]), (where, which)), (n_rows, n_columns)),
+        b_eq=np.concatenate([np.ones(n_nodes), np.zeros(n_rows - n_nodes)]),
+        method="highs-ds",
+        options={
+            "maxiter": max_steps,
+            "primal_feasibility_tolerance": 1e-10,
+            "dual_feasibility_tolerance": 1e-10,
+        },
+    )
+    if answer.status != 0:
+        return None
+    shares = np.where(answer.x > LEAST_SHARE, answer.x, 0.0)
+    nodes, joint, duals = np.zeros(active.shape), np.zeros(lost.shape), np.zeros(ends.shape)
+    nodes[active], joint[edge, first, second] = shares[:n_own], shares[n_own : n_own + len(edge)]
+    nodes /= nodes.sum(axis=1, keepdims=True)
+    duals[of_ends] = answer.eqlin.marginals[n_nodes:]
+    return nodes, joint, duals
