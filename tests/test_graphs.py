@@ -28,6 +28,7 @@ from structinv.structures import (
     StructureCheckError,
     check_structure,
 )
+from structinv.structures.local_polytope import PAIRS_AT_ONCE
 
 from .joint_cases import Turns
 from .problems import assert_brackets, minimum
@@ -208,6 +209,27 @@ def grid(height, width):
     cells = np.arange(height * width).reshape(height, width)
     right = np.column_stack([cells[:, :-1].ravel(), cells[:, 1:].ravel()])
     return np.vstack([right, np.column_stack([cells[:-1].ravel(), cells[1:].ravel()])])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_grids_with_more_labels_than_the_first_program_has_are_the_linear_program(seed):
+    rng, n_labels, edges = np.random.default_rng(seed), 6, grid(8, 8)
+    features = [rng.standard_normal((len(edges), 3)) for _ in range(2)]
+    layout = GraphLayout.of_graphs([64, 64], [edges, edges[::-1]], features)
+    potentials = rng.standard_normal((128, n_labels))
+    extra = rng.standard_normal(3 * n_labels**2)
+    assert len(edges) * n_labels**2 > PAIRS_AT_ONCE
+    graph = prepared(Graph("relaxed", tol=1e-8), layout, n_labels)
+    found = graph.decode(potentials, extra, layout)
+    assert found.shares is not None
+    each = np.where(found.shares > 0, potentials, 0.0) * found.shares
+    reached = layout.sums(each.sum(axis=1)) + found.features @ extra
+    table = edge_scores(layout, extra, n_labels)
+    for b in range(2):
+        part = slice(*layout.edge_starts[b : b + 2])
+        best = local_polytope(potentials[64 * b : 64 * (b + 1)], table[part], layout.edges[part])
+        assert reached[b] == pytest.approx(best, rel=1e-6)
+        assert best - 1e-8 * abs(best) <= found.upper[b] <= best + 1e-6 * abs(best)
 
 
 def test_large_grids_have_tight_bounds():
