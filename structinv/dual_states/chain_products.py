@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiled import njit
-from .chain_scores import factor_of
+from .chain_scores import edited
 
 
 @njit(cache=True, nogil=True)
@@ -57,30 +57,85 @@ def gram_of(b, size, grams):
 
 
 @njit(cache=True, nogil=True)
-def fill_products(new, begin, own, labels, edits, rows, factors, gram, wrong, moves, products):
-    """Inner products of the normal of one labelling with those before it, and with itself.
+def fill_products(one, count, products, normals):
+    """Inner products of the normal of one labelling with those of all, itself included.
 
-    Those of rows are sums over the positions where both labellings are wrong, most often a few. `moves`
-    is zero, and so afterwards.
+    ``normals`` is all that tells the normals: the example's first row, true labels, labels and edits of
+    labellings, rows, factors, inner products of rows, where labellings are wrong, and tables of
+    transitions and of weights that are zero, and so afterwards. Where inner products of rows are kept,
+    products of normals are sums over the positions where both labellings are wrong, most often a few.
+    Else the one normal is put among the weights.
     """
+    begin, own, labels, edits, rows, factors, gram, wrong, moves, table = normals
     places, counts = wrong
-    mine = places[new, : counts[new]]
-    add_links_of(own, labels[new], mine, 1.0, moves)
-    for j in range(new + 1):
+    mine = places[one, : counts[one]]
+    add_links_of(own, labels[one], mine, 1.0, moves)
+    if len(gram) == 0:
+        _add_rows(begin, own, labels[one], mine, rows, table)
+        add_edits(begin, own, labels[one], edits[one], rows, factors, 1.0, table)
+    for j in range(count):
         theirs = places[j, : counts[j]]
         product = _links_against(own, labels[j], theirs, moves)
-        for t in mine:
-            true, label = own[t], labels[new, t]
-            for s in theirs:
-                shared = _shared(true, label, own[s], labels[j, s])
-                if shared != 0.0:
-                    inner = gram[t, s] if len(gram) > 0 else _inner(begin + t, begin + s, rows)
-                    if edits.shape[2] > 0:
-                        pair = edits[new, t], edits[j, s]
-                        inner += _inner_edits(begin + t, begin + s, *pair, rows, factors)
-                    product += shared * inner
-        products[new, j] = products[j, new] = product
-    add_links_of(own, labels[new], mine, -1.0, moves)
+        if len(gram) == 0:
+            product += _rows_against(begin, own, labels[j], theirs, rows, table)
+            product -= edited(begin, own, labels[j], edits[j], rows, factors, table)
+        else:
+            for t in mine:
+                true, label = own[t], labels[one, t]
+                for s in theirs:
+                    product += gram[t, s] * _shared(true, label, own[s], labels[j, s])
+        products[one, j] = products[j, one] = product
+    add_links_of(own, labels[one], mine, -1.0, moves)
+    if len(gram) == 0:
+        _clear_rows(begin, own, labels[one], mine, rows, table)
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(begin, own, labels, places, rows, table):
+    """Add the rows at which a labelling is wrong to the weights."""
+    indptr, ids, data = rows
+    for t in places:
+        for e in range(indptr[begin + t], indptr[begin + t + 1]):
+            table[ids[e], own[t]] += data[e]
+            table[ids[e], labels[t]] -= data[e]
+
+
+@njit(cache=True, nogil=True)
+def _rows_against(begin, own, labels, places, rows, table):
+    """Inner product of the same with what is in the table."""
+    indptr, ids, data = rows
+    total = 0.0
+    for t in places:
+        true, label = own[t], labels[t]
+        for e in range(indptr[begin + t], indptr[begin + t + 1]):
+            total += data[e] * (table[ids[e], true] - table[ids[e], label])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _clear_rows(begin, own, labels, places, rows, table):
+    """Make zero what the same were added to."""
+    indptr, ids, _ = rows
+    for t in places:
+        for e in range(indptr[begin + t], indptr[begin + t + 1]):
+            table[ids[e], own[t]] = 0.0
+            table[ids[e], labels[t]] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def add_edits(begin, own, labels, edits, rows, factors, amount, table):
+    """Add a multiple of what edits take from a labelling's rows, or add to them, to the weights."""
+    indptr, ids, data = rows
+    if edits.shape[1] == 0:
+        return
+    for t in range(len(own)):
+        if labels[t] != own[t]:
+            for edit in edits[t]:
+                if edit > 0:
+                    e = indptr[begin + t] + (edit - 1) // 2
+                    x = amount * (factors[(edit - 1) % 2] - 1.0) * data[e]
+                    table[ids[e], own[t]] += x
+                    table[ids[e], labels[t]] -= x
 
 
 @njit(cache=True, nogil=True)
@@ -96,55 +151,6 @@ def _shared(true, label, other_true, other_label):
     if label == other_label:
         total += 1.0
     return total
-
-
-@njit(cache=True, nogil=True)
-def _inner(i, j, rows):
-    """Inner product of two rows."""
-    indptr, ids, data = rows
-    a, b, total = indptr[i], indptr[j], 0.0
-    while a < indptr[i + 1] and b < indptr[j + 1]:
-        if ids[a] == ids[b]:
-            total += data[a] * data[b]
-        step = ids[a] - ids[b]
-        a += step <= 0
-        b += step >= 0
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _inner_edits(i, j, mine, theirs, rows, factors):
-    """How much the inner product of two rows changes with the edits of both."""
-    indptr, ids, data = rows
-    total = 0.0
-    for edit in theirs:
-        if edit > 0:
-            e = indptr[j] + (edit - 1) // 2
-            place = _place(ids[e], i, rows)
-            if place >= 0:
-                total += (factors[(edit - 1) % 2] - 1.0) * data[e] * data[indptr[i] + place]
-    for edit in mine:
-        if edit > 0:
-            e = indptr[i] + (edit - 1) // 2
-            place = _place(ids[e], j, rows)
-            if place >= 0:
-                x = data[indptr[j] + place] * factor_of(place, theirs, factors)
-                total += (factors[(edit - 1) % 2] - 1.0) * data[e] * x
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _place(column, i, rows):
-    """Where a row has an entry in the column, -1 if nowhere."""
-    indptr, ids, _ = rows
-    low, high = indptr[i], indptr[i + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if ids[middle] < column:
-            low = middle + 1
-        else:
-            high = middle
-    return low - indptr[i] if low < indptr[i + 1] and ids[low] == column else -1
 
 
 @njit(cache=True, nogil=True)

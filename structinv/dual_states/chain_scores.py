@@ -106,6 +106,8 @@ def edited(begin, own, labels, edits, rows, factors, table):
     """What its edits add to the score of a labelling."""
     indptr, ids, data = rows
     total = 0.0
+    if edits.shape[1] == 0:
+        return total
     for t in range(len(own)):
         if labels[t] != own[t]:
             for edit in edits[t]:
@@ -115,17 +117,6 @@ def edited(begin, own, labels, edits, rows, factors, table):
                     wins = table[ids[e], labels[t]] - table[ids[e], own[t]]
                     total += (factor - 1.0) * data[e] * wins
     return total
-
-
-@njit(cache=True, nogil=True)
-def factor_of(place, edits, factors):
-    """The factor of an entry."""
-    for edit in edits:
-        if edit == 2 * place + 1:
-            return factors[0]
-        if edit == 2 * place + 2:
-            return factors[1]
-    return 1.0
 
 
 @njit(cache=True, nogil=True)

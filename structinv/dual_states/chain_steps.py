@@ -3,8 +3,10 @@
 A labelling remembers how the rows at which it is wrong are edited, if words of rows may change. Groups
 of arrays that belong together go from function to function:
 
-- ``rows``: indptr, indices, in rising order, and data of CSR rows;
+- ``rows``: indptr, indices and data of CSR rows;
 - ``grams``: of each example where the inner products of its rows start, -1 if they are not kept; these;
+  of rows that change none are kept;
+- ``zeros``: (d, K) for a normal, where inner products are not kept;
 - ``truth``: starts of the examples, true labels (n,), costs (n, K), what is added to transitions, first
   and last labels (K + 2, K), minus infinity where they are forbidden, else zero, and the examples'
   weights;
@@ -20,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiled import njit
-from .chain_products import add_links_of, fill_products, gram_of
+from .chain_products import add_edits, add_links_of, fill_products, gram_of
 from .chain_scores import copy_links, edited, fill_scores, find_edits, score, score_tables, viterbi
 
 # A visit looks for the best labelling at most so often; each search may add a labelling.
@@ -32,7 +34,7 @@ STEPS_SHARE = 0.1
 
 
 @njit(cache=True, nogil=True)
-def sweep(order, rows, truth, kept, changes, grams, parameters, gaps):
+def sweep(order, rows, truth, kept, changes, grams, zeros, parameters, gaps):
     """Raise the dual in each example of `order`; parameters, slots and gaps change in place."""
     starts, n_labels = truth[0], truth[2].shape[1]
     longest, widest = 1, 1
@@ -48,10 +50,11 @@ def sweep(order, rows, truth, kept, changes, grams, parameters, gaps):
     path_edits = np.empty((longest, changes[0]), dtype=np.int32)
     wrong = np.empty((widest, longest), dtype=np.int32), np.empty(widest, dtype=np.int64)
     products, above = np.empty((widest, widest)), np.empty(widest)
+    asked = np.empty(widest, dtype=np.bool_)
     tables = delta, total, touched, links, moves, total_moves
-    found = path, path_edits, wrong, products, above
+    found = path, path_edits, wrong, products, asked, above
     for b in order:
-        gaps[b] = _visit(b, rows, truth, kept, changes, grams, parameters, scores, tables, found)
+        gaps[b] = _visit(b, rows, truth, kept, changes, grams, zeros, parameters, scores, tables, found)
 
 
 @njit(cache=True, nogil=True)
@@ -94,7 +97,7 @@ def add_all(rows, truth, kept, changes, parameters):
                 _list_wrong(0, own, labels[j], wrong)
                 places = wrong[0][0, : wrong[1][0]]
                 _add_move(own, labels[j], places, amount, delta, moves, touched)
-                _add_edits(begin, own, labels[j], edits[j], rows, changes[1], amount, parameters[0])
+                add_edits(begin, own, labels[j], edits[j], rows, changes[1], amount, parameters[0])
         _scatter(begin, len(own), rows, delta, touched, parameters[0])
         for t in range(len(own)):
             if touched[t]:
@@ -130,11 +133,11 @@ def move_slots(starts, kept, others, n_edits):
 
 
 @njit(cache=True, nogil=True)
-def _visit(b, rows, truth, kept, changes, grams, parameters, scores, tables, found):
+def _visit(b, rows, truth, kept, changes, grams, zeros, parameters, scores, tables, found):
     """Steps in one example, between labellings that it has and the best that are found; its gap."""
     starts, codes, costs, barred, weights = truth
     delta, total, touched, links, moves, total_moves = tables
-    path, path_edits, wrong, products, above = found
+    path, path_edits, wrong, products, asked, above = found
     begin, weight, factors = starts[b], weights[b], changes[1]
     own, used, table = codes[begin : starts[b + 1]], kept[2], parameters[0]
     labels, edits, masses = _slots(b, len(own), kept, changes[0])
@@ -143,7 +146,9 @@ def _visit(b, rows, truth, kept, changes, grams, parameters, scores, tables, fou
     fill_scores(begin, own, rows, costs, factors, table, scores)
     copy_links(parameters, barred, links)
     total[:size], total_moves[:], touched[:size] = 0.0, 0.0, False
+    normals = begin, own, labels, edits, rows, factors, gram, wrong, moves, zeros
     arrival, known = 0.0, 0
+    asked[:] = False
     for rounds in range(ROUNDS):
         viterbi(scores[1], links, size, scores[2], path)
         base, mean = score(scores[0], links, own), 0.0
@@ -165,21 +170,24 @@ def _visit(b, rows, truth, kept, changes, grams, parameters, scores, tables, fou
             used[b] += 1
         while known < used[b]:
             _list_wrong(known, own, labels[known], wrong)
-            fill_products(known, begin, own, labels, edits, rows, factors, gram, wrong, moves, products)
             known += 1
+            if rounds > 0:
+                # Of those that products were asked of before, none is with it.
+                fill_products(known - 1, known, products, normals)
+                asked[known - 1] = True
         before = masses[: used[b]].copy()
-        _ascend(products, above, used[b], weight, masses)
+        _ascend(products, asked, normals, above, used[b], weight, masses)
         delta[:size] = 0.0
         for j in range(used[b]):
             if masses[j] != before[j]:
                 amount, places = weight * (masses[j] - before[j]), wrong[0][j, : wrong[1][j]]
                 _add_move(own, labels[j], places, amount, delta, moves, touched)
                 if changes[0] > 0:
-                    _add_edits(begin, own, labels[j], edits[j], rows, factors, amount, table)
+                    add_edits(begin, own, labels[j], edits[j], rows, factors, amount, table)
         links += moves
         total_moves += moves
         moves[:] = 0.0
-        if len(gram) > 0 and changes[0] == 0:
+        if len(gram) > 0:
             _respond(gram, delta, touched, size, scores[0])
             total[:size] += delta[:size]
         else:
@@ -199,20 +207,6 @@ def _slots(b, size, kept, n_edits):
     labels = kept[3][first : first + room * size].reshape(room, size)
     edits = kept[5][first * n_edits : (first + room * size) * n_edits].reshape(room, size, n_edits)
     return labels, edits, kept[4][kept[0][b] : kept[0][b + 1]]
-
-
-@njit(cache=True, nogil=True)
-def _add_edits(begin, own, labels, edits, rows, factors, amount, table):
-    """Add a multiple of what edits take from a labelling's rows, or add to them, to the weights."""
-    indptr, ids, data = rows
-    for t in range(len(own)):
-        if labels[t] != own[t]:
-            for edit in edits[t]:
-                if edit > 0:
-                    e = indptr[begin + t] + (edit - 1) // 2
-                    x = amount * (factors[(edit - 1) % 2] - 1.0) * data[e]
-                    table[ids[e], own[t]] += x
-                    table[ids[e], labels[t]] -= x
 
 
 @njit(cache=True, nogil=True)
@@ -300,8 +294,11 @@ def _scatter(begin, size, rows, total, touched, table):
 
 
 @njit(cache=True, nogil=True)
-def _ascend(products, above, count, weight, masses):
-    """Pairwise steps between known labellings, and the true one, until most of their gap is gone."""
+def _ascend(products, asked, normals, above, count, weight, masses):
+    """Pairwise steps between known labellings, and the true one, until most of their gap is gone.
+
+    Inner products are asked for when a labelling takes part, which few do.
+    """
     arrival = -1.0
     for _ in range(4 * count + 4):
         best, highest, mean, free = -1, 0.0, 0.0, 1.0
@@ -324,6 +321,10 @@ def _ascend(products, above, count, weight, masses):
                 worst, lowest = j, above[j]
         if worst == -2 or worst == best or highest <= lowest:
             break
+        for one in (best, worst):
+            if one >= 0 and not asked[one]:
+                fill_products(one, count, products, normals)
+                asked[one] = True
         _exchange(products, above, count, weight, masses, best, worst, highest - lowest, free)
 
 

@@ -63,8 +63,6 @@ class ChainState(FocusedSweeps, DualState):
         self.rng = rng
         self.weights = term.weights
         X = constant_rows(csr(term.bound.X), space)
-        if not X.has_sorted_indices:
-            X = X.sorted_indices()
         self._rows = X.indptr, X.indices, X.data
         assert labels.layout is not None
         self.layout = labels.layout
@@ -76,7 +74,10 @@ class ChainState(FocusedSweeps, DualState):
         n_edits = min(n_edits, int(np.diff(X.indptr).max(initial=0)))
         self._changes = n_edits, factors
         self._kept = self._slots(np.zeros(labels.n_blocks, dtype=np.int64))
-        self._grams = self._inner_products(max(LEAST_KEPT, X.data.nbytes + X.indices.nbytes))
+        most = max(LEAST_KEPT, X.data.nbytes + X.indices.nbytes)
+        self._grams = self._inner_products(0 if n_edits else most)
+        some_missing = bool(np.any(self._grams[0] < 0))
+        self._zeros = np.zeros((X.shape[1] if some_missing else 0, n_labels))
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(labels.n_blocks)
         each = (X.nnz * n_labels + X.shape[0] * n_labels**2) // max(1, labels.n_blocks)
@@ -135,6 +136,7 @@ class ChainState(FocusedSweeps, DualState):
             self._kept,
             self._changes,
             self._grams,
+            self._zeros,
             self._parameters(f),
             self.gaps,
         )
