@@ -4,8 +4,9 @@ Features are those of CRFsuite's chunking example (Okazaki 2007): 19 templates o
 speech, 335674 features of the training sentences, 22 labels; Hamming cost. C and the number of passes
 are chosen on the last tenth of the training sentences, see `choose`. Then all training sentences are
 learnt from anew, to that stop, and with ``--C`` to a relative gap of ``--gap``, and to one of 0.1 where
-any one feature of each token may be dropped; each is scored on the test sentences once. CRFsuite (python-crfsuite, in the extra "benchmarks") is trained by L-BFGS and as
-averaged perceptron with its own defaults, in the same run.
+any one feature of each token may be dropped; each is scored on the test sentences once. CRFsuite
+(python-crfsuite, in the extra "benchmarks") is trained by L-BFGS and as averaged perceptron with its own
+defaults, in the same run.
 
 Seconds are processor time of one thread, those of reading and of compiling left out, those of all
 checks and of the certificate included. Memory is the peak of the process before CRFsuite starts, reading
