@@ -21,7 +21,7 @@ from structinv.dual_states import (
     labellings,
     members,
 )
-from structinv.estimators import base, continuing
+from structinv.estimators import classifier, continuing
 from structinv.matrices import count
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FDrop, Identity
@@ -363,7 +363,9 @@ def test_a_second_fit_without_changes_has_what_a_resumed_fit_has_left(monkeypatc
         return checkpoint
 
     monkeypatch.setattr(continuing, "_opened", after_a_while)
-    monkeypatch.setattr(base, "warn_if_uninformative", lambda fit, stacklevel: seen.append(fit.left))
+    monkeypatch.setattr(
+        classifier, "warn_if_uninformative", lambda fit, stacklevel: seen.append(fit.left)
+    )
     model = InvariantLinearSVC(
         FDrop(1), checkpoint=tmp_path / "run", max_seconds=100, random_state=0
     ).fit(X, y)
