@@ -599,3 +599,19 @@ def test_a_fit_begins_anew_with_other_edges():
     others = [(rows, edges[:, ::-1], *more) for rows, edges, *more in given]
     fresh = clone(model).fit(others, labels).n_iter_
     assert model.fit(others, labels).n_iter_ == fresh
+
+
+@pytest.mark.parametrize("with_features", [False, True])
+def test_worst_cases_of_graphs_are_graphs(with_features):
+    X, y, layout = examples()
+    given, labels = as_lists(X, y, layout)
+    if not with_features:
+        given = [graph[:2] for graph in given]
+    model = InvariantStructuredSVC(Graph(), oracle=Box(0.3), C=0.5, random_state=0).fit(given, labels)
+    changed, found = model.worst_case(given, labels)
+    assert [len(graph) for graph in changed] == [len(graph) for graph in given]
+    for graph, original in zip(changed, given, strict=True):
+        for part, own in zip(graph[1:], original[1:], strict=True):
+            np.testing.assert_array_equal(part, own)
+    for predicted, told in zip(model.predict(changed), found, strict=True):
+        np.testing.assert_array_equal(predicted, told)

@@ -23,8 +23,9 @@ from .labelled_rows import LabelledRows, constant_rows, labelled_rows
 if TYPE_CHECKING:
     from ..terms import Term, WorstCase
 
-# Inner products of rows may take as much memory as the rows, or so many bytes.
-LEAST_KEPT = 128_000_000
+# Inner products of the rows of a sequence are kept up to this length: they grow with its square, as do
+# sums over pairs of wrong positions.
+LONGEST_KEPT = 60
 # Rows with more edits than these have planes instead.
 MOST_EDITS = 8
 PRODUCTS_AT_ONCE = 100_000_000
@@ -74,8 +75,7 @@ class ChainState(FocusedSweeps, DualState):
         n_edits = min(n_edits, int(np.diff(X.indptr).max(initial=0)))
         self._changes = n_edits, factors
         self._kept = self._slots(np.zeros(labels.n_blocks, dtype=np.int64))
-        most = max(LEAST_KEPT, X.data.nbytes + X.indices.nbytes)
-        self._grams = self._inner_products(0 if n_edits else most)
+        self._grams = self._inner_products(0 if n_edits else LONGEST_KEPT)
         some_missing = bool(np.any(self._grams[0] < 0))
         self._zeros = np.zeros((X.shape[1] if some_missing else 0, n_labels))
         self.rows = np.flatnonzero(term.weights > 0)
@@ -83,13 +83,11 @@ class ChainState(FocusedSweeps, DualState):
         each = (X.nnz * n_labels + X.shape[0] * n_labels**2) // max(1, labels.n_blocks)
         self.rows_at_once = max(1, PRODUCTS_AT_ONCE // max(1, each))
 
-    def _inner_products(self, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """Those of the rows of each sequence, the shortest first as long as so many bytes are enough."""
-        places, order = np.full(len(self.layout), -1), np.argsort(self._sizes, kind="stable")
-        ends = np.cumsum(self._sizes[order] ** 2)
-        kept = order[8 * ends <= most]
-        places[kept] = (ends - self._sizes[order] ** 2)[: len(kept)]
-        grams = places, np.empty(ends[len(kept) - 1] if len(kept) else 0)
+    def _inner_products(self, longest: int) -> tuple[np.ndarray, np.ndarray]:
+        """Those of the rows of each sequence that is not longer."""
+        squares = np.where(self._sizes <= longest, self._sizes**2, 0)
+        ends = np.cumsum(squares)
+        grams = np.where(squares > 0, ends - squares, -1), np.empty(ends[-1])
         heads = np.full(self.space.stride, -1)
         fill_grams(self.layout.starts, self._rows, heads, grams)
         return grams

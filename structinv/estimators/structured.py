@@ -291,12 +291,13 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
         Returns
         -------
         changed : list of (T_i, n_features) arrays or CSR matrices
+            In the form of X, but for tokens, which are rows of numbers here.
         labels : list of arrays
             The labellings that they lead to.
         """
         _, layout, found = self._asked(X, y, oracle, points=True)
         points: Any = found.points
-        changed = self.structure_.written_rows(points, layout)
+        changed = self.structure_.written_examples(points, layout)
         labels = self.classes_[self._best_codes(points, layout)]
         return changed, self.structure_.written(labels, layout)
 

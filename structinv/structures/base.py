@@ -186,6 +186,10 @@ class Structure(BaseEstimator, ABC):
         """Rows, or arrays with something for each, as a user gives examples; a list, by default."""
         return [rows[a:b] for a, b in zip(layout.starts[:-1], layout.starts[1:], strict=True)]
 
+    def written_examples(self, rows: Matrix, layout: Layout) -> Any:
+        """Examples with these rows, in the form that `read` takes; rows alone, by default."""
+        return self.written_rows(rows, layout)
+
     def written(self, labels: np.ndarray, layout: Layout) -> Any:
         """Labels of all rows as a user gives labellings; a list of arrays, by default."""
         return np.split(labels, layout.starts[1:-1])

@@ -260,6 +260,15 @@ class Graph(Structure):
         """See `Structure.length`; what is no graph is refused when it is read."""
         return super().length(example[0]) if _is_graph(example) and hasattr(example[0], "__len__") else 1
 
+    def written_examples(self, rows: Matrix, layout: Layout) -> Any:
+        """See `Structure.written_examples`: with edges, and features unless these are a constant 1."""
+        graphs, by_edges = self._graphs(layout), Layout(self._graphs(layout).edge_starts)
+        edges = self.written_rows(graphs.edges, by_edges)
+        if graphs.edge_features.shape[1] == 1 and np.all(graphs.edge_features == 1.0):
+            return list(zip(self.written_rows(rows, layout), edges, strict=True))
+        features = self.written_rows(graphs.edge_features, by_edges)
+        return list(zip(self.written_rows(rows, layout), edges, features, strict=True))
+
     def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
         """See `Structure.read`: a graph is (rows of nodes, edges) or (rows, edges, edge features).
 
