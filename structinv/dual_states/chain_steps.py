@@ -172,7 +172,7 @@ def _visit(b, rows, truth, kept, changes, grams, zeros, parameters, scores, tabl
             _list_wrong(known, own, labels[known], wrong)
             known += 1
             if rounds > 0:
-                # Of those that products were asked of before, none is with it.
+                # The products that were asked for before lack it.
                 fill_products(known - 1, known, products, normals)
                 asked[known - 1] = True
         before = masses[: used[b]].copy()
