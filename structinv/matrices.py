@@ -182,6 +182,13 @@ def one_blas_thread() -> AbstractContextManager[Any]:
     return controller().limit(limits=1, user_api="blas")
 
 
+def squared_lengths(X: Matrix) -> np.ndarray:
+    """``|x|^2`` of each row, (n,) of float64."""
+    if sp.issparse(X):
+        return np.ravel(with_data(X, np.square(X.data, dtype=np.float64)).sum(axis=1))
+    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+
+
 def row_sizes(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
     """``<V[assign[i]], |points[i]|>`` for every row i and non-negative V."""
     if sp.issparse(points):

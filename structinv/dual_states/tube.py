@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..compiled import njit
-from ..matrices import Matrix, floating, with_data
+from ..matrices import Matrix, floating, squared_lengths
 from ..spaces import Space
 from ..structures.regression import ABOVE, BELOW, BoundRegression
 from .base import Hurried, Refusal, never
@@ -48,7 +48,7 @@ class TubeState(FocusedSweeps, LinearMemberState):
             raise Refusal("rows have more than one member")
         X = floating(rows.bound.X)
         self.X: Matrix = X if sp.issparse(X) else np.ascontiguousarray(X)
-        self.squares = _squares(self.X) + float(self.space.intercept)
+        self.squares = squared_lengths(self.X) + float(self.space.intercept)
         self.targets, self.tube = rows.labels.targets, float(rows.labels.structure.epsilon)
         self.pulls = np.zeros(len(self.targets))
         self.rows_at_once = rows_at_once(self.X)
@@ -81,13 +81,6 @@ class TubeState(FocusedSweeps, LinearMemberState):
         off = np.abs(self.X @ self.space.weights(f)[0] + self.space.constants(f)[0] - self.targets)
         value = float(self.term.weights @ np.maximum(0.0, off - self.tube))
         return value, value
-
-
-def _squares(X: Any) -> np.ndarray:
-    """The squared length of each row."""
-    if sp.issparse(X):
-        return np.ravel(with_data(X, np.square(X.data, dtype=np.float64)).sum(axis=1))
-    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
 @njit(cache=True, nogil=True)

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..machine import check_memory
+from ..matrices import squared_lengths
 from ..objective import JointFeature, Objective
 from ..oracles import InvarianceOracle
 from ..solvers import Solution, Solver
@@ -18,7 +19,7 @@ from ..structures.examples import as_list, example_weights
 from .base import InvariantEstimator
 from .estimates import linear_functions
 from .examples import PLANES_OF_AN_EXAMPLE, ReadsExamples
-from .scales import solver_for, squared_lengths
+from .scales import solver_for
 from .truth import Truth
 
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_array
 
 from ..machine import check_memory
-from ..matrices import Matrix
+from ..matrices import Matrix, squared_lengths
 from ..objective import WorstCase
 from ..oracles import InvarianceOracle
 from ..oracles.checked import bind
@@ -118,5 +118,4 @@ def _long_rows(X: Matrix, objective: Any) -> bool:
     """Whether rows are dense and long for their weights, whatever the unit of the features is."""
     if sp.issparse(X) or len(X) != len(objective.weights):
         return False
-    squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-    return float(np.mean(objective.weights * squares)) > LONG * objective.terms[0].labels.unit
+    return float(np.mean(objective.weights * squared_lengths(X))) > LONG * objective.terms[0].labels.unit

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..matrices import ALL_ROWS, Matrix
+from ..matrices import ALL_ROWS, squared_lengths
 from ..objective import Objective
 from ..solvers import FrankWolfe, InteriorPoint, Solver
 
@@ -51,10 +50,3 @@ def length_of_rows(term: Any) -> float:
     means = squares if labels.structure.one_row else layout.sums(squares) / layout.sizes
     dearest = float(np.mean(labels.costs(ALL_ROWS).max(axis=1)))
     return float(np.mean(term.weights * means)) / dearest if dearest > 0 else 0.0
-
-
-def squared_lengths(X: Matrix) -> np.ndarray:
-    """``|x|^2`` of each row, (n,) of float64."""
-    if sp.issparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    return np.einsum("ij,ij->i", X, X, dtype=np.float64)

@@ -262,12 +262,12 @@ class Graph(Structure):
 
     def written_examples(self, rows: Matrix, layout: Layout) -> Any:
         """See `Structure.written_examples`: with edges, and features unless these are a constant 1."""
-        graphs, by_edges = self._graphs(layout), Layout(self._graphs(layout).edge_starts)
-        edges = self.written_rows(graphs.edges, by_edges)
-        if graphs.edge_features.shape[1] == 1 and np.all(graphs.edge_features == 1.0):
-            return list(zip(self.written_rows(rows, layout), edges, strict=True))
-        features = self.written_rows(graphs.edge_features, by_edges)
-        return list(zip(self.written_rows(rows, layout), edges, features, strict=True))
+        graphs = self._graphs(layout)
+        by_edges, features = Layout(graphs.edge_starts), graphs.edge_features
+        parts = [self.written_rows(rows, layout), self.written_rows(graphs.edges, by_edges)]
+        if features.shape[1] != 1 or np.any(features != 1.0):
+            parts.append(self.written_rows(features, by_edges))
+        return list(zip(*parts, strict=True))
 
     def read(self, X: Any, reader: Reader) -> tuple[Matrix, Layout]:
         """See `Structure.read`: a graph is (rows of nodes, edges) or (rows, edges, edge features).

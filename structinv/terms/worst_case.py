@@ -259,8 +259,11 @@ class WorstCase(Term):
         """What the labelling of each block that was chosen in a scenario attains, cost included."""
         taken = Taken.of(asked.chosen, layout)
         gains, costs = (taken.of_labels(each) for each in (asked.found.gains, asked.found.costs))
-        heights = self._heights(rivals, taken.sums(gains), asked.chosen, extra, layout)
-        return heights + taken.sums(costs)
+        heights = taken.sums(gains)
+        if layout is not None and len(extra):
+            heights = heights + self.labels.extra_gain(asked.chosen, rivals.codes, extra, layout)
+        scale = asked.chosen.scale
+        return (heights if scale is None else heights * scale) + taken.sums(costs)
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         """Planes of the blocks."""
@@ -276,27 +279,16 @@ class WorstCase(Term):
         if chosen.scale is not None:
             owners = ALL_ROWS if taken.groups is None else taken.groups.owners
             coefficients *= chosen.scale[owners][:, None]
-        gains = taken.sums(taken.shares * reached.gains)
-        heights = self._heights(rivals, gains, chosen, extra, layout)
+        heights = taken.sums(taken.shares * reached.gains)
+        if chosen.scale is not None:
+            heights = heights * chosen.scale
         offsets = taken.sums(taken.shares * reached.costs)
         groups = None if taken.groups is None else taken.groups.starts
         moved = self._moved(rivals, chosen, extra, layout)
+        if moved is not None:
+            heights = heights - moved @ extra
         normals = space.normals(reached.points, coefficients, groups, moved)
         return Planes(normals, offsets, chosen.upper, offsets + heights)
-
-    def _heights(
-        self,
-        rivals: Rivals,
-        gains: np.ndarray,
-        chosen: Separation,
-        extra: np.ndarray,
-        layout: Layout | None,
-    ) -> np.ndarray:
-        """What the labelling of each block wins, from what its rows do."""
-        heights = gains
-        if layout is not None and len(extra):
-            heights = heights + self.labels.extra_gain(chosen, rivals.codes, extra, layout)
-        return heights if chosen.scale is None else heights * chosen.scale
 
     def _moved(
         self, rivals: Rivals, chosen: Separation, extra: np.ndarray, layout: Layout | None
