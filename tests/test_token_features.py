@@ -115,17 +115,24 @@ def same(rows, others):
 
 def test_strings_are_rows_as_of_a_dict_vectorizer(text):
     features = conll_features(text)
-    reference = DictVectorizer().fit([token for sentence in as_dicts(features) for token in sentence])
+    reference = DictVectorizer(sort=False)
+    reference.fit([token for sentence in as_dicts(features) for token in sentence])
     for X in (features, as_dicts(features)):
         vectorizer = TokenVectorizer()
         rows, lengths = vectorizer.fit_rows(X)
         assert vectorizer.get_feature_names_out().tolist() == reference.feature_names_
         assert lengths.tolist() == [len(sentence) for sentence in text]
         flat = [token for sentence in as_dicts(features) for token in sentence]
+        assert rows.has_sorted_indices
         assert same(rows, reference.transform(flat))
         split = clone(vectorizer).fit_transform(X)
         assert [len(sentence) for sentence in text] == [part.shape[0] for part in split]
         assert all(map(same, split, vectorizer.transform(X)))
+
+
+def test_features_of_sets_are_met_in_the_order_of_their_names():
+    vectorizer = TokenVectorizer().fit([[{"z", "b"}, frozenset({"y", "a", "c"}), ["d", "b"]]])
+    assert vectorizer.get_feature_names_out().tolist() == ["b", "z", "a", "c", "y", "d"]
 
 
 def test_features_that_training_lacked_are_dropped():

@@ -28,9 +28,10 @@ class TokenVectorizer(
 
     A token is a dict from names to values (a number, or a string v, which makes the feature
     ``name=v`` of value 1), or a list, tuple or set of strings, each a feature whose value is how often
-    it occurs. Columns are learnt as scikit-learn's DictVectorizer learns them, in the order of their
-    names; features that training did not have are dropped. With `n_hashed` no names are kept:
-    FeatureHasher gives each name a column and a sign.
+    it occurs. Columns are those of scikit-learn's DictVectorizer, in the order in which features are
+    first met, so that the rare features of a sequence lie side by side; features of a set are met in
+    the order of their names. Features that training did not have are dropped. With `n_hashed` no names
+    are kept: FeatureHasher gives each name a column and a sign.
 
     Parameters
     ----------
@@ -50,9 +51,9 @@ class TokenVectorizer(
     >>> X = [[["w=the", "first"], ["w=cat"]], [["w=cat", "first"]]]
     >>> vectorizer = TokenVectorizer()
     >>> [rows.toarray().tolist() for rows in vectorizer.fit_transform(X)]
-    [[[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]], [[1.0, 1.0, 0.0]]]
+    [[[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [[0.0, 1.0, 1.0]]]
     >>> vectorizer.get_feature_names_out().tolist()
-    ['first', 'w=cat', 'w=the']
+    ['w=the', 'first', 'w=cat']
     """
 
     vocabulary_: dict[str, int] | None
@@ -260,10 +261,12 @@ def _plain(token: Mapping, where: str) -> dict[str, Any]:
 
 
 def _names(kind: str, tokens: list[Any]) -> list[str]:
-    """All features, in order."""
+    """All features, in the order in which they are first met."""
     if kind == "dict":
-        return DictVectorizer().fit(tokens).feature_names_
-    return sorted(set(chain.from_iterable(tokens)))
+        found: list[str] = DictVectorizer(sort=False).fit(tokens).feature_names_
+        return found
+    ordered = (sorted(token) if isinstance(token, (set, frozenset)) else token for token in tokens)
+    return list(dict.fromkeys(chain.from_iterable(ordered)))
 
 
 def _rows(
