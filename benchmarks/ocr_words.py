@@ -4,8 +4,8 @@ The words of Taskar, Guestrin and Koller (2003), letters of 16 x 8 black or whit
 "small" trains on fold 0 and tests on the nine others, "large" the reverse. The rules:
 
 - Letter error is the share of letters of the test words that are labelled wrongly, in per cent.
-- All machines see the same rows, the words in their order. ``--rows orientations``: how steep an image is
-  in each of eight directions, blurred, at every second pixel, as an image of eight channels.
+- All machines see the same rows, the words in their order. ``--rows orientations``: how steep an image
+  is in each of eight directions, blurred, at every second pixel, as an image of eight channels.
   ``--rows pixels``: the image, smoothed by a Gaussian.
 - Rows alone are joint losses of 26 classes (`InvariantLinearSVC`, `InvariantSVC`), chains are
   `InvariantStructuredSVC(Sequence())` with Hamming cost.
@@ -133,8 +133,8 @@ def pixels(images: np.ndarray, blur: float) -> np.ndarray:
 def orientations(images: np.ndarray, blur: float) -> np.ndarray:
     """How steep images are in each of eight directions, blurred, at every second pixel, (n, 10, 6, 8).
 
-    Gradients are those of images smoothed by half a pixel, with a border of two pixels (a plain relative
-    of the histograms of Dalal and Triggs 2005).
+    Gradients are those of images smoothed by half a pixel, with a border of two pixels (as Dalal and
+    Triggs 2005, without their histograms and norms).
     """
     images = np.pad(images, ((0, 0), (2, 2), (2, 2)))
     down, right = (

@@ -21,6 +21,8 @@ LOOSE = 0
 # A pool's members are all known from the start if so many columns of the kernel fit into the cache.
 COLUMNS_WORTH_A_CACHE = 2000
 VALUES_AT_ONCE = 16_000_000
+# Of a table that is summed at once: few enough that the next one takes its memory again.
+SUMMED_AT_ONCE = 4_000_000
 ROWS_COMPARED = 1024
 
 
@@ -504,7 +506,7 @@ def expand(
     values = np.zeros((len(points), coefficients.shape[1]))
     if len(centres) == 0:
         return values
-    step = max(1, VALUES_AT_ONCE // len(centres))
+    step = max(1, SUMMED_AT_ONCE // len(centres))
     of_centres = half_norms(centres)
     for start in range(0, len(points), step):
         part = points[start : start + step]
