@@ -127,6 +127,34 @@ def test_labels_that_training_lacked_are_wrong(folder, expected):
         whole = np.mean([a == b for a, b in zip(labels, expected[1], strict=True)])
         (line,) = [line for line in result.stdout.splitlines() if "whole sentences" in line]
         assert [cell.strip() for cell in line.split("│")[3:6]] == [f"{100 * whole:.1f}%"] * 3
+        # Without changes the other tokens of these sentences are as certain as they were.
+        (line,) = [line for line in result.stdout.splitlines() if "│ tokens" in line]
+        share = np.mean(np.concatenate(labels) == np.concatenate(expected[1]))
+        assert [cell.strip() for cell in line.split("│")[3:6:2]] == [f"{100 * share:.1f}%"] * 2
+
+
+@pytest.mark.parametrize(
+    "given", [["--vectorizer", "tfidf"], ["--unit-length"], ["--text-key", "body"], ["--one-based"]]
+)
+def test_options_of_other_files_are_refused(folder, given):
+    line = fail("fit", folder / "train.conll", "-o", folder / "never", *given)
+    assert given[0] in line
+    assert "no say in how train.conll is read" in line
+
+
+def test_an_intercept_is_of_linear_machines_of_rows(folder, tmp_path):
+    line = fail("fit", folder / "train.conll", "-o", folder / "never", "--no-intercept")
+    assert "--no-intercept: machines of sentences have no intercept" in line
+    rows = tmp_path / "rows.csv"
+    rows.write_text("a,label\n1,x\n2,y\n")
+    line = fail("fit", rows, "-o", tmp_path / "never", "--kernel", "rbf", "--intercept")
+    assert "machines with a kernel have no intercept" in line
+    assert "--text-key" in fail("fit", rows, "-o", tmp_path / "never", "--text-key", "body")
+
+
+def test_predictions_say_what_they_are_certified_against(folder):
+    result = run("predict", folder / "model", folder / "test.conll", "--certify")
+    assert "certified against the edits that the model allows: Identity()" in result.stderr
 
 
 def test_spans_need_an_extra_and_labels_of_spans(folder, monkeypatch):

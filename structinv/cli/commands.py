@@ -17,7 +17,7 @@ from .demo import run_demo
 from .messages import one_line_errors, say, working_on
 from .model_file import SavedModel, load_model
 from .reports import counted, explanation_report, training_report
-from .rows import Reading, training_file
+from .rows import READING_OPTIONS, Reading, training_file
 from .tasks import Asked, task_of
 from .training import (
     build_classifier,
@@ -68,6 +68,7 @@ def demo(
 @app.command()
 @one_line_errors
 def fit(
+    context: typer.Context,
     data: given.Data,
     output: given.ModelOutput,
     oracle: given.OracleName = None,
@@ -105,6 +106,7 @@ def fit(
     check_output(output, data)
     source, learner = training_file(data, None if format is None else format.value)
     task = task_of(learner)
+    _refuse_idle(context, data, learner, kernel is not None)
     limit = _accepted(tol, accept_gap)
     settings: dict[str, Any] = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
     settings |= {"pixels": numbers("--pixels", pixels), "degrees": numbers("--degrees", degrees)}
@@ -218,6 +220,18 @@ def explain(
         (name,) = saved.label_names(label)
         say(f"the predicted label is explained, as {name} is no class of the model")
     explanation_report(Console(), saved, X[[row]], label, row)
+
+
+def _refuse_idle(context: typer.Context, data: Path, learner: Any, kernel: bool) -> None:
+    """Raise for an option that was given and has no say about files of this kind, or this machine."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    told = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+    for name, option in READING_OPTIONS.items():
+        if name in told and name not in learner.options:
+            raise ValueError(f"{option} has no say in how {data.name} is read, a file of another kind")
+    if "intercept" in told and (kernel or not task_of(learner).has_intercept):
+        machines = "machines with a kernel" if kernel else "machines of sentences"
+        raise ValueError(f"--intercept/--no-intercept: {machines} have no intercept")
 
 
 def _accepted(tol: float, accept_gap: float | None) -> float:

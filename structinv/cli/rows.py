@@ -39,6 +39,16 @@ _SAID = {
 _BY_CONTENT = ("svmlight", "table")
 
 
+# Options of `fit` that say how files are read; each kind of features names those that it heeds.
+READING_OPTIONS = {
+    "vectorizer": "--vectorizer",
+    "unit_length": "--unit-length",
+    "text_key": "--text-key",
+    "label_key": "--label-key",
+    "zero_based": "--zero-based/--one-based",
+}
+
+
 @dataclass(frozen=True)
 class Reading:
     """How a training file is read: what `fit` has options for, and what its machine needs."""
@@ -63,6 +73,7 @@ class NumberedFeatures:
     """
 
     task: ClassVar[str] = "rows"
+    options: ClassVar[frozenset[str]] = frozenset({"zero_based"})
 
     n_features: int
     zero_based: bool
@@ -122,6 +133,7 @@ class TableFeatures:
     """Columns of a table with a header, by their names."""
 
     task: ClassVar[str] = "rows"
+    options: ClassVar[frozenset[str]] = frozenset({"label_key"})
 
     names: tuple[str, ...]
     label_key: str
@@ -181,6 +193,7 @@ class TextFeatures:
     """Words of a text: counts, logarithms log(1 + count), or counts times a weight per word."""
 
     task: ClassVar[str] = "rows"
+    options: ClassVar[frozenset[str]] = frozenset({"vectorizer", "unit_length", "text_key", "label_key"})
 
     vectorizer: Pipeline
     text_key: str

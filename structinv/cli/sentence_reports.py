@@ -29,7 +29,7 @@ def sentences_report(console: Console, saved: SavedModel, X: Any, y: list[list[s
         for label, guess in zip(labels, guesses, strict=True)
     ]
     whole = [labels == guesses for labels, guesses in zip(y, predicted, strict=True)]
-    certified, attacked, sure = _certified(saved, X, y)
+    certified, attacked, sure = _certified(saved, X, y, predicted)
     table = Table(title=f"Edits allowed in every token: {escape(saved.oracle_name())}")
     table.add_column("what")
     for name in ("number", "accuracy", "under attack", "certified"):
@@ -47,25 +47,30 @@ def sentences_report(console: Console, saved: SavedModel, X: Any, y: list[list[s
         say(str(error))
 
 
-def _certified(saved: SavedModel, X: Any, y: list[list[str]]) -> tuple[np.ndarray, np.ndarray, int]:
+def _certified(
+    saved: SavedModel, X: Any, y: list[list[str]], predicted: list[list[str]]
+) -> tuple[np.ndarray, np.ndarray, int]:
     """Whether each sentence's labels are certified, and whether the changes found leave them.
 
-    And how many tokens stay right at least, whatever changes.
+    And how many tokens stay right at least, whatever changes. A label that training lacked is wrong
+    whatever happens; what is predicted stands in its place, so that the other tokens have their bound.
     """
     known = set(saved.classifier.classes_.tolist())
-    places = [i for i, labels in enumerate(y) if known.issuperset(labels)]
-    (certified, attacked), sure = np.zeros((2, len(y)), dtype=bool), 0
-    if len(places) < len(y):
-        strange = sorted(set(chain.from_iterable(y)) - known)
+    strange = np.array([sum(label not in known for label in labels) for labels in y])
+    if np.any(strange):
+        names = ", ".join(sorted(set(chain.from_iterable(y)) - known))
         say(
-            f"{len(y) - len(places)} sentences have labels that count as wrong, as training did not "
-            f"have them: {', '.join(strange)}"
+            f"{np.count_nonzero(strange)} sentences have labels that count as wrong, as training did "
+            f"not have them: {names}"
         )
-    if places:
-        certificate = saved.classifier.certify([X[i] for i in places], [y[i] for i in places])
-        certified[places], attacked[places] = certificate.correct, certificate.attacked > 0
-        sure = int(np.sum(certificate.sizes - certificate.most_wrong))
-    return certified, attacked, sure
+    filled = [
+        [label if label in known else guess for label, guess in zip(labels, guesses, strict=True)]
+        for labels, guesses in zip(y, predicted, strict=True)
+    ]
+    certificate = saved.classifier.certify(X, filled)
+    sure = np.maximum(0, certificate.sizes - certificate.most_wrong - strange)
+    whole = strange == 0
+    return certificate.correct & whole, (certificate.attacked > 0) & whole, int(np.sum(sure))
 
 
 def _spans_table(scores: SpanScores) -> Table:

@@ -22,6 +22,7 @@ class SentenceFeatures:
     """Tokens of sentences, with so many columns before the label."""
 
     task: ClassVar[str] = "sentences"
+    options: ClassVar[frozenset[str]] = frozenset()
 
     n_columns: int
     n_features: int

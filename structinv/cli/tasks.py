@@ -12,6 +12,7 @@ from rich.console import Console
 
 from ..datasets.conll import conll_bytes
 from ..datasets.opening import Source
+from .messages import say
 from .model_file import SavedModel
 from .reports import evaluation_report
 from .rows import Labels
@@ -46,6 +47,8 @@ class Task:
         Whether `explain` can show a row.
     chooses_weight : bool
         Whether ``--C auto`` can compare held-out folds.
+    has_intercept : bool
+        Whether linear machines have one that can be left out.
     """
 
     labels: Callable[[Any], Labels]
@@ -54,6 +57,7 @@ class Task:
     predict: Callable[[SavedModel, Source, Asked], tuple[bytes, int]]
     explains: bool
     chooses_weight: bool
+    has_intercept: bool
 
 
 def task_of(features: Any) -> Task:
@@ -77,7 +81,7 @@ def _predict_rows(saved: SavedModel, source: Source, asked: Asked) -> tuple[byte
         table = np.asarray(classifier.decision_function(X)).reshape(len(labels), -1)
         columns += [[repr(float(value)) for value in column] for column in table.T]
     if asked.certify:
-        columns.append(_yes_or_no(classifier.certify(X).correct))
+        columns.append(_certified(saved, X))
     lines = ["\t".join(cells) for cells in zip(*columns, strict=True)]
     return "".join(f"{line}\n" for line in lines).encode(), len(lines)
 
@@ -90,7 +94,7 @@ def _predict_sentences(saved: SavedModel, source: Source, asked: Asked) -> tuple
     X, sentences = saved.features.read_sentences(source)
     columns = [saved.classifier.predict(X)]
     if asked.certify:
-        sure = _yes_or_no(saved.classifier.certify(X).correct)
+        sure = _certified(saved, X)
         columns.append([[word] * len(tokens) for word, tokens in zip(sure, sentences, strict=True)])
     added = [list(zip(*each, strict=True)) for each in zip(*columns, strict=True)]
     filled = [
@@ -101,8 +105,10 @@ def _predict_sentences(saved: SavedModel, source: Source, asked: Asked) -> tuple
     return conll_bytes(filled, separator="\t" if blanks else " "), sum(map(len, filled))
 
 
-def _yes_or_no(sure: np.ndarray) -> list[str]:
-    return ["yes" if each else "no" for each in sure]
+def _certified(saved: SavedModel, X: Any) -> list[str]:
+    """Whether each prediction is certified; and a word on what the certificate is about."""
+    say(f"certified against the edits that the model allows: {saved.oracle_name()}")
+    return ["yes" if each else "no" for each in saved.classifier.certify(X).correct]
 
 
 TASKS: dict[str, Task] = {
@@ -113,6 +119,7 @@ TASKS: dict[str, Task] = {
         predict=_predict_rows,
         explains=True,
         chooses_weight=True,
+        has_intercept=True,
     ),
     "sentences": Task(
         labels=lambda y: np.array(list(chain.from_iterable(y))),
@@ -125,5 +132,6 @@ TASKS: dict[str, Task] = {
         predict=_predict_sentences,
         explains=False,
         chooses_weight=False,
+        has_intercept=False,
     ),
 }
