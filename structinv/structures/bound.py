@@ -187,7 +187,7 @@ class BoundStructure:
         shares = check_shares(source, answer, (n_rows, self.n_labels), of_features)
         return Separation(labels, upper, scale, levels, *shares)
 
-    def shared(self, chosen: Separation, layout: Layout) -> Separation:
+    def as_shares(self, chosen: Separation, layout: Layout) -> Separation:
         """What was chosen as shares of labels, of which whole labellings have one each."""
         if chosen.shares is not None:
             return chosen

@@ -58,7 +58,7 @@ def best_of(
 ) -> Separation:
     """Of each block what was chosen in its scenario; bounds are the largest of all."""
     if any(each.shares is not None for each in chosen):
-        chosen = [labels.shared(each, layout) for each in chosen]
+        chosen = [labels.as_shares(each, layout) for each in chosen]
 
     def picked(name: str, which: np.ndarray) -> Any:
         parts = [getattr(each, name) for each in chosen]
