@@ -180,5 +180,5 @@ def _rounding(search: OneChangeSearch, X: Matrix, sizes: np.ndarray) -> np.ndarr
     """How far rounding can move the difference of two labellings' scores."""
     terms = search.codes.shape[1] + 1.0
     largest = np.abs(search.extra).max(initial=0.0)
-    share = 1.0 if _of_a_kernel(search.space) else rounding_error(X, X.dtype)
+    share = 1.0 if _of_a_kernel(search.space) else rounding_error(X)
     return share * sizes * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest

@@ -73,6 +73,8 @@ class Margins:
         above: Any = labels.runner_up(self.highest, codes, extra, layout).upper
         reached = labels.structure.score(self.reached, found.labels, extra, layout, found.levels)
         none = found.upper == -np.inf
+        # What was found bounds the margin as well, however badly a structure answers for the bounds.
+        above = np.maximum(above, reached)
         return found, np.where(none, np.inf, own - reached), np.where(none, np.inf, own - above)
 
 
@@ -133,7 +135,6 @@ class LinearMargins(Scorer):
     def __init__(self, coef: np.ndarray, intercept: np.ndarray, bound: BoundOracle) -> None:
         self.coef = np.asarray(coef, dtype=np.float64)
         self.intercept = np.asarray(intercept, dtype=np.float64)
-        self.dtype = coef.dtype
         self.bound = bound
 
     def scores(self, rows: Rows) -> np.ndarray:
@@ -165,7 +166,7 @@ class LinearMargins(Scorer):
         values = rivals.functions.scores(products(points, self.coef.T) + self.intercept)
         sizes = products(abs(points), np.abs(self.coef).T) + np.abs(self.intercept)
         sizes = rivals.functions.sizes(sizes)
-        rounding = rounding_error(points, self.dtype) * (sizes + sizes[every, rivals.codes][:, None])
+        rounding = rounding_error(points) * (sizes + sizes[every, rivals.codes][:, None])
         rounding[every, rivals.codes] = 0.0
         reached = values - values[every, rivals.codes][:, None]
         return Margins(reached, reached, rounding), points
@@ -203,7 +204,7 @@ class LinearMargins(Scorer):
             bounded = reached if answer.upper is None else answer.upper + constants
             highest = np.maximum(reached, bounded)
             size = row_sizes(moved, sizes, assign)
-        rounding = rounding_error(moved, self.dtype) * (size + height)
+        rounding = rounding_error(moved) * (size + height)
         return reached, highest, rounding, moved if points else None
 
 
@@ -273,8 +274,9 @@ class _KernelRounding:
         return np.outer(heights, self.per_height) + np.outer(lengths, self.per_length)
 
 
-def rounding_error(points: Matrix, dtype: np.dtype) -> float:
+def rounding_error(points: Matrix) -> float:
     """Relative error of an inner product of a row, in the precision that predictions use."""
     terms = np.diff(points.indptr).max(initial=0) if sp.issparse(points) else points.shape[1]
     # Points in single precision are rounded themselves, however exactly they are multiplied.
-    return float((int(terms) + 8) * np.finfo(points.dtype).eps)
+    kind = points.dtype if points.dtype.kind == "f" else np.float64
+    return float((int(terms) + 8) * np.finfo(kind).eps)

@@ -11,8 +11,10 @@ from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC
+from structinv.certificates import worst_change
 from structinv.oracles import Box, Compose, FDrop, FScale, Identity, InvarianceOracle, Support
 from structinv.solvers import REGISTRY, Status
+from structinv.structures import Multiclass
 
 from .oracle_cases import CASES, rows
 from .oracle_cases import D as CASE_D
@@ -398,3 +400,11 @@ def test_rows_in_single_precision_are_rounded_themselves():
     score = few.astype(np.float64) @ model.coef_[0] + model.intercept_[0]
     worst = signs * score - 0.1 * np.abs(model.coef_[0]).sum()
     assert np.all(margins <= worst)
+
+
+@pytest.mark.parametrize("oracle", [Identity(), FDrop(1), Box(0.5)], ids=repr)
+def test_rows_of_integers_are_those_of_floats(oracle):
+    X, labels = np.array([[1, 2], [3, -1]]), Multiclass().bind(np.array([0, 1]))
+    whole, real = (worst_change(np.eye(2), np.zeros(2), oracle, labels, rows) for rows in (X, 1.0 * X))
+    np.testing.assert_array_equal(whole.bounds, real.bounds)
+    np.testing.assert_array_equal(whole.rounding, real.rounding)

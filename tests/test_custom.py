@@ -35,6 +35,10 @@ def sparse_joint_feature(x, y):
     return sp.csr_matrix(joint_feature(x, y)[None])
 
 
+def mixed_joint_feature(x, y):
+    return (joint_feature if y[0] else sparse_joint_feature)(x, y)
+
+
 def cost(y, y2):
     return sum(a != b for a, b in zip(y, y2, strict=True))
 
@@ -72,7 +76,7 @@ def optimum():
     return minimum(total)
 
 
-@pytest.mark.parametrize("feature", [joint_feature, sparse_joint_feature])
+@pytest.mark.parametrize("feature", [joint_feature, sparse_joint_feature, mixed_joint_feature])
 @pytest.mark.parametrize("solver", [FrankWolfe(), SVMStruct(), BMRM()], ids=repr)
 def test_matchings_reach_the_optimum_over_all_of_them(solver, feature):
     X, y = matchings()
@@ -165,6 +169,8 @@ def test_what_does_not_fit_is_refused():
     X, y = matchings()
     with pytest.raises(ValueError, match="a labelling for each of 6 inputs, got 5"):
         JointFeature(X, y[:5], MATCHING)
+    with pytest.raises(ValueError, match="y must hold labellings, got None for example 1"):
+        JointFeature(X, [y[0], None, *y[2:]], MATCHING)
     with pytest.raises(ValueError, match="oracle must be None or Identity"):
         JointFeature(X, y, MATCHING, oracle=Box(0.1))
     term = JointFeature(X, y, MATCHING, oracle=Identity())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 
 from structinv import CustomStructuredSVC, InvariantStructuredSVC
 from structinv.oracles import Budget, FDrop, InvarianceOracle, Shifts
@@ -77,6 +78,14 @@ SHAPES = {
     "stack for sets": (Multilabel(), TABLE[None], SETS, ValueError, r"shape \(1, 12, 4\)"),
     "rows": (Sequence(), TABLE, SETS[:, 0], TypeError, r"one matrix.*given as \[x\].*LinearSVC"),
     "frame": (Sequence(), pd.DataFrame(TABLE), SETS[:, 0], TypeError, r"one matrix of shape \(12, 4\)"),
+    "number": (Sequence(), np.array(3.0), Y, TypeError, r"X must be a list.*an array of shape \(\)"),
+    "number for labels": (
+        Sequence(),
+        X[:1],
+        [np.array(3)],
+        TypeError,
+        r"y\[0\] must be a list of labels",
+    ),
     "graphs for sequences": (
         Sequence(),
         [GRAPH],
@@ -246,3 +255,13 @@ def test_a_bad_weight_of_a_class_is_named_by_its_label():
         model = InvariantStructuredSVC(Sequence(), class_weight=given)
         with pytest.raises(error, match=r"class_weight\['a'\] must be a number of at least 0"):
             model.fit(X, Y)
+
+
+def test_a_sparse_example_alone_is_left_as_it_is():
+    data, places, starts = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1, 1, 2, 0]), np.array([0, 2, 4])
+    given = sp.csr_matrix((data, places, starts), shape=(2, 3))
+    before = given.copy()
+    model = InvariantStructuredSVC(Sequence(), tol=0.5).fit([given], [["a", "b"]])
+    model.predict([given])
+    for name in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(given, name), getattr(before, name))

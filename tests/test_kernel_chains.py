@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from structinv.dual_states import LabellingState, PlaneCache, dual_state, refusals
+from structinv.dual_states.labelling_steps import ascend_blocks
 from structinv.estimators.kernel_machine import compacted
 from structinv.kernels import Gaussian, Linear
 from structinv.matrices import ALL_ROWS
@@ -303,3 +304,17 @@ def test_states_that_do_not_suit_are_told_why():
     own = KernelSpace(Gaussian(2.0), D, LABELS)
     assert "factors" in refusals(rows, own)["labellings"]
     assert BMRM().verifies(this) is False
+
+
+def test_masses_too_small_to_be_seen_among_others_are_moved():
+    codes, labellings = np.zeros(1, dtype=np.int64), np.array([[1, 2]])
+    masses, shares = np.array([[1e-18, 0.0]]), np.zeros((1, 1, 3))
+    nothing = np.zeros(3, dtype=np.int32), np.zeros(0, dtype=np.int32), np.zeros(0)
+    ascend_blocks(
+        np.array([0]), np.array([0, 1]), np.zeros((3, 1)), np.ones((1, 1)), np.array([0]), codes,
+        np.array([[0.0, 1.0, 2.0]]), np.ones((1, 1)), np.ones(1), labellings, np.array([0, 2]), nothing,
+        masses, shares, np.zeros(0), np.zeros((3, 1)),
+    )  # fmt: skip
+    assert masses[0, 0] == 0.0
+    assert 0.0 < masses[0, 1] <= 1.0
+    assert shares.sum() == masses.sum()

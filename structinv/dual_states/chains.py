@@ -8,7 +8,6 @@ import numpy as np
 
 from ..answers import as_written
 from ..matrices import ALL_ROWS, Matrix, csr, dense, products
-from ..oracles import FDrop, FScale, Identity
 from ..planes import PlaneSet
 from ..spaces import Element, ExplicitSpace, Space
 from ..structures import Sequence
@@ -252,16 +251,16 @@ def _edits_of(term: WorstCase, space: ExplicitSpace) -> tuple[int, tuple[float, 
     Refusal
         If the oracle changes rows in another way, or so many words that labellings are dear to keep.
     """
-    oracle: Any = term.oracle
-    if as_written(oracle, Identity):
-        return 0, (1.0, 1.0)
-    if not as_written(oracle, FDrop) and not as_written(oracle, FScale):
-        raise Refusal(f"{type(oracle).__name__} changes rows by more than factors of their words")
-    if oracle.max_changes > MOST_EDITS:
+    edits = term.bound.edits()
+    if edits is None:
+        name = type(term.oracle).__name__
+        raise Refusal(f"{name} changes rows by more than factors of their words")
+    n_edits, low, high = edits
+    if n_edits > MOST_EDITS:
         raise Refusal(f"more than {MOST_EDITS} words of a row may change")
-    if space.intercept:
+    if n_edits and space.intercept:
         raise Refusal("the constant beside the words does not change")
-    return int(oracle.max_changes), oracle.factors
+    return n_edits, (low, high)
 
 
 def _levels(space: ExplicitSpace, rows: Matrix, normal: Any) -> np.ndarray:

@@ -174,7 +174,8 @@ def _towards(up, down, labellings, codes, best, members, mean, mass, shares, dir
         if new != c:
             direction[c, t * size + members[t, new]] += 1.0
             direction[new, t * size + members[t, new]] -= 1.0
-        if old != c:
+        # Shares that were split off may be so small that their sum is none.
+        if old != c and mass[t, old] > 0.0:
             for m in range(size):
                 share = shares[t, m, old] / mass[t, old]
                 if share > 0.0:
@@ -194,7 +195,7 @@ def _shift(up, down, step, labellings, codes, members, mass, shares):
             continue
         if new != c:
             shares[t, members[t, new], new] += step
-        if old != c:
+        if old != c and mass[t, old] > 0.0:
             left = max(0.0, 1.0 - step / mass[t, old])
             for m in range(shares.shape[1]):
                 shares[t, m, old] *= left

@@ -490,6 +490,13 @@ class BoundOracle:
         """The members of S(x) that reach the `leads` of one label each, (n, d); any for a true label."""
         return None
 
+    def edits(self) -> tuple[int, float, float] | None:
+        """How many entries of a row may be multiplied by a factor, and the lowest and the highest one.
+
+        None, the default, where rows change in other ways, too.
+        """
+        return None
+
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
         """What may happen to examples of several rows, as sets of their rows.
 

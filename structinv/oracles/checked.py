@@ -374,6 +374,10 @@ class CheckedOracle(BoundOracle):
             return None
         return answers.rows(self._source("leading"), points, self.X, (len(codes), self.X.shape[1]))
 
+    def edits(self) -> tuple[int, float, float] | None:
+        """See `BoundOracle.edits`; None for classes of others, whose own answers count."""
+        return None if self._stranger else self.inner.edits()
+
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
         """See `BoundOracle.scenarios`."""
         from .scenarios import checked_scenarios

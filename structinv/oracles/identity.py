@@ -96,6 +96,10 @@ class _BoundIdentity(BoundOracle):
         """See `BoundOracle.members`; sparse if the rows are."""
         return take(self.X, rows) if sp.issparse(self.X) else super().members(rows, index)
 
+    def edits(self) -> tuple[int, float, float]:
+        """See `BoundOracle.edits`; none."""
+        return 0, 1.0, 1.0
+
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
         """Dual coordinate ascent, as in liblinear: the hull of a point has only its level."""
         return IdentityHull(floating(self.X), signs, weights, intercept)

@@ -217,9 +217,8 @@ class _BoundWords(BoundOracle):
         """All rows; dense ones become sparse once, and not in each call."""
         return csr(self.X)
 
-    @property
     def edits(self) -> tuple[int, float, float]:
-        """How many words of a row can be edited, and the smallest and the largest factor."""
+        """See `BoundOracle.edits`."""
         return int(min(self.oracle.max_changes, self.X.shape[1])), *self.oracle.factors
 
     def support(
@@ -254,7 +253,7 @@ class _BoundWords(BoundOracle):
         return values, sizes * max(1.0, self.oracle.factors[1])
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
-        rows, (changes, low, high) = self.words, self.edits
+        rows, (changes, low, high) = self.words, self.edits()
         if changes == 0 or low == high:
             return IdentityHull(rows, signs, weights, intercept)
         return WordHull(
@@ -265,7 +264,7 @@ class _BoundWords(BoundOracle):
         self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> np.ndarray | None:
         """See `BoundOracle.largest_leads`."""
-        changes, low, high = self.edits
+        changes, low, high = self.edits()
         moves = changes, 1.0 - low, high - 1.0
         return word_losses(take(self.words, rows), codes, cost, intercept, moves, table)
 
@@ -273,7 +272,7 @@ class _BoundWords(BoundOracle):
         """See `BoundOracle.leads`."""
         part, found = take(self.words, rows), np.empty((len(codes), table.shape[1]))
         table = np.ascontiguousarray(table, dtype=np.float64)
-        edits = self.edits
+        edits = self.edits()
 
         def ask(some: slice) -> None:
             indptr = part.indptr[some.start : some.stop + 1]
@@ -286,14 +285,14 @@ class _BoundWords(BoundOracle):
         """See `BoundOracle.leading`."""
         part = take(self.words, rows)
         edited, table = part.data.copy(), np.ascontiguousarray(table, dtype=np.float64)
-        word_edits(part.indptr, part.indices, part.data, table, codes, labels, *self.edits, edited)
+        word_edits(part.indptr, part.indices, part.data, table, codes, labels, *self.edits(), edited)
         return _like(self.X, part, edited)
 
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
         """See `BoundOracle.label_hull`."""
-        rows, (changes, low, high) = self.words, self.edits
+        rows, (changes, low, high) = self.words, self.edits()
         if changes == 0 or low == high:
             return IdentityLabelHull(rows, codes, weights, cost, intercept=intercept)
         return WordLabelHull(

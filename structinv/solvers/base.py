@@ -33,9 +33,10 @@ class Status(Enum):
     @property
     def advice(self) -> str:
         """One sentence on what to do about it."""
-        return _ADVICE[self]
+        return _ADVICE[self].format(others="")
 
 
+# `others` are solvers to try.
 _ADVICE = {
     Status.CONVERGED: "the relative gap is within the tolerance.",
     Status.WITHIN_EPSILON: (
@@ -47,7 +48,7 @@ _ADVICE = {
     Status.ORACLE_CALL_LIMIT: "allow more oracle calls, or accept the gap that is reported.",
     Status.STALLED: (
         "the gap has stopped shrinking: raise tol, scale the features, lower C, or try another "
-        "solver; an oracle with loose bounds also ends like this."
+        "solver{others}; an oracle with loose bounds also ends like this."
     ),
     Status.ORACLE_TOO_COARSE: (
         "the solver is done with the changes that the oracle finds, but the oracle cannot bound "
@@ -160,10 +161,8 @@ class Solution:
                 "the bounds of relaxed inference are this loose: lower tol of the structure, or raise "
                 "its max_steps, unless it is the oracle that cannot bound what it misses."
             )
-        if self.status is Status.STALLED:
-            others = [what for name, what in _OTHERS.items() if name != self.solver]
-            return self.status.advice.replace("solver;", f"solver ({', '.join(others)});")
-        return self.status.advice
+        others = [what for name, what in _OTHERS.items() if name != self.solver]
+        return _ADVICE[self.status].format(others=f" ({', '.join(others)})")
 
 
 @dataclass(frozen=True)

@@ -259,8 +259,8 @@ class Structure(BaseEstimator, ABC):
         Parameters
         ----------
         potentials : (n_rows, n_labels) array
-            Minus infinity for labels that are not allowed. With an axis of levels where the structure
-            `budgets`.
+            Minus infinity for labels that are not allowed, never infinity. With an axis of levels where
+            the structure `budgets`.
         extra : (n_extra,) array
         layout : Layout
             Which rows belong to which example.

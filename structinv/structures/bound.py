@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .decodings import (
     check_levels,
     check_shares,
     decoded,
+    without_infinities,
 )
 from .labels import check_cost, check_rescaling, encode_labels
 from .layout import Layout, laid_out
@@ -185,6 +187,13 @@ class BoundStructure:
         shares = check_shares(source, answer, (n_rows, self.n_labels), of_features)
         return Separation(labels, upper, scale, levels, *shares)
 
+    def as_shares(self, chosen: Separation, layout: Layout) -> Separation:
+        """What was chosen as shares of labels, of which whole labellings have one each."""
+        if chosen.shares is not None:
+            return chosen
+        shares = np.eye(self.n_labels)[chosen.labels]
+        return replace(chosen, shares=shares, features=self._features(chosen.labels, layout))
+
     @property
     def relaxed(self) -> bool:
         """Whether the loss is that of a relaxed maximum; see `Structure.relaxes`."""
@@ -234,12 +243,16 @@ class BoundStructure:
     ) -> Decoding:
         """The best labelling other than the one given, and a bound; see `Structure.runner_up`."""
         known = laid_out(layout, len(codes))
-        found = self.structure.runner_up(potentials, codes, extra, known)
+        asked, unbounded = without_infinities(potentials, known)
+        found = self.structure.runner_up(asked, codes, extra, known)
         source = answers.method(self.structure, "runner_up")
         checked = check_decoding(source, found, potentials.shape, known, len(extra))
-        if checked.upper is not None:
-            return checked
-        upper = self.structure.score(potentials, checked.labels, extra, known, checked.levels)
+        upper = checked.upper
+        if upper is None:
+            upper = self.structure.score(asked, checked.labels, extra, known, checked.levels)
+        if unbounded is not None:
+            # Where there is another labelling at all.
+            upper = np.where(unbounded & (upper > -np.inf), np.inf, upper)
         return Decoding(checked.labels, upper, checked.levels)
 
     def most_wrong(

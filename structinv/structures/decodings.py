@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,15 +70,34 @@ class Separation:
 def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
     """``structure.decode(potentials, extra, layout)``, looked at.
 
+    Structures are not asked about infinite potentials, which stand for bounds that nobody knows: the
+    bounds of such examples are infinite, whatever their labels.
+
     Raises
     ------
     TypeError, ValueError
         If it is no `Decoding`, an array has another shape, or a label is none; the message names the
         class.
     """
-    found = structure.decode(potentials, extra, layout)
+    asked, unbounded = without_infinities(potentials, layout)
     source = answers.method(structure, "decode")
-    return check_decoding(source, found, potentials.shape, layout, len(extra))
+    answer = structure.decode(asked, extra, layout)
+    found = check_decoding(source, answer, potentials.shape, layout, len(extra))
+    if unbounded is None:
+        return found
+    upper = found.upper
+    if upper is None:
+        upper = structure.score(asked, found.labels, extra, layout, found.levels)
+    return replace(found, upper=np.where(unbounded, np.inf, upper))
+
+
+def without_infinities(potentials: np.ndarray, layout: Layout) -> tuple[np.ndarray, np.ndarray | None]:
+    """Potentials below infinity, and which examples had others, (n_blocks,) of bool; None if none."""
+    if np.max(potentials, initial=-np.inf) != np.inf:
+        return potentials, None
+    known = potentials < np.inf
+    rows = ~np.all(known.reshape(len(known), -1), axis=1)
+    return np.where(known, potentials, 0.0), layout.sums(rows.astype(np.int64)) > 0
 
 
 def check_decoding(

@@ -24,12 +24,18 @@ def as_list(name: str, given: Any, what: str) -> list[Any]:
     TypeError, ValueError
         If it is none, or holds nothing.
     """
-    if isinstance(given, NO_LIST) or sp.issparse(given) or not hasattr(given, "__len__"):
+    if sp.issparse(given) or not _is_list(given):
         raise TypeError(f"{name} must be a list with {what} for each example, got {kind_of(given)}")
     items = list(given)
     if not items:
         raise ValueError(f"{name} must hold at least one example, got none")
     return items
+
+
+def _is_list(given: Any) -> bool:
+    """Whether something has items in an order; an array without dimensions has none."""
+    listed = hasattr(given, "__len__") and getattr(given, "shape", None) != ()
+    return listed and not isinstance(given, NO_LIST)
 
 
 def as_blocks(X: Any) -> list[Any]:
@@ -121,7 +127,10 @@ def _joined(blocks: list[Any], dtype: np.dtype) -> Matrix:
     if not sp.issparse(blocks[0]):
         return np.concatenate(blocks).astype(dtype, copy=False)
     rows = sp.csr_matrix(stack([sp.csr_matrix(block) for block in blocks]), dtype=dtype)
-    rows.sum_duplicates()
+    if not rows.has_canonical_format:
+        # A single block may share its arrays with what the user gave.
+        rows = rows.copy()
+        rows.sum_duplicates()
     return rows
 
 
@@ -168,7 +177,7 @@ def flat_labels(y: Any, sizes: np.ndarray) -> np.ndarray:
     if len(items) != len(sizes):
         raise ValueError(f"y must have labels for each of {len(sizes)} examples, got {len(items)}")
     for i, (labels, size) in enumerate(zip(items, sizes, strict=True)):
-        if isinstance(labels, NO_LIST) or not hasattr(labels, "__len__"):
+        if not _is_list(labels):
             raise TypeError(f"y[{i}] must be a list of labels, got {kind_of(labels)}")
         if len(labels) != size:
             raise ValueError(f"y[{i}] must have a label for each of {size} rows, got {len(labels)}")

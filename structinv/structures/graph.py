@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -110,6 +111,9 @@ class Graph(Structure):
         """The layout with its edges, looked at."""
         wanted = 1 if self.n_edge_features_ is None else self.n_edge_features_
         graphs = GraphLayout.of(layout, wanted)
+        if len(graphs.edges) == 0:
+            # No edges have features of any width.
+            return replace(graphs, edge_features=np.zeros((0, wanted)))
         given = graphs.edge_features.shape[1]
         if given != wanted:
             raise ValueError(
@@ -193,7 +197,8 @@ class Graph(Structure):
         own = found.whole[graphs.owners]
         nodes = np.where(own[:, None], np.eye(scores.shape[1])[labels], found.nodes)
         mixed = np.flatnonzero(~found.whole)
-        place = sp.csr_matrix(np.eye(len(graphs))[:, mixed])
+        every = np.arange(len(mixed))
+        place = sp.csr_matrix((np.ones(len(mixed)), (mixed, every)), (len(graphs), len(mixed)))
         features = sp.diags(found.whole.astype(np.float64)) @ self.features(
             labels, graphs, scores.shape[1]
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import answers
-from .decodings import decoded
+from .decodings import decoded, without_infinities
 from .layout import Layout
 
 if TYPE_CHECKING:
@@ -29,18 +29,23 @@ def most_wrong(
     layout: Layout,
 ) -> np.ndarray:
     """See `Structure.most_wrong`."""
-    counts, unknown = np.zeros(len(layout), dtype=np.int64), np.ones(len(layout), dtype=bool)
+    # Where a bound is infinite, all rows may be wrong.
+    potentials, unbounded = without_infinities(potentials, layout)
+    known = np.arange(len(layout)) if unbounded is None else np.flatnonzero(~unbounded)
+    counts, unknown = layout.sizes.astype(np.int64), np.zeros(len(layout), dtype=bool)
     # Together those of about one length: answers are as wide as the longest.
-    lengths = np.frexp(layout.sizes)[1]
+    lengths = np.frexp(layout.sizes[known])[1]
     for length in np.unique(lengths):
-        blocks = np.flatnonzero(lengths == length)
+        blocks = known[lengths == length]
         rows, part = layout.rows(blocks), layout.take(blocks)
         heights = _heights(structure, potentials[rows], codes[rows], extra, part)
-        if heights is not None:
-            enough = heights >= floors[blocks, None]
-            last = heights.shape[1] - 1 - np.argmax(enough[:, ::-1], axis=1)
-            counts[blocks] = np.where(enough.any(axis=1), last, 0)
-            unknown[blocks] = np.all(heights == np.inf, axis=1)
+        if heights is None:
+            unknown[blocks] = True
+            continue
+        enough = heights >= floors[blocks, None]
+        last = heights.shape[1] - 1 - np.argmax(enough[:, ::-1], axis=1)
+        counts[blocks] = np.where(enough.any(axis=1), last, 0)
+        unknown[blocks] = np.all(heights == np.inf, axis=1)
     if np.any(unknown):
         blocks = np.flatnonzero(unknown)
         rows, part = layout.rows(blocks), layout.take(blocks)
@@ -78,19 +83,12 @@ def _most_wrong_by_decoding(
     ``(maximum - floor) / p`` bounds that number for any p. The best price lies where the labellings
     found change from such as score enough to such as do not.
     """
-    bounds = layout.sizes.astype(np.float64)
-    unbounded = layout.sums(np.any(potentials.reshape(len(codes), -1) == np.inf, axis=1)) > 0
-    active = np.flatnonzero(~unbounded)
-    if len(active) == 0:
-        return bounds.astype(np.int64)
     search = _Search(structure, extra)
-    rows = layout.rows(active)
-    search.start(potentials[rows], codes[rows], floors[active], layout.take(active))
+    search.start(potentials, codes, floors, layout)
     for _ in range(MOST_CALLS):
         if not search.step():
             break
-    bounds[active] = search.bounds
-    return np.floor(bounds + NEARLY).astype(np.int64)
+    return np.floor(search.bounds + NEARLY).astype(np.int64)
 
 
 class _Search:

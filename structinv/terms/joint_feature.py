@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from ..matrices import ALL_ROWS, Matrix, Rows, count, scale_rows, stack
+from ..matrices import ALL_ROWS, Matrix, Rows, count, csr, scale_rows, stack
 from ..oracles import Identity
 from ..oracles.base import InvarianceOracle
 from ..planes import Planes
@@ -84,6 +85,11 @@ class JointFeature(Term):
         self.custom, self.X, self.y = custom, X, y
         parts: list[Any] = []
         for i, (x, truth) in enumerate(zip(X, y, strict=True)):
+            if truth is None:
+                raise ValueError(
+                    f"y must hold labellings, got None for example {i}, which argmax would take for "
+                    "none given"
+                )
             width = parts[0].shape[1] if parts else None
             parts.append(custom.features_of(x, truth, width))
             own = custom.cost_of(truth, truth)
@@ -143,6 +149,9 @@ class JointFeature(Term):
             rows.append(self.custom.features_of(self.X[i], labelling, self.n_features))
             costs[place] = self.custom.cost_of(self.y[i], labelling)
         found: Any = stack(rows)
+        if sp.issparse(self.truths) != sp.issparse(found):
+            # A difference of both kinds would be a matrix of NumPy's.
+            found = csr(found) if sp.issparse(self.truths) else found.toarray()
         less = self.truths[blocks] - found
         heights = costs - less @ w
         # The true labelling wins nothing and costs nothing.

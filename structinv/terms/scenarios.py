@@ -53,8 +53,12 @@ def side_by_side(each: list[Furthest]) -> Furthest:
     return Furthest(gains, costs, upper)
 
 
-def best_of(chosen: list[Separation], scenario: np.ndarray, layout: Layout) -> Separation:
+def best_of(
+    chosen: list[Separation], scenario: np.ndarray, layout: Layout, labels: BoundStructure
+) -> Separation:
     """Of each block what was chosen in its scenario; bounds are the largest of all."""
+    if any(each.shares is not None for each in chosen):
+        chosen = [labels.as_shares(each, layout) for each in chosen]
 
     def picked(name: str, which: np.ndarray) -> Any:
         parts = [getattr(each, name) for each in chosen]

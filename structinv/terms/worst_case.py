@@ -272,7 +272,7 @@ class WorstCase(Term):
         if len(asked) > 1 and layout is not None:
             attained = [self._attained(each, rivals, extra, layout) for each in asked]
             scenario = np.argmax(attained, axis=0)
-            chosen = best_of([each.chosen for each in asked], scenario, layout)
+            chosen = best_of([each.chosen for each in asked], scenario, layout, self.labels)
         taken = Taken.of(chosen, layout, scenario)
         reached: Reached = reach(space, f, rows, rivals, asked, taken)
         coefficients = taken.own(rivals).normals(taken.labels) * np.reshape(taken.shares, (-1, 1))
