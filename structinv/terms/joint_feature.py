@@ -81,6 +81,9 @@ class JointFeature(Term):
         check_no_changes(oracle)
         if len(X) == 0 or len(X) != len(y):
             raise ValueError(f"y must have a labelling for each of {len(X)} inputs, got {len(y)}")
+        for i, truth in enumerate(y):
+            if truth is None:
+                raise ValueError(f"y[{i}] must be a labelling, got None, with which argmax adds no cost")
         self.custom, self.X, self.y = custom, X, y
         parts: list[Any] = []
         for i, (x, truth) in enumerate(zip(X, y, strict=True)):
