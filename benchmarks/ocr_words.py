@@ -148,7 +148,7 @@ def orientations(images: np.ndarray, blur: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Rows:
-    """What rows are made of images: by what, how many pixels of the image are one of theirs; defaults."""
+    """What makes rows of images, how many pixels of the image are one of theirs, and defaults."""
 
     make: Callable[[np.ndarray, float], np.ndarray]
     step: int

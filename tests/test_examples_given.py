@@ -257,11 +257,111 @@ def test_a_bad_weight_of_a_class_is_named_by_its_label():
             model.fit(X, Y)
 
 
-def test_a_sparse_example_alone_is_left_as_it_is():
-    data, places, starts = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1, 1, 2, 0]), np.array([0, 2, 4])
-    given = sp.csr_matrix((data, places, starts), shape=(2, 3))
-    before = given.copy()
+def test_labels_of_a_table_are_not_the_names_of_its_columns():
+    tables = [pd.DataFrame({f"label{i}": labels}) for i, labels in enumerate(Y)]
+    refuses(ValueError, r"y\[0\] must have one dimension, got shape \(3, 1\)", Sequence(), X, tables)
+
+
+def test_rows_that_users_give_stay_as_they_are():
+    def twice():
+        """The first row has its first entry in two parts, the second its entries out of order."""
+        return sp.csr_matrix((np.ones(5), [0, 0, 1, 2, 1], [0, 3, 5]), shape=(2, 3))
+
+    given, own = twice(), twice()
     model = InvariantStructuredSVC(Sequence(), tol=0.5).fit([given], [["a", "b"]])
     model.predict([given])
-    for name in ("data", "indices", "indptr"):
-        np.testing.assert_array_equal(getattr(given, name), getattr(before, name))
+    for part in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(given, part), getattr(own, part))
+
+
+def test_sparse_rows_of_complex_numbers_are_refused():
+    rows = [sp.csr_matrix(each * 1j) for each in X]
+    refuses(TypeError, r"X\[0\] must hold numbers, got dtype complex128", Sequence(), rows, Y)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "message"),
+    [
+        ([(["a"], "b")], r"set of \(from, to\) pairs of labels, got \(\['a'\], 'b'\) among them"),
+        (({("a", "b")} for _ in range(1)), "set of .* pairs of labels, got <generator"),
+    ],
+)
+def test_masks_that_are_no_pairs_of_labels_are_refused(allowed, message):
+    refuses(TypeError, "allowed must be None, .*" + message, Sequence(allowed), X, Y)
+
+
+@pytest.mark.parametrize("n_hashed", [0, -3, 2.5, True, "many"])
+def test_a_number_of_hashed_columns_is_looked_at_whatever_rows_are(n_hashed):
+    model = InvariantStructuredSVC(Sequence(), n_hashed=n_hashed)
+    with pytest.raises(ValueError, match="n_hashed must be an integer of at least 1, or None, got"):
+        model.fit(X, Y)
+
+
+def test_weights_that_leave_no_cost_are_refused():
+    message = "class_weight, position_weight and sample_weight must leave a position"
+    for by_class, by_position, by_example in (
+        ({"a": 0, "b": 0}, None, None),
+        ({"a": 0}, [[float(label == "a") for label in labels] for labels in Y], None),
+        (None, weighted(1, [0.0, 0.0]), [0.0, 1.0, 0.0]),
+    ):
+        model = InvariantStructuredSVC(Sequence(), class_weight=by_class)
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, Y, by_example, by_position)
+
+
+def test_a_token_may_have_no_features_at_all():
+    model = InvariantStructuredSVC(Sequence(), tol=0.5).fit([[["u"], ["v"]]], [["a", "b"]])
+    with pytest.warns(UserWarning, match="none of the tokens' features"):
+        (labels,) = model.predict([[[], []]])
+    assert len(labels) == 2
+
+
+EDGES = [(0, 1), (1, 2)]
+GRAPHS = {
+    "ragged edges": ((X[0], [(0, 1), (1,)]), r"X\[0\] must have edges \(m, 2\) of integers, got a list"),
+    "words": ((X[0], EDGES, [["p"], ["q"]]), r"X\[0\] must have edge features \(m, e\) of numbers"),
+    "ragged features": ((X[0], EDGES, [[1.0], [1.0, 2.0]]), r"X\[0\] must have edge features \(m, e\)"),
+    "sparse features": ((X[0], EDGES, sp.csr_matrix(np.eye(2))), r"X\[0\] must have edge features"),
+    "large": ((X[0], np.array([[0, 2**63 + 1]], dtype=np.uint64)), r"got \[0, 9223372036854775809\]"),
+}
+
+
+@pytest.mark.parametrize("case", GRAPHS)
+def test_bad_edges_are_named_by_their_graph(case):
+    graph, message = GRAPHS[case]
+    refuses(ValueError, message, Graph(), [graph], Y[:1])
+
+
+@pytest.mark.parametrize("name", ["tol", "max_steps"])
+@pytest.mark.parametrize("value", ["many", None, np.nan, 0.0, -1])
+def test_bad_parameters_of_a_graph_are_named(name, value):
+    with pytest.raises((TypeError, ValueError), match=f"^{name} must be .*, got {value!r}$"):
+        InvariantStructuredSVC(Graph(**{name: value})).fit([GRAPH], [["a", "b", "a"]])
+
+
+def test_steps_are_whole():
+    with pytest.raises(TypeError, match="max_steps must be an integer .* got 1.5"):
+        InvariantStructuredSVC(Graph(max_steps=1.5)).fit([GRAPH], [["a", "b", "a"]])
+
+
+def test_rows_with_several_labels_have_no_true_one():
+    oracle = FDrop(1).only_for([1])
+    model = InvariantStructuredSVC(Multilabel(), oracle=oracle)
+    with pytest.raises(ValueError, match="only_for: .* rows of Multilabel have several"):
+        model.fit(TABLE, SETS)
+    model.set_params(oracle=None, tol=0.5).fit(TABLE, SETS)
+    with pytest.raises(ValueError, match="only_for: .* rows of Multilabel have several"):
+        model.certify(TABLE, SETS, oracle=oracle)
+
+
+def test_no_labelling_is_none():
+    custom = CustomStructuredSVC(Custom(joint_feature, cost, argmax))
+    with pytest.raises(ValueError, match=r"y\[1\] must be a labelling, got None"):
+        custom.fit([0, 1, 2], [0, None, 1])
+
+
+def test_scores_of_objects_need_a_labelling_for_each():
+    custom = CustomStructuredSVC(Custom(joint_feature, cost, argmax)).fit([0, 1, 2], [0, 1, 0])
+    for y in ([0, 1], [0, 1, 0, 0]):
+        with pytest.raises(ValueError, match=f"labelling for each of 3 inputs, got {len(y)}"):
+            custom.score([0, 1, 2], y)

@@ -144,3 +144,9 @@ def test_labels_of_positions_must_fit():
         position_margins(model, X[1], ["O"])
     with pytest.raises(ValueError, match="model's classes, got 'B-y'"):
         position_margins(model, X[1], ["O", "B-y"])
+
+
+def test_an_example_without_rows_has_no_margins():
+    X, y = [np.eye(2)], [["a", "b"]]
+    model = InvariantStructuredSVC(Sequence(), tol=0.5, random_state=0).fit(X, y)
+    assert position_margins(model, np.zeros((0, 2))).shape == (0,)

@@ -48,8 +48,8 @@ class SentenceFeatures:
         found = len(sentences[0][0])
         if found != self.n_columns:
             raise ValueError(
-                f"{name_of(source)} must have {self.n_columns} columns and the label, as the training "
-                f"file had, got {found + 1} columns"
+                f"{name_of(source)} must have {self.n_columns + 1} columns, the label last, as the "
+                f"training file had, got {found + 1}"
             )
         return conll_features(sentences), labels
 

@@ -132,9 +132,11 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Minus the mean cost of the predicted labellings."""
+        check_is_fitted(self)
+        inputs, labels = _pairs(X, y)
         costs = [
             self.structure.cost_of(truth, found)
-            for truth, found in zip(as_list("y", y, "a labelling"), self.predict(X), strict=True)
+            for truth, found in zip(labels, self.predict(inputs), strict=True)
         ]
         weights = example_weights(sample_weight, len(costs))
         return -float(np.average(costs, weights=weights)) + 0.0
@@ -160,11 +162,7 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
     def _read(
         self, X: Any, y: Any, oracle: InvarianceOracle, sample_weight: Any
     ) -> tuple[Any, InvarianceOracle, Truth]:
-        inputs, labels = as_list("X", X, "an input"), as_list("y", y, "a labelling")
-        if len(inputs) != len(labels):
-            raise ValueError(
-                f"y must have a labelling for each of {len(inputs)} inputs, got {len(labels)}"
-            )
+        inputs, labels = _pairs(X, y)
         weights = self.C * example_weights(sample_weight, len(inputs))
         truth: Any = labels
         return inputs, oracle, Truth(truth, self.structure, weights, {}, {}, labels)
@@ -189,9 +187,17 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
 
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
-        inputs, labels = as_list("X", X, "an input"), as_list("y", y, "a labelling")
+        inputs, labels = _pairs(X, y)
         width = self.structure.features_of(inputs[0], labels[0]).shape[1]
         return PLANES_OF_AN_EXAMPLE * 8.0 * width * len(inputs) + linear_functions(width, 1)
 
     def _scores(self, X: Any) -> np.ndarray:
         raise NotImplementedError("objects have scores only together with labellings")
+
+
+def _pairs(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
+    """Inputs and their labellings, or ValueError if there are not as many."""
+    inputs, labels = as_list("X", X, "an input"), as_list("y", y, "a labelling")
+    if len(inputs) != len(labels):
+        raise ValueError(f"y must have a labelling for each of {len(inputs)} inputs, got {len(labels)}")
+    return inputs, labels

@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 
 from ..matrices import Matrix
 from ..structures.examples import Reader, stacked
-from .tokens import are_tokens
+from .tokens import are_tokens, can_be_tokens
 
 Tokens = Callable[[Any], tuple[Matrix, np.ndarray]]
 
@@ -45,7 +45,8 @@ class RowReader(Reader):
         self.origin = "as in fit" if self.names is not None else "as X[0] has"
 
     def _examples(self, blocks: Sequence[Any]) -> tuple[Matrix, np.ndarray]:
-        if not are_tokens(blocks):
+        of_tokens = self.known is not None and self.of_tokens is not None
+        if not are_tokens(blocks) and not (of_tokens and can_be_tokens(blocks)):
             for i, block in enumerate(blocks):
                 self._check_names(f"X[{i}]", block)
             return stacked(blocks, self.known)

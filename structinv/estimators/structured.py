@@ -33,7 +33,7 @@ from .examples import PLANES_OF_AN_EXAMPLE, ReadsExamples
 from .invariances import Invariances
 from .kernel_machine import KernelMachine, check_cover, check_epsilon, kernel_memory
 from .scales import length_of_rows, solver_for
-from .tokens import TokenVectorizer
+from .tokens import TokenVectorizer, check_n_hashed
 from .truth import Truth
 
 COSTS = ("hamming", "mean_hamming")
@@ -311,6 +311,7 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()
         check_epsilon(self.epsilon, self.solver)
+        check_n_hashed(self.n_hashed)
         if self._precomputed:
             raise ValueError("kernel must be one of inputs; InvariantSVC takes kernel='precomputed'")
         if not isinstance(self.structure, Structure):
@@ -375,6 +376,11 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
         if self.class_weight is not None:
             codes = encode_labels(labels, classes)[1]
             factors *= _label_factors(self.class_weight, classes, codes, weights[layout.owners])
+        if not np.any(factors * weights[layout.owners] > 0):
+            raise ValueError(
+                "class_weight, position_weight and sample_weight must leave a position with all of them "
+                "above 0"
+            )
         if isinstance(self.cost, str) and self.cost == "mean_hamming":
             factors /= layout.sizes[layout.owners]
         return None if np.all(factors == 1.0) else factors

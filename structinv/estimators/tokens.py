@@ -106,8 +106,7 @@ class TokenVectorizer(
     def fit_rows(self, X: Any) -> tuple[sp.csr_matrix, np.ndarray]:
         """`fit`, and all rows, as of `rows`."""
         hashed = self.n_hashed
-        if hashed is not None and not _is_count(hashed):
-            raise ValueError(f"n_hashed must be an integer of at least 1, or None, got {hashed!r}")
+        check_n_hashed(hashed)
         kind, tokens, lengths = _read(X)
         if np.any(lengths == 0):
             raise ValueError(f"X[{int(np.argmin(lengths))}] is empty: nothing can be learnt from it")
@@ -159,6 +158,13 @@ class TokenVectorizer(
         return tags
 
 
+def check_n_hashed(value: Any) -> None:
+    """Raise ValueError unless this is a number of columns, or None."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if value is not None and not (whole and value >= 1):
+        raise ValueError(f"n_hashed must be an integer of at least 1, or None, got {value!r}")
+
+
 def are_tokens(X: Any) -> bool:
     """Whether these are sequences of tokens with named features, rather than of rows of numbers.
 
@@ -185,6 +191,18 @@ def are_tokens(X: Any) -> bool:
             if len(token):
                 return isinstance(token[0], (str, bytes))
     return False
+
+
+def can_be_tokens(X: Any) -> bool:
+    """Whether nothing tells that these are rows of numbers: none has a feature.
+
+    Examples
+    --------
+    >>> can_be_tokens([[[], []]]), can_be_tokens([np.zeros((2, 0))]), can_be_tokens([[[1.0]]])
+    (True, False, False)
+    """
+    tokens = (sequence if isinstance(sequence, (list, tuple)) else [sequence] for sequence in X)
+    return all(isinstance(each, (list, tuple)) and not each for each in chain.from_iterable(tokens))
 
 
 def _read(X: Any) -> tuple[Literal["dict", "strings"], list[Any], np.ndarray]:
@@ -317,11 +335,6 @@ def _counted(tokens: list[Any], vocabulary: dict[str, int]) -> sp.csr_matrix:
 def _split(rows: sp.csr_matrix, lengths: np.ndarray) -> list[sp.csr_matrix]:
     ends = np.cumsum(lengths)
     return [rows[end - length : end] for end, length in zip(ends, lengths, strict=True)]
-
-
-def _is_count(value: Any) -> bool:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return bool(whole and value >= 1)
 
 
 def _shown(value: Any) -> str:

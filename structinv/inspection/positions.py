@@ -29,7 +29,7 @@ def position_margins(model: Any, x: Any, labels: Sequence[Any] | np.ndarray | No
     Returns
     -------
     (T,) array
-        Infinite where no other label is allowed.
+        Infinite where no other label is allowed; empty for an example without rows.
 
     Raises
     ------
@@ -59,6 +59,8 @@ def position_margins(model: Any, x: Any, labels: Sequence[Any] | np.ndarray | No
     unknown = [label for label in given if label not in places]
     if unknown:
         raise ValueError(f"labels must be among the model's classes, got {unknown[0]!r}")
+    if not given:
+        return np.zeros(0)
     codes = np.array([places[label] for label in given], dtype=np.intp)
 
     before, behind = np.empty_like(scores), np.empty_like(scores)

@@ -159,10 +159,9 @@ def select_changes(
 
     Notes
     -----
-    Accuracy counts rows, and for structured models positions (`Certificate.position_accuracy`, at least
-    which stays right): where one class is rare, look at ``clean`` beside the share of the other. The
-    accuracies of the best setting are those it was chosen by; a test set of its own is needed to
-    quote them.
+    Accuracy counts rows, and for structured models positions (`Certificate.position_accuracy`): where
+    one class is rare, look at ``clean`` beside the share of the other. The accuracies of the best
+    setting are those it was chosen by; a test set of its own is needed to quote them.
 
     Examples
     --------

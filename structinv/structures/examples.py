@@ -85,6 +85,8 @@ def stacked(blocks: Sequence[Any], n_features: int | None = None) -> tuple[Matri
                 f"X[0] is {kind_of(blocks[0])}, X[{i}] {kind_of(block)}"
             )
         found: Any = block if sparse else _array(i, block)
+        if found.dtype.kind not in "biuf":
+            raise TypeError(f"X[{i}] must hold numbers, got dtype {found.dtype}")
         if found.ndim != 2:
             raise ValueError(
                 f"X[{i}] must have two dimensions, a row for each position and a column for each "
@@ -118,8 +120,6 @@ def _array(i: int, block: Any) -> np.ndarray:
                 f"X[{i}] must hold rows of numbers, all of them dicts, or all lists of strings, "
                 f"got {kind_of(block)}"
             ) from None
-    if found.dtype.kind not in "biuf":
-        raise TypeError(f"X[{i}] must hold numbers, got dtype {found.dtype}")
     return found
 
 
@@ -179,10 +179,11 @@ def flat_labels(y: Any, sizes: np.ndarray) -> np.ndarray:
     for i, (labels, size) in enumerate(zip(items, sizes, strict=True)):
         if not _is_list(labels):
             raise TypeError(f"y[{i}] must be a list of labels, got {kind_of(labels)}")
+        # Data frames have columns where labels should be.
+        if getattr(labels, "ndim", 1) != 1:
+            raise ValueError(f"y[{i}] must have one dimension, got shape {labels.shape}")
         if len(labels) != size:
             raise ValueError(f"y[{i}] must have a label for each of {size} rows, got {len(labels)}")
-        if isinstance(labels, np.ndarray) and labels.ndim != 1:
-            raise ValueError(f"y[{i}] must have one dimension, got shape {labels.shape}")
     return _one_array(items)
 
 

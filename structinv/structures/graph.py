@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,7 @@ class Graph(Structure):
 
         Raises
         ------
-        ValueError
+        ValueError, TypeError
             For parameters out of range, edges with another number of features than in training, and
             graphs that are too large for exact inference.
         """
@@ -102,8 +103,12 @@ class Graph(Structure):
     def _check(self) -> None:
         if self.inference not in INFERENCES:
             raise ValueError(f"inference must be one of {INFERENCES}, got {self.inference!r}")
+        if not isinstance(self.tol, Real):
+            raise TypeError(f"tol must be a number, got {self.tol!r}")
         if not 0 < self.tol < 1:
             raise ValueError(f"tol must be above 0 and below 1, got {self.tol!r}")
+        if not isinstance(self.max_steps, Integral) or isinstance(self.max_steps, bool):
+            raise TypeError(f"max_steps must be an integer of at least 1, got {self.max_steps!r}")
         if self.max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {self.max_steps!r}")
 

@@ -11,6 +11,7 @@ import numpy as np
 from ..matrices import Rows
 from . import elimination, forests
 from .elimination import Elimination
+from .examples import kind_of
 from .layout import Layout
 
 
@@ -117,20 +118,23 @@ class GraphLayout(Layout):
 
 def _edges(given: Any, n_nodes: int, i: int) -> np.ndarray:
     """Edges of graph i, looked at."""
-    edges = np.asarray(given)
+    try:
+        edges = np.asarray(given)
+    except ValueError:
+        raise ValueError(f"X[{i}] must have edges (m, 2) of integers, got {kind_of(given)}") from None
     if edges.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if edges.ndim != 2 or edges.shape[1] != 2 or edges.dtype.kind not in "iu":
         raise ValueError(
             f"X[{i}] must have edges (m, 2) of integers, got {edges.dtype} of shape {edges.shape}"
         )
-    edges = edges.astype(np.int64)
     wrong = np.flatnonzero(np.any((edges < 0) | (edges >= n_nodes), axis=1))
     if len(wrong):
         raise ValueError(
             f"X[{i}] must have edges between its nodes, 0 to {n_nodes - 1}, "
             f"got {edges[wrong[0]].tolist()}"
         )
+    edges = edges.astype(np.int64)
     loops = np.flatnonzero(edges[:, 0] == edges[:, 1])
     if len(loops):
         raise ValueError(f"X[{i}] must have edges between two nodes, got {edges[loops[0]].tolist()}")
@@ -141,7 +145,12 @@ def _edge_features(given: Sequence[Any], edges: list[np.ndarray]) -> list[np.nda
     """Features of the edges of all graphs, looked at; a graph without edges may have any."""
     found: list[np.ndarray] = []
     for i, (each, own) in enumerate(zip(given, edges, strict=True)):
-        features = np.asarray(each, dtype=np.float64)
+        try:
+            features = np.asarray(each, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"X[{i}] must have edge features (m, e) of numbers, got {kind_of(each)}"
+            ) from None
         if len(own) and (features.ndim != 2 or len(features) != len(own) or features.shape[1] < 1):
             raise ValueError(
                 f"X[{i}] must have edge features (m, e), one row for each of its {len(own)} edges, got "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -183,13 +183,20 @@ def _pairs_of_labels(allowed: Any) -> list[tuple[Any, Any]] | None:
     if isinstance(allowed, str) and allowed == "iob2":
         return None
     what = 'allowed must be None, "iob2" or a set of (from, to) pairs of labels'
-    if isinstance(allowed, (str, bytes)) or not isinstance(allowed, Iterable):
+    if isinstance(allowed, (str, bytes)) or not isinstance(allowed, Collection):
         raise TypeError(f"{what}, got {allowed!r}")
     pairs = list(allowed)
     for pair in pairs:
-        if not isinstance(pair, tuple) or len(pair) != 2:
+        if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(_is_label, pair)):
             raise TypeError(f"{what}, got {pair!r} among them")
     return pairs
+
+
+def _is_label(value: Any) -> bool:
+    try:
+        return hash(value) is not None
+    except TypeError:
+        return False
 
 
 def _listed(classes: np.ndarray, pairs: list[tuple[Any, Any]]) -> np.ndarray:
