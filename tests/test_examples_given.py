@@ -356,7 +356,7 @@ def test_rows_with_several_labels_have_no_true_one():
 
 def test_no_labelling_is_none():
     custom = CustomStructuredSVC(Custom(joint_feature, cost, argmax))
-    with pytest.raises(ValueError, match=r"y\[1\] must be a labelling, got None"):
+    with pytest.raises(ValueError, match="y must hold labellings, got None for example 1"):
         custom.fit([0, 1, 2], [0, None, 1])
 
 
