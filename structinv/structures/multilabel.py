@@ -13,7 +13,7 @@ from ..compiled import njit
 from ..matrices import Matrix
 from .base import Structure
 from .decodings import Decoding
-from .examples import Reader, kind_of
+from .examples import Reader, check_no_mask, kind_of
 from .layout import Layout
 from .rivals import LabelFunctions
 
@@ -232,6 +232,7 @@ def positions(y: Any) -> tuple[np.ndarray, Layout]:
     """
     if sp.issparse(y):
         raise TypeError(f"y must be an array of 0 and 1, got {type(y).__name__}: call toarray()")
+    check_no_mask("y", y)
     try:
         table = np.asarray(y)
     except ValueError as error:
