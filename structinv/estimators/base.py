@@ -114,6 +114,10 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
     def _best_solver(self, objective: Objective) -> Solver:
         """What "auto" stands for."""
 
+    def _advice(self, solution: Solution) -> str:
+        """What the warning of a fit that ended early says to do about it."""
+        return solution.advice
+
     def __sklearn_tags__(self) -> Any:
         """Stacks of images are taken as rows."""
         tags = super().__sklearn_tags__()
@@ -150,7 +154,7 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
             warnings.warn(
                 f"{type(self).__name__} ended with status '{solution.outcome}' after "
                 f"{solution.iterations} iterations at a relative gap of "
-                f"{solution.relative_gap:.2g} (tol={self.tol:g}): {solution.advice}"
+                f"{solution.relative_gap:.2g} (tol={self.tol:g}): {self._advice(solution)}"
                 f"{nothing_learnt(objective, solution)}",
                 ConvergenceWarning,
                 stacklevel=5,

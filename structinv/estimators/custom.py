@@ -12,7 +12,7 @@ from ..machine import check_memory
 from ..matrices import squared_lengths
 from ..objective import JointFeature, Objective
 from ..oracles import InvarianceOracle
-from ..solvers import Solution, Solver
+from ..solvers import Solution, Solver, Status
 from ..spaces import ExplicitSpace
 from ..structures import Custom
 from ..structures.examples import as_list, example_weights
@@ -165,6 +165,9 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
             raise ValueError(
                 f"y must have a labelling for each of {len(inputs)} inputs, got {len(labels)}"
             )
+        for i, labelling in enumerate(labels):
+            if labelling is None:
+                raise TypeError(f"y[{i}] must be a labelling, got None")
         weights = self.C * example_weights(sample_weight, len(inputs))
         truth: Any = labels
         return inputs, oracle, Truth(truth, self.structure, weights, {}, {}, labels)
@@ -192,6 +195,14 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
         inputs, labels = as_list("X", X, "an input"), as_list("y", y, "a labelling")
         width = self.structure.features_of(inputs[0], labels[0]).shape[1]
         return PLANES_OF_AN_EXAMPLE * 8.0 * width * len(inputs) + linear_functions(width, 1)
+
+    def _advice(self, solution: Solution) -> str:
+        if solution.status is Status.INCONSISTENT:
+            return (
+                "the lower bound lies above the value: argmax(x, w, y) misses labellings of a higher "
+                "score and cost (see check_custom), or the functions are not those of the warm start."
+            )
+        return super()._advice(solution)
 
     def _scores(self, X: Any) -> np.ndarray:
         raise NotImplementedError("objects have scores only together with labellings")
