@@ -595,8 +595,3 @@ def test_one_label_is_two_classes(oracle, pairwise):
     found, same = model.certify(X, y[:, :1]), plain.certify(X, y[:, 0])
     np.testing.assert_array_equal(found.correct, same.correct)
     np.testing.assert_array_equal(found.most_wrong, ~same.correct)
-
-
-@by_pairs
-def test_a_table_of_one_label_keeps_the_contract(pairwise):
-    check_structure(Multilabel(pairwise), n_labels=2, longest=1, trials=10)
