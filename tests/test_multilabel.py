@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import structinv
-from structinv import InvariantStructuredSVC
+from structinv import InvariantLinearSVC, InvariantStructuredSVC
 from structinv.dual_states import refusals
 from structinv.kernels import Linear
 from structinv.label_certificates import labels_worst_change
@@ -385,7 +385,7 @@ def test_a_prepared_tree_is_kept_and_a_clone_forgets_it():
     ("y", "error", "message"),
     [
         (np.zeros(3), ValueError, r"y must have shape \(n, L\).*got \(3,\)"),
-        (np.zeros((3, 1)), ValueError, "L at least 2"),
+        (np.zeros((3, 0)), ValueError, "L at least 1"),
         (np.array([[0, 2]]), ValueError, "row 0, column 1"),
         (np.array([[0, np.nan]]), ValueError, "got .*nan.* in row 0, column 1"),
         (np.array([["a", "b"]]), TypeError, "got dtype"),
@@ -581,3 +581,17 @@ def test_more_than_twelve_labels_have_bounds():
     scores = np.where(y == 1, 1.0, -1.0)[:, None] * (corners @ model.coef_.T)
     assert np.all(proven.margins <= scores.min(axis=(1, 2)) + 1e-9)
     assert np.all(proven.most_wrong >= np.sum(scores < 0, axis=2).max(axis=1))
+
+
+@by_pairs
+@pytest.mark.parametrize("oracle", [Identity(), FDrop(1)], ids=repr)
+def test_one_label_is_two_classes(oracle, pairwise):
+    X, y = data()
+    settings = {"oracle": oracle, "C": 0.7, "tol": 1e-6, "random_state": 0}
+    plain = InvariantLinearSVC(fit_intercept=False, **settings).fit(X, y[:, 0])
+    model = InvariantStructuredSVC(Multilabel(pairwise), **settings).fit(X, y[:, :1])
+    assert model.solution_.primal == pytest.approx(plain.solution_.primal, rel=1e-5)
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X)[:, None])
+    found, same = model.certify(X, y[:, :1]), plain.certify(X, y[:, 0])
+    np.testing.assert_array_equal(found.correct, same.correct)
+    np.testing.assert_array_equal(found.most_wrong, ~same.correct)

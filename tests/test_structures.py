@@ -21,6 +21,7 @@ from structinv.structures import (
     Decoding,
     Layout,
     Multiclass,
+    Multilabel,
     RowStructure,
     Sequence,
     Structure,
@@ -561,3 +562,8 @@ def test_examples_of_one_row_need_no_layout(solver):
     one, other = found
     assert one.status is other.status is Status.CONVERGED
     assert one.primal == pytest.approx(other.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("pairwise", [None, "tree"])
+def test_a_table_of_one_label_keeps_the_contract(pairwise):
+    check_structure(Multilabel(pairwise), n_labels=2, longest=1, trials=10)

@@ -114,6 +114,10 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
     def _best_solver(self, objective: Objective) -> Solver:
         """What "auto" stands for."""
 
+    def _advice(self, solution: Solution) -> str:
+        """What the warning of a fit that ended early says to do about it."""
+        return solution.advice
+
     def __sklearn_tags__(self) -> Any:
         """Stacks of images are taken as rows."""
         tags = super().__sklearn_tags__()
@@ -150,7 +154,7 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
             warnings.warn(
                 f"{type(self).__name__} ended with status '{solution.outcome}' after "
                 f"{solution.iterations} iterations at a relative gap of "
-                f"{solution.relative_gap:.2g} (tol={self.tol:g}): {solution.advice}"
+                f"{solution.relative_gap:.2g} (tol={self.tol:g}): {self._advice(solution)}"
                 f"{nothing_learnt(objective, solution)}",
                 ConvergenceWarning,
                 stacklevel=5,
@@ -409,13 +413,26 @@ class _Printer:
 
 
 def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, own: np.ndarray) -> np.ndarray:
-    """The factor of each class, as scikit-learn's `class_weight` says, for samples of given weights."""
+    """The factor of each class, as scikit-learn's `class_weight` says, for samples of given weights.
+
+    Raises
+    ------
+    ValueError
+        For anything else, for negative factors, and where none is above 0.
+    """
+    known = class_weight is None or isinstance(class_weight, dict)
+    if not known and not (isinstance(class_weight, str) and class_weight == "balanced"):
+        raise ValueError(
+            f"class_weight must be None, 'balanced' or a dict of labels, got {class_weight!r}"
+        )
     factors = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=own)
     if isinstance(class_weight, str) and class_weight == "balanced":
         # A class without a sample that counts has no balance; its samples count nothing anyway.
         factors = np.where(np.isfinite(factors), factors, 0.0)
     if np.any(factors < 0) or not np.all(np.isfinite(factors)):
         raise ValueError(f"class_weight must be non-negative, got {class_weight!r}")
+    if isinstance(class_weight, dict) and not np.any(factors > 0):
+        raise ValueError("class_weight must leave a class with a weight above 0, got zeros alone")
     return factors
 
 

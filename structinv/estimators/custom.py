@@ -12,7 +12,7 @@ from ..machine import check_memory
 from ..matrices import squared_lengths
 from ..objective import JointFeature, Objective
 from ..oracles import InvarianceOracle
-from ..solvers import Solution, Solver
+from ..solvers import Solution, Solver, Status
 from ..spaces import ExplicitSpace
 from ..structures import Custom
 from ..structures.examples import as_list, example_weights
@@ -190,6 +190,14 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
         inputs, labels = _pairs(X, y)
         width = self.structure.features_of(inputs[0], labels[0]).shape[1]
         return PLANES_OF_AN_EXAMPLE * 8.0 * width * len(inputs) + linear_functions(width, 1)
+
+    def _advice(self, solution: Solution) -> str:
+        if solution.status is Status.INCONSISTENT:
+            return (
+                "the lower bound lies above the value: argmax(x, w, y) misses labellings of a higher "
+                "score and cost (see check_custom), or the functions are not those of the warm start."
+            )
+        return super()._advice(solution)
 
     def _scores(self, X: Any) -> np.ndarray:
         raise NotImplementedError("objects have scores only together with labellings")

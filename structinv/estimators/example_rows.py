@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from ..matrices import Matrix
-from ..structures.examples import Reader, stacked
+from ..structures.examples import Reader, check_no_mask, stacked
 from .tokens import are_tokens, can_be_tokens
 
 Tokens = Callable[[Any], tuple[Matrix, np.ndarray]]
@@ -56,13 +56,16 @@ class RowReader(Reader):
 
     def _matrix(self, rows: Any) -> Matrix:
         self._check_names("X", rows)
-        found = check_array(
-            rows,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            estimator=self.estimator,
-            input_name="X",
-        )
+        check_no_mask("X", rows)
+        # Infinities of both signs have no sum.
+        with np.errstate(invalid="ignore"):
+            found = check_array(
+                rows,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                estimator=self.estimator,
+                input_name="X",
+            )
         if self.known is not None and found.shape[1] != self.known:
             raise ValueError(f"X must have {self.known} features, as in fit, got {found.shape[1]}")
         if sp.issparse(found) and not found.has_canonical_format:

@@ -76,10 +76,11 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
         ``cost[true, predicted]`` in the order of `classes_`.
     class_weight : dict or "balanced", optional
         Factors of a label's cost, by the true label.
-    solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe", "interior_point"} or Solver
-        "auto" is "interior_point" for up to 1000 weights and 10000 examples if C is large, the mean of
-        ``C |x|^2`` above 100 for the rows x (where a wrong label costs 1), and `epsilon` is 0; else
-        "frank_wolfe".
+    solver : str or Solver, default="auto"
+        "auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe", "interior_point" or "representer" (its
+        dual coordinates). "auto" is "interior_point" for up to 1000 weights and 10000 examples if C is
+        large, the mean of ``C |x|^2`` above 100 for the rows x (where a wrong label costs 1), and
+        `epsilon` is 0; else "frank_wolfe".
     tol : float, default=1e-3
         Relative gap between objective and lower bound at which the fit ends.
     epsilon : float, default=0.0
@@ -379,7 +380,7 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
         if not np.any(factors * weights[layout.owners] > 0):
             raise ValueError(
                 "class_weight, position_weight and sample_weight must leave a position with all of them "
-                "above 0"
+                f"above 0, got class_weight={self.class_weight!r}"
             )
         if isinstance(self.cost, str) and self.cost == "mean_hamming":
             factors /= layout.sizes[layout.owners]

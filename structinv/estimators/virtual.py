@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..compiled import njit
@@ -22,7 +21,7 @@ from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
-from .base import canonical, check_number, check_oracle_type
+from .base import canonical, check_number, check_oracle_type, class_factors
 from .estimates import EstimatesItself, checked_labels, named, virtual_memory
 from .interruption import all_or_nothing, check_on_interrupt, leaving_on_interrupt
 from .labels import labelled_rows
@@ -172,9 +171,8 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
                 f"class: {classes.tolist()[0]!r}"
             )
         # What libsvm says of a negative one is that the data are too large.
-        factors = compute_class_weight(self.class_weight, classes=classes, y=y[weights > 0])
-        if np.any(factors < 0) or not np.all(np.isfinite(factors)):
-            raise ValueError(f"class_weight must be non-negative, got {self.class_weight!r}")
+        counted = weights > 0
+        class_factors(self.class_weight, classes, y[counted], weights[counted])
 
     @property
     def _native(self) -> bool:

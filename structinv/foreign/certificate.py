@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from ..certificates import Certificate, WorstChange, worst_change
-from ..estimators import InvariantClassifier
+from ..estimators import InvariantClassifier, InvariantStructuredSVC
 from ..estimators.base import canonical, check_oracle_type
 from ..estimators.labels import one_label_a_row
 from ..matrices import Matrix
@@ -66,7 +66,8 @@ def certify(
     Raises
     ------
     TypeError
-        If the estimator is not linear, the oracle is none, or does not take sparse rows.
+        If the estimator is not linear, the oracle is none, or does not take sparse rows; and for
+        `InvariantStructuredSVC`, whose own `certify` speaks of whole labellings.
     ValueError
         If scores or predictions on `X` are not those of a linear classifier, if a step is not known
         to be affine, or if `y` holds a label that is not among the classes.
@@ -93,6 +94,12 @@ def certify(
         raise ValueError(f"at must be one of {list(PLACES)}, got {at!r}")
     check_is_fitted(estimator)
     steps, last = _taken_apart(estimator)
+    if isinstance(last, InvariantStructuredSVC):
+        own = "pipe[-1].certify(pipe[:-1].transform(X), y" if steps else "model.certify(X, y"
+        raise TypeError(
+            "certify takes classifiers of single rows; InvariantStructuredSVC has a certify of its own, "
+            f"for whole labellings: {own}, oracle=...)"
+        )
     whole, rows = estimator, X
     if at == "features" or not steps:
         for step in steps:

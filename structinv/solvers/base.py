@@ -57,8 +57,8 @@ _ADVICE = {
     Status.INTERRUPTED: "the model is the best one so far; fit again to go on.",
     Status.INCONSISTENT: (
         "the lower bound lies above the value: an oracle answers with points outside its set (see "
-        "check_oracle), a warm start came from other rows or a larger set, or a kernel is not positive "
-        "semi-definite."
+        "check_oracle), an argmax of your own misses better labellings (see check_custom), a warm start "
+        "came from other rows or a larger set, or a kernel is not positive semi-definite."
     ),
     Status.NOT_FINITE: "values overflowed: scale the features or lower C.",
 }

@@ -92,7 +92,7 @@ def check_structure(
         if structure.rowwise:
             lengths = [1] * sum(lengths)
         elif structure.one_row:
-            lengths = [max(2, lengths[0])] * len(lengths)
+            lengths = [lengths[0]] * len(lengths)
         case = _drawn(structure, n_labels, lengths, number, rng)
         _check_features(case)
         _check_decode(case)

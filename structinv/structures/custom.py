@@ -126,9 +126,18 @@ class Custom(BaseEstimator):
         return answers.number("cost", "a cost", self.cost(y, other), least=0.0)
 
     def best(self, x: Any, w: np.ndarray, y: Any = None) -> Any:
-        """``argmax(x, w)``, or ``argmax(x, w, y)``; the weights cannot be changed."""
+        """``argmax(x, w)``, or ``argmax(x, w, y)``; the weights cannot be changed.
+
+        Raises
+        ------
+        TypeError
+            If the answer is None, as of a function without a ``return``.
+        """
         question = (x, w) if y is None else (x, w, y)
-        return answers.ask_stranger("argmax", self.argmax, *question)
+        found = answers.ask_stranger("argmax", self.argmax, *question)
+        if found is None:
+            raise TypeError("argmax must return a labelling, got None")
+        return found
 
 
 def _check_call(

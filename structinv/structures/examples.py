@@ -14,6 +14,12 @@ from ..matrices import Matrix, stack
 
 # What is no list of anything, though it can be gone through.
 NO_LIST = (str, bytes, dict, set, frozenset)
+# What to do instead of masking, by what is masked.
+MASKS = {
+    "y": "fill in any of the labels, and give such positions a position_weight of 0",
+    "position_weight": "write 0 for positions that count nothing",
+    "sample_weight": "write 0 for examples that count nothing",
+}
 
 
 def as_list(name: str, given: Any, what: str) -> list[Any]:
@@ -26,6 +32,7 @@ def as_list(name: str, given: Any, what: str) -> list[Any]:
     """
     if sp.issparse(given) or not _is_list(given):
         raise TypeError(f"{name} must be a list with {what} for each example, got {kind_of(given)}")
+    check_no_mask(name, given)
     items = list(given)
     if not items:
         raise ValueError(f"{name} must hold at least one example, got none")
@@ -36,6 +43,14 @@ def _is_list(given: Any) -> bool:
     """Whether something has items in an order; an array without dimensions has none."""
     listed = hasattr(given, "__len__") and getattr(given, "shape", None) != ()
     return listed and not isinstance(given, NO_LIST)
+
+
+def check_no_mask(name: str, given: Any) -> None:
+    """Raise TypeError for a masked array: what it hides would be taken for data."""
+    if isinstance(given, np.ma.MaskedArray):
+        kind = name.partition("[")[0]
+        hint = MASKS.get(kind, "fill in what it hides, or leave it out")
+        raise TypeError(f"{name} must be without a mask, got a masked array: {hint}")
 
 
 def as_blocks(X: Any) -> list[Any]:
@@ -107,6 +122,7 @@ def stacked(blocks: Sequence[Any], n_features: int | None = None) -> tuple[Matri
 
 
 def _array(i: int, block: Any) -> np.ndarray:
+    check_no_mask(f"X[{i}]", block)
     try:
         found = np.asarray(block)
     except ValueError:
@@ -136,7 +152,9 @@ def _joined(blocks: list[Any], dtype: np.dtype) -> Matrix:
 
 def _check_finite(rows: Matrix, sizes: np.ndarray) -> None:
     data: Any = rows.data if sp.issparse(rows) else rows
-    if np.isfinite(data.sum(dtype=np.float64)):
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = data.sum(dtype=np.float64)
+    if np.isfinite(total):
         return
     if sp.issparse(rows):
         owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
@@ -173,15 +191,16 @@ def flat_labels(y: Any, sizes: np.ndarray) -> np.ndarray:
     >>> flat_labels([["a", "b"], ["a"]], np.array([2, 1]))
     array(['a', 'b', 'a'], dtype='<U1')
     """
-    items = as_list("y", y, "labels")
+    items = _of_examples("y", y, "labels")
     if len(items) != len(sizes):
         raise ValueError(f"y must have labels for each of {len(sizes)} examples, got {len(items)}")
     for i, (labels, size) in enumerate(zip(items, sizes, strict=True)):
         if not _is_list(labels):
             raise TypeError(f"y[{i}] must be a list of labels, got {kind_of(labels)}")
+        check_no_mask(f"y[{i}]", labels)
         # Data frames have columns where labels should be.
         if getattr(labels, "ndim", 1) != 1:
-            raise ValueError(f"y[{i}] must have one dimension, got shape {labels.shape}")
+            raise ValueError(f"y[{i}] must have one dimension, got shape {tuple(labels.shape)}")
         if len(labels) != size:
             raise ValueError(f"y[{i}] must have a label for each of {size} rows, got {len(labels)}")
     return _one_array(items)
@@ -211,18 +230,33 @@ def _one_array(items: list[Any]) -> np.ndarray:
     owners = np.repeat(np.arange(len(items)), [len(each) for each in items])
     for label, owner in zip(labels, owners, strict=True):
         try:
-            usable = hash(label) is not None and label == label
+            hash(label)
         except TypeError:
             raise TypeError(f"y[{owner}] must hold labels, got {kind_of(label)}: {label!r}") from None
-        if not usable:
+        if not _equals_itself(label):
             raise ValueError(f"y[{owner}] must hold labels, got {label!r}")
     found = np.empty(len(labels), dtype=object)
     found[:] = labels
     return found
 
 
+def _equals_itself(label: Any) -> bool:
+    """Whether a label is one: NaN is not equal to itself, and pandas' NA does not say."""
+    try:
+        return bool(label == label)
+    except (TypeError, ValueError):
+        return False
+
+
 def _is_array(each: Any) -> bool:
     return isinstance(each, np.ndarray)
+
+
+def _of_examples(name: str, given: Any, what: str) -> list[Any]:
+    """`as_list`, and TypeError for a data frame, which would be gone through by its columns."""
+    if hasattr(given, "columns"):
+        raise TypeError(f"{name} must be a list with {what} for each example, got {kind_of(given)}")
+    return as_list(name, given, what)
 
 
 def sorted_classes(labels: np.ndarray) -> np.ndarray:
@@ -251,7 +285,7 @@ def flat_numbers(name: str, given: Any, sizes: np.ndarray) -> np.ndarray:
     TypeError, ValueError
         If there is not a finite number of at least 0 a position; the message says where.
     """
-    items = as_list(name, given, "numbers")
+    items = _of_examples(name, given, "numbers")
     if len(items) != len(sizes):
         raise ValueError(f"{name} must have numbers for each of {len(sizes)} examples, got {len(items)}")
     made = []
@@ -300,6 +334,7 @@ def example_weights(given: Any, n_examples: int) -> np.ndarray:
 
 
 def _numbers(name: str, given: Any) -> np.ndarray:
+    check_no_mask(name, given)
     try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):

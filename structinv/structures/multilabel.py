@@ -13,13 +13,13 @@ from ..compiled import njit
 from ..matrices import Matrix
 from .base import Structure
 from .decodings import Decoding
-from .examples import Reader, kind_of
+from .examples import Reader, check_no_mask, kind_of
 from .layout import Layout
 from .rivals import LabelFunctions
 
 
 class Multilabel(Structure):
-    """Each of L labels is present in a row or absent; labels may hang together in a tree.
+    """Each of L labels, one or more, is present in a row or absent; they may hang together in a tree.
 
     The score of a set of labels y in {0, 1}^L at a row x is
 
@@ -115,14 +115,14 @@ class Multilabel(Structure):
         Raises
         ------
         ValueError
-            If `pairwise` is something else, or examples have not all as many positions, at least two.
+            If `pairwise` is something else, or examples have not all as many positions.
         """
         if self.pairwise not in (None, "tree"):
             raise ValueError(f"pairwise must be None or 'tree', got {self.pairwise!r}")
         if self.pairwise is None or self.edges_ is not None:
             return self
-        if layout is None or len(layout) == 0 or np.ptp(layout.sizes) > 0 or layout.sizes[0] < 2:
-            raise ValueError("Multilabel('tree') needs the same labels for all rows, at least two")
+        if layout is None or len(layout) == 0 or np.ptp(layout.sizes) > 0:
+            raise ValueError("Multilabel('tree') needs the same labels for all rows")
         own = clone(self)
         own.edges_ = tree_of(codes.reshape(len(layout), -1))
         return own
@@ -232,13 +232,14 @@ def positions(y: Any) -> tuple[np.ndarray, Layout]:
     """
     if sp.issparse(y):
         raise TypeError(f"y must be an array of 0 and 1, got {type(y).__name__}: call toarray()")
+    check_no_mask("y", y)
     try:
         table = np.asarray(y)
     except ValueError as error:
         raise ValueError(f"y must have shape (n, L), one column a label: {error}") from None
-    if table.ndim != 2 or table.shape[1] < 2 or len(table) == 0:
+    if table.ndim != 2 or table.shape[1] == 0 or len(table) == 0:
         raise ValueError(
-            "y must have shape (n, L), one column a label, with at least one row and L at least 2, got "
+            "y must have shape (n, L), one column a label, with at least one row and L at least 1, got "
             f"{table.shape}"
         )
     if table.dtype.kind not in "biuf":
