@@ -180,7 +180,7 @@ class OnlyFor(Combination):
         self._check_rows(X)
         if y is None:
             raise ValueError(
-                "only_for: each row must have a true label, as in bind(X, y); targets of a regression "
+                "only_for: rows must have true labels, one each, as in bind(X, y); targets of regression "
                 "are no labels, and rows of Multilabel have several"
             )
         y = np.asarray(y)
