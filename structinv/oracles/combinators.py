@@ -180,8 +180,8 @@ class OnlyFor(Combination):
         self._check_rows(X)
         if y is None:
             raise ValueError(
-                "only_for: rows must have true labels, one each, as in bind(X, y); targets of regression "
-                "are no labels, and rows of Multilabel have several"
+                "only_for: rows must have true labels, one each, as in bind(X, y); targets of a "
+                "regression are no labels, and rows of Multilabel have several"
             )
         y = np.asarray(y)
         self._check_kind(y)
