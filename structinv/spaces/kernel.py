@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from ..kernels import Kernel, kernel_diagonal, kernel_lipschitz
 from ..matrices import Rows, count, dense, pick, scale_rows
 from ..structures.rivals import Rivals
-from .atoms import LOOSE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
+from .atoms import LOOSE, SUMMED_AT_ONCE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
 from .base import Furthest, Moved, Reached, Space, best_members
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class KernelSpace(Space):
         owners = np.repeat(np.arange(len(right)), np.diff(right.start))
         np.add.at(functions, (term, owners), right.coefficients)
         flat, values = functions.reshape(len(centres), -1), []
-        step = max(1, VALUES_AT_ONCE // max(1, len(centres)))
+        step = max(1, SUMMED_AT_ONCE // max(1, len(centres)))
         for start in range(0, len(own), step):
             values.append(self.atoms.block(own[start : start + step], centres) @ flat)
         table = np.concatenate([np.zeros((0, flat.shape[1])), *values])
