@@ -187,16 +187,17 @@ def _pairs_of_labels(allowed: Any) -> list[tuple[Any, Any]] | None:
         raise TypeError(f"{what}, got {allowed!r}")
     pairs = list(allowed)
     for pair in pairs:
-        if not isinstance(pair, tuple) or len(pair) != 2 or not all(map(_is_label, pair)):
+        if not isinstance(pair, tuple) or len(pair) != 2 or not _hashable(pair):
             raise TypeError(f"{what}, got {pair!r} among them")
     return pairs
 
 
-def _is_label(value: Any) -> bool:
+def _hashable(value: Any) -> bool:
     try:
-        return hash(value) is not None
+        hash(value)
     except TypeError:
         return False
+    return True
 
 
 def _listed(classes: np.ndarray, pairs: list[tuple[Any, Any]]) -> np.ndarray:
