@@ -20,6 +20,7 @@ from .images import (
     teo2007_transforms,
     zhang2013_transforms,
 )
+from .laws import Law, law_of
 from .shared import Shared
 from .union import Union
 from .words import FDrop, FScale
@@ -64,6 +65,7 @@ __all__ = [
     "ImageShape",
     "InvarianceOracle",
     "LabelHull",
+    "Law",
     "OnlyFor",
     "OracleCheckError",
     "Rotations",
@@ -75,6 +77,7 @@ __all__ = [
     "TangentDerivative",
     "Union",
     "check_oracle",
+    "law_of",
     "teo2007_transforms",
     "zhang2013_transforms",
 ]

@@ -18,6 +18,7 @@ from .hulls import Hull, LabelHull
 if TYPE_CHECKING:
     from .combinators import Discounted, OnlyFor
     from .compose import Compose
+    from .laws import Law
     from .union import Union
 
 
@@ -111,6 +112,9 @@ class InvarianceOracle(BaseEstimator, ABC):
         Whether answers carry a grade `rho`.
     depends_on_label : bool
         Whether S(x) depends on the true label of x.
+    isometric : bool
+        Whether changes are fixed linear maps that keep inner products, ``<T x, T y> = <x, y>``, and
+        `pullback` tells them. Then means over changes of both sides are means over one side.
     whole_example : bool
         Whether changes of rows of one example depend on one another; see `BoundOracle.scenarios`. What
         the other views tell is what may happen to a row that is an example by itself.
@@ -134,6 +138,7 @@ class InvarianceOracle(BaseEstimator, ABC):
     convex: bool = False
     graded: bool = False
     depends_on_label: bool = False
+    isometric: bool = False
     whole_example: bool = False
 
     @abstractmethod
@@ -205,6 +210,38 @@ class InvarianceOracle(BaseEstimator, ABC):
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """`size` random members of each S(x), as an (n, size, d) array."""
         raise self._absent("sample")
+
+    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
+        """A distribution over changes that is the same for all rows, for means over changes.
+
+        Parameters
+        ----------
+        n_features : int
+        size : int, optional
+            How many changes to draw. Without it all members of a finite oracle, by `member_weights`.
+        random_state : int
+            The draws depend on this alone.
+
+        Returns
+        -------
+        Law
+
+        Raises
+        ------
+        ValueError
+            Without a size, if the oracle lists no members.
+        """
+        from .laws import DrawnLaw, ListedLaw
+
+        if size is not None:
+            return DrawnLaw(self, size, random_state)
+        if not self.finite:
+            raise ValueError(f"size must be given, as {type(self).__name__} lists no members to average")
+        return ListedLaw(self, n_features)
+
+    def member_weights(self, size: int) -> np.ndarray:
+        """The probability of each of the `size` members of the `orbit`, (s,); all alike by default."""
+        return np.full(size, 1.0 / size)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """Whether `z` lies in S(`x`), up to rounding; both dense, of shape (d,)."""

@@ -31,6 +31,7 @@ from .base import (
 from .bound_part import BoundPart
 from .checked import bind, tangents_of
 from .identity import Identity
+from .laws import Law, law_of
 
 
 class Combination(InvarianceOracle):
@@ -482,6 +483,10 @@ class Discounted(Combination):
     def check_labels(self, classes: np.ndarray) -> None:
         """See `InvarianceOracle.check_labels`; asks the part."""
         self.oracle.check_labels(classes)
+
+    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
+        """See `InvarianceOracle.law`; grades say nothing about how likely a change is."""
+        return law_of(self.oracle, n_features, size, random_state)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """See `InvarianceOracle.tangents`."""

@@ -15,6 +15,7 @@ from .arguments import check_row_by_row
 from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, pulled_back
 from .checked import bind
 from .combinators import Pair, best_of, upper_of
+from .laws import ComposedLaw, Law, law_of
 
 
 class Compose(Pair):
@@ -66,6 +67,15 @@ class Compose(Pair):
             return None
         right = pulled_back(self.right, left.reshape(-1, V.shape[1]))
         return None if right is None else right.reshape(-1, *V.shape)
+
+    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
+        """See `InvarianceOracle.law`: changes of both parts, independent of one another."""
+        seeds = np.random.SeedSequence(random_state).generate_state(2)
+        left, right = (
+            law_of(part, n_features, size, int(seed))
+            for part, seed in zip((self.left, self.right), seeds, strict=True)
+        )
+        return ComposedLaw(left, right, paired=size is not None)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The right part on the rows of `X`; the left one is bound to the changed rows."""

@@ -31,6 +31,11 @@ class Identity(FiniteOracle):
     supports_sparse = True
     additive = True
     convex = True
+    isometric = True
+
+    def pullback(self, V: np.ndarray) -> np.ndarray:
+        """See `InvarianceOracle.pullback`: the directions themselves."""
+        return V[None]
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None

@@ -17,6 +17,7 @@ from .. import answers
 from ..matrices import Matrix, rounding, row_dots
 from .arguments import check_directions, grade_profile
 from .base import Cover, InvarianceOracle, Support, answers_for_itself
+from .image_law import ImageLaw
 from .image_maps import (
     FILLS,
     ORDERS,
@@ -43,6 +44,7 @@ from .image_parameters import (
 from .image_paths import Path, furthest
 from .image_search import halve
 from .kept import Kept
+from .laws import Law
 
 _HALVINGS = 8
 _FIT_HALVINGS = 45
@@ -529,15 +531,40 @@ class ImageOracle(InvarianceOracle):
         rows, shape = self._rows(X)
         many = len(rows), size
         if self.finite:
-            table = self._table()
-            logs = log_density(self.distribution, table.value, self.neutral, self.spread)
-            shares = np.exp(logs - np.max(logs))
-            index = rng.choice(len(shares), many, p=shares / np.sum(shares))
-            return self._maps(shape).apply(rows, index)
+            shares = self._shares()
+            return self._maps(shape).apply(rows, rng.choice(len(shares), many, p=shares))
+        return self._changed(rows, shape, self._drawn_warps(many, rng))
+
+    def _shares(self) -> np.ndarray:
+        """The probabilities of the members of a finite set, by the density at their values."""
+        logs = log_density(self.distribution, self._table().value, self.neutral, self.spread)
+        shares = np.exp(logs - np.max(logs))
+        return shares / np.sum(shares)
+
+    def _drawn_warps(self, many: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Warps of random members of a continuous set, (*many, 6)."""
         family = rng.integers(len(self.families()), size=many)
         value = draw(self.distribution, *self._ends(), self.neutral, self.spread, many, rng)
-        warps = self._warps(family.ravel(), value.ravel()).reshape(*many, 6)
-        return self._changed(rows, shape, warps)
+        return self._warps(family.ravel(), value.ravel()).reshape(*many, 6)
+
+    def member_weights(self, size: int) -> np.ndarray:
+        """See `InvarianceOracle.member_weights`: by the density at the values."""
+        return self._shares()
+
+    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
+        """See `InvarianceOracle.law`; of maps that are made once."""
+        if answers_for_itself(self, ImageOracle) or (size is None and not self.finite):
+            return super().law(n_features, size, random_state)
+        shape = self._shape(n_features)
+        if size is None:
+            warps, weights = self._table().warps, self._shares()
+        else:
+            rng, weights = np.random.default_rng(random_state), np.full(size, 1.0 / size)
+            if self.finite:
+                warps = self._table().warps[rng.choice(len(self._shares()), size, p=self._shares())]
+            else:
+                warps = self._drawn_warps((size,), rng)
+        return ImageLaw(image_maps(shape, warps, self.order, self.fill, bool(self.unitary)), weights)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """Derivatives at no change, (n, t, d), per unit of the parameter, one for each family.

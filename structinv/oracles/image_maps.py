@@ -14,6 +14,7 @@ from math import isqrt
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..compiled import njit
 from ..machine import check_memory
@@ -134,6 +135,12 @@ class ImageMaps:
     def linear(self) -> bool:
         """Whether nothing is added."""
         return not np.any(self.constant)
+
+    def matrix(self, number: int) -> sp.csr_matrix:
+        """One map as a matrix of pixels, without what it adds."""
+        first, last = self.indptr[number, 0], self.indptr[number, -1]
+        parts = self.data[first:last], self.indices[first:last], self.indptr[number] - first
+        return sp.csr_matrix(parts, shape=(self.shape.pixels, self.shape.pixels))
 
     def apply(self, X: np.ndarray, index: np.ndarray) -> np.ndarray:
         """Map number ``index[i, k]`` of row i, (n, k, d), in the precision of `X`."""

@@ -15,6 +15,7 @@ from .bound_part import BoundPart
 from .checked import CheckedOracle
 from .combinators import validate_part
 from .hulls import LabelHull
+from .laws import Law, law_of
 
 
 class WholeExample(InvarianceOracle):
@@ -66,6 +67,10 @@ class WholeExample(InvarianceOracle):
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """See `InvarianceOracle.sample`."""
         return self.oracle.sample(X, size, rng)
+
+    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
+        """See `InvarianceOracle.law`."""
+        return law_of(self.oracle, n_features, size, random_state)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """See `InvarianceOracle.contains`."""

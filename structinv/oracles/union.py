@@ -14,6 +14,7 @@ from .arguments import check_directions
 from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, dense_rows, pulled_back
 from .checked import bind
 from .combinators import Pair, best_of
+from .laws import Law, MixedLaw, law_of
 from .union_hull import UnionHull
 
 
@@ -61,6 +62,18 @@ class Union(Pair):
         left = pulled_back(self.left, V)
         right = None if left is None else pulled_back(self.right, V)
         return None if left is None or right is None else np.concatenate([left, right[1:]])
+
+    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
+        """See `InvarianceOracle.law`; each leaf is as likely as any other."""
+        leaves = self.leaves()
+        if size is None:
+            return MixedLaw([law_of(leaf, n_features) for leaf in leaves], np.ones(len(leaves)))
+        rng = np.random.default_rng(random_state)
+        sizes = np.bincount(rng.integers(len(leaves), size=size), minlength=len(leaves))
+        seeds = rng.integers(2**32, size=len(leaves))
+        drawn = np.flatnonzero(sizes)
+        laws = [law_of(leaves[k], n_features, int(sizes[k]), int(seeds[k])) for k in drawn]
+        return MixedLaw(laws, sizes[drawn])
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """Both parts on the rows of `X`."""

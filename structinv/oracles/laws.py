@@ -1,0 +1,382 @@
+"""Distributions over changes, as lists of changes with probabilities: the same ones for every row."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import answers
+from ..matrices import Matrix
+from .base import dense_rows, pulled_back
+
+if TYPE_CHECKING:
+    from .base import InvarianceOracle
+
+# Rows of the unit matrix that are pulled back at once.
+_AT_ONCE = 64
+# By how much the entries of T'T may miss those of the unit matrix.
+_ISOMETRY = 1e-9
+# Beyond so many pairs of changes their differences are not looked for.
+MOST_PAIRS = 250_000
+
+
+class Law(ABC):
+    """Changes g with probabilities: ``E f(g x)`` is ``sum_k weights[k] f(members(x)[k])``.
+
+    `InvarianceOracle.law` makes one. It is what kernels and features take means over: a row has the
+    same members in every block and call, which is what makes a mean over drawn changes a kernel.
+
+    Attributes
+    ----------
+    weights : (s,) array
+        Above 0, with sum 1.
+    """
+
+    weights: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """How many changes there are."""
+        return len(self.weights)
+
+    @abstractmethod
+    def members(self, X: Matrix) -> np.ndarray:
+        """``g x`` for every row and change, (n, s, d), dense."""
+
+    def pull_back(self, V: np.ndarray) -> np.ndarray | None:
+        """``T'v`` for all changes and directions v (p, d), as (s, p, d), if all are fixed linear maps T.
+
+        None, the default, where they are not.
+        """
+        return None
+
+    def linear(self) -> LinearLaw | None:
+        """The same law by its matrices; None, the default, where changes have none, or nobody knows."""
+        return None
+
+    def differences(self) -> LinearLaw | None:
+        """The law of ``g^-1 g'`` for independent g and g', where the changes keep inner products.
+
+        Whether they do is measured on their matrices. None where they do not, or have no matrices.
+        """
+        linear = self.linear()
+        return None if linear is None else linear.differences()
+
+    def take(self, numbers: Sequence[int] | np.ndarray) -> Law:
+        """The law of some of the changes, their weights with sum 1 again."""
+        return _Taken(self, np.asarray(numbers, dtype=np.intp))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.size} changes)"
+
+
+class _Taken(Law):
+    def __init__(self, law: Law, numbers: np.ndarray) -> None:
+        self.law = law
+        self.numbers = numbers
+        self.weights = normalised(law.weights[numbers])
+
+    def members(self, X: Matrix) -> np.ndarray:
+        return self.law.members(X)[:, self.numbers]
+
+    def pull_back(self, V: np.ndarray) -> np.ndarray | None:
+        pulled = self.law.pull_back(V)
+        return None if pulled is None else pulled[self.numbers]
+
+
+class LinearLaw(Law):
+    """Fixed linear maps.
+
+    Parameters
+    ----------
+    maps : sequence of (d, d) CSR matrices
+    weights : (s,) array
+
+    Attributes
+    ----------
+    permutes : bool
+        Whether every map only reorders features.
+    """
+
+    def __init__(self, maps: Sequence[sp.csr_matrix], weights: np.ndarray) -> None:
+        self.maps = list(maps)
+        self.weights = normalised(weights)
+        self.permutes = all(map(_reorders, self.maps))
+
+    def members(self, X: Matrix) -> np.ndarray:
+        """See `Law.members`."""
+        rows = dense_rows(X)
+        found = np.empty((len(rows), self.size, rows.shape[1]), dtype=rows.dtype)
+        for number, each in enumerate(self.maps):
+            found[:, number] = rows[:, each.indices] if self.permutes else (each @ rows.T).T
+        return found
+
+    def pull_back(self, V: np.ndarray) -> np.ndarray:
+        """See `Law.pull_back`."""
+        return np.stack([V @ each for each in self.maps])
+
+    def linear(self) -> LinearLaw:
+        """See `Law.linear`."""
+        return self
+
+    def differences(self) -> LinearLaw | None:
+        """See `Law.differences`."""
+        if self.size**2 > MOST_PAIRS or not all(map(_keeps_products, self.maps)):
+            return None
+        found: dict[bytes, tuple[sp.csr_matrix, float]] = {}
+        for left, of_left in zip(self.maps, self.weights, strict=True):
+            back = left.T.tocsr()
+            for right, of_right in zip(self.maps, self.weights, strict=True):
+                difference = _rounded(back @ right)
+                key = difference.indptr.tobytes() + difference.indices.tobytes()
+                key += difference.data.tobytes()
+                known = found.get(key, (difference, 0.0))
+                found[key] = known[0], known[1] + of_left * of_right
+        maps, weights = zip(*found.values(), strict=True)
+        return LinearLaw(maps, np.array(weights))
+
+    def take(self, numbers: Sequence[int] | np.ndarray) -> LinearLaw:
+        """See `Law.take`."""
+        return LinearLaw([self.maps[k] for k in numbers], self.weights[np.asarray(numbers)])
+
+
+class ListedLaw(Law):
+    """The members of a finite oracle, those without weight left out.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    n_features : int
+    """
+
+    def __init__(self, oracle: InvarianceOracle, n_features: int) -> None:
+        self.oracle = oracle
+        self.n_features = n_features
+        size = self._all_members(np.zeros((1, n_features))).shape[1]
+        source = answers.method(oracle, "member_weights")
+        weights = answers.numbers(source, "weights", oracle.member_weights(size), (size,))
+        if np.min(weights) < 0 or not np.sum(weights) > 0:
+            raise ValueError(
+                f"{source} must return weights of at least 0, and some above, got {weights}"
+            )
+        self.numbers = np.flatnonzero(weights)
+        self.weights = normalised(weights[self.numbers])
+
+    def _all_members(self, X: Matrix) -> np.ndarray:
+        source = answers.method(self.oracle, "orbit")
+        found = answers.ask(self.oracle, source, self.oracle.orbit, X)
+        return answers.members(source, found, dense_rows(X))
+
+    def members(self, X: Matrix) -> np.ndarray:
+        """See `Law.members`."""
+        return self._all_members(X)[:, self.numbers]
+
+    def pull_back(self, V: np.ndarray) -> np.ndarray | None:
+        """See `Law.pull_back`."""
+        pulled = pulled_back(self.oracle, V)
+        return None if pulled is None else pulled[self.numbers]
+
+    def linear(self) -> LinearLaw | None:
+        """See `Law.linear`; only of oracles that declare to be `isometric`, as nobody else needs it."""
+        if not self.oracle.isometric:
+            return None
+        rows: list[list[sp.csr_matrix]] = [[] for _ in self.numbers]
+        for first in range(0, self.n_features, _AT_ONCE):
+            unit = np.zeros((min(_AT_ONCE, self.n_features - first), self.n_features))
+            unit[np.arange(len(unit)), first + np.arange(len(unit))] = 1.0
+            pulled = self.pull_back(unit)
+            if pulled is None:
+                return None
+            for part, images in zip(rows, pulled, strict=True):
+                part.append(sp.csr_matrix(images))
+        return LinearLaw([sp.vstack(part, format="csr") for part in rows], self.weights)
+
+
+class DrawnLaw(Law):
+    """Members that `sample` draws, for every row from a generator of the same seed.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    size : int
+    random_state : int
+    """
+
+    def __init__(self, oracle: InvarianceOracle, size: int, random_state: int) -> None:
+        self.oracle = oracle
+        self.random_state = random_state
+        self.weights = np.full(size, 1.0 / size)
+
+    def members(self, X: Matrix) -> np.ndarray:
+        """See `Law.members`."""
+        source = answers.method(self.oracle, "sample")
+        found = []
+        # A row at a time: what one row has must not depend on the rows beside it.
+        for number in range(X.shape[0]):
+            generator = np.random.default_rng(self.random_state)
+            part = self.oracle.sample(X[number : number + 1], self.size, generator)
+            found.append(answers.numbers(source, "members", part, (1, self.size, X.shape[1])))
+        return np.concatenate(found) if found else np.zeros((0, self.size, X.shape[1]))
+
+
+class ComposedLaw(Law):
+    """First a change of one law, then one of another: all pairs of them, or the k-th with the k-th.
+
+    Parameters
+    ----------
+    left, right : Law
+        `right` comes first.
+    paired : bool
+        Whether change number k is made of both laws' number k, as for draws; both have as many then.
+    """
+
+    def __init__(self, left: Law, right: Law, *, paired: bool) -> None:
+        self.left = left
+        self.right = right
+        self.paired = paired
+        self.weights: np.ndarray = (
+            left.weights if paired else np.outer(right.weights, left.weights).ravel()
+        )
+
+    def members(self, X: Matrix) -> np.ndarray:
+        """See `Law.members`."""
+        first = self.right.members(X)
+        n, size, d = first.shape
+        if self.paired:
+            parts = [self.left.take([k]).members(first[:, k]) for k in range(size)]
+            return np.concatenate(parts, axis=1)
+        return self.left.members(first.reshape(-1, d)).reshape(n, -1, d)
+
+    def pull_back(self, V: np.ndarray) -> np.ndarray | None:
+        """See `Law.pull_back`."""
+        pulled = self.left.pull_back(V)
+        if pulled is None:
+            return None
+        if self.paired:
+            parts = [self.right.take([k]).pull_back(each) for k, each in enumerate(pulled)]
+            known = [part for part in parts if part is not None]
+            return np.concatenate(known) if len(known) == len(parts) else None
+        found = self.right.pull_back(pulled.reshape(-1, V.shape[1]))
+        return None if found is None else found.reshape(-1, *V.shape)
+
+    def linear(self) -> LinearLaw | None:
+        """See `Law.linear`."""
+        left, right = self.left.linear(), self.right.linear()
+        if left is None or right is None or self.size**2 > MOST_PAIRS:
+            return None
+        if self.paired:
+            maps = [last @ first for first, last in zip(right.maps, left.maps, strict=True)]
+        else:
+            maps = [last @ first for first in right.maps for last in left.maps]
+        return LinearLaw(maps, self.weights)
+
+
+class MixedLaw(Law):
+    """A change of one of several laws.
+
+    Parameters
+    ----------
+    laws : sequence of Law
+    shares : (n_laws,) array
+        How likely each of them is, up to a factor.
+    """
+
+    def __init__(self, laws: Sequence[Law], shares: np.ndarray) -> None:
+        self.laws = tuple(laws)
+        pairs = zip(self.laws, normalised(shares), strict=True)
+        self.weights = np.concatenate([share * law.weights for law, share in pairs])
+
+    def members(self, X: Matrix) -> np.ndarray:
+        """See `Law.members`."""
+        return np.concatenate([law.members(X) for law in self.laws], axis=1)
+
+    def pull_back(self, V: np.ndarray) -> np.ndarray | None:
+        """See `Law.pull_back`."""
+        found = [law.pull_back(V) for law in self.laws]
+        known = [pulled for pulled in found if pulled is not None]
+        return np.concatenate(known) if len(known) == len(found) else None
+
+    def linear(self) -> LinearLaw | None:
+        """See `Law.linear`."""
+        found = [law.linear() for law in self.laws]
+        known = [law.maps for law in found if law is not None]
+        return LinearLaw(sum(known, []), self.weights) if len(known) == len(found) else None
+
+
+def law_of(
+    oracle: InvarianceOracle, n_features: int, size: int | None = None, random_state: int = 0
+) -> Law:
+    """``oracle.law(n_features, size, random_state)``, the question and the answer looked at.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming what cannot be a law: sizes and seeds out of range, oracles that need labels, answers
+        that are no `Law`.
+    """
+    check_size(size)
+    check_seed(random_state)
+    oracle.validate(n_features)
+    if oracle.depends_on_label:
+        raise ValueError(
+            "oracle must not depend on labels, which rows to predict do not have: leave out only_for, "
+            f"got {oracle!r}"
+        )
+    law = oracle.law(n_features, size, random_state)
+    if not isinstance(law, Law):
+        source = answers.method(oracle, "law")
+        raise TypeError(f"{source} must return a Law, got {type(law).__name__}")
+    return law
+
+
+def check_size(size: Any) -> None:
+    """Raise unless it is None or an integer of at least 1."""
+    if size is None:
+        return
+    if not isinstance(size, Integral) or isinstance(size, bool):
+        raise TypeError(f"size must be None or an integer of at least 1, got {size!r}")
+    if size < 1:
+        raise ValueError(f"size must be None or an integer of at least 1, got {size!r}")
+
+
+def check_seed(random_state: Any) -> None:
+    """Raise unless it is an integer of at least 0: the same changes have to come back in every call."""
+    if not isinstance(random_state, Integral) or isinstance(random_state, bool):
+        raise TypeError(
+            "random_state must be an integer of at least 0, since the same changes have to be drawn "
+            f"again in every call, got {random_state!r}"
+        )
+    if random_state < 0:
+        raise ValueError(f"random_state must be an integer of at least 0, got {random_state!r}")
+
+
+def normalised(weights: np.ndarray) -> np.ndarray:
+    """Weights with sum 1."""
+    weights = np.asarray(weights, dtype=np.float64)
+    return weights / np.sum(weights)
+
+
+def _reorders(each: sp.csr_matrix) -> bool:
+    ones = len(each.data) == each.shape[0] and np.all(each.data == 1.0)
+    return bool(ones and np.all(np.diff(each.indptr) == 1) and len(set(each.indices)) == each.shape[0])
+
+
+def _keeps_products(each: sp.csr_matrix) -> bool:
+    if _reorders(each):
+        return True
+    off = each.T @ each - sp.identity(each.shape[0], format="csr")
+    return bool(np.max(np.abs(off.data), initial=0.0) <= _ISOMETRY)
+
+
+def _rounded(each: sp.csr_matrix) -> sp.csr_matrix:
+    """Without rounding errors, so that equal maps have equal bytes."""
+    each = sp.csr_matrix(each)
+    each.data = np.round(each.data, 9) + 0.0
+    each.eliminate_zeros()
+    each.sort_indices()
+    return each
