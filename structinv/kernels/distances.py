@@ -7,7 +7,16 @@ from collections.abc import Callable
 import numpy as np
 
 from ..compiled import njit
-from .base import Kernel, check_real, half_norms, in_tiles, precision, same_precision
+from .base import (
+    ISOMETRIES,
+    PERMUTATIONS,
+    Kernel,
+    check_real,
+    half_norms,
+    in_tiles,
+    precision,
+    same_precision,
+)
 
 # Rows of Y that the Laplacian kernel turns into columns at a time.
 COLUMNS = 64
@@ -17,6 +26,8 @@ CLOSE = 0.01
 
 class _Stationary(Kernel):
     """A kernel of ``x - y`` alone, with ``k(x, x) = 1``."""
+
+    symmetry = ISOMETRIES
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
@@ -168,6 +179,8 @@ class Laplacian(_Stationary):
     >>> Laplacian(0.5).matrix(np.zeros((1, 2)), np.array([[1.0, 0.0], [1.0, -1.0]])).round(4)
     array([[0.6065, 0.3679]])
     """
+
+    symmetry = PERMUTATIONS
 
     def __init__(self, gamma: float = 1.0) -> None:
         self.gamma = gamma
