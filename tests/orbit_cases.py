@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from structinv.oracles import FiniteOracle, Flip, Identity, InvarianceOracle, Shared
 
-from .oracle_cases import ORDERS, D, Permutations, Shrinkings
+from .oracle_cases import ORDERS, D, Reorderings, Shrinkings
 
 # From a row and its label to pairs of a member and its grade.
 Listing = Callable[[np.ndarray, Any], list[tuple[np.ndarray, float]]]
@@ -88,7 +88,7 @@ def reorder(order: Sequence[int]) -> Callable[[np.ndarray], np.ndarray]:
     return lambda x: x[list(order)]
 
 
-shrinkings, permutations, flip = Shrinkings(), Permutations(ORDERS), Flip(shape=(1, D))
+shrinkings, permutations, flip = Shrinkings(), Reorderings(ORDERS), Flip(shape=(1, D))
 _shrink = listed(lambda x: 0.5 * x, lambda x: -0.25 * x)
 _permute = listed(*map(reorder, ORDERS[1:]))
 _flip = listed(lambda x: x[::-1])

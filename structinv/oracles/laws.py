@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import answers
-from ..matrices import Matrix
+from ..matrices import Matrix, floating
 from .base import dense_rows, pulled_back
 
 if TYPE_CHECKING:
@@ -67,19 +67,33 @@ class Law(ABC):
         linear = self.linear()
         return None if linear is None else linear.differences()
 
-    def take(self, numbers: Sequence[int] | np.ndarray) -> Law:
-        """The law of some of the changes, their weights with sum 1 again."""
-        return _Taken(self, np.asarray(numbers, dtype=np.intp))
+    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
+        """The law of the changes with these numbers, in this order, some perhaps several times.
+
+        Its weights are those given or else their own, up to a factor.
+        """
+        return _Taken(self, *self._chosen(numbers, weights))
+
+    def _chosen(
+        self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        chosen = np.asarray(numbers, dtype=np.intp)
+        return chosen, self.weights[chosen] if weights is None else np.asarray(weights)
+
+    def drawn(self, size: int, random_state: int) -> Law:
+        """The law of `size` changes drawn by their weights, with replacement; all count alike."""
+        numbers = np.random.default_rng(random_state).choice(self.size, size, p=self.weights)
+        return self.take(numbers, np.ones(size))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.size} changes)"
 
 
 class _Taken(Law):
-    def __init__(self, law: Law, numbers: np.ndarray) -> None:
+    def __init__(self, law: Law, numbers: np.ndarray, weights: np.ndarray) -> None:
         self.law = law
         self.numbers = numbers
-        self.weights = normalised(law.weights[numbers])
+        self.weights = normalised(weights)
 
     def members(self, X: Matrix) -> np.ndarray:
         return self.law.members(X)[:, self.numbers]
@@ -87,6 +101,10 @@ class _Taken(Law):
     def pull_back(self, V: np.ndarray) -> np.ndarray | None:
         pulled = self.law.pull_back(V)
         return None if pulled is None else pulled[self.numbers]
+
+    def linear(self) -> LinearLaw | None:
+        linear = self.law.linear()
+        return None if linear is None else linear.take(self.numbers, self.weights)
 
 
 class LinearLaw(Law):
@@ -110,7 +128,7 @@ class LinearLaw(Law):
 
     def members(self, X: Matrix) -> np.ndarray:
         """See `Law.members`."""
-        rows = dense_rows(X)
+        rows = dense_rows(floating(X))
         found = np.empty((len(rows), self.size, rows.shape[1]), dtype=rows.dtype)
         for number, each in enumerate(self.maps):
             found[:, number] = rows[:, each.indices] if self.permutes else (each @ rows.T).T
@@ -140,9 +158,10 @@ class LinearLaw(Law):
         maps, weights = zip(*found.values(), strict=True)
         return LinearLaw(maps, np.array(weights))
 
-    def take(self, numbers: Sequence[int] | np.ndarray) -> LinearLaw:
+    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> LinearLaw:
         """See `Law.take`."""
-        return LinearLaw([self.maps[k] for k in numbers], self.weights[np.asarray(numbers)])
+        chosen, weights = self._chosen(numbers, weights)
+        return LinearLaw([self.maps[k] for k in chosen], weights)
 
 
 class ListedLaw(Law):
@@ -152,18 +171,18 @@ class ListedLaw(Law):
     ----------
     oracle : InvarianceOracle
     n_features : int
+    weights : (s,) array, optional
+        Of all members, at least 0; by default what `member_weights` tells.
     """
 
-    def __init__(self, oracle: InvarianceOracle, n_features: int) -> None:
+    def __init__(
+        self, oracle: InvarianceOracle, n_features: int, weights: np.ndarray | None = None
+    ) -> None:
         self.oracle = oracle
         self.n_features = n_features
-        size = self._all_members(np.zeros((1, n_features))).shape[1]
-        source = answers.method(oracle, "member_weights")
-        weights = answers.numbers(source, "weights", oracle.member_weights(size), (size,))
-        if np.min(weights) < 0 or not np.sum(weights) > 0:
-            raise ValueError(
-                f"{source} must return weights of at least 0, and some above, got {weights}"
-            )
+        if weights is None:
+            size = self._all_members(np.zeros((1, n_features))).shape[1]
+            weights = weights_of(oracle, size)
         self.numbers = np.flatnonzero(weights)
         self.weights = normalised(weights[self.numbers])
 
@@ -243,6 +262,13 @@ class ComposedLaw(Law):
             left.weights if paired else np.outer(right.weights, left.weights).ravel()
         )
 
+    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
+        """See `Law.take`."""
+        if not self.paired:
+            return super().take(numbers, weights)
+        left = self.left.take(numbers, weights)
+        return ComposedLaw(left, self.right.take(numbers, weights), paired=True)
+
     def members(self, X: Matrix) -> np.ndarray:
         """See `Law.members`."""
         first = self.right.members(X)
@@ -291,6 +317,18 @@ class MixedLaw(Law):
         pairs = zip(self.laws, normalised(shares), strict=True)
         self.weights = np.concatenate([share * law.weights for law, share in pairs])
 
+    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
+        """See `Law.take`; only the laws that have these changes are asked for members."""
+        chosen, weights = self._chosen(numbers, weights)
+        ends = np.cumsum([law.size for law in self.laws])
+        owner = np.searchsorted(ends, chosen, side="right")
+        runs = np.split(np.arange(len(chosen)), np.flatnonzero(np.diff(owner)) + 1)
+        laws = []
+        for run in runs:
+            law = self.laws[owner[run[0]]]
+            laws.append(law.take(chosen[run] - (ends[owner[run[0]]] - law.size), weights[run]))
+        return MixedLaw(laws, np.array([np.sum(weights[run]) for run in runs]))
+
     def members(self, X: Matrix) -> np.ndarray:
         """See `Law.members`."""
         return np.concatenate([law.members(X) for law in self.laws], axis=1)
@@ -332,6 +370,15 @@ def law_of(
         source = answers.method(oracle, "law")
         raise TypeError(f"{source} must return a Law, got {type(law).__name__}")
     return law
+
+
+def weights_of(oracle: InvarianceOracle, size: int) -> np.ndarray:
+    """``oracle.member_weights(size)``, looked at."""
+    source = answers.method(oracle, "member_weights")
+    weights = answers.numbers(source, "weights", oracle.member_weights(size), (size,))
+    if np.min(weights) < 0 or not np.sum(weights) > 0:
+        raise ValueError(f"{source} must return weights of at least 0, and some above, got {weights}")
+    return weights
 
 
 def check_size(size: Any) -> None:
