@@ -158,7 +158,8 @@ def test_maps_pull_directions_back(case):
 
 def test_the_linear_cases_of_the_contract_are_told_apart():
     linear = {case.name for case in FINITE if case.oracle.pullback(np.ones((1, D))) is not None}
-    assert linear == {"finite", "shifts", "rotations", "scalings", "shears", "flip", "shared"}
+    maps = {"identity", "finite", "shifts", "rotations", "scalings", "shears", "flip", "permutations"}
+    assert linear == maps | {"shared", "weighted"}
 
 
 class Frugal(Shrinkings):
