@@ -97,14 +97,14 @@ _half = listed(lambda x: x * (np.arange(D) >= D // 2), lambda x: x * (np.arange(
 BENT = [1.0, 0.5, 0.0]
 
 ORBIT_CASES = [
-    OrbitCase("identity", Identity(), _same),
+    OrbitCase("identity", Identity(), _same, linear=True),
     OrbitCase("shrinkings", shrinkings, _shrink),
     OrbitCase("halves", Halves(), _half),
     OrbitCase("permutations", permutations, _permute, linear=True),
     OrbitCase("flip", flip, _flip, linear=True),
     OrbitCase("union", shrinkings | permutations, either(_shrink, _permute)),
     OrbitCase("union-linear", permutations | flip, either(_permute, _flip), linear=True),
-    OrbitCase("union-identity", Identity() | permutations, either(_same, _permute)),
+    OrbitCase("union-identity", Identity() | permutations, either(_same, _permute), linear=True),
     OrbitCase("shared", Shared(permutations), _permute, linear=True),
     OrbitCase("shared-union", Shared(shrinkings) | permutations, either(_shrink, _permute)),
     OrbitCase("compose", shrinkings @ permutations, after(_shrink, _permute), scored=False),

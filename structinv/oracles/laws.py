@@ -205,7 +205,7 @@ class ListedLaw(Law):
         self.weights = normalised(weights[self.numbers])
 
     def _all_members(self, X: Matrix) -> np.ndarray:
-        source = answers.method(self.oracle, "orbit")
+        source, X = answers.method(self.oracle, "orbit"), floating(X)
         found = answers.ask(self.oracle, source, self.oracle.orbit, X)
         return answers.members(source, found, dense_rows(X))
 
@@ -251,7 +251,7 @@ class DrawnLaw(Law):
 
     def members(self, X: Matrix) -> np.ndarray:
         """See `Law.members`."""
-        source = answers.method(self.oracle, "sample")
+        source, X = answers.method(self.oracle, "sample"), floating(X)
         found = []
         # A row at a time: what one row has must not depend on the rows beside it.
         for number in range(X.shape[0]):
@@ -294,7 +294,7 @@ class ComposedLaw(Law):
         if self.paired:
             parts = [self.left.take([k]).members(first[:, k]) for k in range(size)]
             return np.concatenate(parts, axis=1)
-        return self.left.members(first.reshape(-1, d)).reshape(n, -1, d)
+        return self.left.members(first.reshape(-1, d)).reshape(n, self.size, d)
 
     def pull_back(self, V: np.ndarray) -> np.ndarray | None:
         """See `Law.pull_back`."""

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..matrices import Matrix, Rows, csr, in_threads, take, with_data
+from ..matrices import Matrix, Rows, csr, floating, in_threads, take, with_data
 from .arguments import check_directions, grade_profile
 from .base import (
     BoundOracle,
@@ -120,13 +120,13 @@ class WordOracle(InvarianceOracle):
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """Members with a uniform number of edits, at words drawn uniformly."""
         self._check_rows(X)
-        members = np.repeat(dense_rows(X)[:, None, :], size, axis=1)
+        members = np.repeat(floating(dense_rows(X))[:, None, :], size, axis=1)
         present = members != 0
         edits = rng.integers(self.max_changes + 1, size=members.shape[:2])
         order = np.where(present, rng.random(members.shape), np.inf).argsort(axis=2).argsort(axis=2)
         edited = present & (order < edits[:, :, None])
         factors = self._drawn_factors(members.shape, rng)
-        return np.where(edited, members * factors, members).astype(X.dtype, copy=False)
+        return np.where(edited, members * factors, members).astype(members.dtype, copy=False)
 
     def _drawn_factors(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return rng.uniform(*self.factors, size=shape)
