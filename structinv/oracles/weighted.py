@@ -112,6 +112,8 @@ class Weighted(Combination):
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`."""
+        # First whether it is a part at all.
+        self.validate()
         prepared = self.prepared()
         prepared._check_rows(X)
         return _BoundWeighted(prepared, bind(prepared.oracle, X, y))
