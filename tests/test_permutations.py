@@ -9,7 +9,7 @@ from sklearn.base import clone
 from structinv import InvariantLinearSVC
 from structinv.kernels import Gaussian, OrbitMean
 from structinv.matrices import ALL_ROWS
-from structinv.oracles import Permutations, check_oracle, law_of
+from structinv.oracles import ImageShape, Permutations, check_oracle, law_of
 
 
 @pytest.fixture
@@ -52,6 +52,7 @@ def reordered(x, oracle):
         Permutations((8, 1)),
         Permutations((2, 4), noise=np.inf),
         Permutations([np.int64(4), 2], noise=0),
+        Permutations(ImageShape(4, 2)),
     ],
 )
 def test_rows_keep_the_contract(oracle, rng):
@@ -189,7 +190,20 @@ class TestContains:
 
 class TestRefused:
     @pytest.mark.parametrize(
-        "shape", [9, (9,), (3, 3, 1), (0, 9), (-3, -3), (3.0, 3.0), (True, 9), "33", None, (3, None)]
+        "shape",
+        [
+            9,
+            (9,),
+            (3, 3, 1),
+            (0, 9),
+            (-3, -3),
+            (3.0, 3.0),
+            (True, 9),
+            "33",
+            None,
+            (3, None),
+            ImageShape(3, 1, 3),
+        ],
     )
     def test_shapes_that_are_none(self, shape):
         oracle = Permutations(shape)

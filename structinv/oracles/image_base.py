@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
@@ -43,25 +42,13 @@ from .image_parameters import (
 from .image_paths import Path, furthest
 from .image_quadrature import check_rule, nodes_and_weights
 from .image_search import halve, passes_by
+from .image_table import MemberTable, member_table
 from .image_tangents import smoothed, step_of
 from .kept import Kept
 from .laws import Law
 from .weighted import Weighted
 
 _HALVINGS = 8
-
-
-@dataclass(frozen=True)
-class _Table:
-    """The members of an orbit or a cover: family (-1 for the identity), value and warp of each.
-
-    `place` tells which of them the value of a family became, value by value after the identity.
-    """
-
-    family: np.ndarray
-    value: np.ndarray
-    warps: np.ndarray
-    place: np.ndarray
 
 
 class ImageOracle(InvarianceOracle):
@@ -235,21 +222,12 @@ class ImageOracle(InvarianceOracle):
         shape = self._shape(rows.shape[1])
         return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64), shape
 
-    def _table(self) -> _Table:
+    def _table(self) -> MemberTable:
         return self._once("table", self._new_table)
 
-    def _new_table(self) -> _Table:
+    def _new_table(self) -> MemberTable:
         values = np.array(self.values() if self.finite else np.linspace(*self._ends(), self.grid))
-        n_families = len(self.families())
-        family = np.r_[-1, np.tile(np.arange(n_families), len(values))]
-        value = np.r_[self.neutral, np.repeat(values, n_families)]
-        warps = self._warps(np.maximum(family, 0), value)
-        # Equal values, and others that do the same: no change, or a whole turn.
-        rounded = np.round(warps, 12) + 0.0
-        _, first, same = np.unique(rounded, axis=0, return_index=True, return_inverse=True)
-        kept = np.sort(first)
-        place = np.searchsorted(kept, first[same.ravel()])
-        return _Table(family[kept], value[kept], warps[kept], place)
+        return member_table(values, len(self.families()), self.neutral, self._warps)
 
     def _ends(self) -> tuple[float, float]:
         return interval("between", self.between)

@@ -17,6 +17,7 @@ from ..matrices import Matrix, floating, in_threads, rounding
 from .arguments import check_directions
 from .base import Support, answers_for_itself, dense_rows
 from .finite import FiniteOracle
+from .image_maps import ImageShape
 from .image_parameters import check_draw
 from .laws import Law, LinearLaw, normalised
 
@@ -41,8 +42,8 @@ class Permutations(FiniteOracle):
 
     Parameters
     ----------
-    shape : (int, int)
-        Rows and columns of the matrix that an input is, in C order.
+    shape : (int, int) or ImageShape
+        Rows and columns of the matrix that an input is, in C order; of an image of one channel.
     axes : {"rows", "both"}, default="rows"
         What is reordered; "both" needs a square matrix.
     noise : float, default=1.0
@@ -80,7 +81,9 @@ class Permutations(FiniteOracle):
     (1, 6, 6)
     """
 
-    def __init__(self, shape: tuple[int, int], axes: str = "rows", noise: float = 1.0) -> None:
+    def __init__(
+        self, shape: tuple[int, int] | ImageShape, axes: str = "rows", noise: float = 1.0
+    ) -> None:
         self.shape = shape
         self.axes = axes
         self.noise = noise
@@ -88,7 +91,8 @@ class Permutations(FiniteOracle):
     @property
     def finite(self) -> bool:  # type: ignore[override]
         """Whether there are few enough members to be listed."""
-        return _is_shape(self.shape) and _is_small(int(self.shape[0]))
+        lengths = _lengths(self.shape)
+        return lengths is not None and _is_small(lengths[0])
 
     @property
     def isometric(self) -> bool:  # type: ignore[override]
@@ -97,13 +101,9 @@ class Permutations(FiniteOracle):
 
     def validate(self, n_features: int | None = None) -> None:
         """See `InvarianceOracle.validate`."""
-        if not _is_shape(self.shape):
-            raise ValueError(
-                f"shape must be a pair of integers of at least 1, (rows, columns), got {self.shape!r}"
-            )
+        r, c = self._lengths()
         if self.axes not in AXES:
             raise ValueError(f"axes must be one of {AXES}, got {self.axes!r}")
-        r, c = self.shape
         if self.axes == "both" and r != c:
             raise ValueError(
                 f"shape must be that of a square matrix for axes='both', got {self.shape!r}"
@@ -114,6 +114,15 @@ class Permutations(FiniteOracle):
             raise ValueError(f"noise must be a number of at least 0, got {self.noise!r}")
         if n_features is not None and r * c != n_features:
             raise ValueError(f"shape must fit {n_features} features, got {self.shape!r} for {r * c}")
+
+    def _lengths(self) -> tuple[int, int]:
+        """Rows and columns of a matrix."""
+        lengths = _lengths(self.shape)
+        if lengths is None:
+            raise ValueError(
+                f"shape must be a pair of integers of at least 1, (rows, columns), got {self.shape!r}"
+            )
+        return lengths
 
     def orbit(self, X: Matrix) -> np.ndarray:
         """See `InvarianceOracle.orbit`; up to 6 rows."""
@@ -127,7 +136,7 @@ class Permutations(FiniteOracle):
 
     def member_names(self, size: int) -> list[str]:
         """See `InvarianceOracle.member_names`: which row comes first, second, and so on."""
-        orders = itertools.permutations(range(self.shape[0]))
+        orders = itertools.permutations(range(self._lengths()[0]))
         next(orders)
         return ["identity", *("order " + " ".join(map(str, order)) for order in orders)]
 
@@ -146,9 +155,9 @@ class Permutations(FiniteOracle):
         check_directions(X, V, assign, cost)
         rows = floating(dense_rows(X))
         if self.axes == "rows":
-            return Support(_best_assignments(rows, V, assign, *self.shape))
+            return Support(_best_assignments(rows, V, assign, *self._lengths()))
         if not self.finite:
-            r = self.shape[0]
+            r = self._lengths()[0]
             raise NotImplementedError(
                 f"Permutations has no worst case over rows and columns of {r} x {r} matrices: it is a "
                 f"quadratic assignment, and their {r}! orders are too many to be listed"
@@ -184,7 +193,7 @@ class Permutations(FiniteOracle):
         self._check_rows(X)
         check_draw(size, rng)
         rows = dense_rows(X)
-        places = self._places(_random_orders((len(rows), size), self.shape[0], rng))
+        places = self._places(_random_orders((len(rows), size), self._lengths()[0], rng))
         return np.take_along_axis(rows[:, None, :], places, axis=2)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
@@ -192,7 +201,7 @@ class Permutations(FiniteOracle):
         self._check_rows(x[None, :])
         near = rounding(x, z)
         if self.axes == "rows":
-            rows, others = x.reshape(self.shape), z.reshape(self.shape)
+            rows, others = x.reshape(self._lengths()), z.reshape(self._lengths())
             apart = np.max(np.abs(rows[:, None, :] - others), axis=2) > near
             return not np.any(apart[linear_sum_assignment(apart)])
         members = x[self._listed("contains for more than 6 rows and columns")]
@@ -203,10 +212,12 @@ class Permutations(FiniteOracle):
         if size is None:
             return super().law(n_features, size, random_state)
         self.validate(n_features)
-        rng, r = np.random.default_rng(random_state), self.shape[0]
+        rng, r = np.random.default_rng(random_state), self._lengths()[0]
         if self.noise == np.inf:
             return OrderLaw(self._places(_random_orders((size,), r, rng)), np.ones(size))
-        return SortedLaw(self.shape, self.axes == "both", self.noise * rng.standard_normal((size, r)))
+        return SortedLaw(
+            self._lengths(), self.axes == "both", self.noise * rng.standard_normal((size, r))
+        )
 
     def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
         """See `InvarianceOracle.listed_law`."""
@@ -224,12 +235,12 @@ class Permutations(FiniteOracle):
         """The feature that comes to each place in every member, (s, d)."""
         if not self.finite:
             raise self._absent(what)
-        r = int(self.shape[0])
+        r = self._lengths()[0]
         return self._places(np.array(list(itertools.permutations(range(r))), dtype=np.intp))
 
     def _places(self, orders: np.ndarray) -> np.ndarray:
         """Features (..., d) in orders of rows (..., r)."""
-        r, c = (int(length) for length in self.shape)
+        r, c = self._lengths()
         columns = (
             orders if self.axes == "both" else np.broadcast_to(np.arange(c), (*orders.shape[:-1], c))
         )
@@ -302,7 +313,7 @@ class SortedLaw(Law):
         """See `Law.members`."""
         rows = np.ascontiguousarray(floating(dense_rows(X)))
         found = np.empty((len(rows), self.size, rows.shape[1]), dtype=rows.dtype)
-        r, c = (int(length) for length in self.shape)
+        r, c = self.shape
 
         def sort(part: slice) -> None:
             _sort_rows(rows[part], r, c, self.both, self.noise, found[part])
@@ -318,11 +329,16 @@ class SortedLaw(Law):
         return taken
 
 
-def _is_shape(shape: Any) -> bool:
-    pair = isinstance(shape, (tuple, list)) and len(shape) == 2
-    return pair and all(
-        isinstance(each, Integral) and not isinstance(each, bool) and int(each) >= 1 for each in shape
-    )
+def _lengths(shape: Any) -> tuple[int, int] | None:
+    """Rows and columns; None if it is no shape of a matrix."""
+    if isinstance(shape, ImageShape) and shape.channels == 1:
+        shape = shape.height, shape.width
+    if not isinstance(shape, (tuple, list)) or len(shape) != 2:
+        return None
+    if not all(isinstance(each, Integral) and not isinstance(each, bool) for each in shape):
+        return None
+    r, c = map(int, shape)
+    return (r, c) if r >= 1 and c >= 1 else None
 
 
 def _is_small(r: int) -> bool:
