@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
+from scipy.spatial.transform import Rotation
 from sklearn.base import clone
 
 from structinv.matrices import ALL_ROWS
@@ -11,6 +12,7 @@ from structinv.oracles import (
     Box,
     Discounted,
     FDrop,
+    FiniteOracle,
     Flip,
     FScale,
     Identity,
@@ -21,6 +23,7 @@ from structinv.oracles import (
     Shifts,
     Support,
     Weighted,
+    check_oracle,
     law_of,
 )
 from structinv.oracles.laws import DrawnLaw
@@ -134,6 +137,30 @@ def test_one_side_is_enough_where_inner_products_are_kept(oracle, size):
     wanted = np.einsum("g,h,ngmh->nm", law.weights, law.weights, near)
     near = np.exp(-cdist(X, others.reshape(-1, D), "sqeuclidean")).reshape(len(X), len(X), -1)
     close(near @ differences.weights, wanted)
+
+
+class Turns(FiniteOracle):
+    """Turns of space around an axis, by thirds of a whole one."""
+
+    isometric = True
+
+    def orbit(self, X):
+        turn = Rotation.from_rotvec(2 * np.pi / 3 * np.array([2.0, 3.0, 6.0]) / 7).as_matrix()
+        return np.stack([X, X @ turn, X @ turn @ turn], axis=1)
+
+    def pullback(self, V):
+        return self.orbit(V)[:, [0, 2, 1]].swapaxes(0, 1)
+
+
+def test_equal_differences_are_one_and_keep_their_digits():
+    X = np.random.default_rng(0).standard_normal((4, 3))
+    check_oracle(Turns(), X)
+    law = law_of(Turns(), 3)
+    differences, members = law.differences(), law.members(X)
+    assert differences.size == 3
+    found = differences.members(X)
+    pairs = np.einsum("ngd,mhd->nm", members, members) / 9
+    np.testing.assert_allclose(np.einsum("nd,mhd->nm", X, found) / 3, pairs, rtol=0, atol=1e-13)
 
 
 def test_which_laws_have_differences():

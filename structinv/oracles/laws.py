@@ -168,9 +168,8 @@ class LinearLaw(Law):
         for left, of_left in zip(self.maps, self.weights, strict=True):
             back = left.T.tocsr()
             for right, of_right in zip(self.maps, self.weights, strict=True):
-                difference = _rounded(back @ right)
-                key = difference.indptr.tobytes() + difference.indices.tobytes()
-                key += difference.data.tobytes()
+                difference = _rounded(back @ right, 14)
+                key = _key(difference)
                 known = found.get(key, (difference, 0.0))
                 found[key] = known[0], known[1] + of_left * of_right
         maps, weights = zip(*found.values(), strict=True)
@@ -454,10 +453,16 @@ def _keeps_products(each: sp.csr_matrix) -> bool:
     return bool(np.max(np.abs(off.data), initial=0.0) <= _ISOMETRY)
 
 
-def _rounded(each: sp.csr_matrix) -> sp.csr_matrix:
-    """Without rounding errors, so that equal maps have equal bytes."""
-    each = sp.csr_matrix(each)
-    each.data = np.round(each.data, 9) + 0.0
+def _rounded(each: sp.csr_matrix, digits: int) -> sp.csr_matrix:
+    """Without rounding errors, as far as digits tell."""
+    each = sp.csr_matrix(each, copy=True)
+    each.data = np.round(each.data, digits) + 0.0
     each.eliminate_zeros()
     each.sort_indices()
     return each
+
+
+def _key(each: sp.csr_matrix) -> bytes:
+    """The same for maps that are equal up to rounding errors."""
+    coarse = _rounded(each, 9)
+    return coarse.indptr.tobytes() + coarse.indices.tobytes() + coarse.data.tobytes()
