@@ -218,7 +218,8 @@ class InvarianceOracle(BaseEstimator, ABC):
         ----------
         n_features : int
         size : int, optional
-            How many changes to draw. Without it all members of a finite oracle, by `member_weights`.
+            How many changes to draw: members of a finite oracle, by `member_weights`, else what `sample`
+            draws. Without it all members of a finite oracle.
         random_state : int
             The draws depend on this alone.
 
