@@ -340,3 +340,13 @@ class TestRefused:
 
         with pytest.raises(ValueError, match=r"Once\.sample must return members of shape \(1, 3, 5\)"):
             DrawnLaw(Once(), 3, 0).members(rows()[0])
+
+
+def test_differences_that_hardly_meet_are_not_worth_it():
+    drawn = law_of(Permutations((6, 1), noise=np.inf), 6, size=8)
+    assert drawn.differences().size > 32
+    assert drawn.sides() == (drawn, drawn)
+    whole = law_of(Permutations((3, 1)), 3)
+    left, right = whole.sides()
+    assert left is None
+    assert right.size == whole.size

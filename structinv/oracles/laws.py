@@ -82,7 +82,7 @@ class Law(ABC):
             None for no change.
         right : Law
         """
-        found = _usable(self.differences(), reordering)
+        found = _usable(self, reordering)
         return (self, self) if found is None else (None, found)
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
@@ -323,7 +323,7 @@ class ComposedLaw(Law):
         left, right = super().sides(reordering=reordering)
         if left is None or self.paired:
             return left, right
-        last = _usable(self.left.differences(), reordering)
+        last = _usable(self.left, reordering)
         return (
             (self, self) if last is None else (self.right, ComposedLaw(last, self.right, paired=False))
         )
@@ -435,10 +435,13 @@ def normalised(weights: np.ndarray) -> np.ndarray:
     return weights / np.sum(weights)
 
 
-def _usable(differences: LinearLaw | None, reordering: bool) -> LinearLaw | None:
-    if differences is None or (reordering and not differences.permutes):
+def _usable(law: Law, reordering: bool) -> LinearLaw | None:
+    """The differences of a law's changes, where they move one side and are worth it."""
+    found = law.differences()
+    if found is None or (reordering and not found.permutes):
         return None
-    return differences
+    # Those of drawn changes hardly meet: as many as pairs, which would have to be kept.
+    return found if 2 * found.size <= max(2, law.size**2) else None
 
 
 def _reorders(each: sp.csr_matrix) -> bool:
