@@ -23,7 +23,7 @@ from .estimators import (
 )
 from .exceptions import UninformativeFitWarning
 from .foreign import certify
-from .model_selection import select_changes
+from .model_selection import learn_widths, select_changes
 from .persistence import load, save
 from .prediction_bounds import PredictionBounds
 
@@ -46,6 +46,7 @@ __all__ = [
     "__version__",
     "certify",
     "select_changes",
+    "learn_widths",
     "load",
     "save",
 ]

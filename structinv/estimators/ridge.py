@@ -156,7 +156,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
             If the tables do not fit in the memory that is free.
         """
         with all_or_nothing(self):
-            alphas = self._checked_alphas()
+            alphas = self._checked_parameters()
             learn_shape(self, X)
             kernel = shaped(self.kernel, self, X)
             X, y = validate_data(
@@ -231,16 +231,12 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         values = values.reshape(len(X), *self.dual_coef_.shape[1:]) + self.intercept_
         return values.astype(dtype, copy=False)
 
-    def _checked_alphas(self) -> np.ndarray:
+    def _checked_parameters(self) -> np.ndarray:
+        """The alphas, all else looked at."""
         check_boolean("fit_intercept", self.fit_intercept)
-        alphas = np.atleast_1d(np.asarray(self.alphas))
-        if alphas.dtype.kind not in "iuf":
-            raise TypeError(f"alphas must be a number or several, got {self.alphas!r}")
-        if alphas.ndim != 1 or not len(alphas) or not np.all((alphas > 0) & (alphas < np.inf)):
-            raise ValueError(f"alphas must hold numbers above 0, at least one, got {self.alphas!r}")
         if self.scoring != MARGINAL_LIKELIHOOD and self.scoring is not None:
             check_scoring(self, self.scoring)
-        return alphas.astype(np.float64)
+        return checked_alphas(self.alphas)
 
     def _check_square(self, X: np.ndarray) -> None:
         if self._precomputed and X.shape[0] != X.shape[1]:
@@ -314,7 +310,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         return np.array([scorer(_Predicted(), each, y, **told) for each in predictions])
 
     def _memory(self, X: Any, y: Any) -> float:
-        self._checked_alphas()
+        self._checked_parameters()
         X = check_array(flat_rows(X), dtype=[np.float64, np.float32], estimator=self, input_name="X")
         return self._tables(len(X))
 
@@ -334,6 +330,16 @@ class _Predicted(RegressorMixin, BaseEstimator):
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         return X
+
+
+def checked_alphas(alphas: Any) -> np.ndarray:
+    """Weights of the norm, (n_alphas,) of float64; TypeError or ValueError if they are none."""
+    found = np.atleast_1d(np.asarray(alphas))
+    if found.dtype.kind not in "iuf":
+        raise TypeError(f"alphas must be a number or several, got {alphas!r}")
+    if found.ndim != 1 or not len(found) or not np.all((found > 0) & (found < np.inf)):
+        raise ValueError(f"alphas must hold numbers above 0, at least one, got {alphas!r}")
+    return found.astype(np.float64)
 
 
 def _one_or_many(values: np.ndarray, shape: tuple[int, ...]) -> Any:
