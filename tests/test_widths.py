@@ -208,7 +208,7 @@ def test_tables_and_pictures(tmp_path):
             "estimator must be None",
         ),
         ({"y": np.zeros(12)}, ValueError, "y must hold at least two classes"),
-        ({"y": ["a", "b"] * 6, "task": "numbers"}, ValueError, "could not convert string to float"),
+        ({"y": ["a", "b"] * 6, "task": "numbers"}, ValueError, "y must hold numbers"),
         ({"X": np.full((12, 25), np.nan)}, ValueError, "NaN"),
     ],
 )

@@ -21,6 +21,7 @@ from .images import (
     zhang2013_transforms,
 )
 from .laws import Law, law_of
+from .local_tangents import LocalTangents
 from .shared import Shared
 from .union import Union
 from .words import FDrop, FScale
@@ -33,6 +34,7 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "box": Box,
     "ellipsoid": Ellipsoid,
     "tangent": TangentDerivative,
+    "local_tangents": LocalTangents,
     "shifts": Shifts,
     "rotations": Rotations,
     "scalings": Scalings,
@@ -66,6 +68,7 @@ __all__ = [
     "InvarianceOracle",
     "LabelHull",
     "Law",
+    "LocalTangents",
     "OnlyFor",
     "OracleCheckError",
     "Rotations",
