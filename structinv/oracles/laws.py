@@ -67,6 +67,24 @@ class Law(ABC):
         linear = self.linear()
         return None if linear is None else linear.differences()
 
+    def sides(self, *, reordering: bool = False) -> tuple[Law | None, Law]:
+        """Laws of a and b with ``E k(a x, b y) = E k(g x, g' y)``, and as few pairs as are known.
+
+        Parameters
+        ----------
+        reordering : bool, default=False
+            Whether k keeps its values under reorderings of features only, not under all maps of both
+            inputs that keep inner products.
+
+        Returns
+        -------
+        left : Law or None
+            None for no change.
+        right : Law
+        """
+        found = _usable(self.differences(), reordering)
+        return (self, self) if found is None else (None, found)
+
     def take(self, numbers: Sequence[int] | np.ndarray) -> Law:
         """The law of some of the changes, their weights with sum 1 again."""
         return _Taken(self, np.asarray(numbers, dtype=np.intp))
@@ -275,6 +293,16 @@ class ComposedLaw(Law):
             maps = [last @ first for first in right.maps for last in left.maps]
         return LinearLaw(maps, self.weights)
 
+    def sides(self, *, reordering: bool = False) -> tuple[Law | None, Law]:
+        """See `Law.sides`; changes that come last and keep inner products move one side only."""
+        left, right = super().sides(reordering=reordering)
+        if left is None or self.paired:
+            return left, right
+        last = _usable(self.left.differences(), reordering)
+        return (
+            (self, self) if last is None else (self.right, ComposedLaw(last, self.right, paired=False))
+        )
+
 
 class MixedLaw(Law):
     """A change of one of several laws.
@@ -359,6 +387,12 @@ def normalised(weights: np.ndarray) -> np.ndarray:
     """Weights with sum 1."""
     weights = np.asarray(weights, dtype=np.float64)
     return weights / np.sum(weights)
+
+
+def _usable(differences: LinearLaw | None, reordering: bool) -> LinearLaw | None:
+    if differences is None or (reordering and not differences.permutes):
+        return None
+    return differences
 
 
 def _reorders(each: sp.csr_matrix) -> bool:

@@ -67,6 +67,8 @@ PARAMETERISED: dict[str, type] = {
     "kernel.scaled": Scaled,
     "kernel.callable": CallableKernel,
     "kernel.precomputed": PrecomputedKernel,
+    "kernel.orbit_mean": OrbitMean,
+    "kernel.orbit_distance": OrbitDistance,
     "kernel.folded": Folded,
     "kernel.orbit_mean": OrbitMean,
     "kernel.orbit_distance": OrbitDistance,
