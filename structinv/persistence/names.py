@@ -70,8 +70,6 @@ PARAMETERISED: dict[str, type] = {
     "kernel.orbit_mean": OrbitMean,
     "kernel.orbit_distance": OrbitDistance,
     "kernel.folded": Folded,
-    "kernel.orbit_mean": OrbitMean,
-    "kernel.orbit_distance": OrbitDistance,
     "loss.affine": Affine,
     "loss.joined": Joined,
     "loss.moreau_envelope": MoreauEnvelope,
