@@ -222,7 +222,7 @@ def learn_widths(
     )
     classes = _are_classes(y, task)
     folds = list(check_cv(cv, y, classifier=classes).split(rows, y))
-    base = as_kernel(_not_a_table(kernel), gamma="scale", degree=3, coef0=1.0, X=rows)
+    base = as_kernel(shaped(_not_a_table(kernel), None, X), gamma="scale", degree=3, coef0=1.0, X=rows)
     kernels = [_kernel(each, base, size, random_state) for _, each in settings]
     for each in kernels:
         each.validate(rows.shape[1])
