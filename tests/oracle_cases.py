@@ -255,6 +255,7 @@ _rng = np.random.default_rng(7)
 FACTOR = _rng.standard_normal((D, 2))
 TANGENTS = _rng.standard_normal((2, D))
 REFERENCE = _rng.standard_normal((12, D))
+LOCAL_FACTOR = local_factor(REFERENCE, n_directions=2, n_neighbors=5)
 RADII = np.array([0.5, 0.0, 1.0, 0.2, 0.0])
 ORDERS = [[0, 1, 2, 3, 4], [1, 2, 3, 4, 0], [4, 3, 2, 1, 0]]
 BENT = [1.0, 0.9, 0.2]
@@ -293,7 +294,7 @@ CASES = [
         "local_tangents",
         LocalTangents(REFERENCE, n_directions=2, n_neighbors=5, radius=0.5),
         ("local_tangents",),
-        ellipsoid(local_factor(REFERENCE, 2, 5), 0.5),
+        ellipsoid(LOCAL_FACTOR, 0.5),
     ),
     Case("finite", _permutations, (), finite(_permutations)),
     Case(
