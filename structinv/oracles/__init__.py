@@ -22,8 +22,10 @@ from .images import (
 )
 from .laws import Law, law_of
 from .local_tangents import LocalTangents
+from .permutations import Permutations
 from .shared import Shared
 from .union import Union
+from .weighted import Weighted
 from .words import FDrop, FScale
 
 # The tests of the contract and of the solvers run through this table.
@@ -40,12 +42,14 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "scalings": Scalings,
     "shears": Shears,
     "flip": Flip,
+    "permutations": Permutations,
     "union": Union,
     "compose": Compose,
     "only_for": OnlyFor,
     "discounted": Discounted,
     "shared": Shared,
     "budget": Budget,
+    "weighted": Weighted,
 }
 
 __all__ = [
@@ -71,6 +75,7 @@ __all__ = [
     "LocalTangents",
     "OnlyFor",
     "OracleCheckError",
+    "Permutations",
     "Rotations",
     "Scalings",
     "Shared",
@@ -79,6 +84,7 @@ __all__ = [
     "Support",
     "TangentDerivative",
     "Union",
+    "Weighted",
     "check_oracle",
     "law_of",
     "teo2007_transforms",
