@@ -14,6 +14,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 from scipy import ndimage
+from sklearn.decomposition import PCA
+from sklearn.neighbors import NearestNeighbors
 
 from structinv.oracles import (
     Box,
@@ -25,6 +27,7 @@ from structinv.oracles import (
     FScale,
     Identity,
     InvarianceOracle,
+    LocalTangents,
     Permutations,
     Rotations,
     Scalings,
@@ -106,6 +109,19 @@ def row_factor(X: np.ndarray) -> np.ndarray:
 def row_tangents(X: np.ndarray) -> np.ndarray:
     """Two directions of each row, (n, 2, d)."""
     return np.stack([np.roll(X, 1, axis=1) - X, np.ones_like(X)], axis=1)
+
+
+def local_factor(reference: np.ndarray, n_directions: int, n_neighbors: int) -> Any:
+    """A factor of each row, by scikit-learn's neighbours and principal components."""
+
+    def factor(X: np.ndarray) -> np.ndarray:
+        found = []
+        for near in NearestNeighbors(n_neighbors=n_neighbors).fit(reference).kneighbors(X)[1]:
+            parts = PCA(n_directions, svd_solver="full").fit(reference[near])
+            found.append((parts.components_ * np.sqrt(parts.explained_variance_)[:, None]).T)
+        return np.stack(found)
+
+    return factor
 
 
 def identity() -> Builder:
@@ -253,6 +269,8 @@ def largest(parts: list[Any]) -> Any:
 _rng = np.random.default_rng(7)
 FACTOR = _rng.standard_normal((D, 2))
 TANGENTS = _rng.standard_normal((2, D))
+REFERENCE = _rng.standard_normal((12, D))
+LOCAL_FACTOR = local_factor(REFERENCE, n_directions=2, n_neighbors=5)
 RADII = np.array([0.5, 0.0, 1.0, 0.2, 0.0])
 ORDERS = [[0, 1, 2, 3, 4], [1, 2, 3, 4, 0], [4, 3, 2, 1, 0]]
 BENT = [1.0, 0.9, 0.2]
@@ -286,6 +304,12 @@ CASES = [
         TangentDerivative(Ellipsoid(row_factor), 0.2),
         ("tangent",),
         tangent(lambda X: row_factor(X).swapaxes(1, 2), 0.2),
+    ),
+    Case(
+        "local_tangents",
+        LocalTangents(REFERENCE, n_directions=2, n_neighbors=5, radius=0.5),
+        ("local_tangents",),
+        ellipsoid(LOCAL_FACTOR, 0.5),
     ),
     Case("finite", _reorderings, (), finite(_reorderings)),
     Case(

@@ -21,6 +21,7 @@ from .images import (
     zhang2013_transforms,
 )
 from .laws import Law, law_of
+from .local_tangents import LocalTangents
 from .permutations import Permutations
 from .shared import Shared
 from .union import Union
@@ -35,6 +36,7 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "box": Box,
     "ellipsoid": Ellipsoid,
     "tangent": TangentDerivative,
+    "local_tangents": LocalTangents,
     "shifts": Shifts,
     "rotations": Rotations,
     "scalings": Scalings,
@@ -70,6 +72,7 @@ __all__ = [
     "InvarianceOracle",
     "LabelHull",
     "Law",
+    "LocalTangents",
     "OnlyFor",
     "OracleCheckError",
     "Permutations",

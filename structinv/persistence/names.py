@@ -10,6 +10,7 @@ from ..dual_states.labelled_rows import LabelledRows
 from ..estimators import REGISTRY as ESTIMATORS
 from ..estimators import TokenVectorizer
 from ..estimators.online import Stream
+from ..estimators.ridge_systems import Evidence
 from ..functionals import REGISTRY as FUNCTIONALS
 from ..functionals import (
     BoundFunctional,
@@ -86,6 +87,7 @@ PARAMETERISED: dict[str, type] = {
 MADE: dict[str, type] = {
     "bound_functional": BoundFunctional,
     "derivatives": Derivatives,
+    "evidence": Evidence,
     "gradients": Gradients,
     "image_shape": ImageShape,
     "plane_set": PlaneSet,
