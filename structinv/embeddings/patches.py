@@ -370,7 +370,9 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         for part in _blocks(len(X), count * max(n_landmarks, changes * n_values)):
             patches = self.grid_.cut(self._images(X[part]))
             values = self._values(patches).reshape(-1, count, n_landmarks)
-            np.matmul(np.matmul(pooling, values), root, out=found[part])
+            np.matmul(pooling, values, out=found[part])
+        # One product for all images: each of its own would read the table from memory again.
+        found = found.reshape(-1, n_landmarks) @ root
         return found.reshape(len(X), -1)
 
     def _values(self, patches: np.ndarray) -> np.ndarray:
@@ -405,6 +407,9 @@ def _law(name: str, oracle: Any, shape: ImageShape, size: int | None, seed: int)
     for part in (oracle, *oracle.get_params(deep=True).values()):
         if isinstance(part, ImageOracle) and part.shape is None:
             part.shape = shape
+    draws = "draws" if name == "oracle" else f"{name}_draws"
+    if size is None and not oracle.finite:
+        raise ValueError(f"{draws} must be given, as {name} lists no members, got {oracle!r}")
     try:
         return law_of(oracle, shape.size, None if size is None else int(size), seed)
     except (TypeError, ValueError) as error:
