@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from structinv.embeddings import PatchOrbits, patches
+from structinv.embeddings.patch_grid import PatchGrid
 from structinv.kernels import Gaussian, Laplacian, Polynomial
 from structinv.oracles import Flip, Identity, ImageShape, OnlyFor, Rotations, Shifts
 
@@ -173,6 +174,54 @@ def test_with_all_patches_as_landmarks_products_are_means_of_the_kernel():
     u, _ = made.scaling_.apply(made.grid_.cut(X))
     means = Gaussian(0.7).matrix(u, u).reshape(3, 9, 3, 9).mean(axis=(1, 3))
     np.testing.assert_allclose(found @ found.T, means, atol=1e-8)
+
+
+def test_cells_share_the_patches_evenly():
+    grid = PatchGrid(ImageShape(6, 8), size=2, stride=2)
+    assert grid.sides == (3, 4)
+    down = np.array([[2, 1, 0], [0, 1, 2]]) / 3
+    across = np.array([[1, 1, 0, 0], [0, 0, 1, 1]]) / 2
+    expected = np.einsum("ip,jq->ijpq", down, across).reshape(4, 12)
+    np.testing.assert_allclose(grid.pooling(2, "average"), expected, atol=1e-15)
+    np.testing.assert_allclose(PatchGrid(ImageShape(4, 4), 2, 1).pooling(3, "average"), np.eye(9))
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3])
+def test_gaussian_windows_fall_off_around_the_centre_of_a_cell(cells):
+    weights = PatchGrid(ImageShape(7, 7), 2, 1).pooling(cells, "gaussian").reshape(cells, cells, 6, 6)
+    np.testing.assert_allclose(weights.sum(axis=(2, 3)), 1.0)
+    np.testing.assert_allclose(weights, weights[::-1, ::-1, ::-1, ::-1], atol=1e-15)
+    side = 6 / cells
+    place = np.arange(6) + 0.5
+    for cell in range(cells):
+        line = np.exp(-2.0 * ((place - (cell + 0.5) * side) / side) ** 2)
+        np.testing.assert_allclose(weights[cell, cell], np.outer(line, line) / line.sum() ** 2)
+
+
+def test_contrast_is_in_units_of_the_variance_of_training_patches():
+    X = images(n=30, side=3)
+    fit = {"size": 3, "n_components": 4, "pool": 1, "contrast": 0.25, "random_state": 0}
+    made = PatchOrbits(**fit).fit(X)
+    assert made.scaling_.offset == pytest.approx(0.25 * X.var(axis=1).mean(), rel=1e-12)
+    # So the unit of the rows, and their background, do not matter.
+    moved = PatchOrbits(**fit).fit(255.0 * X + 9.0)
+    np.testing.assert_allclose(moved.transform(255.0 * X + 9.0), made.transform(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("landmarks", ["kmeans", "random"])
+def test_landmarks_are_of_unit_length_where_patches_are(landmarks):
+    made = PatchOrbits(Flip(), 3, n_components=7, landmarks=landmarks, random_state=0).fit(images())
+    np.testing.assert_allclose(np.linalg.norm(made.landmarks_, axis=1), 1.0)
+
+
+def test_landmarks_of_kmeans_are_the_centres_of_clusters():
+    centres = images(n=4, side=3, seed=1)
+    X = np.repeat(centres, 50, axis=0) + 1e-6 * images(n=200, side=3)
+    made = PatchOrbits(
+        size=3, n_components=4, pool=1, contrast=None, whitening=None, lengths="given", random_state=0
+    ).fit(X)  # fmt: skip
+    order = np.argsort(made.landmarks_[:, 0])
+    np.testing.assert_allclose(made.landmarks_[order], centres[np.argsort(centres[:, 0])], atol=1e-5)
 
 
 def test_whitened_patches_have_the_covariance_asked_for():
