@@ -14,13 +14,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .. import answers
 from ..kernels import Gaussian, Kernel, kernel_matrix
 from ..kernels.base import ISOMETRIES, PERMUTATIONS, check_real
 from ..oracles import Identity, ImageShape, InvarianceOracle
 from ..oracles.image_base import ImageOracle
 from ..oracles.image_maps import image_shape
 from ..oracles.laws import Law, law_of
-from .patch_grid import WINDOWS, PatchGrid
+from .patch_grid import WINDOWS, PatchGrid, add_pooled
 from .patch_scaling import LENGTHS, PatchScaling
 
 # Values of a kernel that are in memory at once.
@@ -363,42 +364,36 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _maps(self, X: np.ndarray) -> np.ndarray:
         """Features of images as they are, (n, values of the map)."""
         pooling = self.grid_.pooling(int(self.pool), self.window).astype(X.dtype)
-        root = self.normalization_.astype(X.dtype, copy=False)
-        found = np.empty((len(X), len(pooling), len(root)), dtype=X.dtype)
         changes = self.law_.size if self.moved_ is None else 1
         count, (n_landmarks, n_values) = self.grid_.count, self.landmarks_.shape
+        found = np.zeros((len(X), len(pooling), n_landmarks), dtype=X.dtype)
         for part in _blocks(len(X), count * max(n_landmarks, changes * n_values)):
             patches = self.grid_.cut(self._images(X[part]))
-            values = self._values(patches).reshape(-1, count, n_landmarks)
-            np.matmul(pooling, values, out=found[part])
+            for weight, (scaled, lengths, landmarks) in self._pairs(patches):
+                values = self.kernel_.matrix(scaled, landmarks)
+                factors = np.full(len(patches), weight, dtype=X.dtype)
+                if lengths is not None:
+                    factors *= lengths
+                values = values.reshape(-1, count, n_landmarks)
+                add_pooled(pooling, factors.reshape(-1, count), values, found[part])
+        # The kernel's values are looked at here, where they are few.
+        found = answers.numbers(answers.method(self.kernel_, "matrix"), "values", found, found.shape)
         # One product for all images: each of its own would read the table from memory again.
-        found = found.reshape(-1, n_landmarks) @ root
+        found = found.reshape(-1, n_landmarks) @ self.normalization_.astype(X.dtype, copy=False)
         return found.reshape(len(X), -1)
 
-    def _values(self, patches: np.ndarray) -> np.ndarray:
-        """The mean over changes of the kernel of patches and landmarks, (m, n_components)."""
-        pairs = zip(self.law_.weights, self._pairs(patches), strict=True)
-        total: np.ndarray | None = None
-        for weight, (scaled, lengths, landmarks) in pairs:
-            values = kernel_matrix(self.kernel_, scaled, landmarks)
-            if lengths is not None:
-                values *= lengths[:, None]
-            if self.law_.size > 1:
-                values *= values.dtype.type(weight)
-            total = values if total is None else np.add(total, values, out=total)
-        assert total is not None
-        return total
-
-    def _pairs(self, patches: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray | None, np.ndarray]]:
-        """For each change patches, their lengths where these count, and landmarks, one of them moved."""
+    def _pairs(
+        self, patches: np.ndarray
+    ) -> Iterator[tuple[float, tuple[np.ndarray, np.ndarray | None, np.ndarray]]]:
+        """Changes' weights; patches, lengths where these count, and landmarks, one of them moved."""
         if self.moved_ is None:
             landmarks = self.landmarks_.astype(patches.dtype, copy=False)
-            for _, part in _under(self.law_, patches):
-                yield *self.scaling_.apply(part), landmarks
+            for weight, part in _under(self.law_, patches):
+                yield weight, (*self.scaling_.apply(part), landmarks)
             return
         scaled, lengths = self.scaling_.apply(patches)
-        for landmarks in self.moved_:
-            yield scaled, lengths, landmarks.astype(patches.dtype, copy=False)
+        for weight, landmarks in zip(self.law_.weights, self.moved_, strict=True):
+            yield float(weight), (scaled, lengths, landmarks.astype(patches.dtype, copy=False))
 
 
 def _law(name: str, oracle: Any, shape: ImageShape, size: int | None, seed: int) -> Law:
