@@ -11,10 +11,10 @@
 
 The classifier is one-against-rest least squares with a penalty (ridge) on features of standard
 deviation 1. The penalty is the one with the least error on the first fold of the training rows. The
-parameters of features were chosen on training rows too, photographs by 4000 rows to train on and 2000
-to look at, digits by 3000 and 1500 or 2000, then 10000 and 2000; no test row has a part in any choice. Features
-are learnt from training images without their labels: all of them, also for the five folds, whose
-errors stand beside those of the test rows.
+parameters of features were chosen on training rows too: for photographs 4000 rows to train on and 2000
+to look at; for digits 3000 and 1500 or 2000, then 10000 and 2000. No test row has a part in any choice.
+Features are learnt from training images without their labels: all of them, also for the five folds,
+whose errors stand beside those of the test rows.
 
 The error's standard error is that of a share of so many rows. Seconds are processor time, all threads.
 """
