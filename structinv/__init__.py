@@ -15,6 +15,7 @@ from .estimators import (
     InvariantSVC,
     InvariantSVR,
     LapSVC,
+    OrbitRidge,
     RepresenterClassifier,
     RepresenterRegressor,
     VirtualSupportVectorSVC,
@@ -22,7 +23,7 @@ from .estimators import (
 )
 from .exceptions import UninformativeFitWarning
 from .foreign import certify
-from .model_selection import select_changes
+from .model_selection import learn_widths, select_changes
 from .persistence import load, save
 from .prediction_bounds import PredictionBounds
 
@@ -35,6 +36,7 @@ __all__ = [
     "InvariantSVR",
     "InvariantStructuredSVC",
     "LapSVC",
+    "OrbitRidge",
     "PredictionBounds",
     "RepresenterClassifier",
     "RepresenterRegressor",
@@ -44,6 +46,7 @@ __all__ = [
     "__version__",
     "certify",
     "select_changes",
+    "learn_widths",
     "load",
     "save",
 ]

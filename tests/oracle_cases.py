@@ -14,6 +14,8 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 from scipy import ndimage
+from sklearn.decomposition import PCA
+from sklearn.neighbors import NearestNeighbors
 
 from structinv.oracles import (
     Box,
@@ -25,12 +27,15 @@ from structinv.oracles import (
     FScale,
     Identity,
     InvarianceOracle,
+    LocalTangents,
+    Permutations,
     Rotations,
     Scalings,
     Shared,
     Shears,
     Shifts,
     TangentDerivative,
+    Weighted,
 )
 
 N, D = 8, 5
@@ -72,10 +77,11 @@ def rows(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, np.arange(N) % 3
 
 
-class Permutations(FiniteOracle):
-    """Reorderings of the features: finitely many fixed linear maps."""
+class Reorderings(FiniteOracle):
+    """Some orders of the features: finitely many fixed linear maps."""
 
     supports_sparse = False
+    isometric = True
 
     def __init__(self, orders: Any) -> None:
         self.orders = orders
@@ -103,6 +109,19 @@ def row_factor(X: np.ndarray) -> np.ndarray:
 def row_tangents(X: np.ndarray) -> np.ndarray:
     """Two directions of each row, (n, 2, d)."""
     return np.stack([np.roll(X, 1, axis=1) - X, np.ones_like(X)], axis=1)
+
+
+def local_factor(reference: np.ndarray, n_directions: int, n_neighbors: int) -> Any:
+    """A factor of each row, by scikit-learn's neighbours and principal components."""
+
+    def factor(X: np.ndarray) -> np.ndarray:
+        found = []
+        for near in NearestNeighbors(n_neighbors=n_neighbors).fit(reference).kneighbors(X)[1]:
+            parts = PCA(n_directions, svd_solver="full").fit(reference[near])
+            found.append((parts.components_ * np.sqrt(parts.explained_variance_)[:, None]).T)
+        return np.stack(found)
+
+    return factor
 
 
 def identity() -> Builder:
@@ -167,6 +186,18 @@ def finite(oracle: FiniteOracle, grades: Any = None) -> Builder:
         members = oracle.orbit(x[None, :])[0]
         added = np.zeros(len(members)) if grades is None else cost * np.asarray(grades)
         return largest([z @ v + a for z, a in zip(members, added, strict=True)])
+
+    return build
+
+
+def any_order() -> Builder:
+    """All orders of the features: both sorted alike."""
+
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
+        falling = -np.sort(-x)
+        steps = falling[:-1] - falling[1:]
+        most = [step * cp.sum_largest(v, k + 1) for k, step in enumerate(steps)]
+        return sum(most) + falling[-1] * cp.sum(v)
 
     return build
 
@@ -238,13 +269,15 @@ def largest(parts: list[Any]) -> Any:
 _rng = np.random.default_rng(7)
 FACTOR = _rng.standard_normal((D, 2))
 TANGENTS = _rng.standard_normal((2, D))
+REFERENCE = _rng.standard_normal((12, D))
+LOCAL_FACTOR = local_factor(REFERENCE, n_directions=2, n_neighbors=5)
 RADII = np.array([0.5, 0.0, 1.0, 0.2, 0.0])
 ORDERS = [[0, 1, 2, 3, 4], [1, 2, 3, 4, 0], [4, 3, 2, 1, 0]]
 BENT = [1.0, 0.9, 0.2]
 
 _fscale, _fdrop = words(2, 0.5, 3.0), words(2, 0.0, 1.0)
 _box, _ball = box(RADII), ellipsoid(FACTOR, 0.5)
-_permutations, _shrinkings = Permutations(ORDERS), Shrinkings()
+_reorderings, _shrinkings = Reorderings(ORDERS), Shrinkings()
 
 CASES = [
     Case("identity", Identity(), ("identity",), identity(), sparse=True),
@@ -272,7 +305,13 @@ CASES = [
         ("tangent",),
         tangent(lambda X: row_factor(X).swapaxes(1, 2), 0.2),
     ),
-    Case("finite", _permutations, (), finite(_permutations)),
+    Case(
+        "local_tangents",
+        LocalTangents(REFERENCE, n_directions=2, n_neighbors=5, radius=0.5),
+        ("local_tangents",),
+        ellipsoid(LOCAL_FACTOR, 0.5),
+    ),
+    Case("finite", _reorderings, (), finite(_reorderings)),
     Case(
         "shifts",
         # With a background of zeros one of them would delete the image, and nothing be learnt.
@@ -318,6 +357,19 @@ CASES = [
         image(*((np.array([[1, -t], [0, 1]]), 0.0) for t in (-0.8, -0.5, 0.4))),
     ),
     Case("flip", Flip(shape=(1, D)), ("flip",), image((np.diag([1.0, -1.0]), 0.0))),
+    Case(
+        "permutations",
+        # A set of five points on a line, whose labels must differ by what points there are.
+        Permutations((D, 1)),
+        ("permutations",),
+        any_order(),
+    ),
+    Case(
+        "weighted",
+        Weighted(_reorderings, [0.5, 0.0, 2.0]),
+        ("weighted",),
+        finite(_reorderings),
+    ),
     Case("union", FScale(2, 0.5, 3.0) | FDrop(2), ("union",), union(_fscale, _fdrop), sparse=True),
     Case("union-dense", Box(RADII) | Ellipsoid(FACTOR, 0.5), ("union",), union(_box, _ball)),
     Case(
@@ -334,19 +386,19 @@ CASES = [
     ),
     Case(
         "compose-finite",
-        FScale(2, 0.5, 3.0) @ _permutations,
+        FScale(2, 0.5, 3.0) @ _reorderings,
         ("compose",),
-        after_finite(_fscale, _permutations),
+        after_finite(_fscale, _reorderings),
     ),
     Case(
         "compose-both-finite",
-        _shrinkings @ _permutations,
+        _shrinkings @ _reorderings,
         ("compose",),
-        after_finite(finite(_shrinkings), _permutations),
+        after_finite(finite(_shrinkings), _reorderings),
     ),
     Case(
         "compose-linear",
-        _permutations @ FScale(2, 0.5, 3.0),
+        _reorderings @ FScale(2, 0.5, 3.0),
         ("compose",),
         linear_after(ORDERS, _fscale),
     ),
@@ -408,9 +460,9 @@ CASES = [
     ),
     Case(
         "discounted-finite",
-        _permutations.discounted([1.0, 0.5, 0.0]),
+        _reorderings.discounted([1.0, 0.5, 0.0]),
         ("discounted",),
-        finite(_permutations, [1.0, 0.5, 0.0]),
+        finite(_reorderings, [1.0, 0.5, 0.0]),
         graded=True,
     ),
     Case(
@@ -441,7 +493,7 @@ CASES = [
         graded=True,
     ),
     # Rows that are examples by themselves.
-    Case("shared", Shared(_permutations), ("shared",), finite(_permutations)),
+    Case("shared", Shared(_reorderings), ("shared",), finite(_reorderings)),
     Case(
         "budget",
         Budget(FDrop(2).only_for([1]).discounted(BENT)),

@@ -17,7 +17,19 @@ from scipy import ndimage
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.certificates import Certificate
 
-from .oracle_cases import FACTOR, ORDERS, RADII, TANGENTS, Case, D, row_factor, row_tangents, rows, turn
+from .oracle_cases import (
+    FACTOR,
+    LOCAL_FACTOR,
+    ORDERS,
+    RADII,
+    TANGENTS,
+    Case,
+    D,
+    row_factor,
+    row_tangents,
+    rows,
+    turn,
+)
 
 Edit = Callable[[np.ndarray, Any, np.random.Generator, np.ndarray], np.ndarray]
 
@@ -141,6 +153,7 @@ EDITS: dict[str, Edit] = {
     "ellipsoid": _ball,
     "ellipsoid-point": nothing,
     "ellipsoid-rows": ball(row_factor, 0.3),
+    "local_tangents": ball(lambda x: np.repeat(LOCAL_FACTOR(x[:1]), len(x), axis=0), 0.5),
     "tangent": steps(TANGENTS, 0.4),
     "tangent-rows": steps(row_tangents, [0.1, 0.3]),
     "tangent-oracle": steps(lambda X: row_factor(X).swapaxes(1, 2), 0.2),
@@ -159,6 +172,8 @@ EDITS: dict[str, Edit] = {
     "scalings-between": warped(*((np.eye(2) / t, 0.0) for t in np.linspace(0.5, 1.6, 61))),
     "shears-between": warped(*((np.array([[1, 0], [-t, 1]]), 0.0) for t in np.linspace(-0.8, 0.4, 61))),
     "flip": warped((np.diag([1.0, -1.0]), 0.0)),
+    "permutations": lambda x, label, rng, lean: rng.permuted(x, axis=1),
+    "weighted": _permuted,
     "union": one_of(_fscale, _fdrop),
     "union-dense": one_of(box(RADII), _ball),
     "compose-additive": after(box(RADII), _fscale),

@@ -32,6 +32,7 @@ from structinv import (
     InvariantSVC,
     InvariantSVR,
     LapSVC,
+    OrbitRidge,
     RepresenterClassifier,
     RepresenterRegressor,
     VirtualSupportVectorSVC,
@@ -40,7 +41,15 @@ from structinv import (
 from structinv.estimators import REGISTRY as ESTIMATORS
 from structinv.estimators import ConvexEstimator, CustomStructuredSVC
 from structinv.functionals import Folded, Functional, Gradient, LocalAverage, SecondDerivative, Tangents
-from structinv.kernels import CallableKernel, Gaussian, Kernel, Linear, Matern
+from structinv.kernels import (
+    CallableKernel,
+    Gaussian,
+    Kernel,
+    Linear,
+    Matern,
+    OrbitDistance,
+    OrbitMean,
+)
 from structinv.losses import ScalarLoss
 from structinv.oracles import Box, FDrop, FScale, Identity, InvarianceOracle, Rotations, Shifts
 from structinv.persistence.model_files import FORMAT, model_bytes
@@ -203,6 +212,15 @@ MODELS = {
     "regression, kernel": (
         InvariantSVR(Shifts(1, shape=(1, 6)), tol=0.1),
         (signals()[0], signals()[0][:, 0] ** 2),
+    ),
+    "ridge": (OrbitRidge(scoring="marginal_likelihood"), (signals()[0], signals()[0][:, :2] ** 2)),
+    "ridge, means over changes": (
+        OrbitRidge(OrbitMean(Rotations(between=(-20, 20)), Gaussian(3.0), size=4), alphas=0.1),
+        (pictures()[0], pictures()[0][:, 0]),
+    ),
+    "ridge, distances of means": (
+        OrbitRidge(OrbitDistance(Shifts(1, shape=(1, 6)), Gaussian(3.0), tau=0.5)),
+        (signals()[0], signals()[0][:, 0]),
     ),
     "laplacian": (LapSVC(tol=1e-2), (pictures()[0], known)),
     "virtual": (VirtualSVC(Shifts(1)), pictures()),

@@ -11,6 +11,7 @@ from .linear_regressor import InvariantLinearSVR
 from .regressor import InvariantRegressor
 from .representer import RepresenterClassifier
 from .representer_regressor import RepresenterRegressor
+from .ridge import OrbitRidge
 from .structured import InvariantStructuredSVC
 from .tokens import TokenVectorizer
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
@@ -24,6 +25,7 @@ REGISTRY: dict[str, type] = {
     "invariant_svr": InvariantSVR,
     "invariant_structured_svc": InvariantStructuredSVC,
     "lap_svc": LapSVC,
+    "orbit_ridge": OrbitRidge,
     "representer_classifier": RepresenterClassifier,
     "representer_regressor": RepresenterRegressor,
     "virtual_svc": VirtualSVC,
@@ -43,6 +45,7 @@ __all__ = [
     "InvariantSVR",
     "InvariantStructuredSVC",
     "LapSVC",
+    "OrbitRidge",
     "RepresenterClassifier",
     "RepresenterRegressor",
     "TokenVectorizer",

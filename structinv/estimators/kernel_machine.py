@@ -76,9 +76,8 @@ class KernelMachine(InvariantEstimator):
     def _new_space(self, X: Matrix, term: WorstCase) -> KernelSpace:
         size = check_cover(term.bound, type(self).__name__)
         check_known(term, size, 1e6 * self.cache_mb)
-        kernel = as_kernel(
-            self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X
-        )  # fmt: skip
+        kernel = shaped(self.kernel, self, X)
+        kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
         n_features, n_outputs = term.X.shape[1], term.n_outputs
         invariances, cache_mb = self._invariances(), float(self.cache_mb)
         if not invariances.families:
@@ -157,20 +156,20 @@ class KernelMachine(InvariantEstimator):
 
     def _memory(self, X: Any, y: Any) -> float:
         oracle = self._check_parameters()
-        oracle = shaped(oracle, self, X)
+        oracle, kernel = shaped(oracle, self, X), shaped(self.kernel, self, X)
         X = check_array(flat_rows(X), dtype=self._rows["dtype"], estimator=self, input_name="X")
         labels, n_outputs, n_labels = self._told(X, y)
         bound = bind(oracle, self._inputs(self._prepare(X, oracle)), labels)
         size = check_cover(bound, type(self).__name__)
         kept, tables = kernel_memory(bound.X, size, n_labels, 1e6 * self.cache_mb, n_outputs)
-        return kept + tables + self._memory_of_invariances(bound.X, n_outputs)
+        return kept + tables + self._memory_of_invariances(bound.X, kernel, n_outputs)
 
-    def _memory_of_invariances(self, X: np.ndarray, n_outputs: int) -> int:
+    def _memory_of_invariances(self, X: np.ndarray, kernel: Any, n_outputs: int) -> int:
         """The table of their Gram matrix, and some functions."""
         families = self._invariances().bound(X, self)
         if not families:
             return 0
-        kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+        kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
         size = sum(family.parts(kernel)[0].size for family in families)
         table = min(8.0 * size**2, 1e6 * self.cache_mb)
         return int(table + 8 * size * n_outputs * 4 * FUNCTIONS_AT_ONCE)

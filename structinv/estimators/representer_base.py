@@ -105,7 +105,8 @@ class RepresenterEstimator(ConvexEstimator):
 
         `learnt` are attributes that the labels tell.
         """
-        kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+        kernel = shaped(self.kernel, self, X)
+        kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
         families = [Evaluation(labelled).bind(X), *invariances.bound(X, self)]
         parts = [family.parts(kernel) for family in families]
         representers = Representers(kernel, parts, float(self.cache_mb))
@@ -149,12 +150,13 @@ class RepresenterEstimator(ConvexEstimator):
     def _memory(self, X: Any, y: Any) -> float:
         invariances = self._check_parameters()
         oracle: Any = self.oracle
+        kernel = shaped(self.kernel, self, X)
         oracle = None if oracle is None else shaped(oracle, self, X)
         X = check_array(flat_rows(X), dtype=[np.float64, np.float32], estimator=self, input_name="X")
         labels = None if y is None else one_a_row(y, len(X))
         n_classes = 2 if labels is None or is_regressor(self) else self._n_classes(labels)
         n_outputs = 1 if n_classes == 2 else n_classes
-        kernel = as_kernel(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+        kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
         families = invariances.bound(X, self)
         size = len(X) + sum(part.size for family in families for part in family.parts(kernel)[:1])
         needed = X.nbytes + self._tables(len(X), size) + 8.0 * size * n_outputs * 4 * FUNCTIONS_AT_ONCE

@@ -181,7 +181,8 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
     def _svc_maker(self, X: Matrix) -> Callable[[], SVC]:
         """Makes machines whose kernel belongs to the rows, whatever they are trained on."""
         gamma = resolve_gamma(self.gamma, X)
-        kernel = as_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, X=X)
+        kernel = shaped(self.kernel, self, X)
+        kernel = as_kernel(kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, X=X)
         settings = {
             "kernel": self.kernel if self._native else kernel,
             "gamma": gamma,

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 PANELS = {"clean": "clean accuracy", "certified": "certified accuracy"}
 
 
-def draw_settings(table: dict[str, Any], best: int) -> Figure:
-    """Two panels over the oracle's parameter, a line for each setting of the others.
+def draw_settings(
+    table: dict[str, Any], best: int, panels: dict[str, str] = PANELS, shares: bool = True
+) -> Figure:
+    """Panels over the oracle's parameter, a line for each setting of the others.
 
     Parameters
     ----------
@@ -23,6 +25,10 @@ def draw_settings(table: dict[str, Any], best: int) -> Figure:
         As `ChangesSelection.table_`.
     best : int
         Which setting gets a star.
+    panels : dict of str
+        Columns of the table, each with one of errors beside it, and their titles.
+    shares : bool
+        Whether these are shares, to be written as percentages.
     """
     from matplotlib.ticker import PercentFormatter
 
@@ -36,23 +42,24 @@ def draw_settings(table: dict[str, Any], best: int) -> Figure:
         for n in range(len(values))
     ])  # fmt: skip
     lines = list(dict.fromkeys(labels.tolist()))
-    figure, row = row_of_axes(len(PANELS), sharey=True)
-    for axes, (column, title) in zip(row, PANELS.items(), strict=True):
+    figure, row = row_of_axes(len(panels), sharey=True)
+    for axes, (column, title) in zip(row, panels.items(), strict=True):
         for number, line in enumerate(lines):
             chosen = np.flatnonzero(labels == line)
             # A little to the side of each other, or equal lines would hide their bars.
             aside = 0.06 * (number - 0.5 * (len(lines) - 1)) / max(1, len(lines) / 6)
             places = np.array([ticks.index(values[n]) for n in chosen]) + aside
-            shares, errors = table[column][chosen], table[f"{column}_error"][chosen]
+            heights, errors = table[column][chosen], table[f"{column}_error"][chosen]
             style: dict[str, Any] = {"marker": "osD^vP"[number % 6], "markersize": 4, "capsize": 2}
-            axes.errorbar(places, shares, yerr=errors, label=line, color=f"C{number % 10}", **style)
+            axes.errorbar(places, heights, yerr=errors, label=line, color=f"C{number % 10}", **style)
             if best in chosen:
                 here = int(np.flatnonzero(chosen == best)[0])
                 star: dict[str, Any] = {"marker": "*", "markersize": 14, "markerfacecolor": "none"}
                 star["color"] = "black"
-                axes.plot(places[here], shares[here], linestyle="none", label="best", **star)
+                axes.plot(places[here], heights[here], linestyle="none", label="best", **star)
         axes.set(title=title, xlabel=along, xticks=range(len(ticks)), xticklabels=ticks)
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        if shares:
+            axes.yaxis.set_major_formatter(PercentFormatter(1.0))
         axes.grid(alpha=0.3)
     handles = dict(zip(*figure.axes[0].get_legend_handles_labels()[::-1], strict=True))
     handles.pop("", None)

@@ -21,8 +21,11 @@ from .images import (
     zhang2013_transforms,
 )
 from .laws import Law, law_of
+from .local_tangents import LocalTangents
+from .permutations import Permutations
 from .shared import Shared
 from .union import Union
+from .weighted import Weighted
 from .words import FDrop, FScale
 
 # The tests of the contract and of the solvers run through this table.
@@ -33,17 +36,20 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "box": Box,
     "ellipsoid": Ellipsoid,
     "tangent": TangentDerivative,
+    "local_tangents": LocalTangents,
     "shifts": Shifts,
     "rotations": Rotations,
     "scalings": Scalings,
     "shears": Shears,
     "flip": Flip,
+    "permutations": Permutations,
     "union": Union,
     "compose": Compose,
     "only_for": OnlyFor,
     "discounted": Discounted,
     "shared": Shared,
     "budget": Budget,
+    "weighted": Weighted,
 }
 
 __all__ = [
@@ -66,8 +72,10 @@ __all__ = [
     "InvarianceOracle",
     "LabelHull",
     "Law",
+    "LocalTangents",
     "OnlyFor",
     "OracleCheckError",
+    "Permutations",
     "Rotations",
     "Scalings",
     "Shared",
@@ -76,6 +84,7 @@ __all__ = [
     "Support",
     "TangentDerivative",
     "Union",
+    "Weighted",
     "check_oracle",
     "law_of",
     "teo2007_transforms",

@@ -212,8 +212,7 @@ class Ellipsoid(_Framed):
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise if the radius is no number of at least 0, or the factor not (d, r) and finite."""
-        if _bounded("radius", self.radius).ndim:
-            raise ValueError(f"radius must be one number, got {self.radius!r}")
+        self._check_radius()
         if callable(self.factor):
             return
         if _finite("factor", self.factor).ndim:
@@ -226,6 +225,10 @@ class Ellipsoid(_Framed):
             return _shaped("factor(X)", self.factor(X), (*X.shape, "r"))
         factor = np.asarray(self.factor, dtype=np.float64)
         return factor if factor.ndim else factor * np.eye(X.shape[1])
+
+    def _check_radius(self) -> None:
+        if _bounded("radius", self.radius).ndim:
+            raise ValueError(f"radius must be one number, got {self.radius!r}")
 
     def _extreme(self, C: np.ndarray) -> np.ndarray:
         length = np.linalg.norm(C, axis=1, keepdims=True)

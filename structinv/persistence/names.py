@@ -10,6 +10,7 @@ from ..dual_states.labelled_rows import LabelledRows
 from ..estimators import REGISTRY as ESTIMATORS
 from ..estimators import TokenVectorizer
 from ..estimators.online import Stream
+from ..estimators.ridge_systems import Evidence
 from ..functionals import REGISTRY as FUNCTIONALS
 from ..functionals import (
     BoundFunctional,
@@ -21,7 +22,15 @@ from ..functionals import (
     Values,
 )
 from ..kernels import REGISTRY as KERNELS
-from ..kernels import CallableKernel, PrecomputedKernel, Product, Scaled, Sum
+from ..kernels import (
+    CallableKernel,
+    OrbitDistance,
+    OrbitMean,
+    PrecomputedKernel,
+    Product,
+    Scaled,
+    Sum,
+)
 from ..losses import REGISTRY as LOSSES
 from ..losses import Affine, CvxpyLoss, Joined, MoreauEnvelope
 from ..oracles import REGISTRY as ORACLES
@@ -58,6 +67,8 @@ PARAMETERISED: dict[str, type] = {
     "kernel.scaled": Scaled,
     "kernel.callable": CallableKernel,
     "kernel.precomputed": PrecomputedKernel,
+    "kernel.orbit_mean": OrbitMean,
+    "kernel.orbit_distance": OrbitDistance,
     "kernel.folded": Folded,
     "loss.affine": Affine,
     "loss.joined": Joined,
@@ -76,6 +87,7 @@ PARAMETERISED: dict[str, type] = {
 MADE: dict[str, type] = {
     "bound_functional": BoundFunctional,
     "derivatives": Derivatives,
+    "evidence": Evidence,
     "gradients": Gradients,
     "image_shape": ImageShape,
     "plane_set": PlaneSet,

@@ -1,0 +1,387 @@
+"""Which declared changes hold, and how wide they are: chosen on the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.model_selection import ParameterGrid, check_cv, cross_val_score
+from sklearn.utils import check_X_y
+from sklearn.utils.multiclass import type_of_target
+
+from ..estimators.base import check_oracle_type
+from ..estimators.labels import as_labels, check_targets
+from ..estimators.regressor import as_targets
+from ..estimators.ridge import MARGINAL_LIKELIHOOD, OrbitRidge, checked_alphas
+from ..estimators.shapes import flat_rows, shaped
+from ..inspection.figures import written
+from ..kernels import Kernel, OrbitMean, as_kernel, kernel_matrix
+from ..oracles import Identity, InvarianceOracle
+from .pictures import draw_settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CRITERIA = ("cross_validation", "leave_one_out", MARGINAL_LIKELIHOOD)
+TASKS = ("auto", "classes", "numbers")
+ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
+NO_CHANGE = "no change"
+# Of a product of numbers of settings, each of which takes a Gram matrix.
+MOST_SETTINGS = 10_000
+
+Oracles = InvarianceOracle | Mapping[str, InvarianceOracle]
+Widths = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+
+
+@dataclass(frozen=True)
+class WidthsSelection:
+    """Scores of oracles of several widths, and of none.
+
+    Attributes
+    ----------
+    table_ : dict of arrays, one entry a setting
+        ``params`` (dicts; an oracle that is left out has none), ``param_<name>`` for each name (None
+        where its oracle is left out), ``oracles``, ``score`` (larger is better), ``score_error`` (its
+        standard error over folds, or over rows left out; NaN of a marginal likelihood), and
+        ``score_folds``, an (n_settings, n_folds) array without columns unless there were folds.
+    best_index_ : int
+        Of the largest score; of equal ones the first, and no change comes first.
+    criterion : str
+        What scores are; see `learn_widths`.
+    classes : bool
+        Whether rows have classes, so that scores of predictions are accuracies, in [0, 1]. Of numbers
+        they are negative mean squared errors. Marginal likelihoods are log-probabilities in nats.
+    base_kernel_ : Kernel
+        The kernel of which means were taken, its parameters resolved.
+    """
+
+    table_: dict[str, Any] = field(repr=False)
+    best_index_: int
+    criterion: str
+    classes: bool
+    base_kernel_: Kernel = field(repr=False)
+    size: int | None
+    random_state: int
+
+    @property
+    def best_(self) -> InvarianceOracle:
+        """The best oracle, with its width; `Identity` if no change is best."""
+        return clone(self.table_["oracles"][self.best_index_])
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """The parameters of the best setting; empty if no change is best."""
+        return dict(self.table_["params"][self.best_index_])
+
+    @property
+    def best_kernel_(self) -> Kernel:
+        """The mean of the kernel over the best changes; the kernel itself if no change is best."""
+        return _kernel(self.best_, self.base_kernel_, self.size, self.random_state)
+
+    @property
+    def _title(self) -> str:
+        if self.criterion == MARGINAL_LIKELIHOOD:
+            return "log marginal likelihood"
+        return "accuracy" if self.classes else "negative mean squared error"
+
+    def __str__(self) -> str:
+        lines = [f"{self._title}, {self.criterion.replace('_', ' ')}"]
+        for number, params in enumerate(self.table_["params"]):
+            score, error = self.table_["score"][number], self.table_["score_error"][number]
+            about = "" if np.isnan(error) else f" +- {error:.2g}"
+            setting = ", ".join(f"{name}={value}" for name, value in params.items())
+            if isinstance(self.table_["oracles"][number], Identity):
+                setting = NO_CHANGE
+            mark = "*" if number == self.best_index_ else " "
+            lines.append(f"{mark}  {f'{score:.6g}{about}':<22} {setting}".rstrip())
+        return "\n".join([*lines, "*  best_"])
+
+    def to_frame(self) -> Any:
+        """The table without its folds as a data frame; needs pandas."""
+        import pandas as pd
+
+        return pd.DataFrame({k: list(v) for k, v in self.table_.items() if k != "score_folds"})
+
+    def draw(self, path: str | Path | None = None) -> Figure:
+        """Scores against width, with bars of one standard error; needs the extra "plot".
+
+        The horizontal axis is the first parameter; each setting of the others is a line, and a star
+        marks the best.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            Where to write the picture, too; its ending says the format.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+        """
+        shown = dict(self.table_)
+        for name in (name for name in shown if name.startswith("param_")):
+            shown[name] = np.array([NO_CHANGE if v is None else str(v) for v in shown[name]])
+        shown["score_error"] = np.nan_to_num(shown["score_error"])
+        shares = self.classes and self.criterion != MARGINAL_LIKELIHOOD
+        return written(draw_settings(shown, self.best_index_, {"score": self._title}, shares), path)
+
+
+def learn_widths(
+    oracle: Oracles,
+    X: Any,
+    y: Any,
+    grid: Widths | Mapping[str, Widths] | None = None,
+    *,
+    kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
+    criterion: str = "cross_validation",
+    task: str = "auto",
+    estimator: BaseEstimator | None = None,
+    alphas: Sequence[float] = ALPHAS,
+    cv: Any = 5,
+    size: int | None = None,
+    random_state: int = 0,
+) -> WidthsSelection:
+    """Which of several declared changes hold, and how wide they are.
+
+    Every setting makes a kernel, the mean over its changes (`structinv.kernels.OrbitMean`), which is
+    judged on the rows given, so these must be training rows alone. No change is always among the
+    settings, and comes first: an invariance that does not hold loses to it.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle or dict of such
+        What may change; of a dict every selection is tried, those selected one after another in its
+        order. They must not depend on labels.
+    X : (n, n_features) array-like, or a stack of images
+    y : (n,) array-like
+        Labels or numbers.
+    grid : dict or list of dict; of a dict of oracles a dict with one for each name
+        Values of each parameter, as for ParameterGrid: ``{"spread": [5, 20, 90]}``, or for
+        ``{"turned": Rotations(...), "moved": Shifts(...)}`` ``{"turned": {"spread": [5, 20]}}``. An
+        oracle without a grid is taken as it is, or left out.
+    kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
+        What the mean is taken of; a name stands for its defaults in `InvariantSVC`.
+    criterion : {"cross_validation", "leave_one_out", "marginal_likelihood"}
+        What scores are: the accuracy or negative squared error of predictions on folds, or of the
+        closed-form predictions for rows left out; or the log-probability of the targets under a
+        Gaussian process with this kernel (`OrbitRidge.log_marginal_likelihood`), of one class against
+        all others each, added up. Each is at its best of `alphas`; on folds that is chosen inside.
+    task : {"auto", "classes", "numbers"}
+        What y holds; "auto" is classes unless there are fractions.
+    estimator : estimator, optional
+        An unfitted classifier or regressor that takes ``kernel="precomputed"``, in the place of
+        `OrbitRidge` for "cross_validation", whose `score` counts.
+    alphas : sequence of float
+        Of `OrbitRidge`.
+    cv : int, splitter or iterable, default=5
+        As in GridSearchCV.
+    size : int, optional
+        How many changes to draw, as `OrbitMean` takes it; without it the oracle has to list them.
+    random_state : int, default=0
+        What is drawn depends on this alone: wider changes are the same draws, stretched.
+
+    Returns
+    -------
+    WidthsSelection
+        Printable; `best_`, `best_kernel_`, `best_params_`, `table_`, `draw()`.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming what cannot be used, before any kernel is computed.
+
+    Notes
+    -----
+    The best score is of the best of many: a test set of its own is needed to quote it. A marginal
+    likelihood needs no folds, but trusts the Gaussian process; with labels it is a regression on plus
+    and minus 1, which is a bold model of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.model_selection import learn_widths
+    >>> from structinv.oracles import Flip, Shifts
+    >>> X = np.random.default_rng(0).standard_normal((60, 4))
+    >>> y = X[:, 0] * X[:, 3] + X[:, 1] * X[:, 2]
+    >>> declared = {"mirrored": Flip(shape=(1, 4)), "moved": Shifts(1, shape=(1, 4), fill="wrap")}
+    >>> found = learn_widths(declared, X, y, criterion="leave_one_out")
+    >>> found.best_
+    Flip(shape=(1, 4))
+    """
+    _check_choices(criterion, task, estimator)
+    oracles = _checked_oracles(oracle)
+    oracles = {name: shaped(each, None, X) for name, each in oracles.items()}
+    settings = _settings(oracles, grid, isinstance(oracle, Mapping))
+    rows, y = check_X_y(
+        flat_rows(X), as_labels(y), dtype=[np.float64, np.float32], y_numeric=task == "numbers"
+    )
+    classes = _are_classes(y, task)
+    folds = list(check_cv(cv, y, classifier=classes).split(rows, y))
+    base = as_kernel(shaped(_not_a_table(kernel), None, X), gamma="scale", degree=3, coef0=1.0, X=rows)
+    kernels = [_kernel(each, base, size, random_state) for _, each in settings]
+    for each in kernels:
+        each.validate(rows.shape[1])
+    checked_alphas(alphas)
+    targets = _targets(y, classes)
+    scores = []
+    for each in kernels:
+        gram = kernel_matrix(each, rows, rows)
+        if estimator is not None:
+            scores.append(cross_val_score(clone(estimator), gram, y, cv=folds))
+        elif criterion == MARGINAL_LIKELIHOOD:
+            ridge = OrbitRidge("precomputed", alphas=alphas, scoring=MARGINAL_LIKELIHOOD)
+            scores.append(np.array([ridge.fit(gram, targets).best_score_]))
+        elif criterion == "leave_one_out":
+            ridge = OrbitRidge("precomputed", alphas=alphas).fit(gram, targets)
+            scores.append(_row_scores(ridge.leave_one_out_predictions_, targets, classes))
+        else:
+            scores.append(_fold_scores(gram, targets, classes, alphas, folds))
+    table = _table(settings, np.array(scores), criterion)
+    # Means of the same numbers in another order round.
+    best = int(np.argmax(np.round(table["score"], 12)))
+    return WidthsSelection(table, best, criterion, classes, base, size, random_state)
+
+
+def _check_choices(criterion: Any, task: Any, estimator: Any) -> None:
+    for name, value, allowed in (("criterion", criterion, CRITERIA), ("task", task, TASKS)):
+        if not isinstance(value, str) or value not in allowed:
+            raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}")
+    if estimator is None:
+        return
+    if not isinstance(estimator, BaseEstimator):
+        raise TypeError(f"estimator must be an unfitted estimator or None, got {estimator!r}")
+    if estimator.get_params(deep=False).get("kernel") != "precomputed":
+        raise ValueError(f"estimator must have kernel='precomputed', got {estimator!r}")
+    if criterion != "cross_validation":
+        raise ValueError(f"estimator must be None with criterion={criterion!r}, got {estimator!r}")
+    if task != "auto" and is_classifier(estimator) != (task == "classes"):
+        raise ValueError(f"estimator must be for {task}, which task says, got {estimator!r}")
+
+
+def _checked_oracles(oracle: Any) -> dict[str, InvarianceOracle]:
+    if not isinstance(oracle, Mapping):
+        return {"": check_oracle_type(oracle)}
+    if not oracle or not all(isinstance(name, str) for name in oracle):
+        raise ValueError(f"oracle must hold oracles by names, at least one, got {oracle!r}")
+    return {name: check_oracle_type(each) for name, each in oracle.items()}
+
+
+def _not_a_table(kernel: Any) -> Any:
+    if isinstance(kernel, str) and kernel == "precomputed":
+        raise ValueError("kernel must see inputs that change, got 'precomputed'")
+    return kernel
+
+
+def _settings(
+    oracles: dict[str, InvarianceOracle], grid: Any, several: bool
+) -> list[tuple[dict[str, Any], InvarianceOracle]]:
+    """Parameters and oracles of all settings, no change first."""
+    grids = (grid or {}) if several else {"": grid or {}}
+    if several and not isinstance(grids, Mapping):
+        raise TypeError(f"grid must have a grid for each name of oracle, got {grid!r}")
+    unknown = set(grids) - set(oracles)
+    if unknown:
+        raise ValueError(f"grid has {sorted(unknown)}, and oracle has {sorted(oracles)}")
+    # None leaves an oracle out.
+    choices = [[None, *ParameterGrid(grids.get(name, {}))] for name in oracles]
+    count = int(np.prod([len(each) for each in choices]))
+    if count > MOST_SETTINGS:
+        raise ValueError(f"grid must have at most {MOST_SETTINGS} settings, got {count}")
+    return [_setting(oracles, chosen) for chosen in product(*choices)]
+
+
+def _setting(
+    oracles: dict[str, InvarianceOracle], chosen: tuple[dict[str, Any] | None, ...]
+) -> tuple[dict[str, Any], InvarianceOracle]:
+    params: dict[str, Any] = {}
+    made: list[InvarianceOracle] = []
+    for (name, oracle), values in zip(oracles.items(), chosen, strict=True):
+        if values is None:
+            continue
+        try:
+            made.append(clone(oracle).set_params(**values))
+        except ValueError as error:
+            raise ValueError(f"grid has a parameter that the oracle does not take: {error}") from error
+        params |= {f"{name}__{key}" if name else key: value for key, value in values.items()}
+        if name and not values:
+            params[name] = True
+    # A @ B is B, then A.
+    return params, reduce(lambda before, after: after @ before, made) if made else Identity()
+
+
+def _kernel(oracle: InvarianceOracle, base: Kernel, size: int | None, random_state: int) -> Kernel:
+    if isinstance(oracle, Identity):
+        return clone(base)
+    return OrbitMean(oracle, clone(base), size, random_state)
+
+
+def _are_classes(y: np.ndarray, task: str) -> bool:
+    """Whether these are labels, looked at."""
+    classes = task == "classes"
+    if task == "auto":
+        classes = y.dtype.kind not in "f" or type_of_target(y) != "continuous"
+    if not classes:
+        as_targets(y, len(y))
+        return False
+    check_targets(y)
+    if len(np.unique(y)) < 2:
+        raise ValueError("y must hold at least two classes, got one")
+    return True
+
+
+def _targets(y: np.ndarray, classes: bool) -> np.ndarray:
+    """Numbers to fit, (n, n_targets): plus and minus 1 for each class, or once for two."""
+    if not classes:
+        return as_targets(y, len(y))[:, None]
+    known, codes = np.unique(y, return_inverse=True)
+    own = codes[:, None] == np.arange(len(known))
+    return np.where(own[:, 1:] if len(known) == 2 else own, 1.0, -1.0)
+
+
+def _row_scores(predictions: np.ndarray, targets: np.ndarray, classes: bool) -> np.ndarray:
+    """Of each row whether its class is right, or the negative squared error, (n,)."""
+    if not classes:
+        return -((predictions - targets) ** 2)[:, 0]
+    if targets.shape[1] == 1:
+        return np.asarray((predictions > 0)[:, 0] == (targets > 0)[:, 0], dtype=np.float64)
+    return np.asarray(predictions.argmax(axis=1) == targets.argmax(axis=1), dtype=np.float64)
+
+
+def _fold_scores(
+    gram: np.ndarray,
+    targets: np.ndarray,
+    classes: bool,
+    alphas: Sequence[float],
+    folds: list[tuple[np.ndarray, np.ndarray]],
+) -> np.ndarray:
+    """Means of `_row_scores` on the test part of each fold."""
+    found = []
+    for train, test in folds:
+        ridge = OrbitRidge("precomputed", alphas=alphas)
+        ridge.fit(gram[np.ix_(train, train)], targets[train])
+        predictions = ridge.predict(gram[np.ix_(test, train)])
+        found.append(np.mean(_row_scores(predictions, targets[test], classes)))
+    return np.array(found)
+
+
+def _table(
+    settings: list[tuple[dict[str, Any], InvarianceOracle]], scores: np.ndarray, criterion: str
+) -> dict[str, Any]:
+    params = [each for each, _ in settings]
+    table: dict[str, Any] = {"params": params}
+    for name in dict.fromkeys(name for setting in params for name in setting):
+        values = np.empty(len(settings), dtype=object)
+        values[:] = [setting.get(name) for setting in params]
+        table[f"param_{name}"] = values
+    table["oracles"] = [each for _, each in settings]
+    table["score"] = scores.mean(axis=1)
+    count = scores.shape[1]
+    error = scores.std(axis=1, ddof=1) / np.sqrt(count) if count > 1 else np.full(len(scores), np.nan)
+    table["score_error"] = error
+    table["score_folds"] = scores if criterion == "cross_validation" else scores[:, :0]
+    return table

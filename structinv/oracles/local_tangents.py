@@ -1,0 +1,150 @@
+"""Changes learnt from data: the directions along which neighbouring rows spread."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ..compiled import njit
+from ..matrices import in_threads
+from .affine import Ellipsoid, _finite
+
+# Features that are summed before a row may be known to be too far away.
+_SUMMED_AT_ONCE = 64
+# Rows whose neighbours are gathered at once.
+_ROWS_AT_ONCE = 256
+
+
+class LocalTangents(Ellipsoid):
+    r"""Changes along the principal directions of the nearest reference rows.
+
+    .. math:: S(x) = \{x + \rho \sum_j u_j s_j t_j : |u|_2 \le 1\}
+
+    with :math:`t_j` the unit vectors along which the `n_neighbors` reference rows nearest to x spread
+    most around their mean, and :math:`s_j` their standard deviations. It stands for the tangent plane
+    of the data at x, where no transform of inputs is known (Raj et al. 2017 leave it open; local
+    principal directions as in Zhang and Zha 2004). Reference rows may be rows without labels.
+
+    Parameters
+    ----------
+    reference : (m, n_features) array
+        Rows that the directions are learnt from, best the training rows; a row is its own neighbour
+        if it is among them.
+    n_directions : int, default=2
+        How many, less than `n_neighbors` and at most as many as features.
+    n_neighbors : int, default=10
+        How many reference rows, at most all; of equally near ones the first.
+    radius : float, default=1.0
+        How far a change goes, at least 0, in standard deviations of the neighbours.
+
+    Raises
+    ------
+    TypeError, ValueError
+        From `validate` and all views, naming what is out of its range: more directions than neighbours
+        can have, fewer reference rows than neighbours, rows of another width.
+
+    Notes
+    -----
+    Nearest rows are found by comparing all pairs in compiled code, which stops a sum when it is too
+    large already; what is found for a row does not depend on the rows beside it. `tangents` are
+    :math:`s_j t_j`, in units of the features, so that penalties on them weigh directions by how much
+    data vary along them; their signs are arbitrary.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import LocalTangents
+    >>> angles = np.linspace(0.0, 2.0 * np.pi, 200, endpoint=False)
+    >>> circle = np.column_stack([np.cos(angles), np.sin(angles)])
+    >>> along = LocalTangents(circle, n_directions=1, n_neighbors=11, radius=2.0)
+    >>> right = np.array([[1.0, 0.0]])
+    >>> along.support(right, np.array([[0.0, 1.0]]), np.array([0])).points.round(2) + 0.0
+    array([[1.  , 0.21]])
+    """
+
+    def __init__(
+        self,
+        reference: np.ndarray,
+        n_directions: int = 2,
+        n_neighbors: int = 10,
+        radius: float = 1.0,
+    ) -> None:
+        self.reference = reference
+        self.n_directions = n_directions
+        self.n_neighbors = n_neighbors
+        self.radius = radius
+
+    additive = False
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `InvarianceOracle.validate`."""
+        self._check_radius()
+        reference = _finite("reference", self.reference)
+        if reference.ndim != 2 or (n_features is not None and reference.shape[1] != n_features):
+            raise ValueError(
+                f"reference must have shape (m, {n_features or 'd'}), rows like those that change, got "
+                f"shape {reference.shape}"
+            )
+        _check_count("n_neighbors", self.n_neighbors, 2, len(reference), "reference rows")
+        most = min(int(self.n_neighbors) - 1, reference.shape[1])
+        _check_count("n_directions", self.n_directions, 1, most, "dimensions of so many neighbours")
+
+    def _frame(self, X: np.ndarray) -> np.ndarray:
+        """Directions times standard deviations, (n, d, r)."""
+        rows = np.ascontiguousarray(X, dtype=np.float64)
+        reference = np.ascontiguousarray(self.reference, dtype=np.float64)
+        nearest = np.empty((len(rows), int(self.n_neighbors)), dtype=np.intp)
+
+        def find(part: slice) -> None:
+            _nearest(rows[part], reference, nearest[part])
+
+        in_threads(find, len(rows), rows.size * len(reference) // 8)
+        frame = np.empty((*rows.shape, int(self.n_directions)))
+        for first in range(0, len(rows), _ROWS_AT_ONCE):
+            part = slice(first, first + _ROWS_AT_ONCE)
+            frame[part] = _principal(reference[nearest[part]], int(self.n_directions))
+        return frame
+
+
+def _principal(neighbors: np.ndarray, n_directions: int) -> np.ndarray:
+    """Principal directions times their standard deviations, (n, d, r), of (n, k, d) points."""
+    around = neighbors - neighbors.mean(axis=1, keepdims=True)
+    # Z = U S V' has S V' = U'Z, and U comes from the small matrix ZZ'.
+    _, left = np.linalg.eigh(around @ around.swapaxes(1, 2))
+    most = left[:, :, ::-1][:, :, :n_directions]
+    return around.swapaxes(1, 2) @ most / np.sqrt(neighbors.shape[1] - 1)
+
+
+def _check_count(name: str, value: Any, least: int, most: int, what: str) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")
+    if not least <= int(value) <= most:
+        raise ValueError(
+            f"{name} must be at least {least} and at most {most}, the number of {what}, got {value!r}"
+        )
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _nearest(rows, reference, found):
+    """Numbers of the nearest reference rows of each row, ascending by distance and then by number."""
+    size, n_features = found.shape[1], rows.shape[1]
+    distances = np.empty(size)
+    for i in range(rows.shape[0]):
+        distances[:] = np.inf
+        for j in range(reference.shape[0]):
+            total, start = 0.0, 0
+            while start < n_features and total < distances[size - 1]:
+                end = min(start + _SUMMED_AT_ONCE, n_features)
+                for k in range(start, end):
+                    total += (rows[i, k] - reference[j, k]) ** 2
+                start = end
+            if total < distances[size - 1]:
+                place = size - 1
+                while place > 0 and total < distances[place - 1]:
+                    distances[place] = distances[place - 1]
+                    found[i, place] = found[i, place - 1]
+                    place -= 1
+                distances[place] = total
+                found[i, place] = j

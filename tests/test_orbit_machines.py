@@ -1,0 +1,200 @@
+"""Machines under means of kernels over changes: averaged kernels, worst cases, and both together."""
+
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC
+
+import structinv
+from structinv import (
+    InvariantSVC,
+    InvariantSVR,
+    OrbitRidge,
+    RepresenterClassifier,
+    RepresenterRegressor,
+    VirtualSVC,
+)
+from structinv.kernels import Gaussian, OrbitDistance, OrbitMean
+from structinv.oracles import Flip, Rotations, Shifts
+
+from .test_kernel_svc import SHAPE, SHIFTS, lowest, optimum, strokes
+
+MIRROR = OrbitMean(Flip(shape=SHAPE), Gaussian(1.5))
+SPREADING = Rotations(between=(-60, 60), shape=SHAPE, distribution="normal", spread=15.0)
+KERNELS = {
+    "mirror": MIRROR,
+    "drawn turns": OrbitMean(SPREADING, Gaussian(1.5), size=4),
+    "distances": OrbitDistance(Flip(shape=SHAPE), Gaussian(1.5), tau=0.5),
+}
+
+
+def targets(X):
+    """A number that mirror images share."""
+    return X[:, 0] + X[:, 2] + X[:, 4] ** 2
+
+
+def mirrored(X):
+    return X.reshape(-1, *SHAPE)[:, :, ::-1].reshape(len(X), -1)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classifiers_agree_with_those_of_the_table(kernel, n_classes):
+    X, y = strokes(n_classes, n=30)
+    new = strokes(n_classes, n=12, seed=1)[0]
+    kernel = KERNELS[kernel]
+    gram, across = kernel.matrix(X, X), kernel.matrix(new, X)
+    options = {"C": 2.0, "tol": 1e-7, "random_state": 0}
+    model = InvariantSVC(kernel=kernel, **options).fit(X, y)
+    table = InvariantSVC(kernel="precomputed", **options).fit(gram, y)
+    assert model.solution_.relative_gap <= 1e-7
+    assert model.solution_.primal == pytest.approx(table.solution_.primal, rel=1e-6)
+    np.testing.assert_allclose(model.decision_function(new), table.decision_function(across), atol=2e-3)
+    theirs = SVC(kernel="precomputed", C=2.0).fit(gram, y)
+    np.testing.assert_array_equal(
+        theirs.predict(across), SVC(kernel=kernel, C=2.0).fit(X, y).predict(new)
+    )
+    # Without changes of its own the machine of virtual samples is scikit-learn's.
+    virtual = VirtualSVC(kernel=kernel, C=2.0).fit(X, y)
+    np.testing.assert_array_equal(virtual.predict(new), theirs.predict(across))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_regressors_agree_with_those_of_the_table(kernel):
+    X, _ = strokes(n=30)
+    kernel, y = KERNELS[kernel], targets(X)
+    gram = kernel.matrix(X, X)
+    options = {"C": 5.0, "tol": 1e-7, "random_state": 0}
+    model = InvariantSVR(kernel=kernel, **options).fit(X, y)
+    table = InvariantSVR(kernel="precomputed", **options).fit(gram, y)
+    assert model.solution_.primal == pytest.approx(table.solution_.primal, rel=1e-6)
+    np.testing.assert_allclose(model.predict(X), table.predict(gram), atol=5e-3)
+    # Squared losses have a closed form.
+    model = RepresenterRegressor(kernel, C=5.0, tol=1e-9).fit(X, y)
+    ridge = OrbitRidge(kernel, alphas=0.1, fit_intercept=False).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), ridge.predict(X), atol=1e-4)
+
+
+def test_losses_of_labels_take_it_too():
+    X, y = strokes(n=30)
+    model = RepresenterClassifier(MIRROR, loss="hinge", C=2.0, tol=1e-6).fit(X, y)
+    plain = InvariantSVC(kernel=MIRROR, C=2.0, tol=1e-6).fit(X, y)
+    assert model.solution_.primal == pytest.approx(plain.solution_.primal, rel=1e-5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_averaged_kernel_and_worst_case_meet_the_optimum_by_cvxpy(n_classes):
+    X, y = strokes(n_classes)
+    orbit = SHIFTS.orbit(X)
+    value, _ = optimum(MIRROR.matrix, X, y, orbit, np.full(len(X), 0.5))
+    model = InvariantSVC(SHIFTS, kernel=MIRROR, C=0.5, tol=1e-6, random_state=0).fit(X, y)
+    assert model.solution_.relative_gap <= 1e-6
+    assert model.solution_.dual - 1e-7 <= value <= model.solution_.primal + 1e-7
+    certificate = model.certify(X, y)
+    assert np.all(certificate.exact)
+    np.testing.assert_allclose(certificate.margins, lowest(model, orbit, y), atol=1e-6)
+    np.testing.assert_allclose(model.decision_function(X), model.decision_function(mirrored(X)))
+
+
+def test_regression_meets_the_optimum_by_cvxpy():
+    X, _ = strokes(n=10)
+    y = targets(X)
+    orbit = SHIFTS.orbit(X)
+    n, s, d = orbit.shape
+    model = InvariantSVR(
+        SHIFTS, kernel=MIRROR, C=0.5, epsilon=0.2, tol=1e-6, fit_intercept=False, random_state=0
+    ).fit(X, y)
+    points = orbit.reshape(n * s, d)
+    values, vectors = np.linalg.eigh(MIRROR.matrix(points, points))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    u = cp.Variable(n * s)
+    off = cp.abs(cp.reshape(root @ u, (n, s), order="C") - y[:, None])
+    total = 0.5 * cp.sum_squares(u) + 0.5 * cp.sum(cp.pos(cp.max(off, axis=1) - 0.2))
+    value = cp.Problem(cp.Minimize(total)).solve(solver="CLARABEL")
+    assert model.solution_.dual - 1e-6 <= value <= model.solution_.primal + 1e-6
+    assert model.solution_.relative_gap <= 1e-6
+    bounds = model.certify(X)
+    found = model.predict(points).reshape(n, s)
+    np.testing.assert_allclose(bounds.lowest, found.min(axis=1), atol=1e-6)
+    np.testing.assert_allclose(bounds.highest, found.max(axis=1), atol=1e-6)
+
+
+def test_both_are_more_robust_than_either():
+    X, y = strokes(n=40)
+    margins = {}
+    for name, oracle, kernel in (
+        ("averaged", None, MIRROR),
+        ("worst case", SHIFTS, Gaussian(1.5)),
+        ("both", SHIFTS, MIRROR),
+    ):
+        model = InvariantSVC(oracle, kernel=kernel, C=10.0, random_state=0).fit(X, y)
+        orbit = SHIFTS.orbit(X)
+        both = np.concatenate([orbit, mirrored(orbit.reshape(-1, 9)).reshape(orbit.shape)], axis=1)
+        margins[name] = lowest(model, both, y)
+    right = {name: np.mean(found > 0) for name, found in margins.items()}
+    assert right["both"] > max(right["averaged"], right["worst case"])
+
+
+MACHINES = {
+    "InvariantSVC": InvariantSVC(kernel=KERNELS["drawn turns"], random_state=0),
+    "worst case": InvariantSVC(Shifts(1, shape=SHAPE), kernel=MIRROR, random_state=0),
+    "InvariantSVR": InvariantSVR(kernel=KERNELS["distances"], random_state=0),
+    "RepresenterClassifier": RepresenterClassifier(KERNELS["drawn turns"]),
+    "RepresenterRegressor": RepresenterRegressor(MIRROR),
+    "VirtualSVC": VirtualSVC(Shifts(1, shape=SHAPE), kernel=MIRROR),
+    "OrbitRidge": OrbitRidge(KERNELS["drawn turns"]),
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_copies_pickles_and_files_predict_the_same(name, tmp_path):
+    X, labels = strokes(n=24)
+    model = MACHINES[name]
+    y = labels if is_classifier(model) else targets(X)
+    fitted = clone(model).fit(X, y)
+    structinv.save(fitted, tmp_path / "model")
+    expected = fitted.predict(X)
+    for again in (
+        pickle.loads(pickle.dumps(fitted)),
+        structinv.load(tmp_path / "model"),
+        clone(model).fit(X, y),
+    ):
+        np.testing.assert_array_equal(again.predict(X), expected)
+        assert repr(again.kernel) == repr(model.kernel)
+
+
+@pytest.mark.parametrize("machine", [InvariantSVC(), RepresenterClassifier(tol=0.1)])
+def test_widths_of_changes_and_of_kernels_are_searched_over(machine):
+    X, y = strokes(n=24)
+    grid = {"kernel__oracle__spread": [5.0, 40.0], "kernel__kernel__sigma": [0.5, 2.0]}
+    model = clone(machine).set_params(kernel=clone(KERNELS["drawn turns"]))
+    search = GridSearchCV(model, grid, cv=2).fit(X, y)
+    found = search.best_estimator_.kernel_
+    assert found.oracle.spread == search.best_params_["kernel__oracle__spread"]
+    assert found.kernel.sigma == search.best_params_["kernel__kernel__sigma"]
+    wide = model.set_params(**{"kernel__oracle__spread": 40.0}).fit(X, y).decision_function(X)
+    narrow = model.set_params(**{"kernel__oracle__spread": 5.0}).fit(X, y).decision_function(X)
+    assert np.max(np.abs(wide - narrow)) > 1e-3
+    assert KERNELS["drawn turns"].oracle.spread == 15.0
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_stacks_of_images_tell_their_shape_to_the_kernel(name):
+    X, y = strokes(n=24)
+    # Not square, so that rows alone do not tell the shape.
+    X = np.hstack([X, np.roll(X, 1, axis=1)])[:, :12]
+    images = X.reshape(-1, 3, 4)
+    y = y if is_classifier(MACHINES[name]) else X[:, 0] ** 2
+    shapeless = OrbitMean(Flip(), Gaussian(1.5))
+    model = clone(MACHINES[name]).set_params(kernel=shapeless)
+    shaped = clone(MACHINES[name]).set_params(kernel=OrbitMean(Flip(shape=(3, 4)), Gaussian(1.5)))
+    for each in (model, shaped):
+        if each.get_params().get("oracle") is not None:
+            each.set_params(oracle=Shifts(1, shape=(3, 4)))
+    np.testing.assert_array_equal(model.fit(images, y).predict(images), shaped.fit(X, y).predict(X))
+    assert shapeless.oracle.shape is None
+    assert model.estimate_memory(images, y) == shaped.estimate_memory(X, y) > 0

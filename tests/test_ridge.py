@@ -1,0 +1,326 @@
+"""OrbitRidge against refits, scikit-learn's KernelRidge and Gaussian processes, and its own promises."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import LinAlgWarning, null_space
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import structinv.estimators.ridge
+from structinv import OrbitRidge
+from structinv.estimators import ridge_systems
+from structinv.kernels import Gaussian, OrbitMean, kernel_matrix
+from structinv.oracles import Flip, Rotations
+
+ROUTES = {"factors": (1e-3, 0.1, 2.0), "eigenvectors": (1e-3, 1e-2, 0.05, 0.1, 0.5, 1.0, 2.0)}
+NO_KERNEL = "rounds the values of the kernel to integers, or takes a number off: it is none then"
+TABLES_THAT_ARE_NONE = ("check_positive_only_tag_during_fit", "check_estimators_dtypes")
+TWICE_IS_NOT_WEIGHT_TWO = "left out alone, a repeated row still has its twin"
+
+
+def numbers(n=18, d=3, n_targets=None, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    shape = (n,) if n_targets is None else (n, n_targets)
+    return X, np.sin(X[:, :1] + rng.standard_normal(shape[1:])).reshape(shape) + 2.0
+
+
+def refitted(model, X, y, weights=None):
+    """The prediction for each row by the model, at its alpha, fitted without it."""
+    found = np.empty(np.shape(y))
+    for row in range(len(X)):
+        rest = np.delete(np.arange(len(X)), row)
+        own = None if weights is None else weights[rest]
+        single = clone(model).set_params(alphas=model.alpha_).fit(X[rest], y[rest], own)
+        found[row] = single.predict(X[[row]])[0]
+    return found
+
+
+@parametrize_with_checks(
+    [
+        OrbitRidge(),
+        OrbitRidge("precomputed", alphas=1.0),
+        OrbitRidge("laplacian", alphas=np.logspace(-3, 1, 9), fit_intercept=False),
+    ],
+    expected_failed_checks=lambda estimator: (
+        {"check_sample_weight_equivalence_on_dense_data": TWICE_IS_NOT_WEIGHT_TWO}
+        | (dict.fromkeys(TABLES_THAT_ARE_NONE, NO_KERNEL) if estimator._precomputed else {})
+    ),
+)
+def test_keeps_scikit_learns_rules(estimator, check, array_api):
+    check(estimator)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("n_targets", [None, 2])
+@pytest.mark.parametrize("route", ROUTES)
+def test_leaving_one_out_is_fitting_again(route, n_targets, intercept, weighted):
+    X, y = numbers(n_targets=n_targets)
+    weights = np.linspace(0.2, 3.0, len(X)) if weighted else None
+    model = OrbitRidge(Gaussian(1.5), alphas=ROUTES[route], fit_intercept=intercept)
+    model.fit(X, y, weights)
+    again = refitted(model, X, y, weights)
+    np.testing.assert_allclose(model.leave_one_out_predictions_, again, atol=1e-9)
+    errors = np.average((y - again) ** 2, axis=0, weights=weights)
+    best = int(np.argmax(model.scores_))
+    np.testing.assert_allclose(model.leave_one_out_errors_[best], errors)
+    assert model.best_score_ == pytest.approx(-np.mean(errors))
+    assert model.alpha_ == ROUTES[route][best]
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear", "laplacian", "precomputed"])
+def test_without_an_intercept_it_is_kernel_ridge(kernel):
+    X, y = numbers(n_targets=2)
+    new = np.random.default_rng(1).standard_normal((5, 3))
+    if kernel == "precomputed":
+        X, new = X @ X.T, new @ X.T
+    weights = np.linspace(0.5, 2.0, len(X))
+    options = {"kernel": kernel, "gamma": 0.3, "coef0": 0.7, "degree": 2}
+    theirs = KernelRidge(alpha=0.3, **options).fit(X, y, weights)
+    model = OrbitRidge(alphas=0.3, fit_intercept=False, **options).fit(X, y, weights)
+    np.testing.assert_allclose(model.dual_coef_, theirs.dual_coef_)
+    np.testing.assert_allclose(model.predict(new), theirs.predict(new))
+
+
+def test_a_linear_kernel_is_ridge_with_generalised_cross_validation():
+    X, y = numbers()
+    alphas = np.logspace(-3, 3, 13)
+    theirs = RidgeCV(alphas=alphas, store_cv_results=True).fit(X, y)
+    for subset in (alphas, alphas[6:9]):
+        model = OrbitRidge("linear", alphas=subset).fit(X, y)
+        chosen = np.isin(alphas, subset)
+        np.testing.assert_allclose(
+            model.leave_one_out_errors_, theirs.cv_results_.mean(axis=0)[chosen], rtol=1e-7
+        )
+    model = OrbitRidge("linear", alphas=alphas).fit(X, y)
+    assert model.alpha_ == theirs.alpha_
+    np.testing.assert_allclose(model.predict(X), theirs.predict(X))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**16),
+    n=st.integers(2, 12),
+    exponents=st.lists(st.floats(-3, 3), min_size=1, max_size=8),
+    intercept=st.booleans(),
+)
+def test_both_routes_and_the_definition_agree(seed, n, exponents, intercept):
+    rng = np.random.default_rng(seed)
+    alphas = 10.0 ** np.array(exponents)
+    root = rng.standard_normal((n, 3))
+    gram, targets = root @ root.T, rng.standard_normal((n, 2))
+    weights = rng.uniform(0.1, 3.0, n)
+    path = ridge_systems.ridge_path(gram.copy(), targets, weights, alphas, intercept)
+    for number, alpha in enumerate(alphas):
+        bordered = np.zeros((n + 1, n + 1))
+        bordered[:n, :n] = gram + np.diag(alpha / weights)
+        if intercept:
+            bordered[:n, n] = bordered[n, :n] = 1.0
+        else:
+            bordered[n, n] = 1.0
+        solved = np.linalg.solve(bordered, np.vstack([targets, np.zeros(2)]))
+        size = np.max(np.abs(solved))
+        np.testing.assert_allclose(path.coefficients[number], solved[:n], atol=1e-8 * size)
+        np.testing.assert_allclose(path.intercepts[number], solved[n], atol=1e-8 * size)
+
+
+def test_the_marginal_likelihood_is_that_of_a_gaussian_process():
+    X, y = numbers()
+    alphas = np.array([0.01, 0.3])
+    model = OrbitRidge(Gaussian(1.3), alphas=alphas, fit_intercept=False).fit(X, y)
+    for alpha, found in zip(alphas, model.log_marginal_likelihood(1.0), strict=True):
+        process = GaussianProcessRegressor(RBF(1.3), alpha=alpha, optimizer=None).fit(X, y)
+        assert found == pytest.approx(process.log_marginal_likelihood())
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_marginal_likelihood_is_a_normal_density(route):
+    X, y = numbers(n_targets=2)
+    weights = np.linspace(0.2, 3.0, len(X))
+    alphas = ROUTES[route]
+    gram = Gaussian(1.3).matrix(X, X)
+    plain = OrbitRidge(Gaussian(1.3), alphas=alphas, fit_intercept=False).fit(X, y, weights)
+    flat = OrbitRidge(Gaussian(1.3), alphas=alphas).fit(X, y, weights)
+    # Without its mean a target has coordinates that no intercept moves.
+    contrasts = null_space(np.ones((1, len(X)))).T
+    for number, alpha in enumerate(alphas):
+        noise = np.diag(alpha / weights)
+        for target in range(2):
+            expected = multivariate_normal.logpdf(y[:, target], cov=2.5 * (gram + noise))
+            found = plain.log_marginal_likelihood(2.5)[number, target]
+            assert found == pytest.approx(expected)
+            covariance = 2.5 * contrasts @ (gram + noise) @ contrasts.T
+            expected = multivariate_normal.logpdf(contrasts @ y[:, target], cov=covariance)
+            found = flat.log_marginal_likelihood(2.5)[number, target]
+            assert found == pytest.approx(expected - 0.5 * np.log(len(X)))
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_the_factor_that_is_left_out_is_the_likeliest(intercept):
+    X, y = numbers()
+    model = OrbitRidge(Gaussian(), alphas=0.1, fit_intercept=intercept).fit(X, y)
+    best = model.log_marginal_likelihood()
+    assert best == pytest.approx(model.log_marginal_likelihood(model.variance_))
+    for factor in (0.9, 1.1):
+        assert best > model.log_marginal_likelihood(factor * model.variance_)
+    # A kernel of another size, with its noise, is the same process.
+    other = OrbitRidge(7.0 * Gaussian(), alphas=0.7, fit_intercept=intercept).fit(X, y)
+    assert other.log_marginal_likelihood() == pytest.approx(best)
+    np.testing.assert_allclose(other.predict(X), model.predict(X))
+
+
+def test_scoring_says_what_the_best_alpha_is_best_at():
+    X, y = numbers(seed=3)
+    alphas = np.logspace(-4, 1, 6)
+    model = OrbitRidge(Gaussian(), alphas=alphas, scoring="neg_mean_absolute_error").fit(X, y)
+    for alpha, score in zip(alphas, model.scores_, strict=True):
+        single = OrbitRidge(Gaussian(), alphas=alpha).fit(X, y)
+        assert score == pytest.approx(-np.mean(np.abs(y - single.leave_one_out_predictions_)))
+    assert model.alpha_ == alphas[np.argmax(model.scores_)]
+    likely = OrbitRidge(Gaussian(), alphas=alphas, scoring="marginal_likelihood").fit(X, y)
+    np.testing.assert_array_equal(likely.scores_, likely.log_marginal_likelihood())
+    largest = OrbitRidge(
+        Gaussian(), alphas=alphas, scoring=lambda model, X, y: -np.max(np.abs(y - model.predict(X)))
+    ).fit(X, y)
+    residuals = np.abs(y - largest.leave_one_out_predictions_)
+    assert largest.best_score_ == pytest.approx(-np.max(residuals))
+
+
+def test_rows_without_weight_are_not_there():
+    X, y = numbers()
+    weights = np.where(np.arange(len(X)) % 3, 1.5, 0.0)
+    model = OrbitRidge().fit(X, y, weights)
+    used = weights > 0
+    fewer = OrbitRidge().fit(X[used], y[used], weights[used])
+    np.testing.assert_allclose(model.predict(X), fewer.predict(X))
+    np.testing.assert_allclose(model.leave_one_out_errors_, fewer.leave_one_out_errors_)
+    assert not np.any(model.dual_coef_[~used])
+    np.testing.assert_allclose(model.leave_one_out_predictions_[~used], model.predict(X[~used]))
+    gram = Gaussian().matrix(X, X)
+    table = OrbitRidge("precomputed").fit(gram, y, weights)
+    np.testing.assert_allclose(table.predict(gram), OrbitRidge(Gaussian()).fit(X, y, weights).predict(X))
+
+
+def images(n=30, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4, 4))
+    return X, X[:, :, 1:3].sum(axis=(1, 2)) ** 2
+
+
+def test_under_means_over_changes_it_is_the_ridge_of_their_table():
+    X, y = images()
+    # The shape of the images is told to the oracle inside the kernel.
+    kernel = OrbitMean(Flip(), Gaussian(3.0))
+    model = OrbitRidge(kernel, alphas=1e-3).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), model.predict(X[:, :, ::-1]))
+    gram = OrbitMean(Flip(shape=(4, 4)), Gaussian(3.0)).matrix(X.reshape(30, 16), X.reshape(30, 16))
+    kept = gram.copy()
+    table = OrbitRidge("precomputed", alphas=1e-3).fit(gram, y)
+    np.testing.assert_array_equal(gram, kept)
+    np.testing.assert_allclose(model.dual_coef_, table.dual_coef_)
+    np.testing.assert_allclose(model.leave_one_out_predictions_, table.leave_one_out_predictions_)
+    assert kernel.oracle.shape is None
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(model.predict(X), again.predict(X))
+
+
+def test_a_grid_reaches_the_oracle_inside_the_kernel():
+    X, y = images()
+    oracle = Rotations(between=(-90, 90), distribution="normal", spread=5.0)
+    model = OrbitRidge(OrbitMean(oracle, Gaussian(), size=3))
+    grid = {"kernel__oracle__spread": [5.0, 30.0], "kernel__kernel__sigma": [1.0, 4.0]}
+    search = GridSearchCV(model, grid, cv=2).fit(X.reshape(30, 16), y)
+    assert len(set(np.round(search.cv_results_["mean_test_score"], 12))) == 4
+    folds = cross_val_predict(OrbitRidge("precomputed"), X.reshape(30, 16) @ X.reshape(30, 16).T, y)
+    assert folds.shape == y.shape
+
+
+def test_tables_of_float32_are_enough_for_their_digits():
+    X, y = numbers(n=200)
+    exact = OrbitRidge(Gaussian(2.0), alphas=1e-2).fit(X, y)
+    single = OrbitRidge(Gaussian(2.0), alphas=1e-2).fit(X.astype(np.float32), y)
+    assert single.predict(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(
+        single.leave_one_out_predictions_, exact.leave_one_out_predictions_, atol=1e-3
+    )
+    # Rounding leaves eigenvalues below 0; with so small an alpha they decide.
+    with pytest.warns(LinAlgWarning, match="alphas should be larger than rounding errors"):
+        OrbitRidge(Gaussian(20.0), alphas=1e-9).fit(X.astype(np.float32), y)
+
+
+def test_kernels_that_are_none_are_refused_by_name():
+    X, y = numbers()
+    distances = np.sqrt(np.maximum(2.0 - 2.0 * Gaussian().matrix(X, X), 0.0))
+    for alphas in (*ROUTES.values(), 100.0):
+        with pytest.raises(ValueError, match="kernel must be positive semi-definite.* eigenvalue -"):
+            OrbitRidge("precomputed", alphas=alphas).fit(distances, y)
+    skew = Gaussian().matrix(X, X)
+    skew[0, 1] += 0.1
+    with pytest.raises(ValueError, match="kernel must be symmetric"):
+        OrbitRidge("precomputed").fit(skew, y)
+    with pytest.raises(ValueError, match="X must be square"):
+        OrbitRidge("precomputed").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"alphas": ()}, ValueError, "alphas must hold numbers above 0"),
+        ({"alphas": (1.0, 0.0)}, ValueError, "alphas must hold numbers above 0"),
+        ({"alphas": np.nan}, ValueError, "alphas must hold numbers above 0"),
+        ({"alphas": "auto"}, TypeError, "alphas must be a number or several"),
+        ({"alphas": True}, TypeError, "alphas must be a number or several"),
+        ({"kernel": "cosine"}, ValueError, "kernel must be one of"),
+        ({"gamma": -1.0}, ValueError, "gamma must be"),
+        ({"fit_intercept": 1}, TypeError, "fit_intercept must be True or False"),
+        ({"scoring": "best"}, ValueError, "best"),
+    ],
+)
+def test_parameters_out_of_range_are_refused_and_leave_nothing(parameters, error, message):
+    X, y = numbers()
+    model = OrbitRidge(**parameters)
+    with pytest.raises(error, match=message):
+        model.fit(X, y)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+def test_data_that_cannot_be_used_are_refused(monkeypatch):
+    X, y = numbers()
+    with pytest.raises(ValueError, match="two samples with a weight above 0"):
+        OrbitRidge().fit(X, y, np.eye(len(X))[0])
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        OrbitRidge().fit(X, y, -np.ones(len(X)))
+    with pytest.raises(ValueError, match="variance must be a number above 0"):
+        OrbitRidge().fit(X, y).log_marginal_likelihood(0.0)
+    fitted = OrbitRidge().fit(X, y)
+    before = fitted.predict(X)
+    monkeypatch.setattr(ridge_systems, "eigh", None)
+    monkeypatch.setattr("structinv.machine.free_memory", lambda: 100.0)
+    with pytest.raises(MemoryError, match="a ridge of 18 rows would take .*: take fewer rows"):
+        fitted.fit(X, y)
+    np.testing.assert_array_equal(fitted.predict(X), before)
+
+
+def test_a_callable_of_the_users_is_a_kernel():
+    X, y = numbers()
+    theirs = OrbitRidge(lambda X, Y: kernel_matrix(Gaussian(), X, Y)).fit(X, y)
+    np.testing.assert_allclose(theirs.predict(X), OrbitRidge(Gaussian()).fit(X, y).predict(X))
+
+
+def test_what_a_fit_takes_is_told_before_it():
+    X, y = numbers(n=100)
+    few, many = OrbitRidge(), OrbitRidge(alphas=np.logspace(-3, 0, 20))
+    assert few.estimate_memory(X) == 2 * 8 * 100**2 < many.estimate_memory(X)
+    assert few.estimate_seconds(X, y) > 0
+    assert structinv.estimators.ridge.FACTORS < 20

@@ -1,0 +1,223 @@
+"""learn_widths: what holds wins, what does not loses, and scores are those of fits one by one."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
+from sklearn.svm import SVC, SVR
+
+from structinv import OrbitRidge, learn_widths
+from structinv.kernels import Gaussian, OrbitMean
+from structinv.oracles import Box, Flip, Identity, Rotations, Shifts
+
+SIDE = 5
+TURNS = Rotations(between=(-180, 180), distribution="normal", spread=1.0)
+CRITERIA = ["cross_validation", "leave_one_out", "marginal_likelihood"]
+
+
+def digits(classes, n, seed=0):
+    X, y = load_digits(return_X_y=True)
+    rows = np.random.default_rng(seed).permutation(np.flatnonzero(np.isin(y, classes)))[:n]
+    return X[rows] / 16.0, y[rows]
+
+
+def turned_patterns(n=60, seed=0):
+    """Bars and corners turned by any angle: full turns hold by construction."""
+    rng = np.random.default_rng(seed)
+    patterns = np.zeros((2, SIDE, SIDE))
+    patterns[0, 1:4, 2] = 1.0
+    patterns[1, 1:3, 2] = patterns[1, 2, 2:4] = 1.0
+    y = np.arange(n) % 2
+    turn = Rotations(between=(-180, 180)).sample
+    X = turn(patterns[y].reshape(n, -1), 1, rng)[:, 0]
+    return X + 0.05 * rng.standard_normal(X.shape), np.array(["bar", "corner"])[y]
+
+
+def test_small_turns_of_digits_help():
+    X, y = digits(range(10), 120)
+    for criterion in CRITERIA[1:]:
+        found = learn_widths(
+            TURNS, X, y, {"spread": [4.0, 8.0]}, kernel=Gaussian(1.5), criterion=criterion, size=10
+        )
+        assert found.best_.spread == found.best_params_["spread"] > 0
+        assert found.best_kernel_.oracle.spread == found.best_.spread
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_full_turns_hurt_where_they_make_nines_of_sixes(criterion):
+    X, _ = digits([6], 60)
+    nines = np.arange(60) % 2 == 0
+    X[nines] = X[nines, ::-1]
+    y = np.where(nines, "9", "6")
+    full = tuple(range(15, 360, 15))
+    grid = {"degrees": [(-15, -7, 7, 15), full]}
+    found = learn_widths(Rotations(0), X, y, grid, kernel=Gaussian(1.5), criterion=criterion)
+    none, little, much = found.table_["score"]
+    assert found.best_params_ != {"degrees": full}
+    assert much < min(none, little)
+    if criterion == "marginal_likelihood":
+        assert none < little
+    else:
+        assert much < 0.75
+    declared = {"leaning": Rotations((-15, -7, 7, 15)), "upside down": Rotations(180)}
+    found = learn_widths(declared, X, y, kernel=Gaussian(1.5), criterion=criterion)
+    assert "upside down" not in found.best_params_
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_what_holds_by_construction_is_found(criterion):
+    X, y = turned_patterns()
+    X += 0.3 * np.random.default_rng(1).standard_normal(X.shape)
+    grid = {"spread": [2.0, 30.0, 1e4]}
+    found = learn_widths(TURNS, X, y, grid, kernel=Gaussian(2.0), criterion=criterion, size=24)
+    assert found.best_params_ == {"spread": 1e4}
+    assert found.best_index_ == 3
+    assert isinstance(found.best_kernel_, OrbitMean)
+    assert found.best_kernel_.oracle.spread == 1e4
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+def test_of_several_those_that_hold_are_chosen(criterion):
+    X = np.random.default_rng(0).standard_normal((80, 4))
+    y = np.tanh(X[:, 0] + X[:, 3]) - np.tanh(X[:, 1] + X[:, 2])
+    declared = {"moved": Shifts(1, shape=(1, 4), fill="wrap"), "mirrored": Flip(shape=(1, 4))}
+    grid = {"moved": {"pixels": [1, 2]}}
+    found = learn_widths(declared, X, y, grid, kernel=Gaussian(2.0), criterion=criterion)
+    assert found.best_params_ == {"mirrored": True}
+    assert repr(found.best_) == "Flip(shape=(1, 4))"
+    params = found.table_["params"]
+    assert len(params) == 6
+    assert params[0] == {}
+    assert params[-1] == {"moved__pixels": 2, "mirrored": True}
+    assert list(found.table_["param_moved__pixels"]) == [None, None, 1, 1, 2, 2]
+    # First the first of them, then the second.
+    both = Flip(shape=(1, 4)) @ Shifts(2, shape=(1, 4), fill="wrap")
+    assert repr(found.table_["oracles"][-1]) == repr(both)
+
+
+def test_numbers_that_no_change_keeps_are_left_alone():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((60, 4))
+    for criterion in CRITERIA:
+        found = learn_widths(Flip(shape=(1, 4)), X, X[:, 0], criterion=criterion, kernel="linear")
+        assert isinstance(found.best_, Identity)
+        assert found.best_params_ == {}
+        assert type(found.best_kernel_) is type(found.base_kernel_)
+        assert "*" in str(found).splitlines()[1]
+
+
+def test_scores_are_those_of_fits_one_by_one():
+    X, y = digits([3, 8, 9], 60)
+    kernel, oracle = Gaussian(1.5), TURNS.set_params(spread=10.0)
+    gram = OrbitMean(oracle, kernel, size=4, random_state=3).matrix(X, X)
+    options = {"kernel": kernel, "size": 4, "random_state": 3, "alphas": (0.01, 0.1)}
+    targets = np.where(y[:, None] == [3, 8, 9], 1.0, -1.0)
+    ridge = OrbitRidge("precomputed", alphas=(0.01, 0.1)).fit(gram, targets)
+    right = ridge.leave_one_out_predictions_.argmax(axis=1) == np.searchsorted([3, 8, 9], y)
+    found = learn_widths(TURNS, X, y, {"spread": [10.0]}, criterion="leave_one_out", **options)
+    assert found.table_["score"][1] == pytest.approx(np.mean(right))
+    found = learn_widths(TURNS, X, y, {"spread": [10.0]}, criterion="marginal_likelihood", **options)
+    assert found.table_["score"][1] == pytest.approx(np.max(ridge.log_marginal_likelihood().sum(axis=1)))
+    assert np.all(np.isnan(found.table_["score_error"]))
+    found = learn_widths(TURNS, X, y, {"spread": [10.0]}, cv=3, **options)
+    for fold, (train, test) in enumerate(StratifiedKFold(3).split(X, y)):
+        model = OrbitRidge(found.best_kernel_, alphas=(0.01, 0.1)).fit(X[train], targets[train])
+        if isinstance(found.best_, Identity):
+            model.set_params(kernel=OrbitMean(oracle, kernel, 4, 3)).fit(X[train], targets[train])
+        right = model.predict(X[test]).argmax(axis=1) == np.searchsorted([3, 8, 9], y[test])
+        assert found.table_["score_folds"][1, fold] == pytest.approx(np.mean(right))
+    machine = SVC(kernel="precomputed", C=10.0)
+    found = learn_widths(TURNS, X, y, {"spread": [10.0]}, estimator=machine, cv=3, **options)
+    np.testing.assert_allclose(found.table_["score_folds"][1], cross_val_score(machine, gram, y, cv=3))
+
+
+def test_numbers_are_left_out_exactly():
+    X = np.random.default_rng(0).standard_normal((20, 4))
+    y = X[:, 0] ** 2 + X[:, 3] ** 2
+    oracle = Flip(shape=(1, 4))
+    found = learn_widths(oracle, X, y, kernel=Gaussian(2.0), alphas=(0.01,), cv=KFold(20))
+    exact = learn_widths(oracle, X, y, kernel=Gaussian(2.0), alphas=(0.01,), criterion="leave_one_out")
+    np.testing.assert_allclose(found.table_["score"], exact.table_["score"])
+    np.testing.assert_allclose(found.table_["score_error"], exact.table_["score_error"])
+    whole = np.arange(20) % 4
+    assert learn_widths(oracle, X, whole, criterion="leave_one_out").classes
+    assert not learn_widths(oracle, X, whole, criterion="leave_one_out", task="numbers").classes
+
+
+def test_stacks_of_images_tell_their_shape():
+    X = np.random.default_rng(0).standard_normal((30, 3, 2))
+    y = X[:, :, 0].sum(axis=1) * X[:, :, 1].sum(axis=1)
+    oracle = Flip()
+    found = learn_widths(oracle, X, y, criterion="leave_one_out")
+    assert oracle.shape is None
+    assert found.best_.shape == (3, 2)
+    flat = learn_widths(Flip(shape=(3, 2)), X.reshape(30, 6), y, criterion="leave_one_out")
+    np.testing.assert_array_equal(found.table_["score"], flat.table_["score"])
+
+
+def test_tables_and_pictures(tmp_path):
+    X, y = turned_patterns(30)
+    grid = {"spread": [5.0, 1e4], "order": [0, 1]}
+    found = learn_widths(TURNS, X, y, grid, size=4, cv=3)
+    frame = found.to_frame()
+    assert len(frame) == 5
+    assert "score_folds" not in frame
+    figure = found.draw(tmp_path / "widths.png")
+    assert (tmp_path / "widths.png").stat().st_size > 0
+    (axes,) = figure.axes
+    assert axes.get_title() == "accuracy"
+    assert "no change" in [label.get_text() for label in axes.get_xticklabels()]
+    evidence = learn_widths(TURNS, X, y, grid, size=4, criterion="marginal_likelihood")
+    assert evidence.draw().axes[0].get_title() == "log marginal likelihood"
+    assert "log marginal likelihood" in str(evidence)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"criterion": "aic"}, ValueError, "criterion must be one of"),
+        ({"task": "ranks"}, ValueError, "task must be one of"),
+        ({"oracle": 3}, TypeError, "oracle must be"),
+        ({"oracle": {}}, ValueError, "oracle must hold oracles by names"),
+        (
+            {"oracle": Box(0.1).only_for("bar"), "size": 2, "grid": None},
+            ValueError,
+            "not depend on labels",
+        ),
+        ({"grid": {"angle": [3]}}, ValueError, "grid has a parameter that the oracle does not take"),
+        ({"grid": {"spread": [-3.0]}}, ValueError, "spread"),
+        ({"oracle": {"turned": TURNS}, "grid": {"moved": {}}}, ValueError, "grid has .'moved'."),
+        ({"oracle": {"turned": TURNS}, "grid": [1]}, TypeError, "grid must have a grid for each name"),
+        ({"grid": {"spread": np.arange(1.0, 2e4)}}, ValueError, "grid must have at most 10000 settings"),
+        ({"size": None}, ValueError, "size must be given"),
+        ({"size": 0}, ValueError, "size must be"),
+        ({"random_state": None}, TypeError, "random_state must be"),
+        ({"kernel": "precomputed"}, ValueError, "kernel must see inputs"),
+        ({"alphas": (-1.0,)}, ValueError, "alphas must hold numbers above 0"),
+        ({"estimator": LinearRegression()}, ValueError, "estimator must have kernel='precomputed'"),
+        ({"estimator": "svc"}, TypeError, "estimator must be an unfitted estimator"),
+        (
+            {"estimator": SVR(kernel="precomputed"), "task": "classes"},
+            ValueError,
+            "estimator must be for classes",
+        ),
+        (
+            {"estimator": SVC(kernel="precomputed"), "criterion": "leave_one_out"},
+            ValueError,
+            "estimator must be None",
+        ),
+        ({"y": np.zeros(12)}, ValueError, "y must hold at least two classes"),
+        ({"y": ["a", "b"] * 6, "task": "numbers"}, ValueError, "y must hold numbers"),
+        ({"X": np.full((12, 25), np.nan)}, ValueError, "NaN"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_any_kernel(monkeypatch, changes, error, message):
+    def computed(*arguments):
+        raise AssertionError("a kernel was computed")
+
+    monkeypatch.setattr("structinv.model_selection.widths.kernel_matrix", computed)
+    X, y = turned_patterns(12)
+    given = {"oracle": TURNS, "X": X, "y": y, "grid": {"spread": [1.0]}, "size": 2} | changes
+    with pytest.raises(error, match=message):
+        learn_widths(**given, cv=changes.get("cv", 2))
