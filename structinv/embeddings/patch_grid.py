@@ -1,0 +1,129 @@
+"""Where the patches of an image lie, and how their features are pooled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from ..compiled import njit
+from ..matrices import in_threads
+from ..oracles import ImageShape
+
+
+@dataclass(frozen=True)
+class PatchGrid:
+    """Square patches of images, their corners on a grid.
+
+    Parameters
+    ----------
+    shape : ImageShape
+        Of the images.
+    size : int
+        Side of a patch, in pixels.
+    stride : int
+        Pixels from one corner to the next.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> grid = PatchGrid(ImageShape(3, 3), size=2, stride=1)
+    >>> grid.cut(np.arange(9.0)[None])
+    array([[0., 1., 3., 4.],
+           [1., 2., 4., 5.],
+           [3., 4., 6., 7.],
+           [4., 5., 7., 8.]])
+    """
+
+    shape: ImageShape
+    size: int
+    stride: int
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """How many patches there are from top to bottom, and from left to right."""
+        height, width = self.shape.height, self.shape.width
+        return (height - self.size) // self.stride + 1, (width - self.size) // self.stride + 1
+
+    @property
+    def count(self) -> int:
+        """How many patches an image has."""
+        return self.sides[0] * self.sides[1]
+
+    @property
+    def patch(self) -> ImageShape:
+        """The shape of a patch."""
+        return ImageShape(self.size, self.size, self.shape.channels)
+
+    def _windows(self, images: np.ndarray) -> np.ndarray:
+        """A view of all patches, (n, rows, columns, size, size, channels)."""
+        shape = self.shape
+        images = images.reshape(-1, shape.height, shape.width, shape.channels)
+        found = sliding_window_view(images, (self.size, self.size), axis=(1, 2))
+        return found[:, :: self.stride, :: self.stride].transpose(0, 1, 2, 4, 5, 3)
+
+    def cut(self, images: np.ndarray) -> np.ndarray:
+        """All patches of images (n, d), one after the other, (n * count, values of a patch)."""
+        return self._windows(images).reshape(len(images) * self.count, self.patch.size)
+
+    def cut_at(self, images: np.ndarray, image: np.ndarray, position: np.ndarray) -> np.ndarray:
+        """The patches at some positions of some images, (m, values of a patch)."""
+        row, column = np.divmod(position, self.sides[1])
+        return self._windows(images)[image, row, column].reshape(len(image), self.patch.size)
+
+    def pooling(self, cells: int, window: str) -> np.ndarray:
+        """The weight of each patch in each of ``cells x cells`` means, (cells^2, count).
+
+        Cells share the grid of patches evenly, and a patch on an edge in proportion, so that cells
+        are mirrored where images are. A Gaussian window is centred in its cell, half of whose side is
+        its standard deviation.
+        """
+        tables = [WINDOWS[window](cells, side) for side in self.sides]
+        return np.kron(*[table / table.sum(axis=1, keepdims=True) for table in tables])
+
+
+def _average(cells: int, side: int) -> np.ndarray:
+    first = np.arange(cells)[:, None] * side / cells
+    place = np.arange(side)
+    return np.clip(np.minimum(first + side / cells, place + 1) - np.maximum(first, place), 0.0, None)
+
+
+def _gaussian(cells: int, side: int) -> np.ndarray:
+    centre = (np.arange(cells)[:, None] + 0.5) * side / cells - 0.5
+    return np.exp(-0.5 * ((np.arange(side) - centre) / (0.5 * side / cells)) ** 2)
+
+
+WINDOWS = {"average": _average, "gaussian": _gaussian}
+
+
+def add_pooled(pooling: np.ndarray, factors: np.ndarray, values: np.ndarray, found: np.ndarray) -> None:
+    """Add pooled values of patches to features of images, in place.
+
+    Parameters
+    ----------
+    pooling : (cells, count) array
+    factors : (n, count) array
+        What the values of each patch are multiplied by.
+    values : (n, count, k) array
+    found : (n, cells, k) array
+        Changed.
+    """
+
+    def work(part: slice) -> None:
+        _add_pooled(pooling, factors[part], values[part], found[part])
+
+    # A sum costs a fraction of an exponential.
+    in_threads(work, len(values), values.size // 8)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _add_pooled(pooling, factors, values, found):
+    # BLAS is slow where cells are few, and knows nothing of weights that are 0.
+    for i in range(values.shape[0]):
+        for p in range(values.shape[1]):
+            for c in range(pooling.shape[0]):
+                weight = pooling[c, p] * factors[i, p]
+                if weight != 0:
+                    for k in range(values.shape[2]):
+                        found[i, c, k] += weight * values[i, p, k]

@@ -1,0 +1,466 @@
+"""Kernel features of image patches, pooled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.utils import check_random_state
+from sklearn.utils.random import sample_without_replacement
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import answers
+from ..kernels import Gaussian, Kernel, kernel_matrix
+from ..kernels.base import ISOMETRIES, PERMUTATIONS, check_real
+from ..oracles import Identity, ImageShape, InvarianceOracle
+from ..oracles.image_base import ImageOracle
+from ..oracles.image_maps import image_shape
+from ..oracles.laws import Law, law_of
+from .patch_grid import WINDOWS, PatchGrid, add_pooled
+from .patch_scaling import LENGTHS, PatchScaling
+
+# Values of a kernel that are in memory at once.
+AT_ONCE = 2**22
+LANDMARKS = ("kmeans", "random")
+
+
+class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Images as pooled kernel features of the orbits of their patches.
+
+    .. math:: \psi_c(x) = E_h \sum_p w_{cp}\; K_{ZZ}^{-1/2}\; E_g\, k(Z, u(g\,(h x)_p))
+
+    for cells c of the image, its patches p with pooling weights w, changes g of a patch and h of the
+    whole image, landmarks Z learnt from training patches, and patches u(p) of normalised contrast,
+    whitened and of unit length. The inner product of two such features is, up to what the landmarks
+    miss, the sum over cells of the mean of ``k`` between all patches in both: a kernel of images, and
+    no network is trained (Coates, Ng and Lee 2011; Mairal et al. 2014; Mairal 2016). They do not
+    change where a whole image moves inside its orbit, if its changes are a whole group, all alike.
+
+    The landmarks move in the place of the patches where that is the same: where changes are fixed
+    linear maps that keep inner products, and whitening takes no notice of them.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle, optional
+        What may change in a patch, an image of shape (size, size, channels); nothing by default. Image
+        oracles without a shape get this one.
+    size : int, default=5
+        Side of a patch, in pixels.
+    stride : int, default=1
+        Pixels from one patch to the next.
+    kernel : Kernel, optional
+        Of two patches as they are after `contrast`, `whitening` and `lengths`; ``Gaussian(0.5)`` by
+        default.
+    n_components : int, default=100
+        How many landmarks there are: features of each cell.
+    pool : int, default=2
+        How many cells there are along each side of the image.
+    window : {"average", "gaussian"}, default="average"
+        The weights of patches in a cell: all alike, or falling off around its centre.
+    shape : ImageShape or tuple, optional
+        Of the images, ``(height, width)`` or ``(height, width, channels)``, rows being in C order of
+        it; None for square images of one channel.
+    whole : InvarianceOracle, optional
+        What may change in the whole image; nothing by default. Image oracles without a shape get that
+        of the images.
+    below : PatchOrbits, optional
+        A first layer: patches are then those of its map, an image of `pool` by `pool` pixels with
+        `n_components` channels. `shape` is then its own, which must be None here, and all changes of
+        whole images are in `whole` here.
+    contrast : float or None, default=0.01
+        A patch less its mean is divided by ``sqrt(variance + contrast * v)``, v being the mean
+        variance of training patches; None to leave contrasts alone.
+    whitening : float or None, default=0.1
+        What is added to the eigenvalues of the covariance of training patches, in units of their
+        mean, before patches are whitened by it; None for no whitening.
+    lengths : {"unit", "kept", "given"}, default="unit"
+        Of patches after whitening: divided by, and forgotten; divided by, with features in proportion
+        to them (the homogeneous kernel ``|p| |q| k(p / |p|, q / |q|)`` of Mairal 2016); left as they
+        are.
+    landmarks : {"kmeans", "random"}, default="kmeans"
+        Centres of k-means over training patches, or some of these patches.
+    n_patches : int, default=100000
+        How many training patches are drawn to learn from; all, if there are fewer.
+    draws, whole_draws : int, optional
+        How many changes of a patch and of an image to draw; without it all members that the oracle
+        lists, by their weights.
+    random_state : int, RandomState instance or None, default=None
+        For training patches, k-means and drawn changes.
+
+    Attributes
+    ----------
+    landmarks_ : (n_components, values of a patch) array
+        As the kernel sees them.
+    normalization_ : (n_components, n_components) array
+        ``K_ZZ^{-1/2}``.
+    map_shape_ : ImageShape
+        Of the features of an image: rows are in C order of it.
+    below_ : PatchOrbits
+        The first layer, fitted, where there is one.
+    n_features_in_ : int
+
+    Raises
+    ------
+    TypeError, ValueError
+        From `fit`, before work starts: for parameters out of their range, patches larger than images,
+        more cells than patches along a side, more landmarks than training patches, oracles without a
+        law, rows that are no such images.
+
+    Notes
+    -----
+    Answers have the precision of the rows, float32 or float64, and so has the work. Rows are worked on
+    in blocks, and features of a row do not depend on the rows beside it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.embeddings import PatchOrbits
+    >>> from structinv.oracles import Flip
+    >>> X = np.random.default_rng(0).random((20, 64))
+    >>> patches = PatchOrbits(size=3, n_components=4, pool=2, whole=Flip(), random_state=0).fit(X)
+    >>> patches.transform(X).shape
+    (20, 16)
+    >>> mirrored = X.reshape(-1, 8, 8)[:, :, ::-1].reshape(-1, 64)
+    >>> bool(np.allclose(patches.transform(X), patches.transform(mirrored)))
+    True
+    """
+
+    def __init__(
+        self,
+        oracle: InvarianceOracle | None = None,
+        size: int = 5,
+        stride: int = 1,
+        kernel: Kernel | None = None,
+        n_components: int = 100,
+        pool: int = 2,
+        *,
+        window: str = "average",
+        shape: ImageShape | tuple[int, ...] | None = None,
+        whole: InvarianceOracle | None = None,
+        below: PatchOrbits | None = None,
+        contrast: float | None = 0.01,
+        whitening: float | None = 0.1,
+        lengths: str = "unit",
+        landmarks: str = "kmeans",
+        n_patches: int = 100_000,
+        draws: int | None = None,
+        whole_draws: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.oracle = oracle
+        self.size = size
+        self.stride = stride
+        self.kernel = kernel
+        self.n_components = n_components
+        self.pool = pool
+        self.window = window
+        self.shape = shape
+        self.whole = whole
+        self.below = below
+        self.contrast = contrast
+        self.whitening = whitening
+        self.lengths = lengths
+        self.landmarks = landmarks
+        self.n_patches = n_patches
+        self.draws = draws
+        self.whole_draws = whole_draws
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> PatchOrbits:
+        """Learn whitening and landmarks from training images.
+
+        Parameters
+        ----------
+        X : (n, d) array
+            A row an image.
+        y : ignored
+
+        Returns
+        -------
+        PatchOrbits
+            This one.
+        """
+        self._check_parameters()
+        X = validate_data(self, X, dtype=(np.float64, np.float32))
+        for layer, shape in self._shapes(X.shape[1]):
+            layer._check_grid(shape, len(X))
+        random = check_random_state(self.random_state)
+        shape = self._image_shape(X.shape[1])
+        law = _law("whole", self.whole, shape, self.whole_draws, _seed(random))
+        self._learn(X, law, random)
+        self.whole_law_ = law
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Features of images.
+
+        Parameters
+        ----------
+        X : (n, d) array
+
+        Returns
+        -------
+        (n, pool * pool * n_components) array
+            In C order of `map_shape_`.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        found = np.empty((len(X), self._n_features_out), dtype=X.dtype)
+        law = self.whole_law_
+        weights = law.weights.astype(X.dtype)
+        for part in _blocks(len(X), law.size * max(X.shape[1], self._n_features_out)):
+            members = law.members(X[part]).astype(X.dtype, copy=False)
+            maps = self._maps(members.reshape(-1, X.shape[1]))
+            found[part] = np.einsum("ijk,j->ik", maps.reshape(*members.shape[:2], -1), weights)
+        return found
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.map_shape_.size
+
+    def _shapes(self, n_features: int) -> Iterator[tuple[PatchOrbits, ImageShape]]:
+        """The layers from below, and the shape of the images whose patches they take."""
+        if self.below is None:
+            yield self, self._image_shape(n_features)
+            return
+        yield from self.below._shapes(n_features)
+        yield self, self.below._map_shape()
+
+    def _image_shape(self, n_features: int) -> ImageShape:
+        shape = self.shape if self.below is None else self.below._image_shape(n_features)
+        found = image_shape(shape, n_features)
+        assert found is not None
+        return found
+
+    def _map_shape(self) -> ImageShape:
+        return ImageShape(int(self.pool), int(self.pool), int(self.n_components))
+
+    def _check_parameters(self) -> None:
+        """Raise unless every parameter is in its range, those of the layers below too."""
+        for name in ("size", "stride", "n_components", "pool", "n_patches"):
+            _check_count(name, getattr(self, name))
+        for name in ("draws", "whole_draws"):
+            if getattr(self, name) is not None:
+                _check_count(name, getattr(self, name))
+        for name in ("contrast", "whitening"):
+            if getattr(self, name) is not None:
+                check_real(name, getattr(self, name), strict=False)
+        for name, known in (("window", WINDOWS), ("lengths", LENGTHS), ("landmarks", LANDMARKS)):
+            if getattr(self, name) not in tuple(known):
+                names = ", ".join(map(repr, known))
+                raise ValueError(f"{name} must be one of {names}, got {getattr(self, name)!r}")
+        for name in ("oracle", "whole"):
+            _check_kind(name, getattr(self, name), InvarianceOracle)
+        _check_kind("kernel", self.kernel, Kernel)
+        _check_kind("below", self.below, PatchOrbits)
+        if self.n_components > self.n_patches:
+            raise ValueError(
+                f"n_components must be at most n_patches, {self.n_patches}, got {self.n_components}"
+            )
+        if self.below is None:
+            return
+        if self.shape is not None:
+            raise ValueError(f"shape must be given to the lowest layer alone, got {self.shape!r}")
+        if self.below.whole is not None or self.below.whole_draws is not None:
+            raise ValueError(
+                "whole and whole_draws must be None in the layer below, as the topmost layer changes "
+                f"images for all, got {self.below!r}"
+            )
+        self.below._check_parameters()
+
+    def _check_grid(self, shape: ImageShape, n_images: int) -> None:
+        """Raise unless images of this shape have patches enough."""
+        if self.size > min(shape.height, shape.width):
+            raise ValueError(f"size must be at most the sides of the images, {shape}, got {self.size}")
+        grid = self._grid(shape)
+        if self.pool > min(grid.sides):
+            raise ValueError(
+                f"pool must be at most the number of patches along a side, {min(grid.sides)}, got "
+                f"{self.pool}"
+            )
+        if self.n_components > n_images * grid.count:
+            raise ValueError(
+                f"n_components must be at most the number of training patches, {n_images} x "
+                f"{grid.count}, got {self.n_components}"
+            )
+        kernel = Gaussian(0.5) if self.kernel is None else self.kernel
+        kernel.validate(grid.patch.size)
+        _law("oracle", self.oracle, grid.patch, self.draws, 0)
+
+    def _grid(self, shape: ImageShape) -> PatchGrid:
+        return PatchGrid(shape, int(self.size), int(self.stride))
+
+    def _learn(self, X: np.ndarray, whole: Law, random: np.random.RandomState) -> None:
+        """Learn all layers, from patches of images each of which is changed by some change."""
+        self.n_features_in_ = X.shape[1]
+        if self.below is not None:
+            self.below_ = clone(self.below)
+            own = self.below.random_state
+            self.below_._learn(X, whole, random if own is None else check_random_state(own))
+        *_, (_, shape) = self._shapes(X.shape[1])
+        self.grid_ = self._grid(shape)
+        self.law_ = _law("oracle", self.oracle, self.grid_.patch, self.draws, _seed(random))
+        self.kernel_ = Gaussian(0.5) if self.kernel is None else clone(self.kernel)
+        self.map_shape_ = self._map_shape()
+        patches = self._draw_patches(X, whole, random)
+        self.scaling_ = PatchScaling(self.contrast, self.whitening, self.lengths)
+        self.scaling_.learn(patches, lambda: _under_in_blocks(self.law_, patches))
+        self.landmarks_ = self._find_landmarks(_change_each(self.law_, patches, random), random)
+        self.normalization_ = _inverse_root(self.kernel_, self.landmarks_)
+        self.moved_ = self._moved_landmarks()
+
+    def _draw_patches(self, X: np.ndarray, whole: Law, random: np.random.RandomState) -> np.ndarray:
+        """Training patches, as they are before anything is done to them, (m, values of a patch)."""
+        total = len(X) * self.grid_.count
+        drawn = sample_without_replacement(total, min(total, self.n_patches), random_state=random)
+        image, position = np.divmod(np.sort(drawn), self.grid_.count)
+        images = np.unique(image)
+        change = random.choice(whole.size, len(images), p=whole.weights)
+        found = np.empty((len(image), self.grid_.patch.size), dtype=X.dtype)
+        for number in np.unique(change):
+            one, mine = whole.take([number]), images[change == number]
+            for part in _blocks(len(mine), max(whole.size * X.shape[1], self.grid_.shape.size)):
+                rows = one.members(X[mine[part]])[:, 0].astype(X.dtype, copy=False)
+                asked = np.flatnonzero(np.isin(image, mine[part]))
+                at = np.searchsorted(mine[part], image[asked])
+                found[asked] = self.grid_.cut_at(self._images(rows), at, position[asked])
+        return found[random.permutation(len(found))]
+
+    def _find_landmarks(self, patches: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+        scaled, _ = self.scaling_.apply(patches)
+        count = int(self.n_components)
+        if self.landmarks == "random":
+            return scaled[:count].copy()
+        means = MiniBatchKMeans(
+            count, batch_size=max(1024, 2 * count), max_iter=20, n_init=1, random_state=random
+        ).fit(scaled)
+        centres = means.cluster_centers_.astype(patches.dtype, copy=False)
+        if self.lengths == "given":
+            return centres
+        norms = np.linalg.norm(centres, axis=1, keepdims=True)
+        return centres / np.where(norms > 0, norms, norms.dtype.type(1.0))
+
+    def _moved_landmarks(self) -> np.ndarray | None:
+        """The landmarks under each change, (s, n_components, d); None where patches must move."""
+        if self.kernel_.symmetry not in (ISOMETRIES, PERMUTATIONS) or self.law_.differences() is None:
+            return None
+        linear = self.law_.linear()
+        assert linear is not None
+        if not (linear.permutes or self.kernel_.symmetry == ISOMETRIES):
+            return None
+        if not self.scaling_.commutes(each.toarray() for each in linear.maps):
+            return None
+        return linear.pull_back(self.landmarks_).astype(self.landmarks_.dtype, copy=False)
+
+    def _images(self, X: np.ndarray) -> np.ndarray:
+        """What this layer takes patches of: rows, or the map of the layer below."""
+        return X if self.below is None else self.below_._maps(X)
+
+    def _maps(self, X: np.ndarray) -> np.ndarray:
+        """Features of images as they are, (n, values of the map)."""
+        pooling = self.grid_.pooling(int(self.pool), self.window).astype(X.dtype)
+        changes = self.law_.size if self.moved_ is None else 1
+        count, (n_landmarks, n_values) = self.grid_.count, self.landmarks_.shape
+        found = np.zeros((len(X), len(pooling), n_landmarks), dtype=X.dtype)
+        for part in _blocks(len(X), count * max(n_landmarks, changes * n_values)):
+            patches = self.grid_.cut(self._images(X[part]))
+            for weight, (scaled, lengths, landmarks) in self._pairs(patches):
+                values = self.kernel_.matrix(scaled, landmarks)
+                factors = np.full(len(patches), weight, dtype=X.dtype)
+                if lengths is not None:
+                    factors *= lengths
+                values = values.reshape(-1, count, n_landmarks)
+                add_pooled(pooling, factors.reshape(-1, count), values, found[part])
+        # The kernel's values are looked at here, where they are few.
+        found = answers.numbers(answers.method(self.kernel_, "matrix"), "values", found, found.shape)
+        # One product for all images: each of its own would read the table from memory again.
+        found = found.reshape(-1, n_landmarks) @ self.normalization_.astype(X.dtype, copy=False)
+        return found.reshape(len(X), -1)
+
+    def _pairs(
+        self, patches: np.ndarray
+    ) -> Iterator[tuple[float, tuple[np.ndarray, np.ndarray | None, np.ndarray]]]:
+        """Changes' weights; patches, lengths where these count, and landmarks, one of them moved."""
+        if self.moved_ is None:
+            landmarks = self.landmarks_.astype(patches.dtype, copy=False)
+            for weight, part in _under(self.law_, patches):
+                yield weight, (*self.scaling_.apply(part), landmarks)
+            return
+        scaled, lengths = self.scaling_.apply(patches)
+        for weight, landmarks in zip(self.law_.weights, self.moved_, strict=True):
+            yield float(weight), (scaled, lengths, landmarks.astype(patches.dtype, copy=False))
+
+
+def _law(name: str, oracle: Any, shape: ImageShape, size: int | None, seed: int) -> Law:
+    """The law of changes of images of a shape, which image oracles without one are given."""
+    oracle = Identity() if oracle is None else clone(oracle)
+    for part in (oracle, *oracle.get_params(deep=True).values()):
+        if isinstance(part, ImageOracle) and part.shape is None:
+            part.shape = shape
+    draws = "draws" if name == "oracle" else f"{name}_draws"
+    if size is None and not oracle.finite:
+        raise ValueError(f"{draws} must be given, as {name} lists no members, got {oracle!r}")
+    try:
+        return law_of(oracle, shape.size, None if size is None else int(size), seed)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name} must have a law on images of {shape}: {error}") from error
+
+
+def _seed(random: np.random.RandomState) -> int:
+    return int(random.randint(np.iinfo(np.int32).max))
+
+
+def _blocks(n_rows: int, values: int) -> Iterator[slice]:
+    """Portions of rows of which each needs so many values."""
+    step = max(1, AT_ONCE // values)
+    for first in range(0, n_rows, step):
+        yield slice(first, min(first + step, n_rows))
+
+
+def _under(law: Law, patches: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+    """The patches under each change of a law, and its weight."""
+    members = law.members(patches)
+    for number, weight in enumerate(law.weights):
+        yield float(weight), members[:, number].astype(patches.dtype, copy=False)
+
+
+def _under_in_blocks(law: Law, patches: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+    for part in _blocks(len(patches), law.size * patches.shape[1]):
+        yield from _under(law, patches[part])
+
+
+def _change_each(law: Law, patches: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+    """Every patch under a change of its own, drawn from a law."""
+    change = random.choice(law.size, len(patches), p=law.weights)
+    found = np.empty_like(patches)
+    for part in _blocks(len(patches), law.size * patches.shape[1]):
+        members = law.members(patches[part])
+        found[part] = members[np.arange(len(members)), change[part]]
+    return found
+
+
+def _inverse_root(kernel: Kernel, landmarks: np.ndarray) -> np.ndarray:
+    """``K_ZZ^{-1/2}``; eigenvalues that rounding could have made count as what it makes."""
+    points = landmarks.astype(np.float64)
+    values, vectors = linalg.eigh(kernel_matrix(kernel, points, points))
+    least = np.finfo(landmarks.dtype).eps * max(float(values[-1]), np.finfo(np.float64).tiny)
+    root = (vectors / np.sqrt(np.maximum(values, least))) @ vectors.T
+    return root.astype(landmarks.dtype)
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+def _check_kind(name: str, value: Any, kind: type) -> None:
+    if value is not None and not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIO" else "a"
+        raise TypeError(f"{name} must be None or {article} {kind.__name__}, got {value!r}")

@@ -1,0 +1,352 @@
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from structinv.embeddings import PatchOrbits, patches
+from structinv.embeddings.patch_grid import PatchGrid
+from structinv.kernels import Gaussian, Laplacian, Polynomial
+from structinv.oracles import Flip, Identity, ImageShape, OnlyFor, Rotations, Shifts
+
+QUARTERS = (90, 180, 270)
+LAWS = {
+    "nothing": Identity(),
+    "mirror": Flip(),
+    "quarters": Rotations(QUARTERS),
+    "turns": Rotations((-20, 20), distribution="normal", spread=15),
+    "background": Shifts(1, fill=0.3),
+}
+
+
+def images(n=12, side=7, channels=1, seed=0):
+    return np.random.default_rng(seed).random((n, side * side * channels))
+
+
+def scaled(patch, made):
+    """A patch as the kernel sees it, and its length, by the formula."""
+    scaling = made.scaling_
+    if made.contrast is not None:
+        patch = (patch - patch.mean()) / np.sqrt(patch.var() + scaling.offset)
+    if made.whitening is not None:
+        patch = scaling.matrix @ (patch - scaling.mean)
+    length = np.sqrt(patch @ patch)
+    if made.lengths == "given":
+        return patch, 1.0
+    return patch / max(length, scaling.least), length if made.lengths == "kept" else 1.0
+
+
+def slowly(made, image, shape):
+    """The map of one image, by loops over cells, patches, changes and landmarks."""
+    if made.below is not None:
+        inner, below_shape = slowly(made.below_, image, shape), made.below_.map_shape_
+        image, shape = inner, below_shape
+    image = image.reshape(shape.height, shape.width, shape.channels)
+    rows, columns = made.grid_.sides
+    weights = made.grid_.pooling(made.pool, made.window).reshape(-1, rows, columns)
+    kernel, landmarks = made.kernel_, made.landmarks_
+    found = np.zeros((len(weights), len(landmarks)))
+    for row in range(rows):
+        for column in range(columns):
+            top, left = row * made.stride, column * made.stride
+            patch = image[top : top + made.size, left : left + made.size].reshape(1, -1)
+            for weight, member in zip(made.law_.weights, made.law_.members(patch)[0], strict=True):
+                point, length = scaled(member, made)
+                values = [kernel.matrix(point[None], each[None])[0, 0] for each in landmarks]
+                found += weight * length * np.outer(weights[:, row, column], values)
+    return (found @ made.normalization_).ravel()
+
+
+@pytest.mark.parametrize("lengths", ["unit", "kept", "given"])
+@pytest.mark.parametrize("law", LAWS)
+def test_features_are_those_of_the_formula(law, lengths):
+    X = images()
+    made = PatchOrbits(LAWS[law], 3, 2, n_components=5, lengths=lengths, random_state=0).fit(X)
+    found = made.transform(X[:3])
+    for row, image in zip(found, X, strict=False):
+        np.testing.assert_allclose(row, slowly(made, image, ImageShape(7, 7)), atol=1e-9)
+
+
+@pytest.mark.parametrize("window", ["average", "gaussian"])
+@pytest.mark.parametrize("contrast", [None, 0.1])
+@pytest.mark.parametrize("whitening", [None, 0.1])
+@pytest.mark.parametrize("kernel", [None, Polynomial(degree=2, coef0=1.0), Laplacian(0.3)])
+def test_features_of_colour_images_are_those_of_the_formula(window, contrast, whitening, kernel):
+    X, shape = images(side=6, channels=2), (6, 6, 2)
+    made = PatchOrbits(
+        Flip(), 2, 2, kernel, 5, 2, window=window, shape=shape, contrast=contrast,
+        whitening=whitening, landmarks="random", random_state=0,
+    ).fit(X)  # fmt: skip
+    for row, image in zip(made.transform(X[:2]), X, strict=False):
+        np.testing.assert_allclose(row, slowly(made, image, ImageShape(*shape)), atol=1e-8)
+
+
+def two_layers(**options):
+    below = PatchOrbits(Flip(), 3, n_components=4, pool=4, window="gaussian")
+    options = {"n_components": 6, "pool": 2, "whitening": None, "random_state": 0} | options
+    return PatchOrbits(size=2, below=below, **options)
+
+
+def test_a_second_layer_takes_patches_of_the_map_of_the_first():
+    X = images()
+    made = two_layers().fit(X)
+    assert made.below_.map_shape_ == ImageShape(4, 4, 4)
+    for row, image in zip(made.transform(X[:3]), X, strict=False):
+        np.testing.assert_allclose(row, slowly(made, image, ImageShape(7, 7)), atol=1e-9)
+
+
+def test_the_mean_over_whole_images_is_one_of_features():
+    X = images()
+    whole = Rotations((-30, 30), distribution="normal", spread=20)
+    made = PatchOrbits(size=3, n_components=5, whole=whole, random_state=0).fit(X)
+    law = made.whole_law_
+    assert len(set(law.weights)) > 1
+    expected = [
+        sum(w * slowly(made, z, ImageShape(7, 7)) for w, z in zip(law.weights, members, strict=True))
+        for members in law.members(X[:2])
+    ]
+    np.testing.assert_allclose(made.transform(X[:2]), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize(
+    ("whole", "change"),
+    [
+        (Rotations(QUARTERS), lambda stack: np.rot90(stack, axes=(1, 2))),
+        (Flip(), lambda stack: stack[:, :, ::-1]),
+        (Flip(axis=0), lambda stack: stack[:, ::-1]),
+        (Shifts((1, 2, 3), fill="wrap", directions=8), None),
+    ],
+)
+def test_features_do_not_change_inside_the_orbit_of_a_group(whole, change, layers):
+    X = images(side=6)
+    changed = X if change is None else change(X.reshape(-1, 6, 6)).reshape(len(X), -1)
+    options = {"whole": whole, "random_state": 0}
+    made = two_layers(**options) if layers == 2 else PatchOrbits(None, 3, n_components=5, **options)
+    found = made.fit(X).transform(X)
+    np.testing.assert_allclose(made.transform(changed), found, atol=1e-10)
+    if change is not None:
+        without = clone(made).set_params(whole=None).fit(X)
+        assert np.abs(without.transform(changed) - without.transform(X)).max() > 1e-3
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from(["unit", "kept", "given"]))
+def test_features_do_not_change_where_patches_turn(seed, lengths):
+    X = images(n=20, side=3, seed=seed)
+    made = PatchOrbits(Rotations(QUARTERS), 3, n_components=4, pool=1, lengths=lengths, random_state=0)
+    found = made.fit(X).transform(X)
+    assert made.moved_ is not None
+    turned = np.rot90(X.reshape(-1, 3, 3), axes=(1, 2)).reshape(len(X), -1)
+    np.testing.assert_allclose(made.transform(turned), found, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "kernel", "moves"),
+    [
+        (Rotations(QUARTERS), Gaussian(0.5), True),
+        (Flip(), Laplacian(0.5), True),
+        (Rotations((-20, 20)), Gaussian(0.5), False),
+        (Rotations((90,)), Gaussian(0.5), False),  # no group, so that whitening depends on the turn
+    ],
+)
+def test_landmarks_move_only_where_that_is_the_same(oracle, kernel, moves):
+    X = images(n=40)
+    made = PatchOrbits(oracle, 3, kernel=kernel, n_components=5, random_state=0).fit(X)
+    assert (made.moved_ is not None) == moves
+    found = made.transform(X)
+    made.moved_ = None
+    np.testing.assert_allclose(made.transform(X), found, atol=1e-9)
+
+
+def test_with_all_patches_as_landmarks_products_are_means_of_the_kernel():
+    X = images(n=3, side=4)
+    made = PatchOrbits(
+        size=2, kernel=Gaussian(0.7), n_components=27, pool=1, landmarks="random", random_state=0
+    ).fit(X)  # fmt: skip
+    found = made.transform(X)
+    u, _ = made.scaling_.apply(made.grid_.cut(X))
+    means = Gaussian(0.7).matrix(u, u).reshape(3, 9, 3, 9).mean(axis=(1, 3))
+    np.testing.assert_allclose(found @ found.T, means, atol=1e-8)
+
+
+def test_cells_share_the_patches_evenly():
+    grid = PatchGrid(ImageShape(6, 8), size=2, stride=2)
+    assert grid.sides == (3, 4)
+    down = np.array([[2, 1, 0], [0, 1, 2]]) / 3
+    across = np.array([[1, 1, 0, 0], [0, 0, 1, 1]]) / 2
+    expected = np.einsum("ip,jq->ijpq", down, across).reshape(4, 12)
+    np.testing.assert_allclose(grid.pooling(2, "average"), expected, atol=1e-15)
+    np.testing.assert_allclose(PatchGrid(ImageShape(4, 4), 2, 1).pooling(3, "average"), np.eye(9))
+
+
+@pytest.mark.parametrize("cells", [1, 2, 3])
+def test_gaussian_windows_fall_off_around_the_centre_of_a_cell(cells):
+    weights = PatchGrid(ImageShape(7, 7), 2, 1).pooling(cells, "gaussian").reshape(cells, cells, 6, 6)
+    np.testing.assert_allclose(weights.sum(axis=(2, 3)), 1.0)
+    np.testing.assert_allclose(weights, weights[::-1, ::-1, ::-1, ::-1], atol=1e-15)
+    side = 6 / cells
+    place = np.arange(6) + 0.5
+    for cell in range(cells):
+        line = np.exp(-2.0 * ((place - (cell + 0.5) * side) / side) ** 2)
+        np.testing.assert_allclose(weights[cell, cell], np.outer(line, line) / line.sum() ** 2)
+
+
+def test_contrast_is_in_units_of_the_variance_of_training_patches():
+    X = images(n=30, side=3)
+    fit = {"size": 3, "n_components": 4, "pool": 1, "contrast": 0.25, "random_state": 0}
+    made = PatchOrbits(**fit).fit(X)
+    assert made.scaling_.offset == pytest.approx(0.25 * X.var(axis=1).mean(), rel=1e-12)
+    # So the unit of the rows, and their background, do not matter.
+    moved = PatchOrbits(**fit).fit(255.0 * X + 9.0)
+    np.testing.assert_allclose(moved.transform(255.0 * X + 9.0), made.transform(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("landmarks", ["kmeans", "random"])
+def test_landmarks_are_of_unit_length_where_patches_are(landmarks):
+    made = PatchOrbits(Flip(), 3, n_components=7, landmarks=landmarks, random_state=0).fit(images())
+    np.testing.assert_allclose(np.linalg.norm(made.landmarks_, axis=1), 1.0)
+
+
+def test_landmarks_of_kmeans_are_the_centres_of_clusters():
+    centres = images(n=4, side=3, seed=1)
+    X = np.repeat(centres, 50, axis=0) + 1e-6 * images(n=200, side=3)
+    made = PatchOrbits(
+        size=3, n_components=4, pool=1, contrast=None, whitening=None, lengths="given", random_state=0
+    ).fit(X)  # fmt: skip
+    order = np.argsort(made.landmarks_[:, 0])
+    np.testing.assert_allclose(made.landmarks_[order], centres[np.argsort(centres[:, 0])], atol=1e-5)
+
+
+def test_whitened_patches_have_the_covariance_asked_for():
+    X = images(n=300, side=3)
+    made = PatchOrbits(size=3, n_components=4, pool=1, contrast=None, whitening=1e-9).fit(X)
+    white = made.scaling_._whitened(X)
+    np.testing.assert_allclose(np.cov(white.T, bias=True), np.eye(9), atol=1e-6)
+
+
+def test_blocks_make_no_difference(monkeypatch):
+    X = images(n=15)
+    made = two_layers(whole=Rotations(QUARTERS)).fit(X)
+    found = made.transform(X)
+    monkeypatch.setattr(patches, "AT_ONCE", 500)
+    np.testing.assert_allclose(made.transform(X), found, atol=1e-10)
+    np.testing.assert_allclose(np.vstack([made.transform(x[None]) for x in X]), found, atol=1e-10)
+    again = clone(made).fit(X)
+    np.testing.assert_allclose(again.transform(X), found, atol=1e-6)
+
+
+def test_single_precision_stays_and_is_close():
+    X = images(n=30)
+    made = PatchOrbits(Flip(), 3, n_components=5, whole=Flip(0), random_state=0).fit(X)
+    found = made.transform(X.astype(np.float32))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, made.transform(X), atol=1e-4)
+    single = clone(made).fit(X.astype(np.float32))
+    assert single.landmarks_.dtype == np.float32
+    assert single.transform(X.astype(np.float32)).dtype == np.float32
+
+
+def test_it_is_a_part_of_pipelines():
+    X = images(n=30)
+    y = np.arange(30) % 2
+    pipe = make_pipeline(two_layers(whole=Flip()), RidgeClassifier()).fit(X, y)
+    copy = pickle.loads(pickle.dumps(pipe))
+    np.testing.assert_array_equal(copy.predict(X), pipe.predict(X))
+    pipe.set_params(patchorbits__below__size=2).fit(X, y)
+    frame = PatchOrbits(size=3, n_components=2, pool=1).set_output(transform="pandas").fit_transform(X)
+    assert isinstance(frame, pd.DataFrame)
+    assert list(frame.columns) == ["patchorbits0", "patchorbits1"]
+
+
+def test_drawn_changes_are_the_same_in_every_fit():
+    X = images()
+    made = PatchOrbits(
+        Rotations(between=(-30, 30)), 3, n_components=4, draws=3,
+        whole=Shifts(between=(0, 2)), whole_draws=2, random_state=3,
+    )  # fmt: skip
+    found = made.fit(X).transform(X)
+    assert made.law_.size == 3
+    assert made.whole_law_.size == 2
+    np.testing.assert_array_equal(clone(made).fit(X).transform(X), found)
+    other = clone(made).set_params(random_state=4).fit(X)
+    assert np.abs(other.transform(X) - found).max() > 1e-3
+
+
+def test_flat_images_have_finite_features():
+    X = np.vstack([np.full((5, 49), 0.1), np.zeros((5, 49))])
+    for lengths in ("unit", "kept", "given"):
+        made = PatchOrbits(size=3, n_components=3, lengths=lengths, random_state=0).fit(X)
+        assert np.all(np.isfinite(made.transform(X)))
+
+
+REFUSED = [
+    ({"size": 8}, ValueError, "size must be at most"),
+    ({"size": 0}, ValueError, "size must be an integer"),
+    ({"size": 2.0}, TypeError, "size must be an integer"),
+    ({"stride": 0}, ValueError, "stride"),
+    ({"pool": 6}, ValueError, "pool must be at most the number of patches along a side, 5"),
+    ({"n_components": 0}, ValueError, "n_components"),
+    ({"n_components": 301}, ValueError, "n_components must be at most the number of training patches"),
+    ({"n_components": 60, "n_patches": 50}, ValueError, "n_components must be at most n_patches"),
+    ({"n_patches": True}, TypeError, "n_patches"),
+    ({"contrast": -1.0}, ValueError, "contrast"),
+    ({"whitening": "zca"}, TypeError, "whitening"),
+    ({"lengths": "one"}, ValueError, "lengths must be one of 'unit', 'kept', 'given'"),
+    ({"window": "max"}, ValueError, "window must be one of 'average', 'gaussian'"),
+    ({"landmarks": "leverage"}, ValueError, "landmarks must be one of"),
+    ({"kernel": "rbf"}, TypeError, "kernel must be None or a Kernel"),
+    ({"kernel": Gaussian(-1.0)}, ValueError, "sigma"),
+    ({"oracle": "flip"}, TypeError, "oracle must be None or an InvarianceOracle"),
+    ({"oracle": Flip(shape=(7, 7))}, ValueError, "oracle must have a law"),
+    ({"oracle": Rotations(between=(-9, 9))}, ValueError, "draws"),
+    ({"whole": Rotations(between=(-9, 9))}, ValueError, "whole_draws"),
+    ({"whole": OnlyFor(Flip(), [1])}, ValueError, "whole must have a law"),
+    ({"draws": 0}, ValueError, "draws"),
+    ({"shape": (5, 5)}, ValueError, "shape"),
+    ({"below": Gaussian()}, TypeError, "below must be None or a PatchOrbits"),
+    ({"below": PatchOrbits(whole=Flip())}, ValueError, "must be None in the layer below"),
+    ({"below": PatchOrbits(stride=0)}, ValueError, "stride"),
+    ({"below": PatchOrbits(pool=2), "shape": (7, 7)}, ValueError, "shape must be given to the lowest"),
+    ({"below": PatchOrbits(pool=2)}, ValueError, "size must be at most the sides of the images"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), REFUSED)
+def test_bad_parameters_are_refused_before_work(options, error, message):
+    made = PatchOrbits(**{"size": 3, "n_components": 5} | options)
+    with pytest.raises(error, match=message):
+        made.fit(images())
+    assert not [name for name in vars(made) if name.endswith("_") and name != "n_features_in_"]
+
+
+def test_rows_that_are_no_images_are_refused():
+    made = PatchOrbits(size=2, n_components=2)
+    with pytest.raises(ValueError, match="shape must be given"):
+        made.fit(np.ones((4, 10)))
+    with pytest.raises(ValueError, match="NaN"):
+        made.fit(np.full((4, 9), np.nan))
+
+
+class AnyRows(PatchOrbits):
+    """Rows of any length as images of one line, which scikit-learn's checks can use."""
+
+    def _image_shape(self, n_features):
+        return ImageShape(1, n_features)
+
+
+ROWS = AnyRows(Flip(), 1, n_components=1, pool=1, whole=Flip(), random_state=0)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [pytest.param(check, id=str(check.func.__name__)) for _, check in estimator_checks_generator(ROWS)],
+)
+def test_it_keeps_the_rules_of_scikit_learn(check):
+    check(clone(ROWS))
