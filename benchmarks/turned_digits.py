@@ -29,8 +29,8 @@ from digits import Rows, add_data_option
 from patches import PENALTIES, Ridge, folds_of, load_turned_digits
 from report import table, versions, write_json
 from sklearn.svm import SVC
-from structinv.embeddings import OrbitFourier, OrbitNystroem
 
+from structinv.embeddings import OrbitFourier, OrbitNystroem
 from structinv.kernels import Gaussian, Kernel, OrbitMean
 from structinv.oracles import Rotations
 
