@@ -1,0 +1,14 @@
+"""Features whose inner products are kernels between orbits, for rows that are many."""
+
+from .base import KernelError
+from .distributions import GroupCDF
+from .fourier import OrbitFourier
+from .nystroem import OrbitNystroem
+
+REGISTRY: dict[str, type] = {
+    "orbit_fourier": OrbitFourier,
+    "orbit_nystroem": OrbitNystroem,
+    "group_cdf": GroupCDF,
+}
+
+__all__ = ["REGISTRY", "GroupCDF", "KernelError", "OrbitFourier", "OrbitNystroem"]
