@@ -131,7 +131,8 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _keep(self, name: str, make: Any) -> Any:
         """What is made once for many calls, and made again by whoever loads this transformer."""
-        return vars(self).setdefault("_kept", Kept()).get(name, make)
+        kept: Kept = self.__dict__.setdefault("_kept", Kept())
+        return kept.get(name, make)
 
     def _law(self) -> Law:
         """The changes that features are means over."""
@@ -177,8 +178,8 @@ class KernelFeatures(OrbitFeatures):
         exact = kernel_matrix(self.orbit_kernel_, rows, rows)
         difference = features @ features.T - exact
         return KernelError(
-            _ratio(np.linalg.norm(difference, 2), np.linalg.norm(exact, 2)),
-            _ratio(np.linalg.norm(difference), np.linalg.norm(exact)),
+            _ratio(float(np.linalg.norm(difference, 2)), float(np.linalg.norm(exact, 2))),
+            _ratio(float(np.linalg.norm(difference)), float(np.linalg.norm(exact))),
         )
 
     def _check_kernel(self) -> Kernel:
@@ -234,8 +235,8 @@ def refuse_sparse(X: Matrix, oracle: InvarianceOracle) -> None:
         )
 
 
-def _ratio(error: Any, size: Any) -> float:
-    return float(error / size) if size > 0 else float(error > 0)
+def _ratio(error: float, size: float) -> float:
+    return error / size if size > 0 else float(error > 0)
 
 
 @contextmanager

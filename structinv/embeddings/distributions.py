@@ -130,9 +130,7 @@ def _all_responses(responses: Responses, X: Matrix) -> np.ndarray:
     return found.reshape(-1, p)
 
 
-def _thresholds(
-    values: np.ndarray, weights: np.ndarray, n_bins: int, resolution: float
-) -> np.ndarray:
+def _thresholds(values: np.ndarray, weights: np.ndarray, n_bins: int, resolution: float) -> np.ndarray:
     """Thresholds near the quantiles of each column of (m, p) weighted values, (p, n_bins)."""
     order = np.argsort(values, axis=0, kind="stable")
     values = np.take_along_axis(values, order, axis=0)

@@ -148,7 +148,7 @@ class OrbitFourier(KernelFeatures):
         last = int(self.n_components) // 2
         first = last if self.layers == 1 or self.n_hidden is None else int(self.n_hidden) // 2
         self.templates_ = draw_templates(self.templates, spectrum, first, X.shape[1], rng)
-        vars(self).pop("second_templates_", None)
+        self.__dict__.pop("second_templates_", None)
         if self.layers == 2:
             spectrum = normals(self.tau)
             self.second_templates_ = draw_templates(self.templates, spectrum, last, 2 * first, rng)

@@ -36,9 +36,7 @@ def _leverage(X: np.ndarray, size: int, kernel: Kernel, rng: np.random.Generator
     return np.array(X[chosen]), chosen
 
 
-def leverage_scores(
-    X: np.ndarray, size: int, kernel: Kernel, rng: np.random.Generator
-) -> np.ndarray:
+def leverage_scores(X: np.ndarray, size: int, kernel: Kernel, rng: np.random.Generator) -> np.ndarray:
     """Ridge leverage scores of rows, estimated from a uniform sample of them, (n,).
 
     The score of row i is ``(K (K + ridge I)^-1)_ii``, with a ridge of the eigenvalues beyond the first

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels import Kernel, kernel_diagonal, kernel_matrix
-from ..kernels.base import check_real
+from ..kernels import Kernel, kernel_matrix
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.laws import Law

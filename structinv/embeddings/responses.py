@@ -71,25 +71,19 @@ class Responses:
         return [slice(first, min(first + count, p)) for first in range(0, p, count)]
 
     def _multiply(self, rows: Matrix, offset: int, part: slice, use: Use) -> None:
-        moved = self._table(part, rows.dtype)
-        step = max(1, PRODUCTS // len(moved))
+        table = self._table(part, rows.dtype)
+        step = max(1, PRODUCTS // len(table))
+        times = _times_csr(table) if sp.issparse(rows) else _times_dense(table)
 
         def work(portion: slice) -> None:
-            held: np.ndarray | None = None
+            multiply = times()
             for first in range(portion.start, portion.stop, step):
                 last = min(first + step, portion.stop)
-                if sp.issparse(rows):
-                    held = products(rows[first:last], table)
-                else:
-                    if held is None:
-                        held = np.empty((last - first, len(moved)), dtype=rows.dtype)
-                    np.matmul(rows[first:last], moved.T, out=held[: last - first])
-                use(slice(offset + first, offset + last), part, held[: last - first])
+                use(slice(offset + first, offset + last), part, multiply(rows[first:last]))
 
-        table = np.ascontiguousarray(moved.T) if sp.issparse(rows) else None
         n = rows.shape[0]
         with one_blas_thread():
-            in_threads(work, n, n * len(moved))
+            in_threads(work, n, n * len(table))
 
     def _table(self, part: slice, dtype: Any) -> np.ndarray:
         """Moved templates of a block, a row each, change by change."""
@@ -111,16 +105,38 @@ class Responses:
         size = self.law.size
         templates = self.templates.astype(X.dtype, copy=False)
         step = max(1, VALUES // (size * max(p, d)))
+        every = slice(0, p)
         for first in range(0, X.shape[0], step):
             members = self.law.members(X[first : first + step]).astype(X.dtype, copy=False)
             values = (members.reshape(-1, d) @ templates.T).reshape(len(members), -1)
-            every = slice(0, p)
 
             def work(portion: slice, values: np.ndarray = values, first: int = first) -> None:
                 rows = slice(first + portion.start, first + portion.stop)
                 use(rows, every, values[portion])
 
             in_threads(work, len(members), values.size)
+
+
+def _times_dense(table: np.ndarray) -> Callable[[], Callable[[np.ndarray], np.ndarray]]:
+    """Makes functions, one for each thread, from rows to their products."""
+
+    def times() -> Callable[[np.ndarray], np.ndarray]:
+        held: list[np.ndarray] = []
+
+        def multiply(rows: np.ndarray) -> np.ndarray:
+            # One allocation for all blocks; the first is the largest.
+            if not held:
+                held.append(np.empty((len(rows), len(table)), dtype=table.dtype))
+            return np.matmul(rows, table.T, out=held[0][: len(rows)])
+
+        return multiply
+
+    return times
+
+
+def _times_csr(table: np.ndarray) -> Callable[[], Callable[[Matrix], np.ndarray]]:
+    columns = np.ascontiguousarray(table.T)
+    return lambda: lambda rows: products(rows, columns)
 
 
 def mean_waves(responses: Responses, X: Matrix) -> np.ndarray:

@@ -13,6 +13,7 @@ from .combinations import Product, Scaled, Sum
 from .distances import Gaussian, Laplacian, Matern, RationalQuadratic
 from .given import CallableKernel, PrecomputedKernel
 from .names import as_kernel, resolve_gamma
+from .orbits import OrbitDistance, OrbitMean
 from .products import Linear, Polynomial
 
 REGISTRY: dict[str, type[Kernel]] = {
@@ -32,6 +33,8 @@ __all__ = [
     "Laplacian",
     "Linear",
     "Matern",
+    "OrbitDistance",
+    "OrbitMean",
     "Polynomial",
     "PrecomputedKernel",
     "Product",

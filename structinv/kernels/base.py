@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 # Values worked on at once: two tiles of float64 stay in a core's cache.
 TILE = 2**15
 
+# Under which maps T of both inputs a kernel keeps its values, `Kernel.symmetry`.
+ISOMETRIES = "isometries"
+PERMUTATIONS = "permutations"
+NOTHING = "nothing"
+
 Norms: TypeAlias = tuple[np.ndarray, np.ndarray]
 Partials: TypeAlias = dict[tuple[int, int], np.ndarray]
 
@@ -81,6 +86,15 @@ class Kernel(BaseEstimator, ABC):
     def lipschitz(self) -> float:
         """The least known L with ``|phi(x) - phi(y)| <= L |x - y|``; infinity where there is none."""
         return np.inf
+
+    @property
+    def symmetry(self) -> str:
+        """Under which linear maps T ``k(T x, T y) = k(x, y)``, as far as is known.
+
+        "isometries": all that keep inner products; "permutations": those that reorder features;
+        "nothing", the default.
+        """
+        return NOTHING
 
     @property
     def smoothness(self) -> float:

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 
 from .base import (
+    ISOMETRIES,
+    NOTHING,
+    PERMUTATIONS,
     Kernel,
     Partials,
     check_real,
@@ -34,6 +37,12 @@ class _Pair(Kernel):
     def smoothness(self) -> float:
         """The less of both."""
         return min(self.left.smoothness, self.right.smoothness)
+
+    @property
+    def symmetry(self) -> str:
+        """What keeps the values of both."""
+        both = {self.left.symmetry, self.right.symmetry}
+        return next(each for each in (NOTHING, PERMUTATIONS, ISOMETRIES) if each in both)
 
     @property
     def uses_distances(self) -> bool:
@@ -203,6 +212,11 @@ class Scaled(Kernel):
     def lipschitz(self) -> float:
         """``sqrt(factor)`` times the kernel's."""
         return float(np.sqrt(self.factor)) * kernel_lipschitz(self.kernel) if self.factor > 0 else 0.0
+
+    @property
+    def symmetry(self) -> str:
+        """The kernel's."""
+        return self.kernel.symmetry
 
     @property
     def smoothness(self) -> float:

@@ -8,7 +8,7 @@ from numbers import Integral
 import numpy as np
 
 from ..compiled import njit
-from .base import Kernel, check_real, in_tiles, precision, same_precision, squared_norms
+from .base import ISOMETRIES, Kernel, check_real, in_tiles, precision, same_precision, squared_norms
 
 
 class Linear(Kernel):
@@ -22,6 +22,7 @@ class Linear(Kernel):
     """
 
     smoothness = np.inf
+    symmetry = ISOMETRIES
     uses_products = True
 
     def matrix(self, X, Y, norms=None):
@@ -68,6 +69,7 @@ class Polynomial(Kernel):
     """
 
     smoothness = np.inf
+    symmetry = ISOMETRIES
     uses_products = True
 
     def __init__(self, degree: int = 3, coef0: float = 1.0, gamma: float = 1.0) -> None:

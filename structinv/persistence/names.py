@@ -21,7 +21,15 @@ from ..functionals import (
     Values,
 )
 from ..kernels import REGISTRY as KERNELS
-from ..kernels import CallableKernel, PrecomputedKernel, Product, Scaled, Sum
+from ..kernels import (
+    CallableKernel,
+    OrbitDistance,
+    OrbitMean,
+    PrecomputedKernel,
+    Product,
+    Scaled,
+    Sum,
+)
 from ..losses import REGISTRY as LOSSES
 from ..losses import Affine, CvxpyLoss, Joined, MoreauEnvelope
 from ..oracles import REGISTRY as ORACLES
@@ -58,6 +66,8 @@ PARAMETERISED: dict[str, type] = {
     "kernel.scaled": Scaled,
     "kernel.callable": CallableKernel,
     "kernel.precomputed": PrecomputedKernel,
+    "kernel.orbit_mean": OrbitMean,
+    "kernel.orbit_distance": OrbitDistance,
     "kernel.folded": Folded,
     "loss.affine": Affine,
     "loss.joined": Joined,

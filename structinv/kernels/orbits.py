@@ -1,0 +1,303 @@
+"""Means of kernels over changes: kernels between the distributions that an oracle makes of inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import joblib
+import numpy as np
+
+from ..compiled import njit
+from ..matrices import in_threads
+from ..oracles import InvarianceOracle
+from ..oracles.kept import Kept
+from ..oracles.laws import Law, LinearLaw, check_seed, check_size, law_of
+from .base import (
+    ISOMETRIES,
+    PERMUTATIONS,
+    Kernel,
+    check_real,
+    half_norms,
+    kernel_lipschitz,
+    kernel_matrix,
+    precision,
+    same_precision,
+)
+
+# Members of rows on the left, and of rows on the right, whose kernel is worked on at once.
+LEFT = 8192
+RIGHT = 512
+
+
+class OrbitMean(Kernel):
+    r"""The mean of a kernel over changes of both inputs.
+
+    .. math:: K(x, x') = E\, k(g x, g' x') = \langle E \phi(g x), E \phi(g' x') \rangle
+
+    for independent changes g and g' of the oracle (Raj et al. 2017, eq. 3; Haasdonk and Burkhardt
+    2007). It is the inner product of mean embeddings, and does not change where x moves inside its
+    orbit, if the changes are a whole group, all alike; else it is smooth along it.
+
+    Where changes are fixed linear maps that keep inner products, and k depends on these alone, the
+    mean is one over the difference of both changes, ``E k(x, h x')`` with the law of ``h = g^-1 g'``:
+    as many values as there are differences, in the place of pairs of changes. Whether maps keep inner
+    products is measured on their matrices: shifts by whole pixels with ``fill="wrap"``, quarter turns,
+    mirror images and permutations do, interpolated images and those cut off at the border do not.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+        With a law: see `InvarianceOracle.law`. Oracles that depend on labels are refused.
+    kernel : Kernel
+    size : int, optional
+        How many changes to draw; without it all members that the oracle lists, by their weights.
+    random_state : int, default=0
+        The draws depend on this alone, so that a row has the same members in every block and call.
+
+    Raises
+    ------
+    TypeError, ValueError
+        From `validate`, and where the oracle has no law.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Gaussian, OrbitMean
+    >>> from structinv.oracles import Rotations
+    >>> kernel = OrbitMean(Rotations((90, 180, 270)), Gaussian(2.0))
+    >>> image = np.array([[1.0, 0.0, 0.0, 0.0]])
+    >>> turned = np.array([[0.0, 1.0, 0.0, 0.0]])
+    >>> kernel.matrix(image, np.vstack([image, turned])).round(4)
+    array([[0.8341, 0.8341]])
+    """
+
+    def __init__(
+        self, oracle: InvarianceOracle, kernel: Kernel, size: int | None = None, random_state: int = 0
+    ) -> None:
+        self.oracle = oracle
+        self.kernel = kernel
+        self.size = size
+        self.random_state = random_state
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `Kernel.validate`."""
+        if not isinstance(self.oracle, InvarianceOracle):
+            raise TypeError(f"oracle must be an InvarianceOracle, got {self.oracle!r}")
+        if not isinstance(self.kernel, Kernel):
+            raise TypeError(
+                f"kernel must be a Kernel, such as structinv.kernels.Gaussian(2.0), got {self.kernel!r}"
+            )
+        check_size(self.size)
+        check_seed(self.random_state)
+        self.kernel.validate(n_features)
+        if n_features is not None:
+            self.law(n_features)
+
+    def law(self, n_features: int) -> Law:
+        """The changes of rows of so many features."""
+        self._kept_for(n_features)
+        return self._kept.get(
+            "law", lambda: law_of(self.oracle, n_features, self.size, self.random_state)
+        )
+
+    def differences(self, n_features: int) -> LinearLaw | None:
+        """The law of ``g^-1 g'``, if the mean is one over these alone; else None."""
+        law = self.law(n_features)
+        return self._kept.get("differences", lambda: self._usable(law))
+
+    def _usable(self, law: Law) -> LinearLaw | None:
+        if self.kernel.symmetry not in (ISOMETRIES, PERMUTATIONS):
+            return None
+        found = law.differences()
+        if found is None or not (found.permutes or self.kernel.symmetry == ISOMETRIES):
+            return None
+        return found
+
+    def _kept_for(self, n_features: int) -> None:
+        """Forget what was made for other parameters, which may have changed in place."""
+        kernel = self.kernel.symmetry
+        key = joblib.hash((self.oracle, self.size, self.random_state, n_features, kernel))
+        if vars(self).get("_key") != key:
+            self._key, self._kept = key, Kept()
+
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""
+        same = Y is X
+        X, Y = same_precision(X, Y)
+        differences = self.differences(X.shape[1])
+        if differences is None:
+            law = self.law(X.shape[1])
+            return _mean_matrix(self.kernel, X, X if same else Y, law, law, same)
+        # The smaller side moves.
+        if len(X) < len(Y):
+            return np.ascontiguousarray(_mean_matrix(self.kernel, Y, X, None, differences, False).T)
+        return _mean_matrix(self.kernel, X, X if same else Y, None, differences, same)
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        differences, law = self.differences(X.shape[1]), self.law(X.shape[1])
+        values = np.empty(len(X), dtype=precision(X))
+        step = max(1, LEFT // law.size)
+        for first in range(0, len(X), step):
+            rows = X[first : first + step]
+            left = law.members(rows) if differences is None else rows[:, None]
+            right = left if differences is None else differences.members(rows)
+            weights = (law.weights, law.weights) if differences is None else ([1.0], differences.weights)
+            values[first : first + step] = _means_of_rows(self.kernel, left, right, *weights)
+        return values
+
+    @property
+    def lipschitz(self) -> float:
+        """Infinity: nobody knows by how much changes carry two inputs apart."""
+        return np.inf
+
+
+class OrbitDistance(Kernel):
+    r"""A Gaussian of the distance of mean embeddings: the second layer over `OrbitMean`.
+
+    .. math:: \exp\bigl(-|\mu_x - \mu_{x'}|^2 / (2 \tau^2)\bigr), \quad \mu_x = E \phi(g x)
+
+    with ``|mu_x - mu_x'|^2 = K(x, x) + K(x', x') - 2 K(x, x')``, K being the `OrbitMean` (Raj et al.
+    2017, section 4; Christmann and Steinwart 2010).
+
+    Parameters
+    ----------
+    oracle, kernel, size, random_state
+        See `OrbitMean`.
+    tau : float, default=1.0
+        Width, in the unit of the embeddings' distances, which are at most ``sqrt(2)`` for kernels with
+        ``k(x, x) = 1``; above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import Gaussian, OrbitDistance
+    >>> from structinv.oracles import Flip
+    >>> kernel = OrbitDistance(Flip(shape=(1, 2)), Gaussian(), tau=0.5)
+    >>> kernel.matrix(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0], [2.0, 0.0]])).round(4)
+    array([[1.    , 0.3646]])
+    """
+
+    def __init__(
+        self,
+        oracle: InvarianceOracle,
+        kernel: Kernel,
+        tau: float = 1.0,
+        size: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.oracle = oracle
+        self.kernel = kernel
+        self.tau = tau
+        self.size = size
+        self.random_state = random_state
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `Kernel.validate`."""
+        check_real("tau", self.tau)
+        self._mean().validate(n_features)
+
+    def _mean(self) -> OrbitMean:
+        """The first layer."""
+        # One and the same, since it keeps its changes from call to call.
+        mean: OrbitMean = self.__dict__.setdefault("_first", OrbitMean(self.oracle, self.kernel))
+        mean.oracle, mean.kernel = self.oracle, self.kernel
+        mean.size, mean.random_state = self.size, self.random_state
+        return mean
+
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`."""
+        mean = self._mean()
+        left = mean.diagonal(X)
+        right = left if Y is X else mean.diagonal(Y)
+        values = mean.matrix(X, Y)
+        values *= 2.0
+        values -= left[:, None]
+        values -= right
+        np.minimum(values, 0.0, out=values)
+        values *= 0.5 / float(self.tau) ** 2
+        return np.exp(values, out=values)
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        return np.ones(len(X), dtype=precision(X))
+
+    @property
+    def lipschitz(self) -> float:
+        """That of the first layer over tau."""
+        return kernel_lipschitz(self._mean()) / float(self.tau)
+
+    @property
+    def _level(self):
+        return 1.0
+
+
+def _mean_matrix(
+    kernel: Kernel, X: np.ndarray, Y: np.ndarray, left: Law | None, right: Law, symmetric: bool
+) -> np.ndarray:
+    """Means over the changes of `left` and `right`, None being no change; `symmetric` if Y is X."""
+    out = np.empty((len(X), len(Y)), dtype=X.dtype)
+    of_left = np.ones(1) if left is None else left.weights
+    of_left, of_right = of_left.astype(X.dtype), right.weights.astype(X.dtype)
+    rows, columns = max(1, LEFT // len(of_left)), max(1, RIGHT // len(of_right))
+    for first in range(0, len(X), rows):
+        last = min(first + rows, len(X))
+        points = X[first:last] if left is None else _members(left, X[first:last])
+        norms = half_norms(points)
+        for start in range(first if symmetric else 0, len(Y), columns):
+            part = slice(start, min(start + columns, len(Y)))
+            others = _members(right, Y[part])
+            values = kernel_matrix(kernel, points, others, (norms, half_norms(others)))
+            _take_means(values, of_left, of_right, out[first:last, part])
+        if symmetric:
+            out[last:, first:last] = out[first:last, last:].T
+            own = out[first:last, first:last]
+            lower = np.tril_indices(len(own), -1)
+            own[lower] = own.T[lower]
+    return out
+
+
+def _members(law: Law, X: np.ndarray) -> np.ndarray:
+    """All members of the rows, one after another, in the precision of the rows."""
+    members = law.members(X).astype(X.dtype, copy=False)
+    return np.ascontiguousarray(members).reshape(-1, X.shape[1])
+
+
+def _take_means(values: np.ndarray, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
+    """``out[i, j] = sum_gh left[g] right[h] values[(i, g), (j, h)]``."""
+
+    def work(rows: slice) -> None:
+        own = slice(rows.start * len(left), rows.stop * len(left))
+        _means(values[own], left, right, out[rows])
+
+    in_threads(work, len(out), values.size // 8)
+
+
+def _means_of_rows(
+    kernel: Kernel, left: np.ndarray, right: np.ndarray, of_left: Any, of_right: Any
+) -> np.ndarray:
+    """The mean of each row's own members on the left and on the right, (n,)."""
+    means = np.empty(len(left))
+    for number, (points, others) in enumerate(zip(left, right, strict=True)):
+        values = kernel_matrix(kernel, np.ascontiguousarray(points), np.ascontiguousarray(others))
+        means[number] = of_left @ values.astype(np.float64) @ of_right
+    return means
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _means(values, left, right, out):
+    n_left, n_right = len(left), len(right)
+    sums = np.empty(values.shape[1], dtype=values.dtype)
+    for i in range(out.shape[0]):
+        row = values[i * n_left]
+        for k in range(len(sums)):
+            sums[k] = left[0] * row[k]
+        for g in range(1, n_left):
+            row = values[i * n_left + g]
+            for k in range(len(sums)):
+                sums[k] += left[g] * row[k]
+        for j in range(out.shape[1]):
+            total = values.dtype.type(0)
+            for h in range(n_right):
+                total += right[h] * sums[j * n_right + h]
+            out[i, j] = total

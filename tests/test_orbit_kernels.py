@@ -1,0 +1,161 @@
+"""Means of kernels over changes, against sums over all pairs of members."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from structinv.kernels import Gaussian, Laplacian, Matern, OrbitDistance, OrbitMean, Polynomial, orbits
+from structinv.oracles import Box, FDrop, Flip, Identity, Rotations, Shifts, law_of
+
+ORACLES = {
+    "mirror": (Flip(), None),
+    "wrapped shifts": (Shifts(1, fill="wrap"), None),
+    "cut shifts": (Shifts(1), None),
+    "quarter turns": (Rotations((90, 180, 270)), None),
+    "weighted turns": (Rotations((-20, 20), distribution="normal", spread=15), None),
+    "drawn turns": (Rotations(between=(-30, 30)), 5),
+    "union": (Shifts(1) | Rotations((90, 180, 270)), None),
+    "square": (Flip() @ Rotations((90, 180, 270)), None),
+    "words": (FDrop(2), 3),
+    "nothing": (Identity(), None),
+}
+ONE_SIDED = {"mirror", "wrapped shifts", "quarter turns", "square", "nothing"}
+KERNELS = {
+    "gaussian": Gaussian(2.0),
+    "laplacian": Laplacian(0.1),
+    "sum": 2.0 * Matern() + Polynomial(2),
+    "product": Laplacian(0.1) * Gaussian(),
+}
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((9, 16)), rng.standard_normal((7, 16))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Several blocks on both sides."""
+    monkeypatch.setattr(orbits, "LEFT", 20)
+    monkeypatch.setattr(orbits, "RIGHT", 12)
+
+
+def over_pairs(oracle, kernel, size, X, Y):
+    law = law_of(oracle, X.shape[1], size)
+    left, right = law.members(X), law.members(Y)
+    return np.array([[law.weights @ kernel.matrix(a, b) @ law.weights for b in right] for a in left])
+
+
+@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
+@pytest.mark.parametrize("name", ORACLES)
+def test_it_is_the_mean_over_all_pairs(name, kernel, rows, small_blocks):
+    X, Y = rows
+    oracle, size = ORACLES[name]
+    mean = OrbitMean(oracle, kernel, size)
+    mean.validate(16)
+    wanted, square = (over_pairs(oracle, kernel, size, X, Z) for Z in (Y, X))
+    scale = np.abs(square).max()
+    np.testing.assert_allclose(mean.matrix(X, Y), wanted, rtol=1e-10, atol=1e-12 * scale)
+    np.testing.assert_allclose(mean.matrix(Y, X), wanted.T, rtol=1e-10, atol=1e-12 * scale)
+    np.testing.assert_allclose(mean.matrix(X, X), square, rtol=1e-10, atol=1e-12 * scale)
+    np.testing.assert_allclose(mean.matrix(X, X.copy()), square, rtol=1e-10, atol=1e-12 * scale)
+    np.testing.assert_allclose(mean.diagonal(X), np.diag(square), rtol=1e-10, atol=1e-12 * scale)
+    single = mean.matrix(X.astype(np.float32), Y.astype(np.float32))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, wanted, atol=1e-5 * scale)
+    assert (mean.differences(16) is not None) == (name in ONE_SIDED)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_a_table_is_symmetric_and_positive(name, rows, small_blocks):
+    X = np.vstack(rows)
+    oracle, size = ORACLES[name]
+    table = OrbitMean(oracle, Gaussian(2.0), size).matrix(X, X)
+    np.testing.assert_array_equal(table, table.T)
+    assert np.linalg.eigvalsh(table).min() > -1e-12
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_blocks_do_not_matter(name, rows, small_blocks):
+    X, Y = rows
+    oracle, size = ORACLES[name]
+    mean = OrbitMean(oracle, Laplacian(0.1), size)
+    whole = mean.matrix(X, Y)
+    parts = np.vstack([clone(mean).matrix(X[k : k + 1], Y) for k in range(len(X))])
+    np.testing.assert_allclose(parts, whole, rtol=1e-12)
+
+
+def test_whole_groups_give_invariant_kernels(rows):
+    X, Y = rows
+    mean = OrbitMean(Flip() @ Rotations((90, 180, 270)), Gaussian(2.0))
+    turned = np.stack([np.rot90(x.reshape(4, 4)).ravel() for x in X])
+    np.testing.assert_allclose(mean.matrix(turned, Y), mean.matrix(X, Y), rtol=1e-12)
+
+
+def test_a_weaker_symmetry_of_the_kernel_keeps_both_sides():
+    turns = Rotations((90, 180, 270))
+    assert OrbitMean(turns, Laplacian()).differences(16) is not None
+
+    class Unknown(Gaussian):
+        symmetry = "nothing"
+
+    assert OrbitMean(turns, Unknown()).differences(16) is None
+
+
+def test_parameters_that_change_in_place_count(rows):
+    X, Y = rows
+    mean = OrbitMean(Rotations(between=(-30, 30)), Gaussian(2.0), size=4)
+    mean.matrix(X, Y)
+    mean.set_params(oracle__between=(-5, 5), random_state=1)
+    fresh = OrbitMean(Rotations(between=(-5, 5)), Gaussian(2.0), size=4, random_state=1)
+    np.testing.assert_array_equal(mean.matrix(X, Y), fresh.matrix(X, Y))
+
+
+def test_a_pickle_has_the_same_members(rows):
+    X, Y = rows
+    mean = OrbitMean(Box(0.5), Gaussian(2.0), size=4)
+    wanted = mean.matrix(X, Y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(mean)).matrix(X, Y), wanted)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_distances_are_those_of_the_embeddings(name, rows, small_blocks):
+    X, Y = rows
+    oracle, size = ORACLES[name]
+    tau = 0.7
+    squares = (
+        np.diag(over_pairs(oracle, Gaussian(2.0), size, X, X))[:, None]
+        + np.diag(over_pairs(oracle, Gaussian(2.0), size, Y, Y))
+        - 2.0 * over_pairs(oracle, Gaussian(2.0), size, X, Y)
+    )
+    kernel = OrbitDistance(oracle, Gaussian(2.0), tau, size)
+    kernel.validate(16)
+    np.testing.assert_allclose(kernel.matrix(X, Y), np.exp(-0.5 * squares / tau**2), rtol=1e-10)
+    np.testing.assert_allclose(np.diag(kernel.matrix(X, X)), 1.0, rtol=1e-12)
+    np.testing.assert_array_equal(kernel.diagonal(X), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "error", "message"),
+    [
+        (OrbitMean("flip", Gaussian()), TypeError, "oracle must be an InvarianceOracle"),
+        (OrbitMean(Flip(), "rbf"), TypeError, "kernel must be a Kernel"),
+        (OrbitMean(Flip(), Gaussian(-1.0)), ValueError, "sigma must be"),
+        (OrbitMean(Flip(), Gaussian(), size=0), ValueError, "size must be None or an integer"),
+        (OrbitMean(Flip(), Gaussian(), size=2.0), TypeError, "size must be None or an integer"),
+        (OrbitMean(Flip(), Gaussian(), random_state=None), TypeError, "random_state must be an int"),
+        (OrbitMean(Flip(), Gaussian(), random_state=-1), ValueError, "random_state must be an int"),
+        (OrbitMean(Rotations(between=(-9, 9)), Gaussian()), ValueError, "size must be given"),
+        (OrbitMean(FDrop(1), Gaussian()), ValueError, "size must be given"),
+        (OrbitMean(Flip().only_for([1]), Gaussian()), ValueError, "must not depend on labels"),
+        (OrbitMean(Flip(shape=(2, 9)), Gaussian()), ValueError, "16 features"),
+        (OrbitDistance(Flip(), Gaussian(), tau=0.0), ValueError, "tau must be"),
+        (OrbitDistance(Flip(), "rbf"), TypeError, "kernel must be a Kernel"),
+    ],
+)
+def test_what_cannot_be_a_kernel_is_refused_by_name(kernel, error, message):
+    with pytest.raises(error, match=message):
+        kernel.validate(16)
