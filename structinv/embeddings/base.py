@@ -46,6 +46,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     n_components: Any
     size: Any
     random_state: Any
+    n_columns_: int
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Draw what rows are compared with.
@@ -76,6 +77,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self.seed_ = self._seed()
             self.oracle_: InvarianceOracle = clone(oracle)
             law = self._law()
+            self.n_columns_ = int(self.n_components)
             self._learn(X, law, np.random.default_rng([self.seed_, 1]))
         return self
 
@@ -113,7 +115,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.n_components)
+        return self.n_columns_
 
     def _check_oracle(self) -> InvarianceOracle:
         check_size(self.size)
@@ -215,15 +217,12 @@ class KernelFeatures(OrbitFeatures):
         self.kernel_error_ = self.kernel_error(X[held])
 
 
-def check_count(name: str, value: Any, least: int = 1, *, multiple: int = 1, why: str = "") -> None:
-    """Raise TypeError or ValueError unless it is an integer of at least `least`, and a multiple."""
-    allowed = f"an integer of at least {least}"
-    if multiple > 1:
-        allowed = f"a multiple of {multiple} of at least {least}{why}"
+def check_count(name: str, value: Any) -> None:
+    """Raise TypeError or ValueError unless it is an integer of at least 1."""
     if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be {allowed}, got {value!r}")
-    if value < least or value % multiple:
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+        raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
 def refuse_sparse(X: Matrix, oracle: InvarianceOracle) -> None:

@@ -35,7 +35,7 @@ class GroupCDF(OrbitFeatures):
         With a law, see `InvarianceOracle.law`; nothing changes by default. Oracles that depend on
         labels are refused.
     n_components : int, default=100
-        Columns of the features, a multiple of `n_bins`.
+        Columns of the features: `n_bins` for each template, and what is left for the last.
     n_bins : int, default=10
         Thresholds of each template, near the quantiles ``k / (n_bins + 1)`` of its responses to members
         of training rows. Each lies in the middle of a gap between responses, the widest of the six
@@ -49,8 +49,9 @@ class GroupCDF(OrbitFeatures):
 
     Attributes
     ----------
-    templates_ : (n_components / n_bins, n_features) array
-    thresholds_ : (n_components / n_bins, n_bins) array
+    templates_ : (p, n_features) array
+    thresholds_ : (p, n_bins) array
+        Infinite where the last template has fewer.
     oracle_ : InvarianceOracle
     seed_ : int
         `random_state`, or what was drawn from it.
@@ -88,8 +89,7 @@ class GroupCDF(OrbitFeatures):
 
     def _check_parameters(self) -> None:
         check_count("n_bins", self.n_bins)
-        bins, why = int(self.n_bins), ", n_bins thresholds for each template"
-        check_count("n_components", self.n_components, bins, multiple=bins, why=why)
+        check_count("n_components", self.n_components)
         check_templates(self.templates)
 
     @property
@@ -97,7 +97,8 @@ class GroupCDF(OrbitFeatures):
         return super()._rows | {"accept_sparse": "csr"}
 
     def _learn(self, X: Matrix, law: Law, rng: np.random.Generator) -> None:
-        size = int(self.n_components) // int(self.n_bins)
+        bins = min(int(self.n_bins), self.n_columns_)
+        size = -(-self.n_columns_ // bins)
         self.templates_ = unit_templates(self.templates, size, X.shape[1], rng)
         responses = self._responses()
         if not responses.moves_templates:
@@ -106,7 +107,10 @@ class GroupCDF(OrbitFeatures):
         values = _all_responses(responses, X[np.sort(rng.permutation(X.shape[0])[:most])])
         weights = np.tile(law.weights, len(values) // law.size)
         resolution = 1e3 * float(np.finfo(X.dtype).eps)
-        self.thresholds_ = _thresholds(values, weights, int(self.n_bins), resolution)
+        self.thresholds_ = _thresholds(values, weights, bins, resolution)
+        left = self.n_columns_ - bins * (size - 1)
+        self.thresholds_[-1, :left] = _thresholds(values[:, -1:], weights, left, resolution)
+        self.thresholds_[-1, left:] = np.inf
 
     def _responses(self) -> Responses:
         return self._keep("responses", lambda: Responses(self._law(), self.templates_))
@@ -115,7 +119,7 @@ class GroupCDF(OrbitFeatures):
         responses = self._responses()
         if not responses.moves_templates:
             refuse_sparse(X, self.oracle_)
-        return mean_steps(responses, X, self.thresholds_)
+        return mean_steps(responses, X, self.thresholds_, self.n_columns_)
 
 
 def _all_responses(responses: Responses, X: Matrix) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,19 +16,17 @@ from .base import KernelFeatures, check_count, refuse_sparse
 from .responses import VALUES, Responses, mean_waves
 from .templates import check_templates, draw_templates, spectrum_of
 
-_PAIRS = ", a cosine and a sine for each template"
-
 
 class OrbitFourier(KernelFeatures):
     r"""Random Fourier features of the mean of a kernel over changes of both inputs.
 
-    .. math:: \phi(x) = p^{-1/2}\,
-        \bigl(E \cos\langle w_j, g x\rangle,\ E \sin\langle w_j, g x\rangle\bigr)_{j = 1, \dots, p}
+    .. math:: \phi(x) = (2 / D)^{1/2}\,
+        \bigl(E \cos\langle w_j, g x\rangle,\ E \sin\langle w_j, g x\rangle\bigr)_{j = 1, \dots, D / 2}
 
     with templates w_j drawn from the spectrum of a kernel k of ``x - y``, and the mean over the changes
     g of an oracle (Raj, Kumar, Mroueh, Fletcher and Schoelkopf 2017, eq. 7; Rahimi and Recht 2007).
     Then ``<phi(x), phi(x')>`` has the mean ``K(x, x') = E k(g x, g' x')``, the kernel
-    `structinv.kernels.OrbitMean`, and an error that falls like ``p^(-1/2)``.
+    `structinv.kernels.OrbitMean`, and an error that falls like ``D^(-1/2)`` with the columns.
 
     Where changes are fixed linear maps T, as those of images are with a background of 0, the templates
     move and no row does, since ``<w, T x> = <T'w, x>``, whether the maps keep inner products or not: of
@@ -43,12 +42,13 @@ class OrbitFourier(KernelFeatures):
         Gaussian, Laplacian, Matern or RationalQuadratic, or another with `Kernel.spectrum`;
         ``Gaussian()`` by default. Sums and products have none.
     n_components : int, default=100
-        Columns of the features, an even number: two for each template.
+        Columns of the features: the cosine and the sine of each template side by side. Of an odd number
+        the last is ``cos(<w, x> + b)`` with a random phase b.
     layers : {1, 2}, default=1
         With 2, Fourier features of a Gaussian of width `tau` on those of the first layer: of the kernel
         `structinv.kernels.OrbitDistance`.
     n_hidden : int, optional
-        Columns of the first of two layers, an even number; `n_components` by default.
+        Columns of the first of two layers; `n_components` by default.
     templates : {"orthogonal", "gaussian", "quasi", "fastfood"}, default="orthogonal"
         How they are drawn. "gaussian": independently, from the spectrum, whatever that is. "quasi": by
         Sobol's sequence, scrambled (Avron et al. 2016). "orthogonal": as blocks of orthogonal directions
@@ -70,6 +70,8 @@ class OrbitFourier(KernelFeatures):
         Before they move.
     second_templates_ : (p, n_hidden) array
         Of the second layer; only with two.
+    phases_ : (layers,) array
+        In [0, 2 pi), of the last column of each layer, where columns are odd in number.
     kernel_error_ : KernelError
         ``spectral`` and ``frobenius``: relative errors of inner products against the exact kernel, on
         at most 100 rows of `fit`, and on fewer where changes are many. See `kernel_error`.
@@ -133,9 +135,9 @@ class OrbitFourier(KernelFeatures):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        check_count("n_components", self.n_components, 2, multiple=2, why=_PAIRS)
+        check_count("n_components", self.n_components)
         if self.n_hidden is not None:
-            check_count("n_hidden", self.n_hidden, 2, multiple=2, why=_PAIRS)
+            check_count("n_hidden", self.n_hidden)
         check_templates(self.templates)
         spectrum_of(self._check_kernel(), self.templates)
 
@@ -145,13 +147,15 @@ class OrbitFourier(KernelFeatures):
 
     def _learn(self, X: Matrix, law: Law, rng: np.random.Generator) -> None:
         spectrum = spectrum_of(self._learn_kernel(), self.templates)
-        last = int(self.n_components) // 2
-        first = last if self.layers == 1 or self.n_hidden is None else int(self.n_hidden) // 2
-        self.templates_ = draw_templates(self.templates, spectrum, first, X.shape[1], rng)
+        columns = [int(self.n_components)]
+        if self.layers == 2:
+            columns.insert(0, columns[0] if self.n_hidden is None else int(self.n_hidden))
+        draw = partial(draw_templates, self.templates)
+        self.templates_ = draw(spectrum, -(-columns[0] // 2), X.shape[1], rng)
         self.__dict__.pop("second_templates_", None)
         if self.layers == 2:
-            spectrum = normals(self.tau)
-            self.second_templates_ = draw_templates(self.templates, spectrum, last, 2 * first, rng)
+            self.second_templates_ = draw(normals(self.tau), -(-columns[1] // 2), columns[0], rng)
+        self.phases_ = rng.uniform(0.0, 2.0 * np.pi, len(columns))
         if not self._first().moves_templates:
             refuse_sparse(X, self.oracle_)
         self._learn_error(X, np.arange(X.shape[0]), rng)
@@ -167,11 +171,12 @@ class OrbitFourier(KernelFeatures):
         if not self._first().moves_templates:
             refuse_sparse(X, self.oracle_)
         if "second_templates_" not in vars(self):
-            return mean_waves(self._first(), X)
+            return mean_waves(self._first(), X, self.n_columns_, self.phases_[0])
         n_hidden = self.second_templates_.shape[1]
-        found = np.empty((X.shape[0], 2 * len(self.second_templates_)), dtype=X.dtype)
+        found = np.empty((X.shape[0], self.n_columns_), dtype=X.dtype)
         step = max(1024, VALUES // n_hidden)
         for start in range(0, len(found), step):
             rows = slice(start, start + step)
-            found[rows] = mean_waves(self._second(), mean_waves(self._first(), X[rows]))
+            hidden = mean_waves(self._first(), X[rows], n_hidden, self.phases_[0])
+            found[rows] = mean_waves(self._second(), hidden, self.n_columns_, self.phases_[1])
         return found

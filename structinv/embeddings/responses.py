@@ -139,27 +139,41 @@ def _times_csr(table: np.ndarray) -> Callable[[], Callable[[Matrix], np.ndarray]
     return lambda: lambda rows: products(rows, columns)
 
 
-def mean_waves(responses: Responses, X: Matrix) -> np.ndarray:
-    """Means over changes of cosines and sines, side by side for each template, times ``p^(-1/2)``.
+def mean_waves(responses: Responses, X: Matrix, n_columns: int, phase: float) -> np.ndarray:
+    """Means over changes of cosines and sines, side by side for each template.
+
+    Parameters
+    ----------
+    responses : Responses
+    X : (n, d) array or CSR matrix
+    n_columns : int
+        ``2 p``, or ``2 p - 1``: then the last template has one column, ``cos(<w, x> + phase)``.
+    phase : float
 
     Returns
     -------
-    (n, 2 p) array
-        Of the precision of the rows; its inner products have 1 as their largest value.
+    (n, n_columns) array
+        Times ``(2 / n_columns)^(1/2)``, in the precision of the rows.
     """
+    found = np.empty((X.shape[0], n_columns), dtype=X.dtype)
+    weights = responses.law.weights * np.sqrt(2.0 / n_columns)
     p = len(responses.templates)
-    found = np.empty((X.shape[0], 2 * p), dtype=X.dtype)
-    weights = responses.law.weights / np.sqrt(p)
 
     def use(rows: slice, templates: slice, values: np.ndarray) -> None:
         columns = slice(2 * templates.start, 2 * templates.stop)
-        _mean_waves(values, weights, found[rows, columns])
+        if n_columns == 2 * p or templates.stop < p:
+            _mean_waves(values, weights, found[rows, columns])
+            return
+        waves = np.empty((len(values), 2 * (p - templates.start)))
+        _mean_waves(values, weights, waves)
+        waves[:, -2] = np.cos(phase) * waves[:, -2] - np.sin(phase) * waves[:, -1]
+        found[rows, columns] = waves[:, :-1]
 
     responses.each(X, use)
     return found
 
 
-def mean_steps(responses: Responses, X: Matrix, thresholds: np.ndarray) -> np.ndarray:
+def mean_steps(responses: Responses, X: Matrix, thresholds: np.ndarray, n_columns: int) -> np.ndarray:
     """Probabilities over changes that a product is at most a threshold of its template.
 
     Parameters
@@ -168,18 +182,26 @@ def mean_steps(responses: Responses, X: Matrix, thresholds: np.ndarray) -> np.nd
     X : (n, d) array or CSR matrix
     thresholds : (p, b) array
         Ascending in each row.
+    n_columns : int
+        At most ``p * b``: the last template may have fewer.
 
     Returns
     -------
-    (n, p * b) array
+    (n, n_columns) array
         Of the precision of the rows.
     """
-    p, bins = thresholds.shape
-    found = np.empty((X.shape[0], p * bins), dtype=X.dtype)
+    bins = thresholds.shape[1]
+    found = np.empty((X.shape[0], n_columns), dtype=X.dtype)
 
     def use(rows: slice, templates: slice, values: np.ndarray) -> None:
-        columns = slice(bins * templates.start, bins * templates.stop)
-        _mean_steps(values, responses.law.weights, thresholds[templates], found[rows, columns])
+        first, last = bins * templates.start, bins * templates.stop
+        own = thresholds[templates]
+        if last <= n_columns:
+            _mean_steps(values, responses.law.weights, own, found[rows, first:last])
+            return
+        steps = np.empty((len(values), last - first))
+        _mean_steps(values, responses.law.weights, own, steps)
+        found[rows, first:] = steps[:, : n_columns - first]
 
     responses.each(X, use)
     return found
