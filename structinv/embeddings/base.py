@@ -47,6 +47,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     size: Any
     random_state: Any
     n_columns_: int
+    size_: int | None
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Draw what rows are compared with.
@@ -74,7 +75,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             self._check_parameters()
             X = validate_data(self, X, **self._rows)
             self._kept = Kept()
-            self.seed_ = self._seed()
+            self.seed_, self.size_ = self._seed(), self.size
             self.oracle_: InvarianceOracle = clone(oracle)
             law = self._law()
             self.n_columns_ = int(self.n_components)
@@ -139,7 +140,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _law(self) -> Law:
         """The changes that features are means over."""
         return self._keep(
-            "law", lambda: law_of(self.oracle_, self.n_features_in_, self.size, self.seed_)
+            "law", lambda: law_of(self.oracle_, self.n_features_in_, self.size_, self.seed_)
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -174,7 +175,9 @@ class KernelFeatures(OrbitFeatures):
             ``|F F' - K| / |K|`` in the spectral and in Frobenius' norm (Raj et al. 2017, figure 1).
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **self._rows)
+        return self._error(validate_data(self, X, reset=False, **self._rows))
+
+    def _error(self, X: Matrix) -> KernelError:
         rows = dense(X).astype(np.float64, copy=False)
         features = self._features(X).astype(np.float64, copy=False)
         exact = kernel_matrix(self.orbit_kernel_, rows, rows)
@@ -201,7 +204,7 @@ class KernelFeatures(OrbitFeatures):
         """Set the exact kernel that the features stand for."""
         kernel = clone(self._check_kernel())
         kernel.validate(self.n_features_in_)
-        changes: dict[str, Any] = {"size": self.size, "random_state": self.seed_}
+        changes: dict[str, Any] = {"size": self.size_, "random_state": self.seed_}
         self.orbit_kernel_: Kernel = (
             OrbitMean(self.oracle_, kernel, **changes)
             if self.layers == 1
@@ -214,7 +217,7 @@ class KernelFeatures(OrbitFeatures):
         """Set `kernel_error_`, of some of the rows named."""
         most = max(LEAST_HELD, min(HELD, HELD_MEMBERS // self._law().size))
         held = np.sort(rng.permutation(rows)[:most])
-        self.kernel_error_ = self.kernel_error(X[held])
+        self.kernel_error_ = self._error(X[held])
 
 
 def check_count(name: str, value: Any) -> None:

@@ -55,6 +55,8 @@ class GroupCDF(OrbitFeatures):
     oracle_ : InvarianceOracle
     seed_ : int
         `random_state`, or what was drawn from it.
+    size_, n_columns_ : int or None, int
+        `size` and `n_components`, as they were in `fit`.
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array
         Only if all feature names of X are strings.

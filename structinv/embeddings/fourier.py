@@ -52,7 +52,7 @@ class OrbitFourier(KernelFeatures):
     templates : {"orthogonal", "gaussian", "quasi", "fastfood"}, default="orthogonal"
         How they are drawn. "gaussian": independently, from the spectrum, whatever that is. "quasi": by
         Sobol's sequence, scrambled (Avron et al. 2016). "orthogonal": as blocks of orthogonal directions
-        with independent lengths (Yu et al. 2016), and "fastfood": by products of random diagonals and
+        with stratified lengths (Yu et al. 2016), and "fastfood": by products of random diagonals and
         Walsh and Hadamard's matrices (Le, Sarlos and Smola 2013), both for kernels of Euclidean
         distances alone, so not for Laplacian. Fastfood saves time when templates are drawn; once moved
         they are as dense as others.
@@ -80,6 +80,8 @@ class OrbitFourier(KernelFeatures):
     oracle_ : InvarianceOracle
     seed_ : int
         `random_state`, or what was drawn from it.
+    size_, n_columns_ : int or None, int
+        `size` and `n_components`, as they were in `fit`.
     n_features_in_ : int
     feature_names_in_ : (n_features_in_,) array
         Only if all feature names of X are strings.

@@ -13,7 +13,7 @@ from ..matrices import Matrix, in_threads, one_blas_thread, products
 from ..oracles.laws import Law
 
 # Products of rows with templates that are held at once, by each thread.
-PRODUCTS = 2**18
+PRODUCTS = 2**20
 # Columns of such a block: changes times templates.
 COLUMNS = 2048
 # Values of rows, and of moved templates or members, that are held at once.

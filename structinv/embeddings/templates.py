@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaincinv
 
 from ..kernels import Kernel
 from ..kernels.spectral import Spectrum, normals
@@ -125,9 +126,15 @@ def _fastfood(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -
 
 def _lengths(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
     """Of vectors with d standard normal coordinates, times the scales of the spectrum, (size, 1)."""
-    scales = spectrum.scales(rng.random(size))
+    scales = spectrum.scales(_stratified(size, rng))
     assert scales is not None
-    return (np.sqrt(rng.chisquare(d, size)) * scales)[:, None]
+    # Quantiles of the chi distribution.
+    return (np.sqrt(2.0 * gammaincinv(0.5 * d, _stratified(size, rng))) * scales)[:, None]
+
+
+def _stratified(size: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers that are uniform in [0, 1), one in each of `size` equal parts, in random order."""
+    return (rng.permutation(size) + rng.random(size)) / size
 
 
 def _hadamard(block: np.ndarray) -> None:
