@@ -40,7 +40,8 @@ class OrbitNystroem(KernelFeatures):
     landmarks : {"random", "kmeans", "leverage"}, default="random"
         Rows, all alike likely; centres of k-means (Zhang, Tsang and Kwok 2008), which are no rows; or
         rows by ridge leverage scores (Alaoui and Mahoney 2015), which a uniform sample of four rows a
-        landmark estimates (Musco and Musco 2017).
+        landmark estimates (Musco and Musco 2017), at the price of the kernel of all rows with that
+        sample.
     layers : {1, 2}, default=1
         With 2 the kernel is `structinv.kernels.OrbitDistance` of width `tau`.
     size : int, optional

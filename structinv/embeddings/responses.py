@@ -16,6 +16,8 @@ from ..oracles.laws import Law
 PRODUCTS = 2**20
 # Columns of such a block: changes times templates.
 COLUMNS = 2048
+# Templates of a block come in multiples of this.
+VECTOR = 32
 # Values of rows, and of moved templates or members, that are held at once.
 VALUES = 2**20
 # Moved templates are kept for later calls up to so many values.
@@ -68,6 +70,8 @@ class Responses:
         """Blocks of templates."""
         p = len(self.templates)
         count = max(1, COLUMNS // self.law.size)
+        # Whole vectors of the vector unit, where there are some.
+        count -= count % VECTOR if count > VECTOR else 0
         return [slice(first, min(first + count, p)) for first in range(0, p, count)]
 
     def _multiply(self, rows: Matrix, offset: int, part: slice, use: Use) -> None:
@@ -162,10 +166,10 @@ def mean_waves(responses: Responses, X: Matrix, n_columns: int, phase: float) ->
     def use(rows: slice, templates: slice, values: np.ndarray) -> None:
         columns = slice(2 * templates.start, 2 * templates.stop)
         if n_columns == 2 * p or templates.stop < p:
-            _mean_waves(values, weights, found[rows, columns])
+            _take_waves(values, weights, found[rows, columns])
             return
         waves = np.empty((len(values), 2 * (p - templates.start)))
-        _mean_waves(values, weights, waves)
+        _take_waves(values, weights, waves)
         waves[:, -2] = np.cos(phase) * waves[:, -2] - np.sin(phase) * waves[:, -1]
         found[rows, columns] = waves[:, :-1]
 
@@ -207,65 +211,87 @@ def mean_steps(responses: Responses, X: Matrix, thresholds: np.ndarray, n_column
     return found
 
 
-# Pi in three parts, the first two so short that their multiples by whole numbers are exact.
-_PI_1, _PI_2, _PI_3 = 3.1415926534682512, 1.215420100718692e-10, 5.825464112186712e-20
-_OVER_PI = 1.0 / np.pi
-# Added and taken off again, it rounds to the nearest whole number.
-_ROUNDS = 1.5 * 2.0**52
-# Up to here sine and cosine are right to the last bits.
-_FAR = 1e6
+# In each precision: 1 / pi; what rounds to a whole number when it is added and taken off again; pi in
+# three parts, the first two so short that their multiples by whole numbers are exact; 1, 1/2, 1/4; up
+# to where all this is right to the last bits; coefficients of a sine and of a cosine up to pi / 4.
+_NUMBERS = {
+    np.dtype(precision): np.array([1.0 / np.pi, 1.5 * 2.0**bits, *pi, 1.0, 0.5, 0.25, far], precision)
+    for precision, bits, pi, far in (
+        (np.float64, 52, (3.1415926534682512, 1.215420100718692e-10, 5.825464112186712e-20), 1e6),
+        (np.float32, 23, (3.140625, 9.67502593994140625e-4, 1.509957990978376432e-7), 2e4),
+    )
+}
+_SINE = (
+    -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
+    2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10,
+)  # fmt: skip
+_COSINE = (
+    4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
+    -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11,
+)  # fmt: skip
+_SERIES = {dtype: np.array([_SINE, _COSINE], dtype) for dtype in _NUMBERS}
+
+
+def _take_waves(values: np.ndarray, weights: np.ndarray, found: np.ndarray) -> None:
+    """Weighted cosines and sines, side by side, in the precision of the values."""
+    numbers, series = _NUMBERS[values.dtype], _SERIES[values.dtype]
+    _mean_waves(values, weights.astype(values.dtype, copy=False), found, numbers, series)
 
 
 # No reassociation: the multiples of pi have to be taken off part by part.
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _mean_waves(values, weights, found):
+def _mean_waves(values, weights, found, numbers, series):
     n_templates = values.shape[1] // len(weights)
-    cosines, sines = np.empty(n_templates), np.empty(n_templates)
+    limit = numbers[8]
+    cosines, sines = np.empty(n_templates, values.dtype), np.empty(n_templates, values.dtype)
     for i in range(values.shape[0]):
-        cosines[:] = 0.0
-        sines[:] = 0.0
-        for k in range(len(weights)):
-            run = values[i, k * n_templates : (k + 1) * n_templates]
-            far = False
-            for j in range(n_templates):
-                far |= not abs(run[j]) < _FAR
-            if far:
-                for j in range(n_templates):
-                    cosines[j] += weights[k] * np.cos(np.float64(run[j]))
-                    sines[j] += weights[k] * np.sin(np.float64(run[j]))
-            else:
-                _add_waves(run, weights[k], cosines, sines)
+        row = values[i]
+        cosines[:] = 0
+        sines[:] = 0
+        far = False
+        for j in range(len(row)):
+            far |= not abs(row[j]) < limit
+        if far:
+            for j in range(len(row)):
+                k, p = divmod(j, n_templates)
+                cosines[p] += weights[k] * np.cos(np.float64(row[j]))
+                sines[p] += weights[k] * np.sin(np.float64(row[j]))
+        else:
+            _add_waves(row, weights, cosines, sines, numbers, series)
         for j in range(n_templates):
             found[i, 2 * j] = cosines[j]
             found[i, 2 * j + 1] = sines[j]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def _add_waves(run, weight, cosines, sines):
+def _add_waves(row, weights, cosines, sines, numbers, series):
     """Add weighted cosines and sines, without branches, for the vector unit.
 
     With ``x = n pi + 2 t`` they are those of 2 t, up to the sign of (-1)^n, and t lies within pi / 4,
-    where the series of Taylor, their last coefficients corrected, are short.
+    where series are short.
     """
-    for j in range(len(run)):
-        x = np.float64(run[j])
-        n = (x * _OVER_PI + _ROUNDS) - _ROUNDS
-        t = 0.5 * (((x - n * _PI_1) - n * _PI_2) - n * _PI_3)
-        u = t * t
-        sine = 2.75573137070700676789e-06 + u * (
-            -2.50507602534068634195e-08 + u * 1.58969099521155010221e-10
-        )
-        sine = 8.33333333332248946124e-03 + u * (-1.98412698298579493134e-04 + u * sine)
-        sine = t + t * u * (-1.66666666666666324348e-01 + u * sine)
-        cosine = -2.75573143513906633035e-07 + u * (
-            2.08757232129817482790e-09 - u * 1.13596475577881948265e-11
-        )
-        cosine = -1.38888888888741095749e-03 + u * (2.48015872894767294178e-05 + u * cosine)
-        cosine = 1.0 - 0.5 * u + u * u * (4.16666666666666019037e-02 + u * cosine)
-        odd = n - 2.0 * ((0.5 * n - 0.25 + _ROUNDS) - _ROUNDS)
-        signed = weight - 2.0 * weight * odd
-        cosines[j] += signed * (1.0 - 2.0 * sine * sine)
-        sines[j] += signed * (2.0 * sine * cosine)
+    over_pi, rounds = numbers[0], numbers[1]
+    pi_1, pi_2, pi_3 = numbers[2], numbers[3], numbers[4]
+    one, half, quarter = numbers[5], numbers[6], numbers[7]
+    s_1, s_2, s_3, s_4, s_5, s_6 = series[0]
+    c_1, c_2, c_3, c_4, c_5, c_6 = series[1]
+    for k in range(len(weights)):
+        weight, run = weights[k], row[k * len(cosines) : (k + 1) * len(cosines)]
+        for j in range(len(cosines)):
+            x = run[j]
+            n = (x * over_pi + rounds) - rounds
+            t = half * (((x - n * pi_1) - n * pi_2) - n * pi_3)
+            u = t * t
+            sine = s_1 + u * (s_2 + u * (s_3 + u * (s_4 + u * (s_5 + u * s_6))))
+            sine = t + t * u * sine
+            cosine = c_1 + u * (c_2 + u * (c_3 + u * (c_4 + u * (c_5 + u * c_6))))
+            cosine = one - half * u + u * u * cosine
+            pairs = (half * n - quarter + rounds) - rounds
+            odd = n - pairs - pairs
+            signed = weight - (weight + weight) * odd
+            twice = sine + sine
+            cosines[j] += signed * (one - twice * sine)
+            sines[j] += signed * (twice * cosine)
 
 
 @njit(cache=True, nogil=True)
