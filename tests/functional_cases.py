@@ -25,7 +25,7 @@ from structinv.functionals import (
 )
 from structinv.oracles import Ellipsoid, Rotations, Shifts
 
-from .oracle_cases import Permutations
+from .oracle_cases import Reorderings
 
 N, D = 6, 3
 
@@ -80,7 +80,7 @@ CASES = [
     ),
     Case(
         "transform_difference",
-        lambda: TransformDifference(Permutations([[0, 1, 2], [2, 1, 0], [1, 0, 2]])),
+        lambda: TransformDifference(Reorderings([[0, 1, 2], [2, 1, 0], [1, 0, 2]])),
         by_row=True,
     ),
     Case(

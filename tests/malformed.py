@@ -26,7 +26,7 @@ from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Multiclass
 from structinv.structures.base import RowStructure, Structure
 
-from .oracle_cases import Permutations, Shrinkings
+from .oracle_cases import Reorderings, Shrinkings
 
 # Nine rows, four features, three members: no two axes are as long.
 N, D = 9, 4
@@ -376,7 +376,7 @@ class SpoiltStructure(Structure):
 
 SOUND = {
     "list": Shrinkings,
-    "maps": lambda: Permutations([[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2]]),
+    "maps": lambda: Reorderings([[0, 1, 2, 3], [3, 2, 1, 0], [1, 0, 3, 2]]),
     "box": lambda: Box(0.2),
     "words": lambda: FDrop(1),
     "identity": Identity,
@@ -544,7 +544,7 @@ def run(case: Case) -> str:
             error = caught
         if error is not None:
             named = re.search(
-                r"Spoilt\w*(\.\w+| of Spoilt\.\w+| does not define \w+)|Permutations\.\w+", str(error)
+                r"Spoilt\w*(\.\w+| of Spoilt\.\w+| does not define \w+)|Reorderings\.\w+", str(error)
             )
             if not named and damage.done:
                 # What is refused without damage, too, is somebody else's to name.

@@ -25,12 +25,14 @@ from structinv.oracles import (
     FScale,
     Identity,
     InvarianceOracle,
+    Permutations,
     Rotations,
     Scalings,
     Shared,
     Shears,
     Shifts,
     TangentDerivative,
+    Weighted,
 )
 
 N, D = 8, 5
@@ -72,10 +74,11 @@ def rows(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return X, np.arange(N) % 3
 
 
-class Permutations(FiniteOracle):
-    """Reorderings of the features: finitely many fixed linear maps."""
+class Reorderings(FiniteOracle):
+    """Some orders of the features: finitely many fixed linear maps."""
 
     supports_sparse = False
+    isometric = True
 
     def __init__(self, orders: Any) -> None:
         self.orders = orders
@@ -171,6 +174,18 @@ def finite(oracle: FiniteOracle, grades: Any = None) -> Builder:
     return build
 
 
+def any_order() -> Builder:
+    """All orders of the features: both sorted alike."""
+
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
+        falling = -np.sort(-x)
+        steps = falling[:-1] - falling[1:]
+        most = [step * cp.sum_largest(v, k + 1) for k, step in enumerate(steps)]
+        return sum(most) + falling[-1] * cp.sum(v)
+
+    return build
+
+
 def union(left: Builder, right: Builder) -> Builder:
     return lambda x, label, v, cost: cp.maximum(left(x, label, v, cost), right(x, label, v, cost))
 
@@ -244,7 +259,7 @@ BENT = [1.0, 0.9, 0.2]
 
 _fscale, _fdrop = words(2, 0.5, 3.0), words(2, 0.0, 1.0)
 _box, _ball = box(RADII), ellipsoid(FACTOR, 0.5)
-_permutations, _shrinkings = Permutations(ORDERS), Shrinkings()
+_reorderings, _shrinkings = Reorderings(ORDERS), Shrinkings()
 
 CASES = [
     Case("identity", Identity(), ("identity",), identity(), sparse=True),
@@ -272,7 +287,7 @@ CASES = [
         ("tangent",),
         tangent(lambda X: row_factor(X).swapaxes(1, 2), 0.2),
     ),
-    Case("finite", _permutations, (), finite(_permutations)),
+    Case("finite", _reorderings, (), finite(_reorderings)),
     Case(
         "shifts",
         # With a background of zeros one of them would delete the image, and nothing be learnt.
@@ -318,6 +333,19 @@ CASES = [
         image(*((np.array([[1, -t], [0, 1]]), 0.0) for t in (-0.8, -0.5, 0.4))),
     ),
     Case("flip", Flip(shape=(1, D)), ("flip",), image((np.diag([1.0, -1.0]), 0.0))),
+    Case(
+        "permutations",
+        # A set of five points on a line, whose labels must differ by what points there are.
+        Permutations((D, 1)),
+        ("permutations",),
+        any_order(),
+    ),
+    Case(
+        "weighted",
+        Weighted(_reorderings, [0.5, 0.0, 2.0]),
+        ("weighted",),
+        finite(_reorderings),
+    ),
     Case("union", FScale(2, 0.5, 3.0) | FDrop(2), ("union",), union(_fscale, _fdrop), sparse=True),
     Case("union-dense", Box(RADII) | Ellipsoid(FACTOR, 0.5), ("union",), union(_box, _ball)),
     Case(
@@ -334,19 +362,19 @@ CASES = [
     ),
     Case(
         "compose-finite",
-        FScale(2, 0.5, 3.0) @ _permutations,
+        FScale(2, 0.5, 3.0) @ _reorderings,
         ("compose",),
-        after_finite(_fscale, _permutations),
+        after_finite(_fscale, _reorderings),
     ),
     Case(
         "compose-both-finite",
-        _shrinkings @ _permutations,
+        _shrinkings @ _reorderings,
         ("compose",),
-        after_finite(finite(_shrinkings), _permutations),
+        after_finite(finite(_shrinkings), _reorderings),
     ),
     Case(
         "compose-linear",
-        _permutations @ FScale(2, 0.5, 3.0),
+        _reorderings @ FScale(2, 0.5, 3.0),
         ("compose",),
         linear_after(ORDERS, _fscale),
     ),
@@ -408,9 +436,9 @@ CASES = [
     ),
     Case(
         "discounted-finite",
-        _permutations.discounted([1.0, 0.5, 0.0]),
+        _reorderings.discounted([1.0, 0.5, 0.0]),
         ("discounted",),
-        finite(_permutations, [1.0, 0.5, 0.0]),
+        finite(_reorderings, [1.0, 0.5, 0.0]),
         graded=True,
     ),
     Case(
@@ -441,7 +469,7 @@ CASES = [
         graded=True,
     ),
     # Rows that are examples by themselves.
-    Case("shared", Shared(_permutations), ("shared",), finite(_permutations)),
+    Case("shared", Shared(_reorderings), ("shared",), finite(_reorderings)),
     Case(
         "budget",
         Budget(FDrop(2).only_for([1]).discounted(BENT)),

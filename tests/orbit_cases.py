@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from structinv.oracles import FiniteOracle, Flip, Identity, InvarianceOracle, Shared
 
-from .oracle_cases import ORDERS, D, Permutations, Shrinkings
+from .oracle_cases import ORDERS, D, Reorderings, Shrinkings
 
 # From a row and its label to pairs of a member and its grade.
 Listing = Callable[[np.ndarray, Any], list[tuple[np.ndarray, float]]]
@@ -88,7 +88,7 @@ def reorder(order: Sequence[int]) -> Callable[[np.ndarray], np.ndarray]:
     return lambda x: x[list(order)]
 
 
-shrinkings, permutations, flip = Shrinkings(), Permutations(ORDERS), Flip(shape=(1, D))
+shrinkings, permutations, flip = Shrinkings(), Reorderings(ORDERS), Flip(shape=(1, D))
 _shrink = listed(lambda x: 0.5 * x, lambda x: -0.25 * x)
 _permute = listed(*map(reorder, ORDERS[1:]))
 _flip = listed(lambda x: x[::-1])
@@ -97,14 +97,14 @@ _half = listed(lambda x: x * (np.arange(D) >= D // 2), lambda x: x * (np.arange(
 BENT = [1.0, 0.5, 0.0]
 
 ORBIT_CASES = [
-    OrbitCase("identity", Identity(), _same),
+    OrbitCase("identity", Identity(), _same, linear=True),
     OrbitCase("shrinkings", shrinkings, _shrink),
     OrbitCase("halves", Halves(), _half),
     OrbitCase("permutations", permutations, _permute, linear=True),
     OrbitCase("flip", flip, _flip, linear=True),
     OrbitCase("union", shrinkings | permutations, either(_shrink, _permute)),
     OrbitCase("union-linear", permutations | flip, either(_permute, _flip), linear=True),
-    OrbitCase("union-identity", Identity() | permutations, either(_same, _permute)),
+    OrbitCase("union-identity", Identity() | permutations, either(_same, _permute), linear=True),
     OrbitCase("shared", Shared(permutations), _permute, linear=True),
     OrbitCase("shared-union", Shared(shrinkings) | permutations, either(_shrink, _permute)),
     OrbitCase("compose", shrinkings @ permutations, after(_shrink, _permute), scored=False),

@@ -159,6 +159,8 @@ EDITS: dict[str, Edit] = {
     "scalings-between": warped(*((np.eye(2) / t, 0.0) for t in np.linspace(0.5, 1.6, 61))),
     "shears-between": warped(*((np.array([[1, 0], [-t, 1]]), 0.0) for t in np.linspace(-0.8, 0.4, 61))),
     "flip": warped((np.diag([1.0, -1.0]), 0.0)),
+    "permutations": lambda x, label, rng, lean: rng.permuted(x, axis=1),
+    "weighted": _permuted,
     "union": one_of(_fscale, _fdrop),
     "union-dense": one_of(box(RADII), _ball),
     "compose-additive": after(box(RADII), _fscale),

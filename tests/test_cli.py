@@ -115,7 +115,8 @@ class TestFit:
         ).fit(X, y)
         np.testing.assert_allclose(saved.classifier.coef_, direct.coef_, atol=1e-12)
         assert saved.classifier.oracle.get_params() == direct.oracle.get_params()
-        assert saved.oracle_name() == "FScale(high=8.0, low=0.5, max_changes=3)"
+        parameters = "distribution=uniform, high=8.0, low=0.5, max_changes=3, spread=None"
+        assert saved.oracle_name() == f"FScale({parameters})"
 
     def test_a_fit_without_the_gap_asked_for_warns_in_one_line(self, folder, tmp_path):
         options = ("--C", 1000, "--max-seconds", 0.001, "--solver", "bmrm", "--tol", 1e-9)

@@ -49,7 +49,7 @@ from structinv.kernels import (
 from structinv.oracles import FDrop, Identity
 
 from .functional_cases import CASES, D, N, rows
-from .oracle_cases import Permutations
+from .oracle_cases import Reorderings
 
 KERNELS = [
     Gaussian(1.2),
@@ -70,7 +70,7 @@ def points(n, d=D):
 
 
 def swaps():
-    return Permutations([[0, 1, 2], [2, 1, 0], [1, 0, 2]])
+    return Reorderings([[0, 1, 2], [2, 1, 0], [1, 0, 2]])
 
 
 def test_every_registered_family_has_a_case_of_its_class():

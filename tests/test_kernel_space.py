@@ -23,7 +23,7 @@ from structinv.spaces.kernel import AtomRows
 from structinv.structures import Binary
 
 from .kernel_problems import CACHES, EXACT, every_cache, problem
-from .oracle_cases import ORDERS, D, Permutations, Shrinkings
+from .oracle_cases import ORDERS, D, Reorderings, Shrinkings
 from .orbit_cases import ORBIT_CASE
 from .problems import COSTLY, SETTING, SETTINGS, N
 
@@ -257,7 +257,7 @@ def test_two_pools_share_a_space(cache_mb):
     model = Model(cache_mb)
     space = model.space
     Z = model.rng.standard_normal((6, 3))
-    other = space.atoms.pool(Permutations([[0, 1, 2], [2, 1, 0]]).bind(Z))
+    other = space.atoms.pool(Reorderings([[0, 1, 2], [2, 1, 0]]).bind(Z))
     members = np.stack([Z, Z[:, ::-1]], axis=1).reshape(-1, 3)
     first = len(model.points)
     model.points = np.vstack([model.points, members])
@@ -298,7 +298,7 @@ def test_all_members_are_known_only_if_the_cache_has_room():
 
 def test_a_row_that_is_left_alone_is_one_known_point():
     X, y = np.random.default_rng(0).standard_normal((5, 3)), np.array([0, 1, 0, 0, 1])
-    source = Permutations([[0, 1, 2], [2, 1, 0], [1, 0, 2]]).only_for(1).bind(X, y)
+    source = Reorderings([[0, 1, 2], [2, 1, 0], [1, 0, 2]]).only_for(1).bind(X, y)
     space = KernelSpace(Gaussian(1.0), 3)
     pool = space.atoms.pool(source)
     assert space.atoms.n_known == 3 + 2 * 3
@@ -521,7 +521,7 @@ def test_members_that_are_no_numbers_are_refused(kernel, cache_mb):
 
 def test_a_space_that_does_not_fit_the_rows_is_refused():
     setting = SETTING["multiclass"]
-    term = WorstCase(setting.X, setting.y, Permutations(ORDERS), setting.structure, **setting.losses)
+    term = WorstCase(setting.X, setting.y, Reorderings(ORDERS), setting.structure, **setting.losses)
     for space in (KernelSpace(Gaussian(), D), KernelSpace(Gaussian(), D + 1, 3)):
         with pytest.raises(ValueError, match="n_features, n_outputs, n_extra"):
             Objective(space, [term])

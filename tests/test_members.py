@@ -9,7 +9,7 @@ from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FiniteOracle, Flip, FScale, Identity, Support
 from structinv.spaces import ExplicitSpace
 
-from .oracle_cases import CASES, ORDERS, D, Permutations, Shrinkings, rows
+from .oracle_cases import CASES, ORDERS, D, Reorderings, Shrinkings, rows
 from .orbit_cases import ORBIT_CASE, ORBIT_CASES, Halves
 from .problems import COSTLY, SETTING, SETTINGS, objective
 
@@ -158,7 +158,8 @@ def test_maps_pull_directions_back(case):
 
 def test_the_linear_cases_of_the_contract_are_told_apart():
     linear = {case.name for case in FINITE if case.oracle.pullback(np.ones((1, D))) is not None}
-    assert linear == {"finite", "shifts", "rotations", "scalings", "shears", "flip", "shared"}
+    maps = {"identity", "finite", "shifts", "rotations", "scalings", "shears", "flip", "permutations"}
+    assert linear == maps | {"shared", "weighted"}
 
 
 class Frugal(Shrinkings):
@@ -258,14 +259,14 @@ def test_all_alternatives_together_in_single_precision(name, setting, monkeypatc
         assert one.normals.dtype == other.normals.dtype
 
 
-class Silent(Permutations):
+class Silent(Reorderings):
     def member_scores(self, X, V):
         return None
 
 
 @every_setting
 def test_a_subclass_without_scores_has_the_same_planes(setting):
-    known, silent = Permutations(ORDERS), Silent(ORDERS)
+    known, silent = Reorderings(ORDERS), Silent(ORDERS)
     one, other = (objective(oracle, setting) for oracle in (known, silent))
     f = 0.5 * np.random.default_rng(1).standard_normal(one.space.size)
     assert_same_planes(one.space, one.planes(f), other.planes(f), 1e-12)
@@ -302,7 +303,7 @@ def test_planes_of_sparse_rows_stay_sparse(oracle):
 
 @pytest.mark.parametrize("rho", [0.5, [1.0, 0.5, 0.0]], ids=str)
 def test_the_identity_takes_any_profile_of_grades(rho):
-    oracle = (Permutations(ORDERS) | Identity()).discounted(rho)
+    oracle = (Reorderings(ORDERS) | Identity()).discounted(rho)
     wanted = np.r_[1.0, np.broadcast_to(0.5, 2) if rho == 0.5 else rho[1:]]
     grades = oracle.bind(*rows()).grades(ALL_ROWS)
     np.testing.assert_array_equal(grades, np.tile(wanted, (8, 1)))
@@ -322,7 +323,7 @@ def test_a_continuum_has_no_members(view, arguments):
     X, y = rows()
     with pytest.raises(NotImplementedError, match="Box"):
         getattr(Box(0.5).bind(X, y), view)(*arguments)
-    for oracle in (Box(0.5), Box(0.5) | Permutations(ORDERS)):
+    for oracle in (Box(0.5), Box(0.5) | Reorderings(ORDERS)):
         assert oracle.bind(X, y).member_scores(ALL_ROWS, directions()) is None
 
 

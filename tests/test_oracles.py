@@ -29,7 +29,7 @@ from structinv.oracles import (
 )
 from structinv.oracles.checked import bind
 
-from .oracle_cases import CASES, FACTOR, RADII, D, Permutations, rows
+from .oracle_cases import CASES, FACTOR, RADII, D, Reorderings, rows
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -176,7 +176,7 @@ def test_operators_build_the_combinators():
 
 def test_flags_follow_from_the_parts():
     box, ball, words = Box(0.1), Ellipsoid(FACTOR), FScale(1)
-    turns = Permutations([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
+    turns = Reorderings([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
     flags = ("supports_sparse", "finite", "additive", "convex")
 
     def declared(oracle):
@@ -217,7 +217,7 @@ class TestCompose:
         X, _ = rows(4)
         loose, V = Loose(0.5), np.ones((1, D))
         assign = np.zeros(len(X), dtype=int)
-        turns = Permutations([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
+        turns = Reorderings([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
         for oracle in (Box(0.1) @ loose, loose @ Box(0.1), turns @ loose, loose @ turns):
             answer = oracle.support(X, V, assign)
             reached = answer.points @ V[0]
@@ -269,7 +269,7 @@ def test_absent_views_are_named(view):
 
 def test_orbits_of_combinations():
     X, y = rows()
-    turns = Permutations([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
+    turns = Reorderings([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
     assert (turns | turns).orbit(X).shape == (len(X), 3, D)
     assert (turns @ turns).orbit(X).shape == (len(X), 4, D)
     members = turns.only_for(1).bind(X, y).orbit(np.arange(2))
@@ -566,7 +566,7 @@ class IgnoresReward(MovesUnseen):
         return Support(answer.points, rho=answer.rho)
 
 
-class OrbitMissesAnswer(Permutations):
+class OrbitMissesAnswer(Reorderings):
     def support(self, X, V, assign, cost=None):
         return Support(X + np.sign(V[assign]))
 

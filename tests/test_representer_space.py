@@ -19,7 +19,7 @@ from structinv.spaces import ExplicitSpace, KernelSpace, RepresenterSpace
 from structinv.spaces.kernel import AtomRows
 
 from .kernel_problems import every_cache
-from .oracle_cases import Permutations, Shrinkings
+from .oracle_cases import Reorderings, Shrinkings
 
 D = 3
 KERNELS = [Gaussian(1.3), Gaussian(1.5) + Polynomial(2, gamma=0.3)]
@@ -40,7 +40,7 @@ class Model:
         families = [
             Evaluation(),
             Gradient(),
-            TransformDifference(Permutations([[0, 1, 2], [2, 1, 0]])),
+            TransformDifference(Reorderings([[0, 1, 2], [2, 1, 0]])),
             LocalAverage(0.5, n_nodes=3),
             SecondDerivative(0, 1),
         ]

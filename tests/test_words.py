@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy import stats
 
 from structinv import InvariantLinearSVC, matrices
 from structinv.matrices import ALL_ROWS, row_dots, row_sizes
-from structinv.oracles import FDrop, FScale
+from structinv.oracles import FDrop, FScale, check_oracle, law_of
 from structinv.oracles.base import BoundOracle
 
 ORACLES = [FScale(3), FScale(100, 0.2, 3.0), FDrop(1), FDrop(70), FScale(2, 1.0, 4.0), FScale(0)]
@@ -80,3 +81,59 @@ def test_a_subclass_with_its_own_answer_has_no_hull_of_another_set():
     found = InvariantLinearSVC(oracle, C=0.1, tol=1e-6, random_state=0).fit(X, y).solution_
     other = InvariantLinearSVC(oracle, C=0.1, tol=1e-6, solver="bmrm").fit(X, y).solution_
     assert found.primal == pytest.approx(other.primal, rel=1e-5)
+
+
+class TestDistributionsOfFactors:
+    def test_lognormal_factors_are_cut_off_at_both_ends(self):
+        oracle = FScale(4000, 0.5, 4.0, distribution="lognormal", spread=0.8)
+        members = oracle.sample(np.ones((1, 4000)), 40, np.random.default_rng(0))[0]
+        most_edited = members[np.argmax(np.count_nonzero(members != 1.0, axis=1))]
+        logs = np.log(most_edited[most_edited != 1.0])
+        ends = np.log(0.5) / 0.8, np.log(4.0) / 0.8
+        assert len(logs) > 3000
+        assert stats.kstest(logs, stats.truncnorm(*ends, scale=0.8).cdf).pvalue > 1e-3
+
+    def test_the_set_does_not_depend_on_it(self):
+        X, V, assign = problem()
+        oracle = FScale(3, 0.2, 3.0, distribution="lognormal", spread=0.1)
+        check_oracle(oracle, X)
+        points = oracle.support(X, V, assign).points
+        wanted = FScale(3, 0.2, 3.0).support(X, V, assign).points
+        np.testing.assert_array_equal(points.toarray(), wanted.toarray())
+
+    def test_uniform_draws_are_what_they_were(self):
+        X, _, _ = problem()
+        draws = [
+            oracle.sample(X, 5, np.random.default_rng(1)) for oracle in (FScale(3, 0.0, 1.0), FDrop(3))
+        ]
+        np.testing.assert_array_equal(*draws)
+
+    @pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (0.5, 1.0), (1.0, 2.0)])
+    def test_ends_at_no_change(self, low, high):
+        oracle = FScale(5, low, high, distribution="lognormal", spread=0.3)
+        members = oracle.sample(np.ones((1, 9)), 50, np.random.default_rng(0))
+        assert np.all((members >= low) & (members <= high))
+
+    def test_whole_counts_are_changed_by_fractions(self):
+        counts = np.full((2, 6), 3)
+        for oracle in (FScale(6), FDrop(6)):
+            members = oracle.sample(counts, 4, np.random.default_rng(0))
+            wanted = oracle.sample(counts.astype(float), 4, np.random.default_rng(0))
+            np.testing.assert_array_equal(members, wanted)
+
+    @pytest.mark.parametrize(
+        ("oracle", "error", "message"),
+        [
+            (FScale(1, 0.0, distribution="lognormal", spread=1.0), ValueError, "low must be above 0"),
+            (FScale(1, distribution="lognormal"), ValueError, "spread must be a number above 0"),
+            (FScale(1, distribution="lognormal", spread=0.0), ValueError, "spread must be above 0"),
+            (FScale(1, distribution="lognormal", spread=-1.0), ValueError, "spread must be above 0"),
+            (FScale(1, distribution="lognormal", spread=np.nan), ValueError, "spread must be finite"),
+            (FScale(1, distribution="lognormal", spread="1"), TypeError, "spread must be real"),
+            (FScale(1, distribution="normal", spread=1.0), ValueError, "distribution of FScale"),
+        ],
+    )
+    def test_what_is_no_distribution_is_refused_by_name(self, oracle, error, message):
+        for ask in (lambda: oracle.bind(np.ones((1, 3))), lambda: law_of(oracle, 3, 2)):
+            with pytest.raises(error, match=message):
+                ask()

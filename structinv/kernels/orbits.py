@@ -11,7 +11,7 @@ from ..compiled import njit
 from ..matrices import in_threads
 from ..oracles import InvarianceOracle
 from ..oracles.kept import Kept
-from ..oracles.laws import Law, LinearLaw, check_seed, check_size, law_of
+from ..oracles.laws import Law, check_seed, check_size, law_of
 from .base import (
     ISOMETRIES,
     PERMUTATIONS,
@@ -42,7 +42,9 @@ class OrbitMean(Kernel):
     mean is one over the difference of both changes, ``E k(x, h x')`` with the law of ``h = g^-1 g'``:
     as many values as there are differences, in the place of pairs of changes. Whether maps keep inner
     products is measured on their matrices: shifts by whole pixels with ``fill="wrap"``, quarter turns,
-    mirror images and permutations do, interpolated images and those cut off at the border do not.
+    mirror images and permutations do, interpolated images and those cut off at the border do not. Of
+    ``left @ right`` the part `left` moves one side only, if it alone is of that kind:
+    ``Rotations((90, 180, 270)) @ Rotations((30, 60))`` are twelve turns at a quarter of the cost.
 
     Parameters
     ----------
@@ -100,18 +102,15 @@ class OrbitMean(Kernel):
             "law", lambda: law_of(self.oracle, n_features, self.size, self.random_state)
         )
 
-    def differences(self, n_features: int) -> LinearLaw | None:
-        """The law of ``g^-1 g'``, if the mean is one over these alone; else None."""
+    def sides(self, n_features: int) -> tuple[Law | None, Law]:
+        """The changes of the left input, None for none, and those of the right one: see `Law.sides`."""
         law = self.law(n_features)
-        return self._kept.get("differences", lambda: self._usable(law))
+        return self._kept.get("sides", lambda: self._find_sides(law))
 
-    def _usable(self, law: Law) -> LinearLaw | None:
+    def _find_sides(self, law: Law) -> tuple[Law | None, Law]:
         if self.kernel.symmetry not in (ISOMETRIES, PERMUTATIONS):
-            return None
-        found = law.differences()
-        if found is None or not (found.permutes or self.kernel.symmetry == ISOMETRIES):
-            return None
-        return found
+            return law, law
+        return law.sides(reordering=self.kernel.symmetry == PERMUTATIONS)
 
     def _kept_for(self, n_features: int) -> None:
         """Forget what was made for other parameters, which may have changed in place."""
@@ -124,26 +123,24 @@ class OrbitMean(Kernel):
         """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""
         same = Y is X
         X, Y = same_precision(X, Y)
-        differences = self.differences(X.shape[1])
-        if differences is None:
-            law = self.law(X.shape[1])
-            return _mean_matrix(self.kernel, X, X if same else Y, law, law, same)
-        # The smaller side moves.
-        if len(X) < len(Y):
-            return np.ascontiguousarray(_mean_matrix(self.kernel, Y, X, None, differences, False).T)
-        return _mean_matrix(self.kernel, X, X if same else Y, None, differences, same)
+        left, right = self.sides(X.shape[1])
+        if left is None and len(X) < len(Y):
+            # The smaller side moves.
+            return np.ascontiguousarray(_mean_matrix(self.kernel, Y, X, left, right, False).T)
+        return _mean_matrix(self.kernel, X, X if same else Y, left, right, same)
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
-        differences, law = self.differences(X.shape[1]), self.law(X.shape[1])
+        left, right = self.sides(X.shape[1])
         values = np.empty(len(X), dtype=precision(X))
-        step = max(1, LEFT // law.size)
+        step = max(1, LEFT // right.size)
         for first in range(0, len(X), step):
             rows = X[first : first + step]
-            left = law.members(rows) if differences is None else rows[:, None]
-            right = left if differences is None else differences.members(rows)
-            weights = (law.weights, law.weights) if differences is None else ([1.0], differences.weights)
-            values[first : first + step] = _means_of_rows(self.kernel, left, right, *weights)
+            others = right.members(rows)
+            points = others if left is right else rows[:, None] if left is None else left.members(rows)
+            weights = np.ones(1) if left is None else left.weights
+            part = _means_of_rows(self.kernel, points, others, weights, right.weights)
+            values[first : first + step] = part
         return values
 
     @property

@@ -21,8 +21,10 @@ from .images import (
     zhang2013_transforms,
 )
 from .laws import Law, law_of
+from .permutations import Permutations
 from .shared import Shared
 from .union import Union
+from .weighted import Weighted
 from .words import FDrop, FScale
 
 # The tests of the contract and of the solvers run through this table.
@@ -38,12 +40,14 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "scalings": Scalings,
     "shears": Shears,
     "flip": Flip,
+    "permutations": Permutations,
     "union": Union,
     "compose": Compose,
     "only_for": OnlyFor,
     "discounted": Discounted,
     "shared": Shared,
     "budget": Budget,
+    "weighted": Weighted,
 }
 
 __all__ = [
@@ -68,6 +72,7 @@ __all__ = [
     "Law",
     "OnlyFor",
     "OracleCheckError",
+    "Permutations",
     "Rotations",
     "Scalings",
     "Shared",
@@ -76,6 +81,7 @@ __all__ = [
     "Support",
     "TangentDerivative",
     "Union",
+    "Weighted",
     "check_oracle",
     "law_of",
     "teo2007_transforms",

@@ -218,7 +218,8 @@ class InvarianceOracle(BaseEstimator, ABC):
         ----------
         n_features : int
         size : int, optional
-            How many changes to draw. Without it all members of a finite oracle, by `member_weights`.
+            How many changes to draw: members of a finite oracle, by `member_weights`, else what `sample`
+            draws. Without it all members of a finite oracle.
         random_state : int
             The draws depend on this alone.
 
@@ -231,13 +232,20 @@ class InvarianceOracle(BaseEstimator, ABC):
         ValueError
             Without a size, if the oracle lists no members.
         """
-        from .laws import DrawnLaw, ListedLaw
+        from .laws import DrawnLaw
 
-        if size is not None:
-            return DrawnLaw(self, size, random_state)
-        if not self.finite:
+        if self.finite:
+            listed = self.listed_law(n_features)
+            return listed if size is None else listed.drawn(size, random_state)
+        if size is None:
             raise ValueError(f"size must be given, as {type(self).__name__} lists no members to average")
-        return ListedLaw(self, n_features)
+        return DrawnLaw(self, size, random_state)
+
+    def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
+        """The `law` of all members of a finite oracle, with these `member_weights` or its own."""
+        from .laws import ListedLaw
+
+        return ListedLaw(self, n_features, weights)
 
     def member_weights(self, size: int) -> np.ndarray:
         """The probability of each of the `size` members of the `orbit`, (s,); all alike by default."""

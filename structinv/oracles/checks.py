@@ -14,7 +14,18 @@ from ..matrices import ALL_ROWS, Matrix
 from .arguments import instance_of
 from .base import BoundOracle, InvarianceOracle, Support
 from .checked import bind, tangents_of
-from .trials import OracleCheckError, Trial, bound_of, fail_where, optional, refused, untouched, value_of
+from .law_checks import check_isometric, check_law
+from .trials import (
+    OracleCheckError,
+    Trial,
+    bound_of,
+    fail_where,
+    inside,
+    optional,
+    refused,
+    untouched,
+    value_of,
+)
 from .witnesses import Witnesses
 
 _ROW_LIMIT = 12
@@ -36,7 +47,8 @@ def check_oracle(
     beats an `upper`, nor does any point that `contains` admits among those made from the answers;
     members, their names, scores and grades belong together; answers do not depend on the other
     rows of a block, their order, storage or precision, nor on earlier calls; inputs stay
-    untouched; clones and pickles answer alike.
+    untouched; clones and pickles answer alike. The `law` of changes has weights above 0 and, for
+    every row by itself, members of S(x); maps that are declared `isometric` keep inner products.
 
     Parameters
     ----------
@@ -157,19 +169,12 @@ def _check_members(trial: Trial) -> None:
     orbit = optional(trial.bound.orbit)(ALL_ROWS)
     if trial.oracle.finite and orbit is None:
         raise OracleCheckError("an oracle that declares itself finite must define orbit")
-    contains = optional(trial.bound.contains)
     for name, members in (("sample", sample), ("orbit", orbit)):
         if members is None:
             continue
         if members.ndim != 3 or (members.shape[0], members.shape[2]) != (n, d):
             raise OracleCheckError(f"{name} must have shape (n, size, d), got {members.shape}")
-        reached = np.einsum("nsd,qd->qsn", members, trial.V)
-        tolerance = trial.tolerance(trial.V.T, np.moveaxis(members, 1, 0))
-        excess = reached - trial.upper[:, None, :] - np.moveaxis(tolerance, 2, 0)
-        fail_where(trial, np.max(excess, axis=1, initial=-1.0) > 0, f"a member from {name} beats upper")
-        for row in range(n):
-            if any(contains(row, z) is False for z in members[row]):
-                raise OracleCheckError(f"a member from {name} lies outside S(x) ({trial.where(row)})")
+        inside(trial, name, members)
     if sample is not None and sample.shape[1] != 20:
         raise OracleCheckError("sample must have as many members as asked for")
     if orbit is not None and not np.array_equal(orbit[:, 0], trial.X.astype(orbit.dtype)):
@@ -386,4 +391,6 @@ _CHECKS = (
     _check_copies,
     _check_scaling,
     _check_flags,
+    check_isometric,
+    check_law,
 )

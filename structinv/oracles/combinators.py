@@ -89,6 +89,11 @@ class Pair(Combination):
         return self.left.additive and self.right.additive
 
     @property
+    def isometric(self) -> bool:  # type: ignore[override]
+        """Whether both parts are isometric."""
+        return self.left.isometric and self.right.isometric
+
+    @property
     def depends_on_label(self) -> bool:  # type: ignore[override]
         """Whether a part does."""
         return self.left.depends_on_label or self.right.depends_on_label
@@ -487,6 +492,10 @@ class Discounted(Combination):
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
         """See `InvarianceOracle.law`; grades say nothing about how likely a change is."""
         return law_of(self.oracle, n_features, size, random_state)
+
+    def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
+        """See `InvarianceOracle.listed_law`."""
+        return self.oracle.listed_law(n_features, weights)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """See `InvarianceOracle.tangents`."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from scipy import ndimage
+from sklearn.base import clone
 
 from .. import answers
 from ..matrices import Matrix, rounding, row_dots
@@ -26,7 +25,6 @@ from .image_maps import (
     fill_code,
     image_maps,
     image_shape,
-    sources_of,
     warp_gains,
     warp_images,
     warps_of,
@@ -42,22 +40,15 @@ from .image_parameters import (
     log_density,
 )
 from .image_paths import Path, furthest
-from .image_search import halve
+from .image_quadrature import check_rule, nodes_and_weights
+from .image_search import halve, passes_by
+from .image_table import MemberTable, member_table
+from .image_tangents import smoothed, step_of
 from .kept import Kept
 from .laws import Law
+from .weighted import Weighted
 
 _HALVINGS = 8
-_FIT_HALVINGS = 45
-_SMOOTHING_MODES = {"zero": "constant", "nearest": "nearest", "reflect": "reflect", "wrap": "wrap"}
-
-
-@dataclass(frozen=True)
-class _Table:
-    """The members of an orbit or a cover: family (-1 for the identity), value and warp of each."""
-
-    family: np.ndarray
-    value: np.ndarray
-    warps: np.ndarray
 
 
 class ImageOracle(InvarianceOracle):
@@ -231,19 +222,12 @@ class ImageOracle(InvarianceOracle):
         shape = self._shape(rows.shape[1])
         return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64), shape
 
-    def _table(self) -> _Table:
+    def _table(self) -> MemberTable:
         return self._once("table", self._new_table)
 
-    def _new_table(self) -> _Table:
+    def _new_table(self) -> MemberTable:
         values = np.array(self.values() if self.finite else np.linspace(*self._ends(), self.grid))
-        n_families = len(self.families())
-        family = np.r_[-1, np.tile(np.arange(n_families), len(values))]
-        value = np.r_[self.neutral, np.repeat(values, n_families)]
-        warps = self._warps(np.maximum(family, 0), value)
-        # Equal values, and others that do the same: no change, or a whole turn.
-        _, first = np.unique(np.round(warps, 12) + 0.0, axis=0, return_index=True)
-        kept = np.sort(first)
-        return _Table(family[kept], value[kept], warps[kept])
+        return member_table(values, len(self.families()), self.neutral, self._warps)
 
     def _ends(self) -> tuple[float, float]:
         return interval("between", self.between)
@@ -490,34 +474,17 @@ class ImageOracle(InvarianceOracle):
         rows, shape = self._rows(x[None, :])
         steps = np.linspace(*self._ends(), max(257, 8 * max(shape.height, shape.width)))
 
-        def closeness(points: np.ndarray) -> np.ndarray:
-            return -np.linalg.norm(points - z, axis=1)
-
         for k in range(len(self.families())):
             family = np.full(len(steps), k)
             warps = self._once(("steps", k, shape), partial(self._warps, family, steps))
             points = self._changed(rows, shape, warps[None])[0]
-            reached = closeness(points)
-            stride = np.max(np.linalg.norm(np.diff(points, axis=0), axis=1), initial=0.0)
-            reach, room = 4.0 * stride, near * np.sqrt(len(z))
-            if -np.max(reached) > reach + room:
-                # Further away than anything between two steps can be.
-                continue
-            edges = np.r_[-np.inf, reached, -np.inf]
-            peaks = np.flatnonzero((reached >= edges[:-2]) & (reached >= edges[2:]))
-            peaks = peaks[np.argsort(-reached[peaks])][:8]
-            ends = steps[np.maximum(peaks - 1, 0)], steps[np.minimum(peaks + 1, len(steps) - 1)]
-            value, found, best = steps[peaks], points[peaks], reached[peaks]
-            same = np.repeat(rows, len(peaks), axis=0)
-            change = self._changed_by(same, shape, family[peaks])
-            for _ in range(_FIT_HALVINGS):
-                ends = halve(change, closeness, value, ends, found, best)
-                if np.any(np.max(np.abs(found - z), axis=1) <= near):
-                    return True
-                # Nearest pixels jump, however small the step.
-                reach = reach / 2 if self.order > 0 else reach
-                if -np.max(best) > reach + room:
-                    break
+
+            def change(values: np.ndarray, k: int = k) -> np.ndarray:
+                same = np.repeat(rows, len(values), axis=0)
+                return self._changed_by(same, shape, np.full(len(values), k))(values)
+
+            if passes_by(z, near, steps, points, change, smooth=self.order > 0):
+                return True
         return False
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -553,18 +520,67 @@ class ImageOracle(InvarianceOracle):
 
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
         """See `InvarianceOracle.law`; of maps that are made once."""
-        if answers_for_itself(self, ImageOracle) or (size is None and not self.finite):
+        if self.finite or size is None or answers_for_itself(self, ImageOracle):
             return super().law(n_features, size, random_state)
-        shape = self._shape(n_features)
-        if size is None:
-            warps, weights = self._table().warps, self._shares()
-        else:
-            rng, weights = np.random.default_rng(random_state), np.full(size, 1.0 / size)
-            if self.finite:
-                warps = self._table().warps[rng.choice(len(self._shares()), size, p=self._shares())]
-            else:
-                warps = self._drawn_warps((size,), rng)
-        return ImageLaw(image_maps(shape, warps, self.order, self.fill, bool(self.unitary)), weights)
+        rng, shape = np.random.default_rng(random_state), self._shape(n_features)
+        warps = self._drawn_warps((size,), rng)
+        maps = image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
+        return ImageLaw(maps, np.ones(size))
+
+    def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
+        """See `InvarianceOracle.listed_law`."""
+        if answers_for_itself(self, ImageOracle):
+            return super().listed_law(n_features, weights)
+        return ImageLaw(
+            self._maps(self._shape(n_features)), self._shares() if weights is None else weights
+        )
+
+    def quadrature(self, nodes: int, rule: str | None = None) -> Weighted:
+        """Listed values of a continuous set, whose weights give the means over its `distribution`.
+
+        Parameters
+        ----------
+        nodes : int
+            How many values each family has.
+        rule : {None, "gauss", "spaced"}
+            "gauss" is exact for polynomials of the value (lognormal: of its logarithm) of degree up to
+            ``2 * nodes - 1``. "spaced" are values at equal distances with weights by the density: the
+            rule for whole turns, uniform (exact for frequencies below `nodes`) or "vonmises", which
+            None chooses there; else None is "gauss".
+
+        Returns
+        -------
+        Weighted
+            All families alike. The identity has weight only if it is a node.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Without `between`, or if the number or the rule is none.
+
+        Examples
+        --------
+        >>> from structinv.oracles import Rotations
+        >>> Rotations(between=(-180, 180)).quadrature(4).weights
+        array([0.25, 0.25, 0.25, 0.25])
+        """
+        check_rule(nodes, rule)
+        self.validate()
+        if self.between is None:
+            raise ValueError(f"quadrature needs between, got {self!r}, whose values are listed")
+        low, high = self._ends()
+        families = np.arange(len(self.families()))
+        first, last = (self._warps(families, np.full(len(families), end)) for end in (low, high))
+        values, shares = nodes_and_weights(
+            nodes,
+            rule,
+            (low, high),
+            (self.distribution, self.neutral, self.spread),
+            periodic=bool(np.max(np.abs(first - last)) <= 1e-12),
+        )
+        listed = clone(self).set_params(**{"between": None, self.parameter: tuple(values.tolist())})
+        table, each = listed._table(), np.repeat(shares, len(families)) / len(families)
+        return Weighted(listed, np.bincount(table.place[1:], each, len(table.value)))
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """Derivatives at no change, (n, t, d), per unit of the parameter, one for each family.
@@ -576,31 +592,14 @@ class ImageOracle(InvarianceOracle):
         rows, shape = self._rows(X)
         warps, steps = [], []
         for family in self.tangent_families():
-            step = self._small_step(family, shape)
+            near = self.neutral + np.array([1e-4, -1e-4])
+            step = step_of(shape, warps_of(*self._geometry(family, near)), 2e-4)
             values = np.array([self.neutral + step, self.neutral - step])
             warps.append(warps_of(*self._geometry(family, values)))
             steps.append(values[0] - values[1])
         order, size = max(self.order, 1), len(steps)
         maps = image_maps(shape, np.concatenate(warps), order, self.fill, bool(self.unitary))
-        both = maps.apply(self._smoothed(rows, shape), np.tile(np.arange(2 * size), (len(rows), 1)))
+        images = smoothed(rows, shape, self.smoothing, self.fill)
+        both = maps.apply(images, np.tile(np.arange(2 * size), (len(rows), 1)))
         both = both.reshape(len(rows), size, 2, shape.size)
         return ((both[:, :, 0] - both[:, :, 1]) / np.array(steps)[:, None]).astype(rows.dtype)
-
-    def _small_step(self, family: Any, shape: ImageShape) -> float:
-        """A change of the value that moves no pixel by more than a millionth."""
-        values = self.neutral + np.array([1e-4, -1e-4])
-        ends = sources_of(shape, warps_of(*self._geometry(family, values)))
-        speed = np.max(np.abs(ends[0] - ends[1])) / 2e-4
-        return 1e-6 / max(float(speed), 1e-2)
-
-    def _smoothed(self, rows: np.ndarray, shape: ImageShape) -> np.ndarray:
-        # Differences over a small step need the digits of float64.
-        images = rows.astype(np.float64)
-        if self.smoothing == 0:
-            return images
-        images = images.reshape(len(rows), shape.height, shape.width, shape.channels)
-        mode = _SMOOTHING_MODES[self.fill] if isinstance(self.fill, str) else "constant"
-        widths = (0.0, self.smoothing, self.smoothing, 0.0)
-        _, background = fill_code(self.fill)
-        images = ndimage.gaussian_filter(images, widths, mode=mode, cval=background)
-        return images.reshape(rows.shape)

@@ -20,13 +20,16 @@ class ImageLaw(Law):
     ----------
     maps : ImageMaps
     weights : (s,) array
+    numbers : (s,) array of int, optional
+        Of the maps that have these weights, all of them by default.
     """
 
-    def __init__(self, maps: ImageMaps, weights: np.ndarray) -> None:
+    def __init__(self, maps: ImageMaps, weights: np.ndarray, numbers: np.ndarray | None = None) -> None:
         self.maps = maps
         # Values whose density vanishes are no changes of the law.
-        self.numbers = np.flatnonzero(weights)
-        self.weights = normalised(weights[self.numbers])
+        likely = np.flatnonzero(weights)
+        self.numbers = likely if numbers is None else numbers[likely]
+        self.weights = normalised(weights[likely])
 
     def members(self, X: Matrix) -> np.ndarray:
         """See `Law.members`."""
@@ -38,11 +41,10 @@ class ImageLaw(Law):
         """See `Law.pull_back`; None where the background is a number."""
         return self.maps.pull_back(V)[self.numbers] if self.maps.linear else None
 
-    def take(self, numbers: Sequence[int] | np.ndarray) -> ImageLaw:
+    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> ImageLaw:
         """See `Law.take`."""
-        chosen = np.zeros(len(self.maps.constant))
-        chosen[self.numbers[np.asarray(numbers)]] = self.weights[np.asarray(numbers)]
-        return ImageLaw(self.maps, chosen)
+        chosen, weights = self._chosen(numbers, weights)
+        return ImageLaw(self.maps, weights, self.numbers[chosen])
 
     def linear(self) -> LinearLaw | None:
         """See `Law.linear`; None where the background is a number."""

@@ -434,6 +434,7 @@ class Flip(ImageOracle):
 
     parameter = "axis"
     order = 0
+    isometric = True
 
     def __init__(self, axis: int = 1, *, shape: Shape = None) -> None:
         self.axis = axis

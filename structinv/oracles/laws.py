@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import answers
-from ..matrices import Matrix
+from ..matrices import Matrix, floating
 from .base import dense_rows, pulled_back
 
 if TYPE_CHECKING:
@@ -67,19 +67,51 @@ class Law(ABC):
         linear = self.linear()
         return None if linear is None else linear.differences()
 
-    def take(self, numbers: Sequence[int] | np.ndarray) -> Law:
-        """The law of some of the changes, their weights with sum 1 again."""
-        return _Taken(self, np.asarray(numbers, dtype=np.intp))
+    def sides(self, *, reordering: bool = False) -> tuple[Law | None, Law]:
+        """Laws of a and b with ``E k(a x, b y) = E k(g x, g' y)``, and as few pairs as are known.
+
+        Parameters
+        ----------
+        reordering : bool, default=False
+            Whether k keeps its values under reorderings of features only, not under all maps of both
+            inputs that keep inner products.
+
+        Returns
+        -------
+        left : Law or None
+            None for no change.
+        right : Law
+        """
+        found = _usable(self.differences(), reordering)
+        return (self, self) if found is None else (None, found)
+
+    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
+        """The law of the changes with these numbers, in this order, some perhaps several times.
+
+        Its weights are those given or else their own, up to a factor.
+        """
+        return _Taken(self, *self._chosen(numbers, weights))
+
+    def _chosen(
+        self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        chosen = np.asarray(numbers, dtype=np.intp)
+        return chosen, self.weights[chosen] if weights is None else np.asarray(weights)
+
+    def drawn(self, size: int, random_state: int) -> Law:
+        """The law of `size` changes drawn by their weights, with replacement; all count alike."""
+        numbers = np.random.default_rng(random_state).choice(self.size, size, p=self.weights)
+        return self.take(numbers, np.ones(size))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.size} changes)"
 
 
 class _Taken(Law):
-    def __init__(self, law: Law, numbers: np.ndarray) -> None:
+    def __init__(self, law: Law, numbers: np.ndarray, weights: np.ndarray) -> None:
         self.law = law
         self.numbers = numbers
-        self.weights = normalised(law.weights[numbers])
+        self.weights = normalised(weights)
 
     def members(self, X: Matrix) -> np.ndarray:
         return self.law.members(X)[:, self.numbers]
@@ -87,6 +119,10 @@ class _Taken(Law):
     def pull_back(self, V: np.ndarray) -> np.ndarray | None:
         pulled = self.law.pull_back(V)
         return None if pulled is None else pulled[self.numbers]
+
+    def linear(self) -> LinearLaw | None:
+        linear = self.law.linear()
+        return None if linear is None else linear.take(self.numbers, self.weights)
 
 
 class LinearLaw(Law):
@@ -110,7 +146,7 @@ class LinearLaw(Law):
 
     def members(self, X: Matrix) -> np.ndarray:
         """See `Law.members`."""
-        rows = dense_rows(X)
+        rows = dense_rows(floating(X))
         found = np.empty((len(rows), self.size, rows.shape[1]), dtype=rows.dtype)
         for number, each in enumerate(self.maps):
             found[:, number] = rows[:, each.indices] if self.permutes else (each @ rows.T).T
@@ -132,17 +168,17 @@ class LinearLaw(Law):
         for left, of_left in zip(self.maps, self.weights, strict=True):
             back = left.T.tocsr()
             for right, of_right in zip(self.maps, self.weights, strict=True):
-                difference = _rounded(back @ right)
-                key = difference.indptr.tobytes() + difference.indices.tobytes()
-                key += difference.data.tobytes()
+                difference = _rounded(back @ right, 14)
+                key = _key(difference)
                 known = found.get(key, (difference, 0.0))
                 found[key] = known[0], known[1] + of_left * of_right
         maps, weights = zip(*found.values(), strict=True)
         return LinearLaw(maps, np.array(weights))
 
-    def take(self, numbers: Sequence[int] | np.ndarray) -> LinearLaw:
+    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> LinearLaw:
         """See `Law.take`."""
-        return LinearLaw([self.maps[k] for k in numbers], self.weights[np.asarray(numbers)])
+        chosen, weights = self._chosen(numbers, weights)
+        return LinearLaw([self.maps[k] for k in chosen], weights)
 
 
 class ListedLaw(Law):
@@ -152,23 +188,23 @@ class ListedLaw(Law):
     ----------
     oracle : InvarianceOracle
     n_features : int
+    weights : (s,) array, optional
+        Of all members, at least 0; by default what `member_weights` tells.
     """
 
-    def __init__(self, oracle: InvarianceOracle, n_features: int) -> None:
+    def __init__(
+        self, oracle: InvarianceOracle, n_features: int, weights: np.ndarray | None = None
+    ) -> None:
         self.oracle = oracle
         self.n_features = n_features
-        size = self._all_members(np.zeros((1, n_features))).shape[1]
-        source = answers.method(oracle, "member_weights")
-        weights = answers.numbers(source, "weights", oracle.member_weights(size), (size,))
-        if np.min(weights) < 0 or not np.sum(weights) > 0:
-            raise ValueError(
-                f"{source} must return weights of at least 0, and some above, got {weights}"
-            )
+        if weights is None:
+            size = self._all_members(np.zeros((1, n_features))).shape[1]
+            weights = weights_of(oracle, size)
         self.numbers = np.flatnonzero(weights)
         self.weights = normalised(weights[self.numbers])
 
     def _all_members(self, X: Matrix) -> np.ndarray:
-        source = answers.method(self.oracle, "orbit")
+        source, X = answers.method(self.oracle, "orbit"), floating(X)
         found = answers.ask(self.oracle, source, self.oracle.orbit, X)
         return answers.members(source, found, dense_rows(X))
 
@@ -214,7 +250,7 @@ class DrawnLaw(Law):
 
     def members(self, X: Matrix) -> np.ndarray:
         """See `Law.members`."""
-        source = answers.method(self.oracle, "sample")
+        source, X = answers.method(self.oracle, "sample"), floating(X)
         found = []
         # A row at a time: what one row has must not depend on the rows beside it.
         for number in range(X.shape[0]):
@@ -243,6 +279,13 @@ class ComposedLaw(Law):
             left.weights if paired else np.outer(right.weights, left.weights).ravel()
         )
 
+    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
+        """See `Law.take`."""
+        if not self.paired:
+            return super().take(numbers, weights)
+        left = self.left.take(numbers, weights)
+        return ComposedLaw(left, self.right.take(numbers, weights), paired=True)
+
     def members(self, X: Matrix) -> np.ndarray:
         """See `Law.members`."""
         first = self.right.members(X)
@@ -250,7 +293,7 @@ class ComposedLaw(Law):
         if self.paired:
             parts = [self.left.take([k]).members(first[:, k]) for k in range(size)]
             return np.concatenate(parts, axis=1)
-        return self.left.members(first.reshape(-1, d)).reshape(n, -1, d)
+        return self.left.members(first.reshape(-1, d)).reshape(n, self.size, d)
 
     def pull_back(self, V: np.ndarray) -> np.ndarray | None:
         """See `Law.pull_back`."""
@@ -275,6 +318,16 @@ class ComposedLaw(Law):
             maps = [last @ first for first in right.maps for last in left.maps]
         return LinearLaw(maps, self.weights)
 
+    def sides(self, *, reordering: bool = False) -> tuple[Law | None, Law]:
+        """See `Law.sides`; changes that come last and keep inner products move one side only."""
+        left, right = super().sides(reordering=reordering)
+        if left is None or self.paired:
+            return left, right
+        last = _usable(self.left.differences(), reordering)
+        return (
+            (self, self) if last is None else (self.right, ComposedLaw(last, self.right, paired=False))
+        )
+
 
 class MixedLaw(Law):
     """A change of one of several laws.
@@ -290,6 +343,18 @@ class MixedLaw(Law):
         self.laws = tuple(laws)
         pairs = zip(self.laws, normalised(shares), strict=True)
         self.weights = np.concatenate([share * law.weights for law, share in pairs])
+
+    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
+        """See `Law.take`; only the laws that have these changes are asked for members."""
+        chosen, weights = self._chosen(numbers, weights)
+        ends = np.cumsum([law.size for law in self.laws])
+        owner = np.searchsorted(ends, chosen, side="right")
+        runs = np.split(np.arange(len(chosen)), np.flatnonzero(np.diff(owner)) + 1)
+        laws = []
+        for run in runs:
+            law = self.laws[owner[run[0]]]
+            laws.append(law.take(chosen[run] - (ends[owner[run[0]]] - law.size), weights[run]))
+        return MixedLaw(laws, np.array([np.sum(weights[run]) for run in runs]))
 
     def members(self, X: Matrix) -> np.ndarray:
         """See `Law.members`."""
@@ -334,6 +399,15 @@ def law_of(
     return law
 
 
+def weights_of(oracle: InvarianceOracle, size: int) -> np.ndarray:
+    """``oracle.member_weights(size)``, looked at."""
+    source = answers.method(oracle, "member_weights")
+    weights = answers.numbers(source, "weights", oracle.member_weights(size), (size,))
+    if np.min(weights) < 0 or not np.sum(weights) > 0:
+        raise ValueError(f"{source} must return weights of at least 0, and some above, got {weights}")
+    return weights
+
+
 def check_size(size: Any) -> None:
     """Raise unless it is None or an integer of at least 1."""
     if size is None:
@@ -361,6 +435,12 @@ def normalised(weights: np.ndarray) -> np.ndarray:
     return weights / np.sum(weights)
 
 
+def _usable(differences: LinearLaw | None, reordering: bool) -> LinearLaw | None:
+    if differences is None or (reordering and not differences.permutes):
+        return None
+    return differences
+
+
 def _reorders(each: sp.csr_matrix) -> bool:
     ones = len(each.data) == each.shape[0] and np.all(each.data == 1.0)
     return bool(ones and np.all(np.diff(each.indptr) == 1) and len(set(each.indices)) == each.shape[0])
@@ -373,10 +453,16 @@ def _keeps_products(each: sp.csr_matrix) -> bool:
     return bool(np.max(np.abs(off.data), initial=0.0) <= _ISOMETRY)
 
 
-def _rounded(each: sp.csr_matrix) -> sp.csr_matrix:
-    """Without rounding errors, so that equal maps have equal bytes."""
-    each = sp.csr_matrix(each)
-    each.data = np.round(each.data, 9) + 0.0
+def _rounded(each: sp.csr_matrix, digits: int) -> sp.csr_matrix:
+    """Without rounding errors, as far as digits tell."""
+    each = sp.csr_matrix(each, copy=True)
+    each.data = np.round(each.data, digits) + 0.0
     each.eliminate_zeros()
     each.sort_indices()
     return each
+
+
+def _key(each: sp.csr_matrix) -> bytes:
+    """The same for maps that are equal up to rounding errors."""
+    coarse = _rounded(each, 9)
+    return coarse.indptr.tobytes() + coarse.indices.tobytes() + coarse.data.tobytes()

@@ -39,6 +39,7 @@ class WholeExample(InvarianceOracle):
     convex = property(lambda self: self.oracle.convex)
     graded = property(lambda self: self.oracle.graded)
     depends_on_label = property(lambda self: self.oracle.depends_on_label)
+    isometric = property(lambda self: self.oracle.isometric)
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise unless the part is an oracle of single rows, with parameters in their ranges."""

@@ -195,6 +195,18 @@ def fail_where(
     raise OracleCheckError(f"{message} ({trial.where(row if rows is None else int(rows[row]), along)})")
 
 
+def inside(trial: Trial, name: str, members: np.ndarray) -> None:
+    """Raise unless members (n, s, d) lie in S(x), as far as `contains` and the bounds can tell."""
+    contains = optional(trial.bound.contains)
+    reached = np.einsum("nsd,qd->qsn", members, trial.V)
+    tolerance = trial.tolerance(trial.V.T, np.moveaxis(members, 1, 0))
+    excess = reached - trial.upper[:, None, :] - np.moveaxis(tolerance, 2, 0)
+    fail_where(trial, np.max(excess, axis=1, initial=-1.0) > 0, f"a member from {name} beats upper")
+    for row in range(len(members)):
+        if any(contains(row, z) is False for z in members[row]):
+            raise OracleCheckError(f"a member from {name} lies outside S(x) ({trial.where(row)})")
+
+
 def optional(view: Callable[..., Any]) -> Callable[..., Any]:
     """The view, or None as its answer where the oracle does not define it."""
     known = refused(view)

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..matrices import Matrix, Rows, csr, in_threads, take, with_data
+from ..matrices import Matrix, Rows, csr, floating, in_threads, take, with_data
 from .arguments import check_directions, grade_profile
 from .base import (
     BoundOracle,
@@ -24,6 +24,7 @@ from .base import (
 )
 from .hulls import LabelHull
 from .identity_hull import IdentityHull
+from .image_parameters import check_distribution, draw
 from .label_hull import IdentityLabelHull, WordLabelHull, word_losses
 from .word_hull import WordHull
 from .word_kernels import worst_edit, worst_edit_graded
@@ -117,15 +118,18 @@ class WordOracle(InvarianceOracle):
         return BoundOracle(self, X, y) if own else _BoundWords(self, X, y)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
-        """Members with a uniform number of edits, at words and factors drawn uniformly."""
+        """Members with a uniform number of edits, at words drawn uniformly."""
         self._check_rows(X)
-        members = np.repeat(dense_rows(X)[:, None, :], size, axis=1)
+        members = np.repeat(floating(dense_rows(X))[:, None, :], size, axis=1)
         present = members != 0
         edits = rng.integers(self.max_changes + 1, size=members.shape[:2])
         order = np.where(present, rng.random(members.shape), np.inf).argsort(axis=2).argsort(axis=2)
         edited = present & (order < edits[:, :, None])
-        factors = rng.uniform(*self.factors, size=members.shape)
-        return np.where(edited, members * factors, members).astype(X.dtype, copy=False)
+        factors = self._drawn_factors(members.shape, rng)
+        return np.where(edited, members * factors, members).astype(members.dtype, copy=False)
+
+    def _drawn_factors(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        return rng.uniform(*self.factors, size=shape)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """See `InvarianceOracle.contains`."""
@@ -152,6 +156,11 @@ class FScale(WordOracle):
         Smallest factor, in [0, 1].
     high : float, default=2.0
         Largest factor, at least 1.
+    distribution : {"uniform", "lognormal"}, default="uniform"
+        Of the factors in `sample`. "lognormal" is a normal density over their logarithm, largest at 1
+        and cut off at `low` and `high`; it needs `low` above 0.
+    spread : float, optional
+        Standard deviation of the logarithm, before it is cut off; needed and above 0 for "lognormal".
 
     Examples
     --------
@@ -161,10 +170,20 @@ class FScale(WordOracle):
     array([[2., 2., 0.]])
     """
 
-    def __init__(self, max_changes: int, low: float = 0.5, high: float = 2.0) -> None:
+    def __init__(
+        self,
+        max_changes: int,
+        low: float = 0.5,
+        high: float = 2.0,
+        *,
+        distribution: str = "uniform",
+        spread: float | None = None,
+    ) -> None:
         self.max_changes = max_changes
         self.low = low
         self.high = high
+        self.distribution = distribution
+        self.spread = spread
 
     @property
     def factors(self) -> tuple[float, float]:
@@ -180,6 +199,12 @@ class FScale(WordOracle):
             if not least <= value <= most or value == np.inf:
                 allowed = "a factor in [0, 1]" if most == 1 else "a finite factor of at least 1"
                 raise ValueError(f"{name} must be {allowed}, got {value!r}")
+        check_distribution("FScale", ("uniform", "lognormal"), self.distribution, self.spread)
+        if self.distribution == "lognormal" and self.low == 0:
+            raise ValueError(f"low must be above 0 for the distribution 'lognormal', got {self.low!r}")
+
+    def _drawn_factors(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        return draw(self.distribution, *self.factors, 1.0, self.spread, shape, rng)
 
 
 class FDrop(WordOracle):

@@ -1,0 +1,41 @@
+"""How images change at no change, by the parameter of a family."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import ndimage
+
+from .image_maps import ImageShape, fill_code, sources_of
+
+_SMOOTHING_MODES = {"zero": "constant", "nearest": "nearest", "reflect": "reflect", "wrap": "wrap"}
+
+
+def step_of(shape: ImageShape, warps: np.ndarray, apart: float) -> float:
+    """A change of a value that moves no pixel by more than a millionth.
+
+    Parameters
+    ----------
+    shape : ImageShape
+    warps : (2, 6) array
+        Of two values near no change.
+    apart : float
+        How far these are from one another.
+    """
+    ends = sources_of(shape, warps)
+    speed = np.max(np.abs(ends[0] - ends[1])) / apart
+    return 1e-6 / max(float(speed), 1e-2)
+
+
+def smoothed(rows: np.ndarray, shape: ImageShape, deviation: float, fill: str | float) -> np.ndarray:
+    """Images in float64, smoothed by a Gaussian of that standard deviation in pixels."""
+    # Differences over a small step need the digits of float64.
+    images = rows.astype(np.float64)
+    if deviation == 0:
+        return images
+    images = images.reshape(len(rows), shape.height, shape.width, shape.channels)
+    mode = _SMOOTHING_MODES[fill] if isinstance(fill, str) else "constant"
+    _, background = fill_code(fill)
+    images = ndimage.gaussian_filter(
+        images, (0.0, deviation, deviation, 0.0), mode=mode, cval=background
+    )
+    return images.reshape(rows.shape)

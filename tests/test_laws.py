@@ -1,0 +1,342 @@
+"""Distributions over changes: of every registered oracle, and how they combine."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from scipy.spatial.transform import Rotation
+from sklearn.base import clone
+
+from structinv.matrices import ALL_ROWS
+from structinv.oracles import (
+    Box,
+    Discounted,
+    FDrop,
+    FiniteOracle,
+    Flip,
+    FScale,
+    Identity,
+    InvarianceOracle,
+    Permutations,
+    Rotations,
+    Shared,
+    Shifts,
+    Support,
+    Weighted,
+    check_oracle,
+    law_of,
+)
+from structinv.oracles.laws import DrawnLaw
+
+from .oracle_cases import CASES, ORDERS, D, Reorderings, Shrinkings, rows
+
+DRAWS = 6
+LAWS = [
+    pytest.param(case.oracle, size, id=f"{case}-{'listed' if size is None else 'drawn'}")
+    for case in CASES
+    if not case.oracle.depends_on_label
+    for size in ((None, DRAWS) if case.oracle.finite else (DRAWS,))
+]
+every_law = pytest.mark.parametrize(("oracle", "size"), LAWS)
+reorderings, shrinkings = Reorderings(ORDERS), Shrinkings()
+
+
+def close(found, wanted, rtol=1e-12):
+    np.testing.assert_allclose(found, wanted, rtol=rtol, atol=rtol * (1.0 + np.abs(wanted).max()))
+
+
+@every_law
+def test_weights_are_probabilities(oracle, size):
+    law = law_of(oracle, D, size)
+    assert law.weights.shape == (law.size,) == law.members(rows()[0]).shape[1:2]
+    assert np.all(law.weights > 0)
+    assert np.isclose(law.weights.sum(), 1.0, rtol=1e-12)
+    assert size is None or law.size == size
+
+
+@every_law
+def test_members_lie_in_the_set(oracle, size):
+    X, _ = rows()
+    bound, members = oracle.bind(X), law_of(oracle, D, size).members(X)
+    V = np.random.default_rng(0).standard_normal((4, D))
+    for v in V:
+        answer = bound.support(ALL_ROWS, v[None], np.zeros(len(X), dtype=int))
+        reached = answer.points @ v if answer.upper is None else answer.upper
+        assert np.all(members @ v <= reached[:, None] + 1e-9)
+    try:
+        assert all(bound.contains(row, z) for row in range(len(X)) for z in members[row])
+    except NotImplementedError as error:
+        assert "does not define contains" in str(error)  # noqa: PT017
+
+
+@every_law
+def test_a_row_has_the_same_members_wherever_it_is(oracle, size):
+    X, _ = rows()
+    law = law_of(oracle, D, size, 3)
+    wanted = law.members(X)
+    order = np.random.default_rng(0).permutation(len(X))
+    close(law.members(X[order]), wanted[order])
+    close(np.concatenate([law.members(X[k : k + 1]) for k in range(len(X))]), wanted)
+    for other in (oracle, clone(oracle)):
+        np.testing.assert_array_equal(law_of(other, D, size, 3).members(X), wanted)
+    single = law.members(X.astype(np.float32))
+    close(single, law.members(X.astype(np.float32).astype(np.float64)), rtol=1e-5)
+    assert law.members(X[:0]).shape == (0, law.size, D)
+    if oracle.supports_sparse:
+        close(law.members(sp.csr_matrix(X)), wanted)
+
+
+@every_law
+def test_whole_numbers_are_numbers_too(oracle, size):
+    X = np.arange(3 * D).reshape(3, D) % 7
+    law = law_of(oracle, D, size)
+    close(law.members(X), law.members(X.astype(float)))
+
+
+@every_law
+def test_directions_are_pulled_back_by_the_transpose(oracle, size):
+    X, _ = rows()
+    V = np.random.default_rng(0).standard_normal((3, D))
+    law = law_of(oracle, D, size)
+    pulled = law.pull_back(V)
+    if oracle.finite and size is None:
+        assert (pulled is None) == (oracle_pullback(oracle, V) is None)
+    if pulled is not None:
+        assert pulled.shape == (law.size, 3, D)
+        close(np.einsum("spd,nd->nsp", pulled, X), law.members(X) @ V.T)
+
+
+def oracle_pullback(oracle, V):
+    # Grades say nothing about the maps.
+    return (oracle.oracle if isinstance(oracle, Discounted) else oracle).pullback(V)
+
+
+def test_which_laws_are_fixed_maps():
+    V = np.ones((1, D))
+    drawn = {c.name for c in CASES if not c.oracle.depends_on_label}
+    drawn = {
+        c.name for c in CASES if c.name in drawn and law_of(c.oracle, D, DRAWS).pull_back(V) is not None
+    }
+    images = {"shifts", "rotations", "scalings", "shears", "flip"}
+    between = {"shifts-between", "scalings-between", "shears-between"}
+    assert drawn == images | between | {"identity", "finite", "shared", "weighted", "discounted-finite"}
+
+
+@every_law
+def test_one_side_is_enough_where_inner_products_are_kept(oracle, size):
+    X, _ = rows()
+    law = law_of(oracle, D, size)
+    differences = law.differences()
+    if differences is None:
+        return
+    members, others = law.members(X), differences.members(X)
+    pairs = np.einsum("g,h,ngd,mhd->nm", law.weights, law.weights, members, members)
+    close(np.einsum("h,nd,mhd->nm", differences.weights, X, others), pairs)
+    near = np.exp(-cdist(members.reshape(-1, D), members.reshape(-1, D), "sqeuclidean"))
+    near = near.reshape(len(X), law.size, len(X), law.size)
+    wanted = np.einsum("g,h,ngmh->nm", law.weights, law.weights, near)
+    near = np.exp(-cdist(X, others.reshape(-1, D), "sqeuclidean")).reshape(len(X), len(X), -1)
+    close(near @ differences.weights, wanted)
+
+
+class Turns(FiniteOracle):
+    """Turns of space around an axis, by thirds of a whole one."""
+
+    isometric = True
+
+    def orbit(self, X):
+        turn = Rotation.from_rotvec(2 * np.pi / 3 * np.array([2.0, 3.0, 6.0]) / 7).as_matrix()
+        return np.stack([X, X @ turn, X @ turn @ turn], axis=1)
+
+    def pullback(self, V):
+        return self.orbit(V)[:, [0, 2, 1]].swapaxes(0, 1)
+
+
+def test_equal_differences_are_one_and_keep_their_digits():
+    X = np.random.default_rng(0).standard_normal((4, 3))
+    check_oracle(Turns(), X)
+    law = law_of(Turns(), 3)
+    differences, members = law.differences(), law.members(X)
+    assert differences.size == 3
+    found = differences.members(X)
+    pairs = np.einsum("ngd,mhd->nm", members, members) / 9
+    np.testing.assert_allclose(np.einsum("nd,mhd->nm", X, found) / 3, pairs, rtol=0, atol=1e-13)
+
+
+def test_which_laws_have_differences():
+    known = {c.name for c in CASES if not c.oracle.depends_on_label and c.oracle.finite}
+    known = {c.name for c in CASES if c.name in known and law_of(c.oracle, D).differences() is not None}
+    assert known == {
+        "identity", "finite", "flip", "permutations", "shared", "weighted", "discounted-finite",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        *(case.oracle for case in CASES if case.oracle.finite and case.name != "permutations"),
+        Permutations((D, 1), noise=np.inf),
+        Weighted(reorderings | shrinkings, [1, 0, 2, 0, 5]),
+        reorderings | shrinkings,
+        Rotations((180, 40), shape=(1, D), distribution="normal", spread=60.0),
+    ],
+    ids=lambda oracle: type(oracle).__name__,
+)
+def test_many_draws_are_the_listed_law(oracle):
+    X, _ = rows()
+    size = 20000
+    listed, drawn = law_of(oracle, D), law_of(oracle, D, size, 5)
+    places = np.random.default_rng(0).standard_normal((3, D))
+    for row in X[:3]:
+        means = []
+        for law in (listed, drawn):
+            members = law.members(row[None])[0]
+            values = np.c_[np.exp(-0.1 * cdist(members, places, "sqeuclidean")), np.cos(members)]
+            means.append(law.weights @ values)
+        # Values have a standard deviation of at most 1.
+        np.testing.assert_allclose(*means, atol=6.0 / np.sqrt(size))
+
+
+def test_random_state_alone_decides():
+    X, _ = rows()
+    for oracle in (
+        Box(0.5),
+        FScale(2),
+        Rotations(between=(-90, 90), shape=(1, D)),
+        Permutations((D, 1)),
+    ):
+        first, again, other = (law_of(oracle, D, 4, seed).members(X) for seed in (1, 1, 2))
+        np.testing.assert_array_equal(first, again)
+        assert np.any(first != other)
+
+
+class TestCombinations:
+    def test_compositions_are_products(self):
+        X, _ = rows()
+        left, right = Weighted(shrinkings, [1, 2, 3]), Weighted(reorderings, [3, 0, 1])
+        law, first, second = (law_of(oracle, D) for oracle in (left @ right, right, left))
+        pairs = second.members(first.members(X).reshape(-1, D)).reshape(
+            len(X), first.size, second.size, D
+        )
+        mean = np.einsum("f,s,nfsd->nd", first.weights, second.weights, pairs**3)
+        close(np.einsum("s,nsd->nd", law.weights, law.members(X) ** 3), mean)
+        assert law.size == 6
+
+    @pytest.mark.parametrize("left", [Box(0.5), reorderings, Flip(shape=(1, D)) | reorderings, FDrop(2)])
+    def test_drawn_compositions_pair_independent_draws(self, left):
+        X, _ = rows()
+        law = law_of(left @ reorderings, D, 5, 7)
+        first = law.right.members(X)
+        wanted = [law.left.members(first[:, k])[:, k] for k in range(5)]
+        close(law.members(X), np.stack(wanted, axis=1))
+
+    def test_unions_are_mixtures_of_their_leaves(self):
+        X, _ = rows()
+        leaves = reorderings, Weighted(shrinkings, [0, 1, 3]), Identity()
+        law = law_of(leaves[0] | leaves[1] | leaves[2], D)
+        parts = [law_of(leaf, D) for leaf in leaves]
+        means = [np.einsum("s,nsd->nd", part.weights, part.members(X) ** 2) for part in parts]
+        close(np.einsum("s,nsd->nd", law.weights, law.members(X) ** 2), np.mean(means, axis=0))
+
+    def test_isometric_parts_make_isometric_wholes(self):
+        flip, dull = Flip(shape=(1, D)), shrinkings
+        for whole in (flip | reorderings, flip @ reorderings, Shared(flip), Weighted(flip, [1, 2])):
+            assert whole.isometric
+            assert law_of(whole, D).differences() is not None
+        for whole in (flip | dull, dull @ flip, Shared(dull), Weighted(dull, [1, 2, 3])):
+            assert not whole.isometric
+            assert law_of(whole, D).differences() is None
+
+
+@pytest.mark.parametrize(
+    ("oracle", "size"),
+    [
+        *LAWS,
+        pytest.param(reorderings | shrinkings | Flip(shape=(1, D)), None, id="mixed"),
+        pytest.param(reorderings | FDrop(2), 12, id="mixed-drawn"),
+        pytest.param(reorderings @ Flip(shape=(1, D)), None, id="composed"),
+        pytest.param(FScale(2) @ (reorderings @ Box(0.1)), 7, id="composed-drawn"),
+    ],
+)
+def test_some_of_the_changes_are_a_law_in_their_order(oracle, size):
+    X, _ = rows()
+    V = np.random.default_rng(0).standard_normal((2, D))
+    law = law_of(oracle, D, size)
+    numbers = [law.size - 1, 0, law.size // 2, law.size - 1, 0]
+    weights = np.array([1.0, 2.0, 3.0, 1.0, 0.5])
+    members, pulled = law.members(X), law.pull_back(V)
+    for part, wanted in (
+        (law.take(numbers), law.weights[numbers]),
+        (law.take(np.array(numbers), weights), weights),
+        (law.take(range(law.size)).take(numbers, weights), weights),
+    ):
+        close(part.members(X), members[:, numbers])
+        close(part.weights, wanted / np.sum(wanted))
+        assert (part.pull_back(V) is None) == (pulled is None)
+        if pulled is not None:
+            close(part.pull_back(V), pulled[numbers])
+        if part.linear() is not None:
+            close(part.linear().members(X), members[:, numbers])
+            close(part.linear().weights, wanted / np.sum(wanted))
+
+
+class TestRefused:
+    @pytest.mark.parametrize("size", [True, 1.5, "3", [2]])
+    def test_sizes_that_are_no_integers(self, size):
+        with pytest.raises(TypeError, match="size must be None or an integer"):
+            law_of(Box(1.0), D, size)
+
+    @pytest.mark.parametrize("size", [0, -1])
+    def test_sizes_below_one(self, size):
+        with pytest.raises(ValueError, match="size must be None or an integer"):
+            law_of(Identity(), D, size)
+
+    @pytest.mark.parametrize(
+        "seed", [None, np.random.RandomState(0), np.random.default_rng(0), True, 1.0]
+    )
+    def test_seeds_that_are_no_integers(self, seed):
+        with pytest.raises(TypeError, match="random_state must be an integer of at least 0, since"):
+            law_of(Box(1.0), D, 2, seed)
+
+    def test_negative_seeds(self):
+        with pytest.raises(ValueError, match="random_state must be an integer of at least 0, got -1"):
+            law_of(Box(1.0), D, 2, -1)
+
+    @pytest.mark.parametrize("case", [case for case in CASES if case.oracle.depends_on_label], ids=str)
+    def test_oracles_that_need_labels(self, case):
+        with pytest.raises(ValueError, match="must not depend on labels.*only_for"):
+            law_of(case.oracle, D, 3)
+
+    @pytest.mark.parametrize(
+        "case",
+        [case for case in CASES if not (case.oracle.finite or case.oracle.depends_on_label)],
+        ids=str,
+    )
+    def test_no_size_where_nothing_is_listed(self, case):
+        with pytest.raises(ValueError, match="size must be given, as .* lists no members"):
+            law_of(case.oracle, D)
+
+    def test_parameters_out_of_range_first(self):
+        with pytest.raises(ValueError, match="radius"):
+            law_of(Box(-1.0), D, 3)
+        with pytest.raises(ValueError, match="features"):
+            law_of(Shifts(1, shape=(2, 2)), D)
+
+    def test_answers_that_are_no_law(self):
+        class Unlawful(Identity):
+            def law(self, n_features, size=None, random_state=0):
+                return np.ones(3) / 3
+
+        with pytest.raises(TypeError, match=r"Unlawful\.law must return a Law, got ndarray"):
+            law_of(Unlawful(), D)
+
+    def test_draws_of_a_shape_that_was_not_asked_for(self):
+        class Once(InvarianceOracle):
+            def support(self, X, V, assign, cost=None):
+                return Support(X)
+
+            def sample(self, X, size, rng):
+                return X[:, None]
+
+        with pytest.raises(ValueError, match=r"Once\.sample must return members of shape \(1, 3, 5\)"):
+            DrawnLaw(Once(), 3, 0).members(rows()[0])

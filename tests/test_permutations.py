@@ -1,0 +1,252 @@
+"""Matrices whose rows, or rows and columns, come in any order."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from structinv import InvariantLinearSVC
+from structinv.kernels import Gaussian, OrbitMean
+from structinv.matrices import ALL_ROWS
+from structinv.oracles import ImageShape, Permutations, check_oracle, law_of
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def molecules(rng, n=6, r=5):
+    """Symmetric matrices, some of them padded by rows and columns of zeros."""
+    X = rng.standard_normal((n, r, r))
+    X = X + X.swapaxes(1, 2)
+    X[::3, -2:] = 0.0
+    X[::3, :, -2:] = 0.0
+    return X.reshape(n, -1)
+
+
+def shuffled(X, oracle, rng):
+    """Every matrix in an order of its own."""
+    found = np.empty_like(X)
+    for row, x in enumerate(X):
+        matrix = x.reshape(oracle.shape)
+        order = rng.permutation(len(matrix))
+        columns = order if oracle.axes == "both" else np.arange(matrix.shape[1])
+        found[row] = matrix[np.ix_(order, columns)].ravel()
+    return found
+
+
+def reordered(x, oracle):
+    matrix = x.reshape(oracle.shape)
+    for order in itertools.permutations(range(len(matrix))):
+        columns = list(order) if oracle.axes == "both" else slice(None)
+        yield matrix[list(order)][:, columns].ravel()
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        Permutations((4, 2)),
+        Permutations((1, 8)),
+        Permutations((8, 1)),
+        Permutations((2, 4), noise=np.inf),
+        Permutations([np.int64(4), 2], noise=0),
+        Permutations(ImageShape(4, 2)),
+    ],
+)
+def test_rows_keep_the_contract(oracle, rng):
+    check_oracle(oracle, rng.standard_normal((6, 8)))
+
+
+@pytest.mark.parametrize("r", [1, 3])
+def test_both_keep_the_contract(r, rng):
+    check_oracle(Permutations((r, r), "both"), rng.standard_normal((6, r * r)))
+
+
+@pytest.mark.parametrize("oracle", [Permutations((3, 3)), Permutations((3, 3), "both")])
+def test_the_list_is_the_group(oracle, rng):
+    X = rng.standard_normal((4, 9))
+    orbit = oracle.orbit(X)
+    for x, members in zip(X, orbit, strict=True):
+        np.testing.assert_array_equal(members, list(reordered(x, oracle)))
+    assert len(oracle.member_names(6)) == 6
+    law = law_of(oracle, 9)
+    np.testing.assert_array_equal(law.members(X), orbit)
+    np.testing.assert_array_equal(law.weights, 1 / 6)
+
+
+@pytest.mark.parametrize("oracle", [Permutations((6, 2)), Permutations((4, 4), "both")])
+def test_worst_cases_are_those_of_the_list(oracle, rng):
+    d = oracle.shape[0] * oracle.shape[1]
+    X, V = rng.standard_normal((5, d)), rng.standard_normal((3, d))
+    assign = np.array([0, 2, 1, 1, 0])
+    answer = oracle.support(X, V, assign)
+    assert answer.upper is None
+    wanted = [max(z @ V[a] for z in reordered(x, oracle)) for x, a in zip(X, assign, strict=True)]
+    np.testing.assert_allclose(np.einsum("nd,nd->n", answer.points, V[assign]), wanted, rtol=1e-12)
+    assert all(oracle.contains(x, z) for x, z in zip(X, answer.points, strict=True))
+
+
+def test_worst_cases_over_many_rows_beat_all_that_is_drawn(rng):
+    oracle = Permutations((23, 3))
+    X, V = rng.standard_normal((4, 69)), rng.standard_normal((4, 69))
+    points = oracle.support(X, V, np.arange(4)).points
+    best = np.einsum("nd,nd->n", points, V)
+    members = oracle.sample(X, 500, rng)
+    assert np.all(np.einsum("nsd,nd->ns", members, V) <= best[:, None])
+    assert all(oracle.contains(x, z) for x, z in zip(X, points, strict=True))
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "oracle", [Permutations((5, 5), "both"), Permutations((5, 5)), Permutations((12, 2))]
+)
+def test_members_do_not_depend_on_the_order_of_the_input(oracle, noise, rng):
+    oracle = clone(oracle).set_params(noise=noise)
+    d = oracle.shape[0] * oracle.shape[1]
+    X = molecules(rng) if d == 25 else rng.standard_normal((6, d))
+    law = law_of(oracle, d, 7, 3)
+    wanted = law.members(X)
+    assert noise == 0 or len(np.unique(wanted[1], axis=0)) > 1
+    for _ in range(5):
+        np.testing.assert_array_equal(law.members(shuffled(X, oracle, rng)), wanted)
+
+
+@pytest.mark.parametrize("axes", ["rows", "both"])
+def test_draws_are_sorts_by_norm_plus_noise(axes, rng):
+    X, size = molecules(rng), 4
+    members = law_of(Permutations((5, 5), axes, noise=0.3), 25, size, 11).members(X)
+    noise = 0.3 * np.random.default_rng(11).standard_normal((size, 5))
+    for x, found in zip(X, members, strict=True):
+        matrix = x.reshape(5, 5)
+        norms = np.linalg.norm(matrix, axis=1)
+        ranked = np.argsort(-norms, kind="stable")
+        for z, shift in zip(found, noise, strict=True):
+            order = ranked[np.argsort(-(norms[ranked] + shift), kind="stable")]
+            columns = order if axes == "both" else np.arange(5)
+            np.testing.assert_array_equal(z.reshape(5, 5), matrix[np.ix_(order, columns)])
+
+
+def test_without_noise_rows_are_sorted(rng):
+    members = law_of(Permutations((6, 2), noise=0), 12, 2).members(rng.standard_normal((5, 12)))
+    norms = np.linalg.norm(members.reshape(5, 2, 6, 2), axis=3)
+    assert np.all(np.diff(norms, axis=2) <= 0)
+
+
+def test_endless_noise_draws_fixed_maps_that_are_all_alike(rng):
+    law = law_of(Permutations((3, 3), "both", noise=np.inf), 9, 6000, 2)
+    X, V = rng.standard_normal((2, 9)), rng.standard_normal((3, 9))
+    members = law.members(X)
+    np.testing.assert_allclose(
+        np.einsum("spd,nd->nsp", law.pull_back(V), X), members @ V.T, rtol=1e-12, atol=1e-12
+    )
+    _, counts = np.unique(members[0], axis=0, return_counts=True)
+    assert len(counts) == 6
+    # Six standard deviations of a count.
+    assert np.all(np.abs(counts - 1000) < 6 * np.sqrt(1000 * 5 / 6))
+
+
+@pytest.mark.parametrize("axes", ["rows", "both"])
+def test_the_whole_group_needs_one_side_and_is_invariant(axes, rng):
+    oracle = Permutations((5, 5), axes)
+    X = molecules(rng)
+    mean = OrbitMean(oracle, Gaussian(3.0))
+    left, right = mean.sides(25)
+    assert left is None
+    assert right.size == 120
+    wanted = mean.matrix(X, X)
+    np.testing.assert_allclose(mean.matrix(shuffled(X, oracle, rng), X), wanted, rtol=1e-12)
+    members = oracle.orbit(X)
+    pairs = [[Gaussian(3.0).matrix(a, b).mean() for b in members] for a in members]
+    np.testing.assert_allclose(wanted, pairs, rtol=1e-12)
+
+
+def test_single_precision_stays(rng):
+    X = rng.standard_normal((3, 64)).astype(np.float32)
+    for oracle in (Permutations((8, 8)), Permutations((8, 8), "both")):
+        assert law_of(oracle, 64, 3).members(X).dtype == np.float32
+        assert oracle.sample(X, 3, rng).dtype == np.float32
+    assert Permutations((8, 8)).support(X, np.ones((1, 64)), np.zeros(3, int)).points.dtype == np.float32
+
+
+class TestContains:
+    def test_rows_up_to_rounding(self, rng):
+        # Sorting would tear rows apart that differ by a last digit.
+        x = np.array([1.0, 5.0, 1.0 + 1e-15, 2.0, 3.0, 3.0])
+        z = np.array([1.0, 2.0, 3.0, 3.0, 1.0 + 1e-15, 5.0])
+        assert Permutations((3, 2)).contains(x, z)
+        assert not Permutations((3, 2)).contains(x, z + np.eye(6)[0] * 1e-3)
+        assert not Permutations((3, 2)).contains(x, np.array([1.0, 2.0, 1.0, 2.0, 3.0, 3.0]))
+
+    def test_both_by_listing_only(self, rng):
+        x = rng.standard_normal(9)
+        oracle = Permutations((3, 3), "both")
+        assert oracle.contains(x, oracle.orbit(x[None])[0, 4])
+        assert not oracle.contains(x, Permutations((3, 3)).orbit(x[None])[0, 4])
+        with pytest.raises(NotImplementedError, match="does not define contains for more than 6 rows"):
+            Permutations((7, 7), "both").contains(np.ones(49), np.ones(49))
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        "shape",
+        [
+            9,
+            (9,),
+            (3, 3, 1),
+            (0, 9),
+            (-3, -3),
+            (3.0, 3.0),
+            (True, 9),
+            "33",
+            None,
+            (3, None),
+            ImageShape(3, 1, 3),
+        ],
+    )
+    def test_shapes_that_are_none(self, shape):
+        oracle = Permutations(shape)
+        for ask in (
+            lambda: oracle.validate(),
+            lambda: law_of(oracle, 9, 2),
+            lambda: oracle.bind(np.ones((2, 9))).support(ALL_ROWS, np.ones((1, 9)), np.zeros(2, int)),
+        ):
+            with pytest.raises(ValueError, match="shape must be a pair of integers of at least 1"):
+                ask()
+
+    @pytest.mark.parametrize(
+        ("oracle", "error", "message"),
+        [
+            (Permutations((2, 4)), ValueError, r"shape must fit 9 features, got \(2, 4\) for 8"),
+            (Permutations((1, 9), "both"), ValueError, "square matrix"),
+            (Permutations((3, 3), "columns"), ValueError, "axes must be one of"),
+            (Permutations((3, 3), noise=-1.0), ValueError, "noise must be a number of at least 0"),
+            (Permutations((3, 3), noise=np.nan), ValueError, "noise must be a number of at least 0"),
+            (Permutations((3, 3), noise="1"), TypeError, "noise must be a number of at least 0"),
+            (Permutations((3, 3), noise=True), TypeError, "noise must be a number of at least 0"),
+        ],
+    )
+    def test_parameters_out_of_range(self, oracle, error, message):
+        for ask in (lambda: oracle.bind(np.ones((2, 9))), lambda: law_of(oracle, 9, 2)):
+            with pytest.raises(error, match=message):
+                ask()
+
+    def test_large_groups_in_full(self):
+        for axes in ("rows", "both"):
+            with pytest.raises(ValueError, match="size must be given, as Permutations lists no members"):
+                law_of(Permutations((7, 7), axes), 49)
+        assert Permutations((6, 1)).finite
+        assert not Permutations((7, 1)).finite
+        assert not Permutations((10**6, 1)).finite
+
+    def test_quadratic_assignments(self, rng):
+        X, y = rng.standard_normal((6, 49)), np.arange(6) % 2
+        with pytest.raises(NotImplementedError, match="rows and columns of 7 x 7 matrices.*quadratic"):
+            InvariantLinearSVC(Permutations((7, 7), "both")).fit(X, y)
+        with pytest.raises(NotImplementedError, match="no graded support of more than 6 rows"):
+            Permutations((7, 7)).discounted(0.5).support(X, np.ones((1, 49)), np.zeros(6, int))
+
+    def test_directions_of_another_length(self):
+        with pytest.raises(ValueError, match="V must have shape"):
+            Permutations((7, 1)).support(np.ones((2, 7)), np.ones((1, 6)), np.zeros(2, int))

@@ -1,0 +1,284 @@
+"""Lists of values whose weights give the means over a continuous distribution."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import integrate, special, stats
+from sklearn.base import clone
+
+from structinv.oracles import (
+    Flip,
+    ImageOracle,
+    Rotations,
+    Scalings,
+    Shears,
+    Shifts,
+    check_oracle,
+    law_of,
+)
+from structinv.oracles.image_parameters import log_density
+
+GAUSS = {
+    "uniform": Rotations(between=(-20, 50)),
+    "normal": Rotations(between=(-60, 60), distribution="normal", spread=5.0),
+    "normal cut off": Rotations(between=(-4, 13), distribution="normal", spread=9.0),
+    "normal of one side": Shifts(between=(0.0, 3.0), distribution="normal", spread=0.7),
+    "normal far away": Shifts(between=(2.0, 3.0), distribution="normal", spread=0.1),
+    "vonmises": Rotations(between=(-180, 180), distribution="vonmises", spread=20.0),
+    "vonmises cut off": Rotations(between=(-30, 100), distribution="vonmises", spread=40.0),
+    "vonmises of two turns": Rotations(between=(-360, 380), distribution="vonmises", spread=15.0),
+    "lognormal": Scalings(between=(0.5, 3.0), distribution="lognormal", spread=0.3),
+    "normal factors": Scalings(between=(0.6, 1.1), distribution="normal", spread=0.2),
+    "shears": Shears(between=(-0.4, 0.4), distribution="normal", spread=0.1),
+}
+
+
+def values_and_weights(oracle, nodes, rule):
+    """All values with their weights, found from the members; no change belongs to all families."""
+    weighted = oracle.quadrature(nodes, rule)
+    values, place = np.unique(np.round(weighted.oracle._table().value, 12), return_inverse=True)
+    return values, np.bincount(place, weighted.weights)
+
+
+def mean_of(f, oracle, low, high):
+    """The mean by adaptive quadrature between the places where the density has its peaks."""
+
+    def logarithm(t):
+        return log_density(oracle.distribution, np.array([t]), oracle.neutral, oracle.spread)[0]
+
+    top = logarithm(np.clip(oracle.neutral, low, high))
+
+    def density(t):
+        return np.exp(logarithm(t) - top)
+
+    breaks = [low, high]
+    width = oracle.spread or high - low
+    for turn in range(-2, 3):
+        for step in (-30, -6, -3, -1, 0, 1, 3, 6, 20.3, 21, 30):
+            breaks.append(oracle.neutral + 360.0 * turn + step * width)
+    breaks = np.unique(np.clip(breaks, low, high))
+    # A lognormal density is one over the logarithm of the value.
+    scale = (lambda t: 1.0 / t) if oracle.distribution == "lognormal" else (lambda t: 1.0)
+    sums = np.zeros(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for start, end in zip(breaks[:-1], breaks[1:], strict=True):
+            for k, g in enumerate((f, lambda t: 1.0)):
+                value = integrate.quad(
+                    lambda t, g=g: g(t) * density(t) * scale(t),
+                    start,
+                    end,
+                    epsabs=1e-18,
+                    epsrel=1e-12,
+                    limit=200,
+                )[0]
+                sums[k] += value
+    return sums[0] / sums[1]
+
+
+@pytest.mark.parametrize("oracle", GAUSS.values(), ids=GAUSS)
+@pytest.mark.parametrize("nodes", [1, 4])
+def test_gauss_is_exact_for_polynomials(oracle, nodes):
+    low, high = oracle.between
+    values, weights = values_and_weights(oracle, nodes, "gauss")
+    logarithmic = oracle.distribution == "lognormal"
+
+    def scaled(t):
+        u, ends = (np.log(t), np.log([low, high])) if logarithmic else (t, (low, high))
+        return (2 * u - ends[0] - ends[1]) / (ends[1] - ends[0])
+
+    for degree in range(2 * nodes):
+        wanted = mean_of(lambda t, k=degree: scaled(t) ** k, oracle, low, high)
+        assert np.isclose(weights @ scaled(values) ** degree, wanted, rtol=1e-9, atol=1e-11)
+    if nodes == 1:
+        # One degree more would be too much.
+        square = mean_of(lambda t: scaled(t) ** 2, oracle, low, high)
+        assert not np.isclose(weights @ scaled(values) ** 2, square, rtol=1e-6)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 7, 20, 64])
+def test_gauss_of_a_uniform_law_is_gauss_legendre(nodes):
+    oracle = Rotations(between=(10, 30)).quadrature(nodes, "gauss")
+    x, w = special.roots_legendre(nodes)
+    np.testing.assert_allclose(oracle.oracle.degrees, 20 + 10 * x, rtol=1e-13)
+    np.testing.assert_allclose(oracle.weights, np.r_[0.0, w / 2], rtol=1e-11, atol=1e-15)
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 7, 20, 40])
+def test_gauss_of_a_normal_law_that_is_hardly_cut_off_is_gauss_hermite(nodes):
+    oracle = Shears(between=(-4, 4), axes=0, distribution="normal", spread=0.1)
+    values, weights = values_and_weights(oracle, nodes, "gauss")
+    x, w = special.roots_hermitenorm(nodes)
+    if nodes % 2 == 0:
+        # The identity, which is no node.
+        weights = weights[values != 0.0]
+        values = values[values != 0.0]
+    np.testing.assert_allclose(values, 0.1 * x, rtol=1e-10, atol=1e-11)
+    np.testing.assert_allclose(weights, w / w.sum(), rtol=1e-9, atol=1e-15)
+
+
+def test_gauss_of_a_lognormal_law_is_gauss_hermite_of_the_logarithm():
+    oracle = Scalings(between=(0.05, 20.0), distribution="lognormal", spread=0.1).quadrature(5)
+    x, w = special.roots_hermitenorm(5)
+    np.testing.assert_allclose(oracle.oracle.factors, np.exp(0.1 * x), rtol=1e-10)
+    np.testing.assert_allclose(oracle.weights, (w / w.sum())[[2, 0, 1, 3, 4]], rtol=1e-10)
+
+
+@pytest.mark.parametrize("spread", [1e-6, 1e-3, 1e3, 1e6])
+def test_narrow_and_wide_laws(spread):
+    oracle = Shears(between=(-1, 1), axes=0, distribution="normal", spread=spread)
+    values, weights = values_and_weights(oracle, 3, "gauss")
+    wanted = stats.truncnorm.var(-1 / spread, 1 / spread, scale=spread) if spread < 1 else 1 / 3
+    # Values are told apart to twelve digits.
+    np.testing.assert_allclose(weights @ values**2, wanted, rtol=1e-5)
+
+
+class TestWholeTurns:
+    @pytest.mark.parametrize("between", [(-180, 180), (0, 360), (-77.5, 282.5)])
+    @pytest.mark.parametrize("nodes", [1, 4, 5])
+    def test_angles_have_equal_distances_and_weights(self, between, nodes):
+        oracle = Rotations(between=between)
+        weighted = oracle.quadrature(nodes)
+        angles = np.sort(np.mod(np.round(weighted.oracle.degrees, 9), 360))
+        np.testing.assert_allclose(angles, 360 * np.arange(nodes) / nodes, atol=1e-8)
+        np.testing.assert_allclose(weighted.weights, 1 / nodes)
+        assert weighted.oracle._table().family[0] == -1
+
+    @pytest.mark.parametrize("spread", [20.0, 60.0])
+    def test_means_of_waves_are_ratios_of_bessel_functions(self, spread):
+        oracle = Rotations(between=(-180, 180), distribution="vonmises", spread=spread)
+        weighted = oracle.quadrature(48)
+        angles = np.radians(weighted.oracle._table().value)
+        concentration = np.radians(spread) ** -2.0
+        for wave in range(5):
+            wanted = special.ive(wave, concentration) / special.ive(0, concentration)
+            assert np.isclose(weighted.weights @ np.cos(wave * angles), wanted, rtol=1e-9)
+
+    def test_normal_laws_do_not_repeat(self):
+        oracle = Rotations(between=(-180, 180), distribution="normal", spread=10.0)
+        np.testing.assert_array_equal(
+            oracle.quadrature(5).weights, oracle.quadrature(5, "gauss").weights
+        )
+
+    def test_two_turns_are_one(self):
+        weighted = Rotations(between=(0, 720)).quadrature(8)
+        np.testing.assert_allclose(weighted.weights, 1 / 4)
+
+    def test_means_of_images_are_those_over_all_angles(self):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((2, 25))
+        oracle = Rotations(between=(-180, 180), shape=(5, 5), order=3, fill="nearest")
+        many = law_of(oracle.quadrature(4096), 25)
+        wanted = np.einsum("s,nsd->nd", many.weights, many.members(X))
+        errors = []
+        for nodes in (8, 32, 128):
+            law = law_of(oracle.quadrature(nodes), 25)
+            errors.append(np.abs(np.einsum("s,nsd->nd", law.weights, law.members(X)) - wanted).max())
+        assert errors[0] > errors[1] > errors[2]
+        assert errors[2] < 0.01
+
+
+@pytest.mark.parametrize("oracle", GAUSS.values(), ids=GAUSS)
+@pytest.mark.parametrize("rule", ["spaced", "gauss", None])
+def test_it_is_a_list_of_the_same_family(oracle, rule):
+    oracle = clone(oracle).set_params(shape=(4, 4))
+    weighted = oracle.quadrature(5, rule)
+    assert type(weighted.oracle) is type(oracle)
+    assert weighted.oracle.between is None
+    assert np.isclose(np.sum(weighted.weights), 1.0, rtol=1e-12)
+    low, high = oracle.between
+    assert all(low <= value <= high for value in weighted.oracle.values())
+    X = np.random.default_rng(0).standard_normal((4, 16))
+    check_oracle(weighted, X)
+    law = law_of(weighted, 16)
+    assert law.size <= 5 * len(oracle.families())
+    assert all(
+        oracle.contains(x, z) for x, zs in zip(X[:2], law.members(X[:2]), strict=True) for z in zs[:3]
+    )
+
+
+def test_all_families_are_alike():
+    weighted = Shears(between=(-0.4, 0.6)).quadrature(3)
+    table = weighted.oracle._table()
+    for family in (0, 1):
+        np.testing.assert_allclose(weighted.weights[table.family == family].sum(), 0.5)
+    # Symmetric values: the middle one is no change in all directions.
+    weighted = Shears(between=(-0.4, 0.4)).quadrature(3)
+    np.testing.assert_allclose(weighted.weights[0], 8 / 18)
+    assert len(weighted.weights) == 5
+
+
+def test_spaced_values_lie_in_the_middle_of_equal_parts():
+    weighted = Shifts(between=(0, 4), distribution="normal", spread=2.0).quadrature(4, "spaced")
+    np.testing.assert_allclose(weighted.oracle.pixels, [0.5, 1.5, 2.5, 3.5])
+    shares = stats.norm.pdf([0.5, 1.5, 2.5, 3.5], scale=2.0)
+    np.testing.assert_allclose(
+        weighted.weights[1:].reshape(4, 4), np.outer(shares / shares.sum(), np.full(4, 0.25))
+    )
+
+
+def test_an_interval_without_length_is_one_value():
+    weighted = Scalings(between=(1.2, 1.2)).quadrature(7)
+    assert weighted.oracle.factors == (1.2,)
+    np.testing.assert_array_equal(weighted.weights, [0.0, 1.0])
+    np.testing.assert_array_equal(Scalings(between=(1.0, 1.0)).quadrature(7).weights, [1.0])
+
+
+def test_draws_converge_to_it():
+    X = np.random.default_rng(0).standard_normal((3, 16))
+    oracle = Rotations(between=(-25, 60), shape=(4, 4), distribution="normal", spread=30.0)
+    size = 20000
+    listed, drawn = law_of(oracle.quadrature(40), 16), law_of(oracle, 16, size)
+    means = [np.einsum("s,nsd->nd", law.weights, np.cos(law.members(X))) for law in (listed, drawn)]
+    np.testing.assert_allclose(*means, atol=6.0 / np.sqrt(size))
+
+
+class TestRefused:
+    @pytest.mark.parametrize("nodes", [True, 2.0, "3", None])
+    def test_numbers_of_nodes_that_are_none(self, nodes):
+        with pytest.raises(TypeError, match="nodes must be an integer of at least 1"):
+            Rotations(between=(-9, 9)).quadrature(nodes)
+
+    @pytest.mark.parametrize("nodes", [0, -2])
+    def test_no_nodes(self, nodes):
+        with pytest.raises(ValueError, match="nodes must be an integer of at least 1"):
+            Rotations(between=(-9, 9)).quadrature(nodes)
+
+    def test_rules_that_are_none(self):
+        with pytest.raises(ValueError, match="rule must be None or one of.*'simpson'"):
+            Rotations(between=(-9, 9)).quadrature(3, "simpson")
+
+    def test_values_that_are_listed(self):
+        for oracle in (Rotations((-9, 9)), Flip()):
+            with pytest.raises(ValueError, match="quadrature needs between"):
+                oracle.quadrature(3)
+
+    def test_parameters_out_of_range(self):
+        with pytest.raises(ValueError, match="spread must be a number above 0"):
+            Rotations(between=(-9, 9), distribution="normal").quadrature(3)
+
+
+def test_families_of_others_have_it_too():
+    class Squeezes(ImageOracle):
+        parameter, neutral = "factors", 1.0
+
+        def __init__(self, factors=None, between=None, distribution="uniform", spread=None, shape=None):
+            self.factors = factors
+            self.between = between
+            self.distribution = distribution
+            self.spread = spread
+            self.shape = shape
+
+        def geometry(self, family, values):
+            matrices = np.tile(np.eye(2), (len(values), 1, 1))
+            matrices[:, 1, 1] = values
+            return matrices, np.zeros((len(values), 2))
+
+        def describe(self, family, value):
+            return f"squeeze {value:g}"
+
+    weighted = Squeezes(between=(0.5, 1.5), distribution="normal", spread=0.1).quadrature(3)
+    np.testing.assert_allclose(
+        weighted.oracle.factors, [1 - 0.1 * np.sqrt(3), 1, 1 + 0.1 * np.sqrt(3)], rtol=1e-3
+    )

@@ -1,0 +1,158 @@
+"""Lists whose members are not equally likely."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+
+from structinv import InvariantLinearSVC
+from structinv.matrices import ALL_ROWS
+from structinv.oracles import (
+    Box,
+    Flip,
+    Identity,
+    Rotations,
+    Shared,
+    Shifts,
+    Weighted,
+    check_oracle,
+    law_of,
+    teo2007_transforms,
+)
+from structinv.oracles.image_law import ImageLaw
+
+from .oracle_cases import ORDERS, D, Reorderings, Shrinkings, rows
+
+WEIGHTS = [0.5, 0.0, 2.0]
+PARTS = {
+    "reorderings": (Reorderings(ORDERS), WEIGHTS),
+    "shrinkings": (Shrinkings(), WEIGHTS),
+    "identity": (Identity(), [3]),
+    "image": (Rotations((180, 40), shape=(1, D)), WEIGHTS),
+    "background": (Rotations((180, 40), shape=(1, D), fill=0.5), WEIGHTS),
+    "union": (Reorderings(ORDERS) | Flip(shape=(1, D)), [1, 2, 3, 4]),
+    "compose": (Flip(shape=(1, D)) @ Shrinkings(), [1, 0, 2, 3, 4, 0]),
+    "graded": (Reorderings(ORDERS).discounted(0.3), WEIGHTS),
+}
+every_part = pytest.mark.parametrize(("part", "weights"), PARTS.values(), ids=PARTS)
+
+
+@every_part
+def test_it_keeps_the_contract(part, weights):
+    check_oracle(Weighted(part, weights), *rows())
+
+
+@every_part
+def test_its_set_is_that_of_the_part(part, weights):
+    X, y = rows()
+    V = np.random.default_rng(0).standard_normal((3, D))
+    assign, cost = np.arange(len(X)) % 3, np.linspace(0.0, 2.0, len(X))
+    own, inner = Weighted(part, weights).bind(X, y), part.bind(X, y)
+    for answer, wanted in ((bound.support(ALL_ROWS, V, assign, cost) for bound in (own, inner)),):
+        np.testing.assert_array_equal(answer.points, wanted.points)
+        np.testing.assert_array_equal(answer.rho, wanted.rho)
+    np.testing.assert_array_equal(own.orbit(ALL_ROWS), inner.orbit(ALL_ROWS))
+    assert own.member_names() == inner.member_names()
+    for ask in (
+        lambda bound: bound.member_scores(ALL_ROWS, V),
+        lambda bound: bound.grades(ALL_ROWS),
+        lambda bound: bound.pullback(V),
+    ):
+        np.testing.assert_array_equal(ask(own), ask(inner))
+    signs, ones = np.where(y == 0, 1.0, -1.0), np.ones(len(X))
+    assert (own.hull(signs, ones, False) is None) == (inner.hull(signs, ones, False) is None)
+    for flag in ("finite", "supports_sparse", "additive", "convex", "graded", "isometric"):
+        assert getattr(Weighted(part, weights), flag) == getattr(part, flag)
+
+
+def test_models_are_those_of_the_part():
+    X, y = rows()
+    fits = [
+        InvariantLinearSVC(oracle, random_state=0).fit(X, y).coef_
+        for oracle in (Reorderings(ORDERS), Weighted(Reorderings(ORDERS), WEIGHTS))
+    ]
+    np.testing.assert_allclose(fits[1], fits[0], rtol=1e-12)
+
+
+@every_part
+def test_its_law_has_its_weights(part, weights):
+    X, y = rows()
+    law = law_of(Weighted(part, weights), D)
+    likely = np.flatnonzero(weights)
+    np.testing.assert_allclose(law.weights, np.array(weights)[likely] / np.sum(weights), rtol=1e-15)
+    np.testing.assert_array_equal(law.members(X), part.bind(X, y).orbit(ALL_ROWS)[:, likely])
+
+
+def test_weights_replace_those_of_the_part():
+    X, _ = rows()
+    part = Rotations((180, 40), shape=(1, D), distribution="normal", spread=30.0)
+    for oracle in (part, Weighted(part, [1, 2, 3]), Weighted(Weighted(part, [1, 2, 3]), [1, 1, 1])):
+        assert isinstance(law_of(oracle, D), ImageLaw)
+    np.testing.assert_allclose(law_of(Weighted(Weighted(part, [1, 2, 3]), [1, 1, 1]), D).weights, 1 / 3)
+    np.testing.assert_allclose(law_of(Weighted(part, [1, 2, 3]).discounted(0.5), D).weights[0], 1 / 6)
+    np.testing.assert_allclose(law_of(Shared(Weighted(part, [1, 2, 3])), D).weights[0], 1 / 6)
+
+
+@every_part
+def test_samples_follow_the_weights(part, weights):
+    X, y = rows()
+    size = 3000
+    oracle = Weighted(part, weights)
+    shares = np.array(weights) / np.sum(weights)
+    for draw in (oracle.sample, lambda X, *asked: oracle.bind(X).sample(ALL_ROWS, *asked)):
+        mean = np.mean(np.cos(draw(X[:2], size, np.random.default_rng(0))), axis=1)
+        wanted = np.einsum("s,nsd->nd", shares, np.cos(part.bind(X[:2], y[:2]).orbit(ALL_ROWS)))
+        np.testing.assert_allclose(mean, wanted, atol=5.0 / np.sqrt(size))
+
+
+def test_weights_whose_sum_is_no_number_have_shares():
+    law = law_of(Weighted(Flip(shape=(1, D)), [1e308, 1.5e308]), D)
+    np.testing.assert_allclose(law.weights, [0.4, 0.6])
+    law = law_of(Weighted(Flip(shape=(1, D)), [5e-324, 5e-324]), D)
+    np.testing.assert_array_equal(law.weights, 0.5)
+
+
+def test_weights_and_the_part_can_be_searched():
+    oracle = Weighted(Rotations((10, 20)), [1, 2, 3])
+    for params in ParameterGrid({"weights": [[1, 1, 1], np.ones(3)], "oracle__order": [0, 1]}):
+        copy = clone(oracle).set_params(**params)
+        assert copy.weights is params["weights"]
+        assert copy.oracle.order == params["oracle__order"]
+    assert oracle.weights == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("oracle", "error", "message"),
+    [
+        (Weighted("flip", [1, 2]), TypeError, "oracle must be an InvarianceOracle"),
+        (Weighted(Box(1.0), [1, 2]), ValueError, "must list its members"),
+        (Weighted(Shifts(between=(0, 1), shape=(1, D)), [1, 2]), ValueError, "quadrature"),
+        (Weighted(Reorderings(ORDERS).only_for(1), WEIGHTS), ValueError, "same members for every row"),
+        (Weighted(Shared(Identity()), [1]), ValueError, r"Shared\(Weighted"),
+        (Weighted(Reorderings(ORDERS), [1, 2]), ValueError, "must have 3 entries.*got 2"),
+        (Weighted(Reorderings(ORDERS), [1, 2, -1]), ValueError, "at least 0"),
+        (Weighted(Reorderings(ORDERS), [0, 0, 0]), ValueError, "some above"),
+        (Weighted(Reorderings(ORDERS), [1, 2, np.nan]), ValueError, "finite"),
+        (Weighted(Reorderings(ORDERS), [1, 2, np.inf]), ValueError, "finite"),
+        (Weighted(Reorderings(ORDERS), []), ValueError, "some above"),
+        (Weighted(Reorderings(ORDERS), "123"), TypeError, "sequence of numbers"),
+        (Weighted(Reorderings(ORDERS), [1, "2", 3]), TypeError, "sequence of numbers"),
+        (Weighted(Reorderings(ORDERS), [[1], [2], [3]]), TypeError, "sequence of numbers"),
+        (Weighted(Reorderings(ORDERS), [True, 1, 1]), TypeError, "sequence of numbers"),
+        (Weighted(Reorderings(ORDERS), 3.0), TypeError, "sequence of numbers"),
+        (Weighted(Reorderings(ORDERS), None), TypeError, "sequence of numbers"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(oracle, error, message):
+    X, y = rows()
+    for ask in (lambda: oracle.bind(X, y), lambda: oracle.orbit(X), lambda: law_of(oracle, D, 3)):
+        with pytest.raises(error, match=message):
+            ask()
+
+
+def test_one_weight_for_each_of_many():
+    oracle = teo2007_transforms(shape=(4, 4))
+    law = law_of(Weighted(oracle, np.arange(21)), 16)
+    assert law.size == 20
+    members = oracle.orbit(np.eye(16))[:, 1:]
+    np.testing.assert_allclose(law.members(np.eye(16)), members, rtol=1e-12)
