@@ -194,9 +194,12 @@ def main() -> None:
     for size in options.changes:
         curves = errors(train[:FOR_LANDMARKS], test, size, sigma, options.columns, options.seeds)
         found[size] = curves
-        columns = [D for D in options.columns if len(train) >= D]
-        rows = [[method, *(f"{curve[D][1]:.4f}" for D in columns)] for method, curve in curves.items()]
-        rows.append(["rate of theorem 3.1", *(f"{rate(curves)[D]:.4f}" for D in columns)])
+        known = {method: {D: pair[1] for D, pair in curve.items()} for method, curve in curves.items()}
+        known["rate of theorem 3.1"] = rate(curves)
+        rows = [
+            [method, *(f"{curve[D]:.4f}" if D in curve else "" for D in options.columns)]
+            for method, curve in known.items()
+        ]
         changes = "no changes" if size == 1 else f"{size} rotations"
         print(
             table(f"relative error, Frobenius, {changes}", ["columns", *map(str, options.columns)], rows)
