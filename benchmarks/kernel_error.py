@@ -204,11 +204,11 @@ def main() -> None:
         print(
             table(f"relative error, Frobenius, {changes}", ["columns", *map(str, options.columns)], rows)
         )
+    if options.picture:
+        draw(found, name, options.picture)
     lines = speed_lines(train, sigma, max(options.changes), options.speed_columns, options.repeats)
     head = ["work", "target", "aim", "ours", "reference", "ratio"]
     print(table("seconds", head, [line.cells() for line in lines]))
-    if options.picture:
-        draw(found, name, options.picture)
     content = {"versions": versions(), "errors": found, "lines": [asdict(line) for line in lines]}
     write_json(options.json, content)
 
