@@ -32,7 +32,7 @@ from structinv.kernels.spectral import normals
 from structinv.oracles import Box, FiniteOracle, Identity, Rotations, Shifts
 from structinv.oracles.laws import Law, law_of
 
-from .oracle_cases import ORDERS, D, Permutations, Shrinkings
+from .oracle_cases import ORDERS, D, Reorderings, Shrinkings
 
 RADIAL = {
     "gaussian": Gaussian(1.7),
@@ -45,7 +45,7 @@ KERNELS = RADIAL | {"laplacian": Laplacian(0.2)}
 # Members that templates make by moving, and members that are made of rows.
 ORACLES = {
     "identity": Identity(),
-    "permutations": Permutations(ORDERS),
+    "permutations": Reorderings(ORDERS),
     "shrinkings": Shrinkings(),
     "shears": Shifts(1, shape=(1, D)),
 }
@@ -127,7 +127,7 @@ def test_inner_products_have_the_kernel_as_their_mean(kind, name, oracle):
 
 @pytest.mark.parametrize("kind", TEMPLATES)
 def test_the_error_falls_like_the_root_of_the_number_of_columns(kind):
-    X, oracle = rows(20), Permutations(ORDERS)
+    X, oracle = rows(20), Reorderings(ORDERS)
     errors = []
     for n_components in (32, 128, 512, 2048):
         found = [
@@ -160,7 +160,7 @@ def test_any_number_of_columns_has_the_kernel_as_its_mean(n_components):
 
 @pytest.mark.parametrize("size", [1.0, 1e3, 1e5, 1e6, 1e8, 1e15])
 def test_waves_are_those_of_numpy(size):
-    law = law_of(Permutations(ORDERS), D)
+    law = law_of(Reorderings(ORDERS), D)
     templates = size * rows(4, seed=1)
     X = np.random.default_rng(2).standard_normal((50, D))
     found = mean_waves(Responses(law, templates), X, 8, 0.0) * 2.0
@@ -271,8 +271,8 @@ def test_nystroem_is_exact_where_all_rows_are_landmarks(oracle, name, landmarks)
 
 
 def test_nystroem_projects_onto_the_span_of_the_landmarks():
-    X, kernel = rows(30), OrbitMean(Permutations(ORDERS), Gaussian(1.5))
-    features = OrbitNystroem(Permutations(ORDERS), Gaussian(1.5), 8).fit(X)
+    X, kernel = rows(30), OrbitMean(Reorderings(ORDERS), Gaussian(1.5))
+    features = OrbitNystroem(Reorderings(ORDERS), Gaussian(1.5), 8).fit(X)
     Z = X[features.landmark_indices_]
     np.testing.assert_array_equal(Z, features.landmarks_)
     between = kernel.matrix(X, Z)
@@ -292,7 +292,7 @@ def test_landmarks_that_are_alike_leave_the_columns():
 
 def test_members_move_on_both_sides_where_inner_products_are_not_kept():
     X = rows(15)
-    for oracle in (Permutations(ORDERS), Erased()):
+    for oracle in (Reorderings(ORDERS), Erased()):
         F = OrbitNystroem(oracle, Gaussian(1.5), len(X)).fit_transform(X)
         np.testing.assert_allclose(F @ F.T, exact(oracle, Gaussian(1.5), X), atol=1e-7)
 
@@ -308,7 +308,7 @@ def test_landmarks_by_leverage_take_what_is_rare():
 
 
 def test_leverage_scores_of_a_whole_sample_are_exact():
-    X, kernel = rows(40), OrbitMean(Permutations(ORDERS), Gaussian(1.5))
+    X, kernel = rows(40), OrbitMean(Reorderings(ORDERS), Gaussian(1.5))
     K = kernel.matrix(X, X)
     ridge = np.sum(np.sort(np.linalg.eigvalsh(K))[:-10]) / 10
     truth = np.diag(K @ np.linalg.inv(K + ridge * np.eye(40)))
@@ -327,7 +327,7 @@ def test_means_of_k_means_are_landmarks():
 
 
 def test_two_layers_are_a_gaussian_of_the_distance_of_means():
-    X, oracle = rows(15), Permutations(ORDERS)
+    X, oracle = rows(15), Reorderings(ORDERS)
     kernel = OrbitDistance(oracle, Gaussian(1.5), tau=0.7)
     truth = kernel.matrix(X, X)
     fourier = OrbitFourier(
@@ -343,11 +343,11 @@ def test_two_layers_are_a_gaussian_of_the_distance_of_means():
 
 def test_the_error_is_that_of_rows_which_are_no_landmarks():
     X = rows(40)
-    features = OrbitNystroem(Permutations(ORDERS), Gaussian(1.0), 30).fit(X)
+    features = OrbitNystroem(Reorderings(ORDERS), Gaussian(1.0), 30).fit(X)
     others = np.setdiff1d(np.arange(40), features.landmark_indices_)
     assert len(others) == 10
     F = features.transform(X[others])
-    K = exact(Permutations(ORDERS), Gaussian(1.0), X[others])
+    K = exact(Reorderings(ORDERS), Gaussian(1.0), X[others])
     off = F @ F.T - K
     error = features.kernel_error_
     assert error.frobenius == pytest.approx(np.linalg.norm(off) / np.linalg.norm(K))
@@ -367,7 +367,7 @@ def test_drawn_members_are_those_of_the_kernel():
 
 
 def test_distributions_are_shares_of_members_below_a_threshold():
-    X, oracle = rows(30), Permutations(ORDERS)
+    X, oracle = rows(30), Reorderings(ORDERS)
     features = GroupCDF(oracle, 14, n_bins=4).fit(X)
     assert features.thresholds_.shape == (4, 4)
     F, law = features.transform(X), law_of(oracle, D)
@@ -382,7 +382,7 @@ def test_distributions_are_shares_of_members_below_a_threshold():
 def test_distributions_of_members_of_whole_groups_do_not_change():
     orders = [np.roll(np.arange(D), k) for k in range(D)]
     X = rows(20)
-    features = GroupCDF(Permutations(orders), 60, n_bins=6).fit(X)
+    features = GroupCDF(Reorderings(orders), 60, n_bins=6).fit(X)
     np.testing.assert_allclose(
         features.transform(np.roll(X, 2, axis=1)), features.transform(X), atol=1e-9
     )
@@ -396,7 +396,7 @@ def test_constant_rows_lie_below_all_thresholds():
 @pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
 def test_blocks_and_threads_make_no_difference(estimator, monkeypatch):
     X = rows(700)
-    estimator = clone(estimator).set_params(oracle=Permutations(ORDERS))
+    estimator = clone(estimator).set_params(oracle=Reorderings(ORDERS))
     whole = estimator.fit(X).transform(X)
     monkeypatch.setattr("structinv.embeddings.responses.PRODUCTS", 100)
     monkeypatch.setattr("structinv.embeddings.responses.COLUMNS", 2 * len(ORDERS))
@@ -408,7 +408,7 @@ def test_blocks_and_threads_make_no_difference(estimator, monkeypatch):
 
 
 @pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
-@pytest.mark.parametrize("oracle", [Permutations(ORDERS), Shrinkings()], ids=str)
+@pytest.mark.parametrize("oracle", [Reorderings(ORDERS), Shrinkings()], ids=str)
 def test_single_precision_stays_single(estimator, oracle):
     X = rows(40)
     single = clone(estimator).set_params(oracle=oracle).fit(X.astype(np.float32))
@@ -427,7 +427,7 @@ def test_rows_stay_on_disk(estimator, tmp_path):
     X = rows(50)
     on_disk = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
     on_disk[:] = X
-    features = clone(estimator).set_params(oracle=Permutations(ORDERS)).fit(on_disk)
+    features = clone(estimator).set_params(oracle=Reorderings(ORDERS)).fit(on_disk)
     assert not any(isinstance(value, np.memmap) for value in vars(features).values())
     np.testing.assert_array_equal(features.transform(on_disk), features.transform(X))
 
@@ -436,7 +436,7 @@ def test_rows_stay_on_disk(estimator, tmp_path):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sparse_rows_are_their_dense_ones(estimator, dtype):
     X = np.where(rows(40) > 0.5, rows(40), 0.0).astype(dtype)
-    features = clone(estimator).set_params(oracle=Permutations(ORDERS)).fit(sp.csr_matrix(X))
+    features = clone(estimator).set_params(oracle=Reorderings(ORDERS)).fit(sp.csr_matrix(X))
     found = features.transform(sp.csr_matrix(X))
     assert found.dtype == dtype
     np.testing.assert_allclose(found, features.transform(X), atol=1e-6)
@@ -460,7 +460,7 @@ def test_nystroem_refuses_sparse_rows():
 @pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
 def test_copies_pickles_and_files_have_the_same_features(estimator, tmp_path):
     X = rows(40)
-    features = clone(estimator).set_params(oracle=Permutations(ORDERS)).fit(X)
+    features = clone(estimator).set_params(oracle=Reorderings(ORDERS)).fit(X)
     F = features.transform(X)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(features)).transform(X), F)
     np.testing.assert_array_equal(clone(features).fit(X).transform(X), F)
@@ -474,7 +474,7 @@ def test_copies_pickles_and_files_have_the_same_features(estimator, tmp_path):
 
 def test_parameters_changed_after_the_fit_change_no_features():
     X = rows(40)
-    features = OrbitFourier(Permutations(ORDERS), Gaussian(1.5), 20).fit(X)
+    features = OrbitFourier(Reorderings(ORDERS), Gaussian(1.5), 20).fit(X)
     F = features.transform(X)
     features.oracle.orders = ORDERS[:1]
     features.set_params(n_components=4, size=3, random_state=7, layers=2)
@@ -528,7 +528,7 @@ def test_random_states_decide():
         (OrbitFourier(kernel=2.0 * Gaussian()), TypeError, "kernel must be .*Scaled"),
         (OrbitFourier(kernel=Laplacian()), ValueError, "templates='orthogonal' needs a kernel of Eucl"),
         (OrbitFourier(kernel=Laplacian(), templates="fastfood"), ValueError, "templates='fastfood' n"),
-        (OrbitFourier(oracle=Permutations(ORDERS).only_for([1])), ValueError, "not depend on labels"),
+        (OrbitFourier(oracle=Reorderings(ORDERS).only_for([1])), ValueError, "not depend on labels"),
         (OrbitFourier(oracle=Box(0.1)), ValueError, "size must be given, as Box lists no members"),
         (OrbitFourier(oracle=Rotations((10,))), ValueError, "shape must be given.*5 features"),
         (OrbitNystroem(), ValueError, "n_components must be at most the number of rows.*=100.*=12"),
