@@ -1,5 +1,23 @@
-"""Orbits as features: transformers of rows, for linear machines on many rows."""
+"""Features whose inner products are kernels between orbits, for rows that are many."""
 
+from .base import KernelError
+from .distributions import GroupCDF
+from .fourier import OrbitFourier
+from .nystroem import OrbitNystroem
 from .patches import PatchOrbits
 
-__all__ = ["PatchOrbits"]
+REGISTRY: dict[str, type] = {
+    "orbit_fourier": OrbitFourier,
+    "orbit_nystroem": OrbitNystroem,
+    "group_cdf": GroupCDF,
+    "patch_orbits": PatchOrbits,
+}
+
+__all__ = [
+    "REGISTRY",
+    "GroupCDF",
+    "KernelError",
+    "OrbitFourier",
+    "OrbitNystroem",
+    "PatchOrbits",
+]

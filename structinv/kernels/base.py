@@ -16,6 +16,7 @@ from ..matrices import in_threads
 
 if TYPE_CHECKING:
     from .combinations import Product, Scaled, Sum
+    from .spectral import Spectrum
 
 # Values worked on at once: two tiles of float64 stay in a core's cache.
 TILE = 2**15
@@ -190,6 +191,13 @@ class Kernel(BaseEstimator, ABC):
 
     def _blurred(self, variance: float, n_features: int) -> Kernel | None:
         """`blurred` by a variance above 0."""
+        return None
+
+    def spectrum(self) -> Spectrum | None:
+        """The law of w in ``k(x, y) = E cos(<w, x - y>)``; None, the default, where it is not known.
+
+        Random features draw their templates from it.
+        """
         return None
 
     @property

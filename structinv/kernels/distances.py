@@ -17,6 +17,7 @@ from .base import (
     precision,
     same_precision,
 )
+from .spectral import cauchy, gamma_mixture, normals, students
 
 # Below this share of |x|^2 + |y|^2 a squared distance is computed again, without cancellation.
 CLOSE = 0.01
@@ -96,6 +97,10 @@ class Gaussian(_Stationary):
         factor = (1.0 + variance / square) ** (-0.5 * n_features)
         return factor * Gaussian(float(np.sqrt(square + variance)))
 
+    def spectrum(self):
+        """See `Kernel.spectrum`: normal coordinates."""
+        return normals(self.sigma)
+
 
 class RationalQuadratic(_Stationary):
     """``k(x, y) = (1 + |x - y|^2 / (2 alpha length_scale^2))^(-alpha)``.
@@ -162,6 +167,10 @@ class RationalQuadratic(_Stationary):
             found[i + 1, 0] *= alpha + i
         return found
 
+    def spectrum(self):
+        """See `Kernel.spectrum`: normal, of a variance that has a gamma distribution."""
+        return gamma_mixture(self.length_scale, self.alpha)
+
 
 class Laplacian(_Stationary):
     """``k(x, y) = exp(-gamma |x - y|_1)``.
@@ -198,6 +207,10 @@ class Laplacian(_Stationary):
 
         values = np.empty((X.shape[0], Y.shape[0]), dtype=X.dtype)
         return in_tiles(values, transform, cost=X.shape[1], least_rows=256)
+
+    def spectrum(self):
+        """See `Kernel.spectrum`: Cauchy coordinates."""
+        return cauchy(self.gamma)
 
 
 class Matern(_Stationary):
@@ -299,6 +312,12 @@ class Matern(_Stationary):
         if self.nu == np.inf:
             return Gaussian(self.length_scale)._blurred(variance, n_features)
         return None
+
+    def spectrum(self):
+        """See `Kernel.spectrum`: Student's t of ``2 nu`` degrees of freedom."""
+        if self.nu == np.inf:
+            return normals(self.length_scale)
+        return students(self.length_scale, self.nu)
 
 
 # Matern's kernel and its derivatives by ``s = r^2`` up to powers of ``nu / length_scale^2``, as

@@ -7,6 +7,8 @@ from dataclasses import fields
 from typing import Any
 
 from ..dual_states.labelled_rows import LabelledRows
+from ..embeddings import REGISTRY as EMBEDDINGS
+from ..embeddings import KernelError
 from ..estimators import REGISTRY as ESTIMATORS
 from ..estimators import TokenVectorizer
 from ..estimators.online import Stream
@@ -59,6 +61,7 @@ PARAMETERISED: dict[str, type] = {
         "loss": LOSSES,
         "solver": SOLVERS,
         "structure": STRUCTURES,
+        "embedding": EMBEDDINGS,
     }.items()
     for name, kind in registry.items()
 } | {
@@ -90,6 +93,7 @@ MADE: dict[str, type] = {
     "evidence": Evidence,
     "gradients": Gradients,
     "image_shape": ImageShape,
+    "kernel_error": KernelError,
     "plane_set": PlaneSet,
     "representers": Representers,
     "second_derivatives": SecondDerivatives,
@@ -102,6 +106,7 @@ MADE: dict[str, type] = {
 # Of those that are no dataclasses.
 _ARGUMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
     BoundFunctional: lambda bound: {"functional": bound.functional, "X": bound.X},
+    KernelError: lambda error: error._asdict(),
     Representers: lambda system: {
         "kernel": system.kernel,
         "families": system.families,

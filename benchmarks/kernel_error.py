@@ -1,0 +1,217 @@
+"""Errors of features against the exact kernel between orbits, and their time.
+
+Rules of the comparison:
+
+- MNIST, float64, pixels in [0, 1]; scikit-learn's digits (8 x 8) where ``--data`` has no MNIST. Gaussian
+  kernel, its width the median distance of the rows that errors are of. Changes: rotations by equally
+  spaced angles up to 45 degrees, all alike likely, bilinear; 1 stands for no change.
+- errors: ``|F F' - K| / |K|`` in Frobenius' norm (and, with ``--json``, the spectral one) on 150 test
+  images, against `OrbitMean` on the same changes; landmarks come from 2000 training images, and are so
+  few that their members are at most 2500. Medians over the seeds, which draw templates and landmarks.
+  The rate is that of theorem 3.1 of Raj et al. 2017, ``D^(-1/2)``, drawn through the first error of
+  independent templates; nothing is fitted to it.
+- seconds: fit and transform of all training images taken, at the same number of columns, in turns with
+  scikit-learn's RBFSampler and Nystroem on the same kernel, without changes; medians over the repeats.
+  With changes, the transform against the products of the rows with all moved templates alone.
+- Wall time with as many threads as libraries take by themselves; the first line tells how many.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from digits import MNIST, add_data_option, load_mnist
+from digits_speed import machine
+from report import table, versions, write_json
+from scipy.spatial.distance import pdist
+from sklearn.datasets import load_digits
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from speed import Line, take_turns
+
+from structinv.embeddings import OrbitFourier, OrbitNystroem
+from structinv.embeddings.base import KernelFeatures
+from structinv.kernels import Gaussian, OrbitMean
+from structinv.oracles import Identity, InvarianceOracle, Rotations
+from structinv.oracles.laws import law_of
+
+DEGREES = 45.0
+HELD, TRAINED, FOR_LANDMARKS = 150, 10_000, 2000
+# Members of all landmarks together.
+MEMBERS = 2500
+TEMPLATES = ("gaussian", "orthogonal", "quasi", "fastfood")
+LANDMARKS = ("random", "kmeans", "leverage")
+# Relative errors, spectral and Frobenius, by number of columns.
+Curve = dict[int, tuple[float, float]]
+
+
+def load(folder: Path, rng: np.random.Generator) -> tuple[str, np.ndarray, np.ndarray]:
+    """A name, rows to train on and rows that errors are of."""
+    if all((folder / file).is_file() for files in MNIST.values() for file in files):
+        train, test = (load_mnist(folder, part)[0].astype(np.float64) for part in ("train", "t10k"))
+        train, test = rng.permutation(train)[:TRAINED], rng.permutation(test)[:HELD]
+        return "MNIST", train, test
+    X = rng.permutation(load_digits().data / 16.0)
+    return "scikit-learn's digits", X[HELD:], X[:HELD]
+
+
+def rotations(size: int) -> InvarianceOracle:
+    """So many equally spaced angles, none among them."""
+    angles = np.linspace(-DEGREES, DEGREES, size)
+    return Rotations(angles[angles != 0].tolist()) if size > 1 else Identity()
+
+
+def methods(size: int, sigma: float) -> dict[str, KernelFeatures]:
+    """Features by name, their columns and seeds still to be set."""
+    given: dict[str, Any] = {"oracle": rotations(size), "kernel": Gaussian(sigma)}
+    found: dict[str, KernelFeatures] = {
+        f"Fourier, {kind}": OrbitFourier(**given, templates=kind) for kind in TEMPLATES
+    }
+    found |= {f"Nystroem, {kind}": OrbitNystroem(**given, landmarks=kind) for kind in LANDMARKS}
+    return found
+
+
+def errors(
+    train: np.ndarray, test: np.ndarray, size: int, sigma: float, columns: list[int], seeds: int
+) -> dict[str, Curve]:
+    """Median errors of all methods under so many changes."""
+    exact = OrbitMean(rotations(size), Gaussian(sigma)).matrix(test, test)
+    norms = np.linalg.norm(exact, 2), np.linalg.norm(exact)
+    found: dict[str, Curve] = {}
+    for name, features in methods(size, sigma).items():
+        for n_components in columns:
+            from_rows = name.startswith("Nystroem")
+            if from_rows and n_components > min(len(train), MEMBERS // size):
+                continue
+            off = []
+            for seed in range(seeds):
+                features.set_params(n_components=n_components, random_state=seed)
+                # Templates do not look at rows, but for the error that they report.
+                rows = train if from_rows else train[:2]
+                F = features.fit(rows).transform(test)
+                difference = F @ F.T - exact
+                off.append((np.linalg.norm(difference, 2), np.linalg.norm(difference)))
+            spectral, frobenius = np.median(off, axis=0) / norms
+            found.setdefault(name, {})[n_components] = (float(spectral), float(frobenius))
+    return found
+
+
+def rate(curves: dict[str, Curve]) -> dict[int, float]:
+    """Theorem 3.1's, through the first error of independent templates."""
+    points = curves[f"Fourier, {TEMPLATES[0]}"]
+    first = min(points)
+    return {D: points[first][1] * float(np.sqrt(first / D)) for D in points}
+
+
+def speed_lines(train: np.ndarray, sigma: float, size: int, columns: int, repeats: int) -> list[Line]:
+    """Ours against scikit-learn's without changes, and against bare products with changes."""
+    gamma, kernel = 0.5 / sigma**2, Gaussian(sigma)
+    lines = []
+    for dtype in (np.float64, np.float32):
+        X, name = train.astype(dtype), np.dtype(dtype).name
+        pairs = [
+            ("RBFSampler", OrbitFourier(None, kernel, columns), RBFSampler(gamma=gamma)),
+            ("Nystroem", OrbitNystroem(None, kernel, columns), Nystroem(gamma=gamma)),
+        ]
+        for reference, ours, theirs in pairs:
+            theirs.set_params(n_components=columns, random_state=0)
+            works = [partial(_fit_and_transform, one, X) for one in (ours, theirs)]
+            take_turns(works, 1)
+            seconds = np.median(take_turns(works, repeats)[0], axis=0)
+            work = f"no changes, {reference}, {name}"
+            lines.append(Line(work, "<= 1", "", *seconds, seconds[0] / seconds[1]))
+        lines.append(_line_with_changes(X, kernel, size, columns, repeats))
+    return lines
+
+
+def _fit_and_transform(features: Any, X: np.ndarray, _: int) -> float:
+    return features.fit(X).transform(X)[0, 0]
+
+
+def _line_with_changes(X: np.ndarray, kernel: Gaussian, size: int, columns: int, repeats: int) -> Line:
+    some = X[:2000]
+    features = OrbitFourier(rotations(size), kernel, columns).fit(some)
+    moved = law_of(rotations(size), X.shape[1]).pull_back(features.templates_)
+    assert moved is not None
+    moved = moved.reshape(-1, X.shape[1]).astype(X.dtype)
+    into = np.empty((len(some), len(moved)), dtype=X.dtype)
+    works = [
+        lambda _: features.transform(some)[0, 0],
+        lambda _: np.matmul(some, moved.T, out=into)[0, 0],
+    ]
+    take_turns(works, 1)
+    seconds = np.median(take_turns(works, repeats)[0], axis=0)
+    work = f"{size} changes, products, {X.dtype.name}"
+    return Line(work, "<= 1.3", "", *seconds, seconds[0] / seconds[1])
+
+
+def draw(found: dict[int, dict[str, Curve]], name: str, path: Path) -> None:
+    """A panel for each number of changes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.4 * len(found), 4.2), layout="constrained")
+    panels = np.ravel(figure.subplots(1, len(found), sharey=True))
+    for axes, (size, curves) in zip(panels, found.items(), strict=True):
+        for method, curve in curves.items():
+            style = "--" if method.startswith("Nystroem") else "-"
+            values = [frobenius for _, frobenius in curve.values()]
+            axes.plot(list(curve), values, style, marker=".", label=method)
+        expected = rate(curves)
+        axes.plot(
+            list(expected), list(expected.values()), ":", color="black", label="rate of theorem 3.1"
+        )
+        changes = "no changes" if size == 1 else f"{size} rotations"
+        axes.set(title=f"{name}, {changes}", xlabel="columns", xscale="log", yscale="log")
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("relative error, Frobenius")
+    handles, names = panels[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4)
+    figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    """Run what the options ask for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_data_option(parser)
+    parser.add_argument("--changes", nargs="+", type=int, default=[1, 5, 21])
+    parser.add_argument("--columns", nargs="+", type=int, default=[50, 100, 200, 500, 1000, 2000, 5000])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--speed-columns", type=int, default=1000)
+    parser.add_argument("--picture", type=Path, help="such as docs/kernel_error.png")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    options = parser.parse_args()
+    name, train, test = load(options.data, np.random.default_rng(0))
+    sigma = float(np.median(pdist(test)))
+    print(f"{versions()}, {machine()}\n{name}: {len(train)} rows to train on, width {sigma:.3g}\n")
+    found = {}
+    for size in options.changes:
+        curves = errors(train[:FOR_LANDMARKS], test, size, sigma, options.columns, options.seeds)
+        found[size] = curves
+        known = {method: {D: pair[1] for D, pair in curve.items()} for method, curve in curves.items()}
+        known["rate of theorem 3.1"] = rate(curves)
+        rows = [
+            [method, *(f"{curve[D]:.4f}" if D in curve else "" for D in options.columns)]
+            for method, curve in known.items()
+        ]
+        changes = "no changes" if size == 1 else f"{size} rotations"
+        print(
+            table(f"relative error, Frobenius, {changes}", ["columns", *map(str, options.columns)], rows)
+        )
+    if options.picture:
+        draw(found, name, options.picture)
+    lines = speed_lines(train, sigma, max(options.changes), options.speed_columns, options.repeats)
+    head = ["work", "target", "aim", "ours", "reference", "ratio"]
+    print(table("seconds", head, [line.cells() for line in lines]))
+    content = {"versions": versions(), "errors": found, "lines": [asdict(line) for line in lines]}
+    write_json(options.json, content)
+
+
+if __name__ == "__main__":
+    main()

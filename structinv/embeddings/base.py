@@ -1,0 +1,253 @@
+"""What features of orbits share: checks, the law of the changes, errors against the exact kernel."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean, kernel_matrix
+from ..kernels.base import check_real
+from ..matrices import Matrix, dense
+from ..oracles import Identity, InvarianceOracle
+from ..oracles.kept import Kept
+from ..oracles.laws import Law, check_seed, check_size, law_of
+
+# Rows on which a fit tells its error, and how many of their members are compared with one another.
+HELD = 100
+HELD_MEMBERS = 2048
+LEAST_HELD = 5
+
+
+class KernelError(NamedTuple):
+    """How far inner products of features are from a kernel, relative to the norm of its matrix.
+
+    Parameters
+    ----------
+    spectral, frobenius : float
+    """
+
+    spectral: float
+    frobenius: float
+
+
+class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A transformer of rows whose columns are means over the changes of an oracle."""
+
+    oracle: Any
+    n_components: Any
+    size: Any
+    random_state: Any
+    n_columns_: int
+    size_: int | None
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Draw what rows are compared with.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like or sparse matrix
+            Sparse only where the class, and the oracle, take such rows. Of float32 numbers the features
+            are float32, of all others float64.
+        y : ignored
+
+        Returns
+        -------
+        object
+            This transformer.
+
+        Raises
+        ------
+        ValueError, TypeError
+            For parameters or rows that cannot be used, before any work; what an earlier fit has learnt
+            stays.
+        """
+        with _all_or_nothing(self):
+            oracle = self._check_oracle()
+            self._check_parameters()
+            X = validate_data(self, X, **self._rows)
+            self._kept = Kept()
+            self.seed_, self.size_ = self._seed(), self.size
+            self.oracle_: InvarianceOracle = clone(oracle)
+            law = self._law()
+            self.n_columns_ = int(self.n_components)
+            self._learn(X, law, np.random.default_rng([self.seed_, 1]))
+        return self
+
+    def transform(self, X: Any) -> Matrix:
+        """The features of rows, in blocks, so that rows on disk (`numpy.memmap`) stay there.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like or sparse matrix
+
+        Returns
+        -------
+        (n_samples, n_components) array
+            float32 if the rows are, else float64.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, **self._rows)
+        return self._features(X)
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Raise where a parameter is out of its range."""
+
+    @abstractmethod
+    def _learn(self, X: Matrix, law: Law, rng: np.random.Generator) -> None:
+        """Set what `transform` needs."""
+
+    @abstractmethod
+    def _features(self, X: Matrix) -> np.ndarray:
+        """`transform` of checked rows."""
+
+    @property
+    def _rows(self) -> dict[str, Any]:
+        return {"dtype": [np.float64, np.float32], "accept_sparse": False}
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_columns_
+
+    def _check_oracle(self) -> InvarianceOracle:
+        check_size(self.size)
+        oracle = Identity() if self.oracle is None else self.oracle
+        if not isinstance(oracle, InvarianceOracle):
+            raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}")
+        return oracle
+
+    def _seed(self) -> int:
+        """The integer that draws depend on: `random_state` itself if it is one."""
+        if isinstance(self.random_state, Integral):
+            check_seed(self.random_state)
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _keep(self, name: str, make: Any) -> Any:
+        """What is made once for many calls, and made again by whoever loads this transformer."""
+        kept: Kept = self.__dict__.setdefault("_kept", Kept())
+        return kept.get(name, make)
+
+    def _law(self) -> Law:
+        """The changes that features are means over."""
+        return self._keep(
+            "law", lambda: law_of(self.oracle_, self.n_features_in_, self.size_, self.seed_)
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        """The precision of the rows stays."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.sparse = bool(self._rows["accept_sparse"])
+        return tags
+
+
+class KernelFeatures(OrbitFeatures):
+    """Features whose inner products stand for a kernel between orbits."""
+
+    kernel: Any
+    layers: Any
+    tau: Any
+    oracle_: InvarianceOracle
+    kernel_error_: KernelError
+
+    def kernel_error(self, X: Any) -> KernelError:
+        """How far inner products of the features of these rows are from the exact kernel.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like or sparse matrix
+            As many rows as a kernel matrix of all their members is wanted of: the exact kernel,
+            `structinv.kernels.OrbitMean` or `OrbitDistance`, is asked for all pairs.
+
+        Returns
+        -------
+        KernelError
+            ``|F F' - K| / |K|`` in the spectral and in Frobenius' norm (Raj et al. 2017, figure 1).
+        """
+        check_is_fitted(self)
+        return self._error(validate_data(self, X, reset=False, **self._rows))
+
+    def _error(self, X: Matrix) -> KernelError:
+        rows = dense(X).astype(np.float64, copy=False)
+        features = self._features(X).astype(np.float64, copy=False)
+        exact = kernel_matrix(self.orbit_kernel_, rows, rows)
+        difference = features @ features.T - exact
+        return KernelError(
+            _ratio(float(np.linalg.norm(difference, 2)), float(np.linalg.norm(exact, 2))),
+            _ratio(float(np.linalg.norm(difference)), float(np.linalg.norm(exact))),
+        )
+
+    def _check_kernel(self) -> Kernel:
+        """The base kernel; raises where it, or what the layers are made of, is out of range."""
+        kernel = Gaussian() if self.kernel is None else self.kernel
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"kernel must be a Kernel or None, got {kernel!r}")
+        kernel.validate()
+        if not isinstance(self.layers, Integral) or isinstance(self.layers, bool):
+            raise TypeError(f"layers must be 1 or 2, got {self.layers!r}")
+        if self.layers not in (1, 2):
+            raise ValueError(f"layers must be 1 or 2, got {self.layers!r}")
+        check_real("tau", self.tau)
+        return kernel
+
+    def _learn_kernel(self) -> Kernel:
+        """Set the exact kernel that the features stand for."""
+        kernel = clone(self._check_kernel())
+        kernel.validate(self.n_features_in_)
+        changes: dict[str, Any] = {"size": self.size_, "random_state": self.seed_}
+        self.orbit_kernel_: Kernel = (
+            OrbitMean(self.oracle_, kernel, **changes)
+            if self.layers == 1
+            else OrbitDistance(self.oracle_, kernel, float(self.tau), **changes)
+        )
+        self.orbit_kernel_.validate(self.n_features_in_)
+        return kernel
+
+    def _learn_error(self, X: Matrix, rows: np.ndarray, rng: np.random.Generator) -> None:
+        """Set `kernel_error_`, of some of the rows named."""
+        most = max(LEAST_HELD, min(HELD, HELD_MEMBERS // self._law().size))
+        held = np.sort(rng.permutation(rows)[:most])
+        self.kernel_error_ = self._error(X[held])
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise TypeError or ValueError unless it is an integer of at least 1."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+
+
+def refuse_sparse(X: Matrix, oracle: InvarianceOracle) -> None:
+    """Raise TypeError where CSR rows meet changes that make members of them."""
+    if sp.issparse(X):
+        raise TypeError(
+            f"X must be dense, as changes of {type(oracle).__name__} are no fixed linear maps that "
+            "templates could move by: pass X.toarray()"
+        )
+
+
+def _ratio(error: float, size: float) -> float:
+    return error / size if size > 0 else float(error > 0)
+
+
+@contextmanager
+def _all_or_nothing(estimator: Any) -> Iterator[None]:
+    """Take back what a failing fit has learnt."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise

@@ -1,0 +1,156 @@
+"""Nystroem's features of kernels between orbits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..kernels import Kernel, kernel_matrix
+from ..matrices import Matrix
+from ..oracles import InvarianceOracle
+from ..oracles.laws import Law
+from .base import KernelFeatures, check_count
+from .landmarks import KINDS
+from .responses import VALUES
+
+# Rows whose kernel with the landmarks is held at once, at least.
+ROWS = 1024
+
+
+class OrbitNystroem(KernelFeatures):
+    r"""Nystroem's features of a kernel between orbits.
+
+    .. math:: \phi(x) = K(Z, Z)^{-1/2} K(Z, x)
+
+    with landmarks Z and ``K(x, x') = E k(g x, g' x')``, `structinv.kernels.OrbitMean` (Raj, Kumar,
+    Mroueh, Fletcher and Schoelkopf 2017, eq. 8; Williams and Seeger 2001). Inner products of features
+    are those of the projections onto the span of the landmarks, and exact where that holds all rows.
+
+    Any kernel will do, and the error falls faster than that of `OrbitFourier` where the eigenvalues of
+    the kernel's matrix do. Landmarks alone move where changes keep inner products; else rows move, too.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle, optional
+        With a law, see `InvarianceOracle.law`; nothing changes by default. Oracles that depend on
+        labels are refused.
+    kernel : Kernel, optional
+        ``Gaussian()`` by default.
+    n_components : int, default=100
+        How many landmarks there are, and columns of the features; at most the number of rows.
+    landmarks : {"random", "kmeans", "leverage"}, default="random"
+        Rows, all alike likely; centres of k-means (Zhang, Tsang and Kwok 2008), which are no rows; or
+        rows by ridge leverage scores (Alaoui and Mahoney 2015), which a uniform sample of four rows a
+        landmark estimates (Musco and Musco 2017), at the price of the kernel of all rows with that
+        sample.
+    layers : {1, 2}, default=1
+        With 2 the kernel is `structinv.kernels.OrbitDistance` of width `tau`.
+    size : int, optional
+        How many changes to draw; without it all members that the oracle lists, by their weights.
+    tau : float, default=1.0
+        Width of the second layer, above 0.
+    random_state : int, RandomState or None, default=0
+        Landmarks and drawn changes depend on it. Changes are those of ``OrbitMean(...,
+        random_state=seed_)``.
+
+    Attributes
+    ----------
+    landmarks_ : (n_components, n_features) array
+    landmark_indices_ : (n_components,) array of int
+        The rows of `fit` that they are; empty for "kmeans".
+    normalization_ : (n_components, n_components) array
+        ``K(Z, Z)^(-1/2)``, symmetric. Eigenvalues below ``n_components * eps`` times the largest count
+        as 0, and so do their inverses: the columns stay as many, and span fewer dimensions.
+    rank_ : int
+        How many eigenvalues count.
+    kernel_error_ : KernelError
+        ``spectral`` and ``frobenius``: relative errors of inner products against the exact kernel, on
+        at most 100 rows of `fit` that are no landmarks, if there are such, and on fewer where changes
+        are many. See `kernel_error`.
+    orbit_kernel_ : OrbitMean or OrbitDistance
+        The kernel K.
+    oracle_ : InvarianceOracle
+    seed_ : int
+        `random_state`, or what was drawn from it.
+    size_, n_columns_ : int or None, int
+        `size` and `n_components`, as they were in `fit`.
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array
+        Only if all feature names of X are strings.
+
+    Notes
+    -----
+    What is certified for a linear machine on these features is certified around the features, not
+    around the input; see `OrbitFourier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.embeddings import OrbitNystroem
+    >>> from structinv.kernels import Gaussian
+    >>> from structinv.oracles import Rotations
+    >>> images = np.array([[1.0, 0.0, 0.0, 0.0], [2.0, 1.0, 0.0, 0.0], [2.0, 0.0, 0.0, 1.0]])
+    >>> features = OrbitNystroem(Rotations((90, 180, 270)), Gaussian(2.0), n_components=3)
+    >>> F = features.fit_transform(images)
+    >>> bool(np.allclose(F @ F.T, features.orbit_kernel_.matrix(images, images)))
+    True
+    """
+
+    def __init__(
+        self,
+        oracle: InvarianceOracle | None = None,
+        kernel: Kernel | None = None,
+        n_components: int = 100,
+        *,
+        landmarks: str = "random",
+        layers: int = 1,
+        size: int | None = None,
+        tau: float = 1.0,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.oracle = oracle
+        self.kernel = kernel
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.layers = layers
+        self.size = size
+        self.tau = tau
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        check_count("n_components", self.n_components)
+        if not isinstance(self.landmarks, str) or self.landmarks not in KINDS:
+            raise ValueError(f"landmarks must be one of {sorted(KINDS)}, got {self.landmarks!r}")
+        self._check_kernel()
+
+    def _learn(self, X: Matrix, law: Law, rng: np.random.Generator) -> None:
+        if self.n_components > len(X):
+            raise ValueError(
+                f"n_components must be at most the number of rows, as landmarks come from them, got "
+                f"n_components={self.n_components} and n_samples={len(X)}"
+            )
+        self._learn_kernel()
+        found = KINDS[self.landmarks](X, int(self.n_components), self.orbit_kernel_, rng)
+        self.landmarks_, self.landmark_indices_ = found
+        self._learn_normalization()
+        others = np.setdiff1d(np.arange(len(X)), self.landmark_indices_)
+        self._learn_error(X, others if len(others) else np.arange(len(X)), rng)
+
+    def _learn_normalization(self) -> None:
+        # The points are as many as columns, so that precision is cheap here, and what counts.
+        points = self.landmarks_.astype(np.float64)
+        matrix = kernel_matrix(self.orbit_kernel_, points, points)
+        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+        threshold = len(values) * np.finfo(self.landmarks_.dtype).eps * max(values[-1], 0.0)
+        kept = values > threshold
+        self.rank_ = int(np.sum(kept))
+        roots = vectors[:, kept] / np.sqrt(values[kept])
+        self.normalization_: np.ndarray = roots @ vectors[:, kept].T
+
+    def _features(self, X: Matrix) -> np.ndarray:
+        found = np.empty((len(X), len(self.landmarks_)), dtype=X.dtype)
+        step = max(ROWS, 4 * VALUES // len(self.landmarks_))
+        for first in range(0, len(X), step):
+            rows = slice(first, min(first + step, len(X)))
+            values = kernel_matrix(self.orbit_kernel_, np.asarray(X[rows]), self.landmarks_)
+            found[rows] = values @ self.normalization_.astype(values.dtype, copy=False)
+        return found

@@ -1,0 +1,317 @@
+"""Inner products of changed rows and templates, in blocks, and what features make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..compiled import njit
+from ..matrices import Matrix, in_threads, one_blas_thread, products
+from ..oracles.laws import Law
+
+# Products of rows with templates that are held at once, by each thread.
+PRODUCTS = 2**20
+# Columns of such a block: changes times templates.
+COLUMNS = 2048
+# Templates of a block come in multiples of this.
+VECTOR = 32
+# Values of rows, and of moved templates or members, that are held at once.
+VALUES = 2**20
+# Moved templates are kept for later calls up to so many values.
+KEPT = 2**25
+
+# Told which rows, which templates, and their products, (rows, changes * templates), change by change.
+Use = Callable[[slice, slice, np.ndarray], None]
+
+
+class Responses:
+    """``<g x, w>`` for all rows x, changes g and templates w, a block at a time.
+
+    Where changes are fixed linear maps T the templates move, once, as ``<T x, w> = <x, T'w>``, whether
+    they keep inner products or not; else members of the rows are made.
+
+    Parameters
+    ----------
+    law : Law
+    templates : (p, d) array
+    """
+
+    def __init__(self, law: Law, templates: np.ndarray) -> None:
+        self.law = law
+        self.templates = templates
+        self._moved: dict[tuple[int, Any], np.ndarray] = {}
+        self.moves_templates = self._pull_back(slice(0, 1)) is not None
+
+    def each(self, X: Matrix, use: Use) -> None:
+        """Call `use` with all products, from several threads where that pays.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR matrix
+            CSR only if templates move.
+        use : callable
+            ``use(rows, templates, values)``; blocks with other rows or templates may be underway at
+            the same time.
+        """
+        if not self.moves_templates:
+            self._each_of_members(X, use)
+            return
+        n, d = X.shape
+        step = max(256, VALUES // d)
+        for first in range(0, n, step):
+            rows = X[first : first + step]
+            for part in self._parts():
+                self._multiply(rows, first, part, use)
+
+    def _parts(self) -> list[slice]:
+        """Blocks of templates."""
+        p = len(self.templates)
+        count = max(1, COLUMNS // self.law.size)
+        # Whole vectors of the vector unit, where there are some.
+        count -= count % VECTOR if count > VECTOR else 0
+        return [slice(first, min(first + count, p)) for first in range(0, p, count)]
+
+    def _multiply(self, rows: Matrix, offset: int, part: slice, use: Use) -> None:
+        table = self._table(part, rows.dtype)
+        step = max(1, PRODUCTS // len(table))
+        times = _times_csr(table) if sp.issparse(rows) else _times_dense(table)
+
+        def work(portion: slice) -> None:
+            multiply = times()
+            for first in range(portion.start, portion.stop, step):
+                last = min(first + step, portion.stop)
+                use(slice(offset + first, offset + last), part, multiply(rows[first:last]))
+
+        n = rows.shape[0]
+        with one_blas_thread():
+            in_threads(work, n, n * len(table))
+
+    def _table(self, part: slice, dtype: Any) -> np.ndarray:
+        """Moved templates of a block, a row each, change by change."""
+        key = (part.start, np.dtype(dtype))
+        if key in self._moved:
+            return self._moved[key]
+        found = self._pull_back(part)
+        assert found is not None
+        table = found.reshape(-1, found.shape[2]).astype(dtype, copy=False)
+        if self.law.size * self.templates.size <= KEPT:
+            self._moved[key] = table
+        return table
+
+    def _pull_back(self, part: slice) -> np.ndarray | None:
+        return self.law.pull_back(self.templates[part])
+
+    def _each_of_members(self, X: Matrix, use: Use) -> None:
+        p, d = self.templates.shape
+        size = self.law.size
+        templates = self.templates.astype(X.dtype, copy=False)
+        step = max(1, VALUES // (size * max(p, d)))
+        every = slice(0, p)
+        for first in range(0, X.shape[0], step):
+            members = self.law.members(X[first : first + step]).astype(X.dtype, copy=False)
+            values = (members.reshape(-1, d) @ templates.T).reshape(len(members), -1)
+
+            def work(portion: slice, values: np.ndarray = values, first: int = first) -> None:
+                rows = slice(first + portion.start, first + portion.stop)
+                use(rows, every, values[portion])
+
+            in_threads(work, len(members), values.size)
+
+
+def _times_dense(table: np.ndarray) -> Callable[[], Callable[[np.ndarray], np.ndarray]]:
+    """Makes functions, one for each thread, from rows to their products."""
+
+    def times() -> Callable[[np.ndarray], np.ndarray]:
+        held: list[np.ndarray] = []
+
+        def multiply(rows: np.ndarray) -> np.ndarray:
+            # One allocation for all blocks; the first is the largest.
+            if not held:
+                held.append(np.empty((len(rows), len(table)), dtype=table.dtype))
+            return np.matmul(rows, table.T, out=held[0][: len(rows)])
+
+        return multiply
+
+    return times
+
+
+def _times_csr(table: np.ndarray) -> Callable[[], Callable[[Matrix], np.ndarray]]:
+    columns = np.ascontiguousarray(table.T)
+    return lambda: lambda rows: products(rows, columns)
+
+
+def mean_waves(responses: Responses, X: Matrix, n_columns: int, phase: float) -> np.ndarray:
+    """Means over changes of cosines and sines, side by side for each template.
+
+    Parameters
+    ----------
+    responses : Responses
+    X : (n, d) array or CSR matrix
+    n_columns : int
+        ``2 p``, or ``2 p - 1``: then the last template has one column, ``cos(<w, x> + phase)``.
+    phase : float
+
+    Returns
+    -------
+    (n, n_columns) array
+        Times ``(2 / n_columns)^(1/2)``, in the precision of the rows.
+    """
+    found = np.empty((X.shape[0], n_columns), dtype=X.dtype)
+    weights = responses.law.weights * np.sqrt(2.0 / n_columns)
+    p = len(responses.templates)
+
+    def use(rows: slice, templates: slice, values: np.ndarray) -> None:
+        columns = slice(2 * templates.start, 2 * templates.stop)
+        if n_columns == 2 * p or templates.stop < p:
+            _take_waves(values, weights, found[rows, columns])
+            return
+        waves = np.empty((len(values), 2 * (p - templates.start)))
+        _take_waves(values, weights, waves)
+        waves[:, -2] = np.cos(phase) * waves[:, -2] - np.sin(phase) * waves[:, -1]
+        found[rows, columns] = waves[:, :-1]
+
+    responses.each(X, use)
+    return found
+
+
+def mean_steps(responses: Responses, X: Matrix, thresholds: np.ndarray, n_columns: int) -> np.ndarray:
+    """Probabilities over changes that a product is at most a threshold of its template.
+
+    Parameters
+    ----------
+    responses : Responses
+    X : (n, d) array or CSR matrix
+    thresholds : (p, b) array
+        Ascending in each row.
+    n_columns : int
+        At most ``p * b``: the last template may have fewer.
+
+    Returns
+    -------
+    (n, n_columns) array
+        Of the precision of the rows.
+    """
+    bins = thresholds.shape[1]
+    found = np.empty((X.shape[0], n_columns), dtype=X.dtype)
+
+    def use(rows: slice, templates: slice, values: np.ndarray) -> None:
+        first, last = bins * templates.start, bins * templates.stop
+        own = thresholds[templates]
+        if last <= n_columns:
+            _mean_steps(values, responses.law.weights, own, found[rows, first:last])
+            return
+        steps = np.empty((len(values), last - first))
+        _mean_steps(values, responses.law.weights, own, steps)
+        found[rows, first:] = steps[:, : n_columns - first]
+
+    responses.each(X, use)
+    return found
+
+
+# In each precision: 1 / pi; what rounds to a whole number when it is added and taken off again; pi in
+# three parts, the first two so short that their multiples by whole numbers are exact; 1, 1/2, 1/4; up
+# to where all this is right to the last bits; coefficients of a sine and of a cosine up to pi / 4.
+_NUMBERS = {
+    np.dtype(precision): np.array([1.0 / np.pi, 1.5 * 2.0**bits, *pi, 1.0, 0.5, 0.25, far], precision)
+    for precision, bits, pi, far in (
+        (np.float64, 52, (3.1415926534682512, 1.215420100718692e-10, 5.825464112186712e-20), 1e6),
+        (np.float32, 23, (3.140625, 9.67502593994140625e-4, 1.509957990978376432e-7), 2e4),
+    )
+}
+_SINE = (
+    -1.66666666666666324348e-01, 8.33333333332248946124e-03, -1.98412698298579493134e-04,
+    2.75573137070700676789e-06, -2.50507602534068634195e-08, 1.58969099521155010221e-10,
+)  # fmt: skip
+_COSINE = (
+    4.16666666666666019037e-02, -1.38888888888741095749e-03, 2.48015872894767294178e-05,
+    -2.75573143513906633035e-07, 2.08757232129817482790e-09, -1.13596475577881948265e-11,
+)  # fmt: skip
+_SERIES = {dtype: np.array([_SINE, _COSINE], dtype) for dtype in _NUMBERS}
+
+
+def _take_waves(values: np.ndarray, weights: np.ndarray, found: np.ndarray) -> None:
+    """Weighted cosines and sines, side by side, in the precision of the values."""
+    numbers, series = _NUMBERS[values.dtype], _SERIES[values.dtype]
+    _mean_waves(values, weights.astype(values.dtype, copy=False), found, numbers, series)
+
+
+# No reassociation: the multiples of pi have to be taken off part by part.
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _mean_waves(values, weights, found, numbers, series):
+    n_templates = values.shape[1] // len(weights)
+    limit = numbers[8]
+    cosines, sines = np.empty(n_templates, values.dtype), np.empty(n_templates, values.dtype)
+    for i in range(values.shape[0]):
+        row = values[i]
+        cosines[:] = 0
+        sines[:] = 0
+        far = False
+        for j in range(len(row)):
+            far |= not abs(row[j]) < limit
+        if far:
+            for j in range(len(row)):
+                k, p = divmod(j, n_templates)
+                cosines[p] += weights[k] * np.cos(np.float64(row[j]))
+                sines[p] += weights[k] * np.sin(np.float64(row[j]))
+        else:
+            _add_waves(row, weights, cosines, sines, numbers, series)
+        for j in range(n_templates):
+            found[i, 2 * j] = cosines[j]
+            found[i, 2 * j + 1] = sines[j]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _add_waves(row, weights, cosines, sines, numbers, series):
+    """Add weighted cosines and sines, without branches, for the vector unit.
+
+    With ``x = n pi + 2 t`` they are those of 2 t, up to the sign of (-1)^n, and t lies within pi / 4,
+    where series are short.
+    """
+    over_pi, rounds = numbers[0], numbers[1]
+    pi_1, pi_2, pi_3 = numbers[2], numbers[3], numbers[4]
+    one, half, quarter = numbers[5], numbers[6], numbers[7]
+    s_1, s_2, s_3, s_4, s_5, s_6 = series[0]
+    c_1, c_2, c_3, c_4, c_5, c_6 = series[1]
+    for k in range(len(weights)):
+        weight, run = weights[k], row[k * len(cosines) : (k + 1) * len(cosines)]
+        for j in range(len(cosines)):
+            x = run[j]
+            n = (x * over_pi + rounds) - rounds
+            t = half * (((x - n * pi_1) - n * pi_2) - n * pi_3)
+            u = t * t
+            sine = s_1 + u * (s_2 + u * (s_3 + u * (s_4 + u * (s_5 + u * s_6))))
+            sine = t + t * u * sine
+            cosine = c_1 + u * (c_2 + u * (c_3 + u * (c_4 + u * (c_5 + u * c_6))))
+            cosine = one - half * u + u * u * cosine
+            pairs = (half * n - quarter + rounds) - rounds
+            odd = n - pairs - pairs
+            signed = weight - (weight + weight) * odd
+            twice = sine + sine
+            cosines[j] += signed * (one - twice * sine)
+            sines[j] += signed * (twice * cosine)
+
+
+@njit(cache=True, nogil=True)
+def _mean_steps(values, weights, thresholds, found):
+    n_templates, bins = thresholds.shape
+    for i in range(values.shape[0]):
+        found[i, :] = 0
+        for k in range(len(weights)):
+            for j in range(n_templates):
+                value = values[i, k * n_templates + j]
+                # The first threshold that is not below it; the sums come afterwards.
+                low, high = 0, bins
+                while low < high:
+                    middle = (low + high) // 2
+                    if thresholds[j, middle] < value:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low < bins:
+                    found[i, j * bins + low] += weights[k]
+        for j in range(n_templates):
+            for b in range(1, bins):
+                found[i, j * bins + b] += found[i, j * bins + b - 1]

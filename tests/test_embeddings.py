@@ -1,0 +1,605 @@
+"""Features of orbits: what their inner products come to, what moves, and scikit-learn's rules."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import structinv
+from structinv import InvariantLinearSVC, certify
+from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem
+from structinv.embeddings.landmarks import leverage_scores
+from structinv.embeddings.responses import Responses, mean_waves
+from structinv.embeddings.templates import KINDS as TEMPLATES
+from structinv.embeddings.templates import ROTATED, draw_templates, unit_templates
+from structinv.kernels import (
+    Gaussian,
+    Laplacian,
+    Linear,
+    Matern,
+    OrbitDistance,
+    OrbitMean,
+    RationalQuadratic,
+)
+from structinv.kernels.spectral import normals
+from structinv.oracles import Box, FiniteOracle, Identity, Rotations, Shifts
+from structinv.oracles.laws import Law, law_of
+
+from .oracle_cases import ORDERS, D, Reorderings, Shrinkings
+
+RADIAL = {
+    "gaussian": Gaussian(1.7),
+    "matern-1/2": Matern(2.0, 0.5),
+    "matern-3/2": Matern(2.0, 1.5),
+    "matern-inf": Matern(2.0, np.inf),
+    "rational": RationalQuadratic(1.5, 0.8),
+}
+KERNELS = RADIAL | {"laplacian": Laplacian(0.2)}
+# Members that templates make by moving, and members that are made of rows.
+ORACLES = {
+    "identity": Identity(),
+    "permutations": Reorderings(ORDERS),
+    "shrinkings": Shrinkings(),
+    "shears": Shifts(1, shape=(1, D)),
+}
+ALL = [OrbitFourier(), OrbitNystroem(n_components=5), GroupCDF(n_components=12, n_bins=4)]
+
+
+def rows(n=12, d=D, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d))
+
+
+class Erased(FiniteOracle):
+    """Without the first or the last feature: linear maps that keep no inner products."""
+
+    def orbit(self, X):
+        found = np.repeat(X[:, None], 3, axis=1)
+        found[:, 1, 0] = found[:, 2, -1] = 0
+        return found
+
+    def pullback(self, V):
+        return self.orbit(V).swapaxes(0, 1)
+
+
+class Noise(FiniteOracle):
+    """Draws members that depend on the row in no linear way."""
+
+    finite = False
+
+    def orbit(self, X):
+        raise NotImplementedError
+
+    def sample(self, X, size, rng):
+        return np.tanh(X[:, None] * rng.uniform(0.5, 2.0, size)[:, None])
+
+
+@parametrize_with_checks(
+    [
+        OrbitFourier(),
+        OrbitFourier(layers=2, templates="quasi"),
+        OrbitFourier(kernel=Laplacian(), templates="gaussian", n_components=7),
+        OrbitNystroem(n_components=5),
+        OrbitNystroem(n_components=5, landmarks="kmeans", layers=2),
+        OrbitNystroem(n_components=5, landmarks="leverage"),
+        GroupCDF(),
+        GroupCDF(n_bins=3, templates="orthogonal"),
+    ]
+)
+def test_keeps_scikit_learns_rules(estimator, check, array_api):
+    check(estimator)
+
+
+def exact(oracle, kernel, X):
+    """The mean kernel by the members, one pair at a time."""
+    law = law_of(oracle, X.shape[1])
+    members = law.members(X)
+    found = np.zeros((len(X), len(X)))
+    for g, of_g in enumerate(law.weights):
+        for h, of_h in enumerate(law.weights):
+            found += of_g * of_h * kernel.matrix(members[:, g], members[:, h])
+    return found
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, name) for kind in TEMPLATES for name in (RADIAL if kind in ROTATED else KERNELS)],
+)
+def test_inner_products_have_the_kernel_as_their_mean(kind, name, oracle):
+    X, oracle, kernel = rows(), ORACLES[oracle], KERNELS[name]
+    found = []
+    for seed in range(24):
+        features = OrbitFourier(oracle, kernel, 2 * D * 8, templates=kind, random_state=seed)
+        F = features.fit_transform(X)
+        found.append(F @ F.T)
+    spread = np.std(found, axis=0) / np.sqrt(len(found))
+    off = np.abs(np.mean(found, axis=0) - exact(oracle, kernel, X))
+    # So many standard errors; of pairs that have no spread, none but rounding.
+    assert np.max(off - 5.0 * spread) < 1e-9
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+def test_the_error_falls_like_the_root_of_the_number_of_columns(kind):
+    X, oracle = rows(20), Reorderings(ORDERS)
+    errors = []
+    for n_components in (32, 128, 512, 2048):
+        found = [
+            OrbitFourier(oracle, Gaussian(1.5), n_components, templates=kind, random_state=seed)
+            .fit(X)
+            .kernel_error_.frobenius
+            for seed in range(8)
+        ]
+        errors.append(np.sqrt(np.mean(np.square(found))))
+    slope = np.polyfit(np.log([32, 128, 512, 2048]), np.log(errors), 1)[0]
+    # Theorem 3.1 has -1/2; sequences that fill space evenly fall faster.
+    assert slope < -0.42
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 3, 7, 8])
+def test_any_number_of_columns_has_the_kernel_as_its_mean(n_components):
+    X = rows(6)
+    found = []
+    for seed in range(3000):
+        law = law_of(Identity(), D)
+        rng = np.random.default_rng(seed)
+        templates = draw_templates("gaussian", normals(1.7), -(-n_components // 2), D, rng)
+        F = mean_waves(Responses(law, templates), X, n_components, rng.uniform(0, 2 * np.pi))
+        assert F.shape == (6, n_components)
+        found.append(F @ F.T)
+    spread = np.std(found, axis=0) / np.sqrt(len(found))
+    off = np.abs(np.mean(found, axis=0) - Gaussian(1.7).matrix(X, X))
+    assert np.max(off - 5.0 * spread) < 1e-9
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e5, 1e6, 1e8, 1e15])
+def test_waves_are_those_of_numpy(size):
+    law = law_of(Reorderings(ORDERS), D)
+    templates = size * rows(4, seed=1)
+    X = np.random.default_rng(2).standard_normal((50, D))
+    found = mean_waves(Responses(law, templates), X, 8, 0.0) * 2.0
+    # Products by another order of sums differ in their last bits, which large ones feel.
+    angles = (X @ law.pull_back(templates).reshape(-1, D).T).reshape(50, -1, 4)
+    waves = np.stack([np.cos(angles), np.sin(angles)], axis=3)
+    truth = np.einsum("k,nkpc->npc", law.weights, waves).reshape(50, 8)
+    np.testing.assert_allclose(found, truth, atol=1e-14 + 1e-15 * size * D)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1.9e4, 1e5, 1e7])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_waves_of_one_number_are_right_to_the_last_bits(dtype, size):
+    X = (size * np.linspace(-1.0, 1.0, 4001))[:, None].astype(dtype)
+    found = mean_waves(Responses(law_of(Identity(), 1), np.ones((1, 1))), X, 2, 0.0)
+    assert found.dtype == dtype
+    angles = X[:, 0].astype(np.float64)
+    truth = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    np.testing.assert_allclose(found, truth, atol=4 * np.finfo(dtype).eps)
+
+
+def test_columns_are_a_cosine_and_a_sine_of_each_template():
+    X = rows(5)
+    features = OrbitFourier(None, Gaussian(), 6).fit(X)
+    waves = X @ features.templates_.T
+    expected = np.stack([np.cos(waves), np.sin(waves)], axis=2).reshape(5, 6) / np.sqrt(3)
+    np.testing.assert_allclose(features.transform(X), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["orthogonal", "fastfood"])
+@pytest.mark.parametrize("d", [1, 2, 5, 8])
+def test_directions_are_orthogonal_in_blocks(kind, d):
+    found = unit_templates(kind, 2 * d, d, np.random.default_rng(0))
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0)
+    if kind == "orthogonal":
+        np.testing.assert_allclose(found[:d] @ found[:d].T, np.eye(d), atol=1e-12)
+        np.testing.assert_allclose(found[d:] @ found[d:].T, np.eye(d), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("d", [1, 3, 8])
+def test_templates_of_a_gaussian_have_normal_coordinates(kind, d):
+    parts = [
+        draw_templates(kind, normals(2.0), 8, d, np.random.default_rng(seed)) for seed in range(500)
+    ]
+    drawn = 2.0 * np.concatenate(parts)
+    grid = np.linspace(-2, 2, 9)
+    shares = np.mean(drawn[:, :, None] <= grid, axis=(0, 1))
+    np.testing.assert_allclose(shares, norm.cdf(grid), atol=0.03)
+
+
+class Counting(Law):
+    """Counts the vectors that move."""
+
+    def __init__(self, law):
+        self.law, self.weights = law, law.weights
+        self.moved = 0
+
+    def members(self, X):
+        raise AssertionError("rows moved")
+
+    def pull_back(self, V):
+        self.moved += len(V) * self.size
+        return self.law.pull_back(V)
+
+
+def test_templates_move_once_and_rows_never(monkeypatch):
+    counted = []
+
+    def counting(*arguments):
+        counted.append(Counting(law_of(*arguments)))
+        return counted[-1]
+
+    monkeypatch.setattr("structinv.embeddings.base.law_of", counting)
+    features = OrbitFourier(Erased(), Gaussian(), 10).fit(rows(30))
+    (law,) = counted
+    # One more to see whether they can.
+    assert law.moved == law.size * (5 + 1)
+    features.transform(rows(3000, seed=1))
+    features.transform(rows(3000, seed=2))
+    assert law.moved == law.size * (5 + 1)
+    # Where they are too many to keep, they move again for each block of rows, not for each row.
+    monkeypatch.setattr("structinv.embeddings.responses.KEPT", 0)
+    monkeypatch.setattr("structinv.embeddings.responses.VALUES", 1000 * D)
+    features._kept = type(features._kept)()
+    counted.clear()
+    features.transform(rows(3000, seed=1))
+    assert counted[0].moved == law.size * (3 * 5 + 1)
+
+
+def test_maps_that_keep_no_inner_products_move_templates_all_the_same():
+    X = rows(20)
+    F = OrbitFourier(Erased(), Gaussian(1.5), 60_000, templates="quasi").fit_transform(X)
+    np.testing.assert_allclose(F @ F.T, exact(Erased(), Gaussian(1.5), X), atol=5e-3)
+
+
+@pytest.mark.parametrize("landmarks", ["random", "leverage"])
+@pytest.mark.parametrize("name", [*KERNELS, "linear"])
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_nystroem_is_exact_where_all_rows_are_landmarks(oracle, name, landmarks):
+    X, kernel, oracle = rows(), (KERNELS | {"linear": Linear()})[name], ORACLES[oracle]
+    features = OrbitNystroem(oracle, kernel, len(X), landmarks=landmarks).fit(X)
+    F = features.transform(X)
+    np.testing.assert_allclose(F @ F.T, exact(oracle, kernel, X), atol=1e-7)
+    assert features.kernel_error_.spectral < 1e-7
+    assert features.rank_ == (len(X) if name != "linear" else np.linalg.matrix_rank(F))
+    assert F.shape == (len(X), len(X))
+
+
+def test_nystroem_projects_onto_the_span_of_the_landmarks():
+    X, kernel = rows(30), OrbitMean(Reorderings(ORDERS), Gaussian(1.5))
+    features = OrbitNystroem(Reorderings(ORDERS), Gaussian(1.5), 8).fit(X)
+    Z = X[features.landmark_indices_]
+    np.testing.assert_array_equal(Z, features.landmarks_)
+    between = kernel.matrix(X, Z)
+    expected = between @ np.linalg.solve(kernel.matrix(Z, Z), between.T)
+    F = features.transform(X)
+    np.testing.assert_allclose(F @ F.T, expected, atol=1e-9)
+
+
+def test_landmarks_that_are_alike_leave_the_columns():
+    X = np.repeat(rows(4), 3, axis=0)
+    features = OrbitNystroem(None, Gaussian(1.5), 12).fit(X)
+    F = features.transform(X)
+    assert features.rank_ == 4
+    assert F.shape == (12, 12)
+    np.testing.assert_allclose(F @ F.T, Gaussian(1.5).matrix(X, X), atol=1e-7)
+
+
+def test_members_move_on_both_sides_where_inner_products_are_not_kept():
+    X = rows(15)
+    for oracle in (Reorderings(ORDERS), Erased()):
+        F = OrbitNystroem(oracle, Gaussian(1.5), len(X)).fit_transform(X)
+        np.testing.assert_allclose(F @ F.T, exact(oracle, Gaussian(1.5), X), atol=1e-7)
+
+
+def test_landmarks_by_leverage_take_what_is_rare():
+    X = np.vstack([0.5 * rows(300), rows(4, seed=1) + 10.0 * np.eye(4, D)])
+    rare = dict.fromkeys(["random", "leverage"], 0)
+    for kind in rare:
+        for seed in range(20):
+            features = OrbitNystroem(None, Gaussian(2.0), 12, landmarks=kind, random_state=seed).fit(X)
+            rare[kind] += int(np.sum(features.landmark_indices_ >= 300))
+    assert rare["leverage"] > 3 * rare["random"] + 5
+
+
+def test_leverage_scores_of_a_whole_sample_are_exact():
+    X, kernel = rows(40), OrbitMean(Reorderings(ORDERS), Gaussian(1.5))
+    K = kernel.matrix(X, X)
+    ridge = np.sum(np.sort(np.linalg.eigvalsh(K))[:-10]) / 10
+    truth = np.diag(K @ np.linalg.inv(K + ridge * np.eye(40)))
+    found = leverage_scores(X, 10, kernel, np.random.default_rng(0))
+    np.testing.assert_allclose(found, truth, atol=1e-8)
+    assert np.sum(found) <= 20
+
+
+def test_means_of_k_means_are_landmarks():
+    centres = 10.0 * np.eye(3, D)
+    X = np.repeat(centres, 20, axis=0) + 0.01 * rows(60)
+    features = OrbitNystroem(None, Gaussian(3.0), 3, landmarks="kmeans").fit(X)
+    nearest = np.argmin(np.linalg.norm(features.landmarks_[:, None] - centres, axis=2), axis=1)
+    assert sorted(nearest.tolist()) == [0, 1, 2]
+    assert len(features.landmark_indices_) == 0
+
+
+def test_two_layers_are_a_gaussian_of_the_distance_of_means():
+    X, oracle = rows(15), Reorderings(ORDERS)
+    kernel = OrbitDistance(oracle, Gaussian(1.5), tau=0.7)
+    truth = kernel.matrix(X, X)
+    fourier = OrbitFourier(
+        oracle, Gaussian(1.5), 4001, layers=2, n_hidden=2001, tau=0.7, templates="gaussian"
+    )
+    F = fourier.fit_transform(X)
+    assert F.shape == (15, 4001)
+    np.testing.assert_allclose(F @ F.T, truth, atol=0.12)
+    assert fourier.kernel_error_.frobenius < 0.1
+    N = OrbitNystroem(oracle, Gaussian(1.5), 15, layers=2, tau=0.7).fit_transform(X)
+    np.testing.assert_allclose(N @ N.T, truth, atol=1e-7)
+
+
+def test_the_error_is_that_of_rows_which_are_no_landmarks():
+    X = rows(40)
+    features = OrbitNystroem(Reorderings(ORDERS), Gaussian(1.0), 30).fit(X)
+    others = np.setdiff1d(np.arange(40), features.landmark_indices_)
+    assert len(others) == 10
+    F = features.transform(X[others])
+    K = exact(Reorderings(ORDERS), Gaussian(1.0), X[others])
+    off = F @ F.T - K
+    error = features.kernel_error_
+    assert error.frobenius == pytest.approx(np.linalg.norm(off) / np.linalg.norm(K))
+    assert error.spectral == pytest.approx(np.linalg.norm(off, 2) / np.linalg.norm(K, 2))
+    assert error == features.kernel_error(X[others])
+
+
+def test_drawn_members_are_those_of_the_kernel():
+    X = rows(10)
+    features = OrbitFourier(Noise(), Gaussian(2.0), 20_000, size=6, random_state=3).fit(X)
+    assert features.seed_ == 3
+    F = features.transform(X)
+    kernel = OrbitMean(Noise(), Gaussian(2.0), size=6, random_state=3)
+    np.testing.assert_allclose(F @ F.T, kernel.matrix(X, X), atol=0.03)
+    # A row has the same members whatever block it is in.
+    np.testing.assert_allclose(features.transform(X[4:5]), F[4:5], atol=1e-12)
+
+
+def test_distributions_are_shares_of_members_below_a_threshold():
+    X, oracle = rows(30), Reorderings(ORDERS)
+    features = GroupCDF(oracle, 14, n_bins=4).fit(X)
+    assert features.thresholds_.shape == (4, 4)
+    F, law = features.transform(X), law_of(oracle, D)
+    answers = law.members(X) @ features.templates_.T
+    below = answers[:, :, :, None] <= features.thresholds_
+    expected = np.einsum("k,nkpb->npb", law.weights, below).reshape(30, -1)[:, :14]
+    np.testing.assert_allclose(F, expected, atol=1e-12)
+    shares = np.mean(F[:, :12].reshape(30, 3, 4), axis=0)
+    np.testing.assert_allclose(shares, np.tile([0.2, 0.4, 0.6, 0.8], (3, 1)), atol=0.05)
+
+
+def test_distributions_of_members_of_whole_groups_do_not_change():
+    orders = [np.roll(np.arange(D), k) for k in range(D)]
+    X = rows(20)
+    features = GroupCDF(Reorderings(orders), 60, n_bins=6).fit(X)
+    np.testing.assert_allclose(
+        features.transform(np.roll(X, 2, axis=1)), features.transform(X), atol=1e-9
+    )
+
+
+def test_constant_rows_lie_below_all_thresholds():
+    features = GroupCDF(Identity(), 6, n_bins=3).fit(np.ones((10, D)))
+    assert np.all(features.transform(np.ones((3, D))) == 1.0)
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
+def test_blocks_and_threads_make_no_difference(estimator, monkeypatch):
+    X = rows(700)
+    estimator = clone(estimator).set_params(oracle=Reorderings(ORDERS))
+    whole = estimator.fit(X).transform(X)
+    monkeypatch.setattr("structinv.embeddings.responses.PRODUCTS", 100)
+    monkeypatch.setattr("structinv.embeddings.responses.COLUMNS", 2 * len(ORDERS))
+    monkeypatch.setattr("structinv.embeddings.responses.VALUES", 10 * D)
+    monkeypatch.setattr("structinv.embeddings.nystroem.ROWS", 13)
+    monkeypatch.setattr("structinv.embeddings.nystroem.VALUES", 1)
+    monkeypatch.setattr("structinv.matrices.VALUES_A_THREAD", 1)
+    np.testing.assert_allclose(estimator.fit(X).transform(X), whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("oracle", [Reorderings(ORDERS), Shrinkings()], ids=str)
+def test_single_precision_stays_single(estimator, oracle):
+    X = rows(40)
+    single = clone(estimator).set_params(oracle=oracle).fit(X.astype(np.float32))
+    F = single.transform(X.astype(np.float32))
+    assert F.dtype == np.float32
+    assert single.transform(X).dtype == np.float64
+    double = clone(estimator).set_params(oracle=oracle).fit(X)
+    assert double.transform(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(F, double.transform(X), atol=1e-2)
+    half = double.transform(X.astype(np.float16))
+    assert half.dtype == np.float64
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
+def test_rows_stay_on_disk(estimator, tmp_path):
+    X = rows(50)
+    on_disk = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
+    on_disk[:] = X
+    features = clone(estimator).set_params(oracle=Reorderings(ORDERS)).fit(on_disk)
+    assert not any(isinstance(value, np.memmap) for value in vars(features).values())
+    np.testing.assert_array_equal(features.transform(on_disk), features.transform(X))
+
+
+@pytest.mark.parametrize("estimator", [ALL[0], ALL[2]], ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sparse_rows_are_their_dense_ones(estimator, dtype):
+    X = np.where(rows(40) > 0.5, rows(40), 0.0).astype(dtype)
+    features = clone(estimator).set_params(oracle=Reorderings(ORDERS)).fit(sp.csr_matrix(X))
+    found = features.transform(sp.csr_matrix(X))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, features.transform(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [ALL[0], ALL[2]], ids=lambda each: type(each).__name__)
+def test_sparse_rows_whose_members_are_made_are_refused_by_name(estimator):
+    estimator = clone(estimator).set_params(oracle=Shrinkings())
+    with pytest.raises(TypeError, match="X must be dense.*Shrinkings"):
+        estimator.fit(sp.csr_matrix(rows()))
+    estimator.fit(rows())
+    with pytest.raises(TypeError, match="X must be dense.*Shrinkings"):
+        estimator.transform(sp.csr_matrix(rows()))
+
+
+def test_nystroem_refuses_sparse_rows():
+    with pytest.raises(TypeError, match="[Ss]parse"):
+        OrbitNystroem(n_components=3).fit(sp.csr_matrix(rows()))
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
+def test_copies_pickles_and_files_have_the_same_features(estimator, tmp_path):
+    X = rows(40)
+    features = clone(estimator).set_params(oracle=Reorderings(ORDERS)).fit(X)
+    F = features.transform(X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(features)).transform(X), F)
+    np.testing.assert_array_equal(clone(features).fit(X).transform(X), F)
+    images = rows(40, 9)
+    on_disk = clone(estimator).set_params(oracle=Shifts(1, shape=(3, 3))).fit(images)
+    structinv.save(on_disk, tmp_path / "features")
+    loaded = structinv.load(tmp_path / "features")
+    np.testing.assert_array_equal(loaded.transform(images), on_disk.transform(images))
+    assert getattr(loaded, "kernel_error_", None) == getattr(on_disk, "kernel_error_", None)
+
+
+def test_parameters_changed_after_the_fit_change_no_features():
+    X = rows(40)
+    features = OrbitFourier(Reorderings(ORDERS), Gaussian(1.5), 20).fit(X)
+    F = features.transform(X)
+    features.oracle.orders = ORDERS[:1]
+    features.set_params(n_components=4, size=3, random_state=7, layers=2)
+    again = pickle.loads(pickle.dumps(features))
+    np.testing.assert_array_equal(again.transform(X), F)
+    assert len(again.get_feature_names_out()) == 20
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
+def test_columns_have_names(estimator):
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(rows(20), columns=[f"pixel {k}" for k in range(D)])
+    features = clone(estimator).set_output(transform="pandas").fit(X)
+    F = features.transform(X)
+    name = type(estimator).__name__.lower()
+    assert F.columns.tolist() == [f"{name}{k}" for k in range(estimator.n_components)]
+    assert features.feature_names_in_.tolist() == X.columns.tolist()
+
+
+def test_random_states_decide():
+    X = rows(20)
+    first = OrbitFourier(random_state=np.random.RandomState(3)).fit(X)
+    second = OrbitFourier(random_state=np.random.RandomState(3)).fit(X)
+    np.testing.assert_array_equal(first.templates_, second.templates_)
+    assert first.seed_ == second.seed_
+    assert OrbitFourier(random_state=None).fit(X).seed_ != OrbitFourier(random_state=None).fit(X).seed_
+
+
+@pytest.mark.parametrize(
+    ("estimator", "error", "message"),
+    [
+        (OrbitFourier(n_components=0), ValueError, "n_components must be an integer of at leas.* 0"),
+        (OrbitFourier(n_components=-2), ValueError, "n_components must be"),
+        (OrbitFourier(n_components=2.0), TypeError, "n_components must be"),
+        (OrbitFourier(n_components=True), TypeError, "n_components must be"),
+        (OrbitFourier(layers=2, n_hidden=0), ValueError, "n_hidden must be"),
+        (OrbitFourier(layers=3), ValueError, "layers must be 1 or 2, got 3"),
+        (OrbitFourier(layers="two"), TypeError, "layers must be 1 or 2"),
+        (OrbitFourier(tau=0.0), ValueError, "tau must be a number above 0"),
+        (OrbitFourier(size=0), ValueError, "size must be"),
+        (OrbitFourier(random_state=-1), ValueError, "random_state must be"),
+        (OrbitFourier(templates="fast"), ValueError, "templates must be one of .* got 'fast'"),
+        (OrbitFourier(templates=["quasi"]), ValueError, "templates must be one of"),
+        (OrbitFourier(oracle="shifts"), TypeError, "oracle must be an InvarianceOracle or None"),
+        (OrbitFourier(oracle=Box), TypeError, "oracle must be an InvarianceOracle or None"),
+        (OrbitFourier(kernel="rbf"), TypeError, "kernel must be a Kernel or None, got 'rbf'"),
+        (OrbitFourier(kernel=Gaussian(-1.0)), ValueError, "sigma must be"),
+        (OrbitFourier(kernel=Linear()), TypeError, r"kernel must be a function of x - y.*Linear\(\)"),
+        (OrbitFourier(kernel=Gaussian() + Gaussian()), TypeError, "kernel must be .*Sum"),
+        (OrbitFourier(kernel=Gaussian() * Gaussian()), TypeError, "kernel must be .*Product"),
+        (OrbitFourier(kernel=2.0 * Gaussian()), TypeError, "kernel must be .*Scaled"),
+        (OrbitFourier(kernel=Laplacian()), ValueError, "templates='orthogonal' needs a kernel of Eucl"),
+        (OrbitFourier(kernel=Laplacian(), templates="fastfood"), ValueError, "templates='fastfood' n"),
+        (OrbitFourier(oracle=Reorderings(ORDERS).only_for([1])), ValueError, "not depend on labels"),
+        (OrbitFourier(oracle=Box(0.1)), ValueError, "size must be given, as Box lists no members"),
+        (OrbitFourier(oracle=Rotations((10,))), ValueError, "shape must be given.*5 features"),
+        (OrbitNystroem(), ValueError, "n_components must be at most the number of rows.*=100.*=12"),
+        (OrbitNystroem(n_components=0), ValueError, "n_components must be an integer of at least 1"),
+        (OrbitNystroem(n_components=2, landmarks="best"), ValueError, "landmarks must be .* got 'best'"),
+        (OrbitNystroem(kernel=3, n_components=2), TypeError, "kernel must be a Kernel or None"),
+        (GroupCDF(n_bins=0), ValueError, "n_bins must be an integer of at least 1"),
+        (GroupCDF(n_components=0), ValueError, "n_components must be an integer of at least 1"),
+        (GroupCDF(templates="sobol"), ValueError, "templates must be one of"),
+        (GroupCDF(oracle=3), TypeError, "oracle must be"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_bad_parameters_are_refused_by_name(estimator, error, message):
+    with pytest.raises(error, match=message):
+        estimator.fit(rows())
+    assert not [name for name in vars(estimator) if name.endswith("_") or name == "_kept"]
+
+
+@pytest.mark.parametrize("estimator", ALL, ids=lambda each: type(each).__name__)
+def test_a_refused_fit_leaves_the_earlier_one(estimator):
+    X = rows(20)
+    features = clone(estimator).fit(X)
+    F = features.transform(X)
+    with pytest.raises(ValueError, match="NaN"):
+        features.fit(np.full((20, 3), np.nan))
+    features.set_params(oracle=Box(0.1))
+    with pytest.raises(ValueError, match="size must be given"):
+        features.fit(rows(20, 3))
+    np.testing.assert_array_equal(features.transform(X), F)
+
+
+def lines(n=60):
+    """Noisy images of a line, upright or lying, anywhere."""
+    rng = np.random.default_rng(0)
+    y, images = rng.integers(2, size=n), 0.1 * rng.standard_normal((n, 5, 5))
+    for image, label in zip(images, y, strict=True):
+        (image if label else image.T)[rng.integers(5)] += 1.0
+    return images.reshape(n, -1), y
+
+
+def test_machines_learn_from_them_in_pipelines_and_searches():
+    X, y = lines()
+    oracle = Shifts(2, shape=(5, 5), fill="wrap")
+    pipeline = make_pipeline(
+        OrbitFourier(oracle, Gaussian(1.5), 200), InvariantLinearSVC(Box(1e-3), C=10.0, random_state=0)
+    )
+    assert pipeline.fit(X[:30], y[:30]).score(X[30:], y[30:]) > 0.9
+    grid = {
+        "orbitfourier__kernel": [Gaussian(0.5), Gaussian(1.5)],
+        "orbitfourier__n_components": [10, 100],
+    }
+    search = GridSearchCV(pipeline, grid, cv=2).fit(X, y)
+    assert search.best_score_ > 0.8
+    nested = clone(pipeline).set_params(orbitfourier__kernel__sigma=0.5)
+    assert nested[0].kernel.sigma == 0.5
+
+
+@pytest.mark.parametrize(
+    "features",
+    [OrbitFourier(n_components=20), OrbitNystroem(n_components=10), GroupCDF(n_components=20)],
+    ids=lambda each: type(each).__name__,
+)
+def test_certificates_speak_of_the_features_alone(features):
+    X, y = lines()
+    pipeline = make_pipeline(
+        StandardScaler(), features, InvariantLinearSVC(Box(1e-3), C=10.0, random_state=0)
+    )
+    pipeline.fit(X, y)
+    around = certify(pipeline, Box(1e-3), X, y)
+    F = pipeline[:-1].transform(X)
+    np.testing.assert_array_equal(around.margins, pipeline[-1].certify(F, y).margins)
+    with pytest.raises(ValueError, match=f"{type(features).__name__} is not known to be affine"):
+        certify(pipeline, Box(1e-3), X, y, at="input")
