@@ -10,6 +10,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+import structinv
 from structinv.embeddings import PatchOrbits, patches
 from structinv.embeddings.patch_grid import PatchGrid
 from structinv.kernels import Gaussian, Laplacian, Polynomial
@@ -56,7 +57,8 @@ def slowly(made, image, shape):
         for column in range(columns):
             top, left = row * made.stride, column * made.stride
             patch = image[top : top + made.size, left : left + made.size].reshape(1, -1)
-            for weight, member in zip(made.law_.weights, made.law_.members(patch)[0], strict=True):
+            law = made.changes_.law
+            for weight, member in zip(law.weights, law.members(patch)[0], strict=True):
                 point, length = scaled(member, made)
                 values = [kernel.matrix(point[None], each[None])[0, 0] for each in landmarks]
                 found += weight * length * np.outer(weights[:, row, column], values)
@@ -105,7 +107,7 @@ def test_the_mean_over_whole_images_is_one_of_features():
     X = images()
     whole = Rotations((-30, 30), distribution="normal", spread=20)
     made = PatchOrbits(size=3, n_components=5, whole=whole, random_state=0).fit(X)
-    law = made.whole_law_
+    law = made.whole_changes_.law
     assert len(set(law.weights)) > 1
     expected = [
         sum(w * slowly(made, z, ImageShape(7, 7)) for w, z in zip(law.weights, members, strict=True))
@@ -272,8 +274,8 @@ def test_drawn_changes_are_the_same_in_every_fit():
         whole=Shifts(between=(0, 2)), whole_draws=2, random_state=3,
     )  # fmt: skip
     found = made.fit(X).transform(X)
-    assert made.law_.size == 3
-    assert made.whole_law_.size == 2
+    assert made.changes_.law.size == 3
+    assert made.whole_changes_.law.size == 2
     np.testing.assert_array_equal(clone(made).fit(X).transform(X), found)
     other = clone(made).set_params(random_state=4).fit(X)
     assert np.abs(other.transform(X) - found).max() > 1e-3
@@ -350,3 +352,13 @@ ROWS = AnyRows(Flip(), 1, n_components=1, pool=1, whole=Flip(), random_state=0)
 )
 def test_it_keeps_the_rules_of_scikit_learn(check):
     check(clone(ROWS))
+
+
+def test_a_model_file_holds_all_layers(tmp_path):
+    X, y = images(), np.arange(12) % 2
+    below = PatchOrbits(size=3, n_components=4, pool=3, draws=2, oracle=Shifts(between=(0, 1)))
+    above = PatchOrbits(size=2, n_components=3, below=below, whole=Flip(), random_state=0)
+    model = make_pipeline(above, RidgeClassifier()).fit(X, y)
+    structinv.save(model, tmp_path / "patches.model")
+    loaded = structinv.load(tmp_path / "patches.model")
+    np.testing.assert_array_equal(loaded[0].transform(X), model[0].transform(X))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg
@@ -14,6 +15,7 @@ LENGTHS = ("unit", "kept", "given")
 _LEAST = 1e-3
 
 
+@dataclass
 class PatchScaling:
     r"""Contrast normalisation, whitening and lengths of patches, learnt from training patches.
 
@@ -32,16 +34,17 @@ class PatchScaling:
     lengths : {"unit", "kept", "given"}
         Whether patches are divided by their lengths. Flat ones are by a thousandth of the root mean
         square of lengths instead, or noise would count like everything else.
+    offset, mean, matrix, least
+        What `learn` sets: ``c v``, ``m``, the matrix that whitens, and the least divisor.
     """
 
-    def __init__(self, contrast: float | None, whitening: float | None, lengths: str) -> None:
-        self.contrast = contrast
-        self.whitening = whitening
-        self.lengths = lengths
-        self.offset = 0.0
-        self.mean: np.ndarray | None = None
-        self.matrix: np.ndarray | None = None
-        self.least = 0.0
+    contrast: float | None
+    whitening: float | None
+    lengths: str
+    offset: float = 0.0
+    mean: np.ndarray | None = None
+    matrix: np.ndarray | None = None
+    least: float = 0.0
 
     def learn(
         self, patches: np.ndarray, changed: Callable[[], Iterable[tuple[float, np.ndarray]]]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
@@ -191,9 +193,9 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             layer._check_grid(shape, len(X))
         random = check_random_state(self.random_state)
         shape = self._image_shape(X.shape[1])
-        law = _law("whole", self.whole, shape, self.whole_draws, _seed(random))
-        self._learn(X, law, random)
-        self.whole_law_ = law
+        changes = _changes("whole", self.whole, shape, self.whole_draws, _seed(random))
+        self._learn(X, changes.law, random)
+        self.whole_changes_ = changes
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -211,7 +213,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         check_is_fitted(self)
         X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
         found = np.empty((len(X), self._n_features_out), dtype=X.dtype)
-        law = self.whole_law_
+        law = self.whole_changes_.law
         weights = law.weights.astype(X.dtype)
         for part in _blocks(len(X), law.size * max(X.shape[1], self._n_features_out)):
             members = law.members(X[part]).astype(X.dtype, copy=False)
@@ -290,7 +292,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             )
         kernel = Gaussian(0.5) if self.kernel is None else self.kernel
         kernel.validate(grid.patch.size)
-        _law("oracle", self.oracle, grid.patch, self.draws, 0)
+        _changes("oracle", self.oracle, grid.patch, self.draws, 0)
 
     def _grid(self, shape: ImageShape) -> PatchGrid:
         return PatchGrid(shape, int(self.size), int(self.stride))
@@ -304,13 +306,13 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.below_._learn(X, whole, random if own is None else check_random_state(own))
         *_, (_, shape) = self._shapes(X.shape[1])
         self.grid_ = self._grid(shape)
-        self.law_ = _law("oracle", self.oracle, self.grid_.patch, self.draws, _seed(random))
+        self.changes_ = _changes("oracle", self.oracle, self.grid_.patch, self.draws, _seed(random))
         self.kernel_ = Gaussian(0.5) if self.kernel is None else clone(self.kernel)
         self.map_shape_ = self._map_shape()
         patches = self._draw_patches(X, whole, random)
         self.scaling_ = PatchScaling(self.contrast, self.whitening, self.lengths)
-        self.scaling_.learn(patches, lambda: _under_in_blocks(self.law_, patches))
-        self.landmarks_ = self._find_landmarks(_change_each(self.law_, patches, random), random)
+        self.scaling_.learn(patches, lambda: _under_in_blocks(self.changes_.law, patches))
+        self.landmarks_ = self._find_landmarks(_change_each(self.changes_.law, patches, random), random)
         self.normalization_ = _inverse_root(self.kernel_, self.landmarks_)
         self.moved_ = self._moved_landmarks()
 
@@ -347,9 +349,10 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _moved_landmarks(self) -> np.ndarray | None:
         """The landmarks under each change, (s, n_components, d); None where patches must move."""
-        if self.kernel_.symmetry not in (ISOMETRIES, PERMUTATIONS) or self.law_.differences() is None:
+        law = self.changes_.law
+        if self.kernel_.symmetry not in (ISOMETRIES, PERMUTATIONS) or law.differences() is None:
             return None
-        linear = self.law_.linear()
+        linear = law.linear()
         assert linear is not None
         if not (linear.permutes or self.kernel_.symmetry == ISOMETRIES):
             return None
@@ -364,7 +367,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _maps(self, X: np.ndarray) -> np.ndarray:
         """Features of images as they are, (n, values of the map)."""
         pooling = self.grid_.pooling(int(self.pool), self.window).astype(X.dtype)
-        changes = self.law_.size if self.moved_ is None else 1
+        changes = self.changes_.law.size if self.moved_ is None else 1
         count, (n_landmarks, n_values) = self.grid_.count, self.landmarks_.shape
         found = np.zeros((len(X), len(pooling), n_landmarks), dtype=X.dtype)
         for part in _blocks(len(X), count * max(n_landmarks, changes * n_values)):
@@ -388,16 +391,40 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Changes' weights; patches, lengths where these count, and landmarks, one of them moved."""
         if self.moved_ is None:
             landmarks = self.landmarks_.astype(patches.dtype, copy=False)
-            for weight, part in _under(self.law_, patches):
+            for weight, part in _under(self.changes_.law, patches):
                 yield weight, (*self.scaling_.apply(part), landmarks)
             return
         scaled, lengths = self.scaling_.apply(patches)
-        for weight, landmarks in zip(self.law_.weights, self.moved_, strict=True):
+        for weight, landmarks in zip(self.changes_.law.weights, self.moved_, strict=True):
             yield float(weight), (scaled, lengths, landmarks.astype(patches.dtype, copy=False))
 
 
-def _law(name: str, oracle: Any, shape: ImageShape, size: int | None, seed: int) -> Law:
-    """The law of changes of images of a shape, which image oracles without one are given."""
+@dataclass(frozen=True)
+class PatchChanges:
+    """What may change in images of one shape, and the law of it.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    shape : ImageShape
+    size : int or None
+        How many changes to draw.
+    seed : int
+    """
+
+    oracle: InvarianceOracle
+    shape: ImageShape
+    size: int | None
+    seed: int
+
+    @cached_property
+    def law(self) -> Law:
+        """Made from what is above alone, also by whoever loads this."""
+        return law_of(self.oracle, self.shape.size, self.size, self.seed)
+
+
+def _changes(name: str, oracle: Any, shape: ImageShape, size: int | None, seed: int) -> PatchChanges:
+    """Changes of images of a shape, which image oracles without one are given."""
     oracle = Identity() if oracle is None else clone(oracle)
     for part in (oracle, *oracle.get_params(deep=True).values()):
         if isinstance(part, ImageOracle) and part.shape is None:
@@ -405,10 +432,12 @@ def _law(name: str, oracle: Any, shape: ImageShape, size: int | None, seed: int)
     draws = "draws" if name == "oracle" else f"{name}_draws"
     if size is None and not oracle.finite:
         raise ValueError(f"{draws} must be given, as {name} lists no members, got {oracle!r}")
+    found = PatchChanges(oracle, shape, None if size is None else int(size), seed)
     try:
-        return law_of(oracle, shape.size, None if size is None else int(size), seed)
+        found.law  # noqa: B018
     except (TypeError, ValueError) as error:
         raise type(error)(f"{name} must have a law on images of {shape}: {error}") from error
+    return found
 
 
 def _seed(random: np.random.RandomState) -> int:

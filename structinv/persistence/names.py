@@ -9,6 +9,9 @@ from typing import Any
 from ..dual_states.labelled_rows import LabelledRows
 from ..embeddings import REGISTRY as EMBEDDINGS
 from ..embeddings import KernelError
+from ..embeddings.patch_grid import PatchGrid
+from ..embeddings.patch_scaling import PatchScaling
+from ..embeddings.patches import PatchChanges
 from ..estimators import REGISTRY as ESTIMATORS
 from ..estimators import TokenVectorizer
 from ..estimators.online import Stream
@@ -94,6 +97,9 @@ MADE: dict[str, type] = {
     "gradients": Gradients,
     "image_shape": ImageShape,
     "kernel_error": KernelError,
+    "patch_changes": PatchChanges,
+    "patch_grid": PatchGrid,
+    "patch_scaling": PatchScaling,
     "plane_set": PlaneSet,
     "representers": Representers,
     "second_derivatives": SecondDerivatives,
