@@ -6,9 +6,9 @@ accuracy in per cent, plain random features 61.0 and 62.8 (one and two layers), 
 they do not say which widths they took. Here the changes are a mirror image or none, after a shift
 up to 3 pixels in 8 directions, after a turn up to 10 degrees: as many drawn ones as ``--changes`` says.
 
-Features are `OrbitFourier` with orthogonal templates. Widths of both layers are chosen, for plain and for
-averaged features alike, by training on the first 4000 training images and looking at 2000 others. The
-machine is the ridge of `patches.py`, its penalty chosen by the first fold of the training images.
+Features are `OrbitFourier` with orthogonal templates. Widths of both layers are chosen, for plain and
+for averaged features alike, by training on the first 4000 training images and looking at 2000 others.
+The machine is the ridge of `patches.py`, its penalty chosen by the first fold of the training images.
 """
 
 from __future__ import annotations
