@@ -132,6 +132,12 @@ def test_there_are_no_circles():
     assert list(TopologicalSorter(graph).static_order())
 
 
+@pytest.mark.parametrize("name", [name for name in MODULES if layer(name) != "compiled"])
+def test_numba_is_asked_through_compiled(name):
+    """Where nothing can be kept, its own `njit(cache=True)` fails when a module is imported."""
+    assert "numba" not in {module.split(".")[0] for module in imports(name)}
+
+
 HEAVY = ("cvxpy", "matplotlib", "typer", "skops", "pandas", "seqeval")
 
 

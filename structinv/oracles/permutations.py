@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from scipy.optimize import linear_sum_assignment
 
+from ..compiled import njit
 from ..matrices import Matrix, floating, in_threads, rounding
 from .arguments import check_directions
 from .base import Support, answers_for_itself, dense_rows
