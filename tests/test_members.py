@@ -363,3 +363,13 @@ def test_members_that_are_no_numbers_are_refused(value, member):
         problem.planes(f)
     with pytest.raises(ValueError, match="not finite"):
         problem.value(f)
+
+
+def test_directions_that_change_in_place_are_asked_anew():
+    """What `pullback` returns may be a view of its argument, as that of no change at all is."""
+    X, V = np.eye(3), np.array([[1.0, 2.0, 3.0]])
+    bound = Identity().bind(X)
+    before = V.copy()
+    bound.member_scores(slice(None), V)
+    V *= 10.0
+    np.testing.assert_array_equal(bound.member_scores(slice(None), before)[:, 0, 0], [1.0, 2.0, 3.0])

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.oracles import Box, Rotations, Shifts, image_base
+from structinv.oracles import Box, Rotations, Shifts, image_base, image_search
 from structinv.oracles.base import pulled_back
 from structinv.oracles.checked import bind
 
@@ -141,5 +141,5 @@ def test_a_search_for_a_member_ends_where_it_is_out_of_reach(monkeypatch):
     monkeypatch.setattr(image_base, "warp_images", lambda *args: warps.append(1) or original(*args))
     assert not oracle.contains(x[0], member + 1e-3)
     n_families = len(oracle.families())
-    assert len(warps) < n_families + image_base._FIT_HALVINGS
+    assert len(warps) < n_families + image_search._FIT_HALVINGS
     assert oracle.contains(x[0], member)

@@ -439,9 +439,11 @@ class BoundOracle:
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """`InvarianceOracle.member_scores` on the rows named; directions are pulled back only once."""
         if self._pulled is None or not np.array_equal(self._pulled[0], V):
-            maps = None if sp.issparse(self.X) else self.pullback(V)
+            # What comes back may be a view of what was asked.
+            asked = V.copy()
+            maps = None if sp.issparse(self.X) else self.pullback(asked)
             flat = None if maps is None else flat_maps(maps, floating(self.X[:0]).dtype)
-            self._pulled = V.copy(), flat
+            self._pulled = asked, flat
         flat = self._pulled[1]
         if flat is None:
             return self.oracle.member_scores(take(self.X, rows), V)

@@ -8,7 +8,7 @@ import numpy as np
 
 Ends = tuple[np.ndarray, np.ndarray]
 
-_HALVINGS = 45
+_FIT_HALVINGS = 45
 
 
 def halve(
@@ -90,7 +90,7 @@ def passes_by(
     peaks = peaks[np.argsort(-reached[peaks])][:8]
     ends = steps[np.maximum(peaks - 1, 0)], steps[np.minimum(peaks + 1, len(steps) - 1)]
     value, found, best = steps[peaks], points[peaks], reached[peaks]
-    for _ in range(_HALVINGS):
+    for _ in range(_FIT_HALVINGS):
         ends = halve(change, closeness, value, ends, found, best)
         if np.any(np.max(np.abs(found - z), axis=1) <= near):
             return True
