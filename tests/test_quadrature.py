@@ -282,3 +282,15 @@ def test_families_of_others_have_it_too():
     np.testing.assert_allclose(
         weighted.oracle.factors, [1 - 0.1 * np.sqrt(3), 1, 1 + 0.1 * np.sqrt(3)], rtol=1e-3
     )
+
+
+@pytest.mark.parametrize("nodes", [8, 16, 40])
+def test_a_narrow_peak_is_not_lost_between_the_values(nodes):
+    narrow = Rotations(between=(-180, 180), distribution="vonmises", spread=10.0)
+    weighted = narrow.quadrature(nodes)
+    # The identity first; equal values are one member.
+    angles = [0.0, *(turn for turn in weighted.oracle.degrees if abs(turn) > 1e-9)]
+    found = np.asarray(weighted.weights) @ np.cos(np.radians(angles))
+    concentration = np.radians(10.0) ** -2.0
+    wanted = special.ive(1, concentration) / special.ive(0, concentration)
+    assert found == pytest.approx(wanted, abs=1e-4)

@@ -545,8 +545,8 @@ class ImageOracle(InvarianceOracle):
         rule : {None, "gauss", "spaced"}
             "gauss" is exact for polynomials of the value (lognormal: of its logarithm) of degree up to
             ``2 * nodes - 1``. "spaced" are values at equal distances with weights by the density: the
-            rule for whole turns, uniform (exact for frequencies below `nodes`) or "vonmises", which
-            None chooses there; else None is "gauss".
+            rule for whole turns, uniform (exact for frequencies below `nodes`) or "vonmises". None
+            chooses it there, if the distance is at most 1.5 `spread`; else None is "gauss".
 
         Returns
         -------
