@@ -17,8 +17,7 @@ from structinv import InvariantLinearSVC, certify
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem
 from structinv.embeddings.landmarks import leverage_scores
 from structinv.embeddings.responses import Responses, mean_waves
-from structinv.embeddings.templates import KINDS as TEMPLATES
-from structinv.embeddings.templates import ROTATED, draw_templates, unit_templates
+from structinv.embeddings.templates import ROTATED, TEMPLATES, draw_templates, unit_templates
 from structinv.kernels import (
     Gaussian,
     Laplacian,
@@ -401,7 +400,7 @@ def test_blocks_and_threads_make_no_difference(estimator, monkeypatch):
     monkeypatch.setattr("structinv.embeddings.responses.PRODUCTS", 100)
     monkeypatch.setattr("structinv.embeddings.responses.COLUMNS", 2 * len(ORDERS))
     monkeypatch.setattr("structinv.embeddings.responses.VALUES", 10 * D)
-    monkeypatch.setattr("structinv.embeddings.nystroem.ROWS", 13)
+    monkeypatch.setattr("structinv.embeddings.nystroem.ROWS_AT_ONCE", 13)
     monkeypatch.setattr("structinv.embeddings.nystroem.VALUES", 1)
     monkeypatch.setattr("structinv.matrices.VALUES_A_THREAD", 1)
     np.testing.assert_allclose(estimator.fit(X).transform(X), whole, atol=1e-12)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -14,7 +15,17 @@ import structinv
 from structinv.embeddings import PatchOrbits, patches
 from structinv.embeddings.patch_grid import PatchGrid
 from structinv.kernels import Gaussian, Laplacian, Polynomial
-from structinv.oracles import Flip, Identity, ImageShape, OnlyFor, Rotations, Shifts
+from structinv.oracles import (
+    FiniteOracle,
+    Flip,
+    Identity,
+    ImageShape,
+    OnlyFor,
+    Rotations,
+    Shifts,
+    Weighted,
+)
+from structinv.oracles.laws import LinearLaw
 
 QUARTERS = (90, 180, 270)
 LAWS = {
@@ -167,6 +178,41 @@ def test_landmarks_move_only_where_that_is_the_same(oracle, kernel, moves):
     np.testing.assert_allclose(made.transform(X), found, atol=1e-9)
 
 
+class Mirrored(FiniteOracle):
+    """Nothing, or a reflection across a plane in general position: isometries that reorder nothing."""
+
+    isometric = True
+
+    def orbit(self, X):
+        normal = np.linspace(1.0, 2.0, X.shape[1])
+        turned = X - 2.0 * np.outer(X @ normal, normal) / (normal @ normal)
+        return np.stack([X, turned], axis=1)
+
+    def pullback(self, V):
+        return self.orbit(V).swapaxes(0, 1)
+
+
+@pytest.mark.parametrize(("kernel", "moves"), [(Gaussian(0.5), True), (Laplacian(0.5), False)])
+def test_landmarks_move_by_reflections_where_the_kernel_keeps_its_values(kernel, moves):
+    X = images(n=40)
+    made = PatchOrbits(Mirrored(), 3, kernel=kernel, n_components=5, contrast=None).fit(X)
+    assert (made.moved_ is not None) == moves
+    np.testing.assert_allclose(made.transform(X[:1])[0], slowly(made, X[0], ImageShape(7, 7)), atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_landmarks_stay_where_whitening_moves_the_mean_of_patches(unit):
+    X = unit * images(n=40)
+    # Whitening by next to nothing but a factor commutes with all changes; the mean does not.
+    made = PatchOrbits(
+        Weighted(Flip(), [0.9, 0.1]), 3, n_components=5, contrast=None, whitening=1e9
+    ).fit(X)  # fmt: skip
+    assert made.moved_ is None
+    made.set_params(oracle=Flip()).fit(X)
+    assert made.moved_ is not None
+    np.testing.assert_allclose(made.transform(X[:1])[0], slowly(made, X[0], ImageShape(7, 7)), atol=1e-8)
+
+
 def test_with_all_patches_as_landmarks_products_are_means_of_the_kernel():
     X = images(n=3, side=4)
     made = PatchOrbits(
@@ -210,7 +256,7 @@ def test_contrast_is_in_units_of_the_variance_of_training_patches():
     np.testing.assert_allclose(moved.transform(255.0 * X + 9.0), made.transform(X), atol=1e-8)
 
 
-@pytest.mark.parametrize("landmarks", ["kmeans", "random"])
+@pytest.mark.parametrize("landmarks", ["kmeans", "random", "leverage"])
 def test_landmarks_are_of_unit_length_where_patches_are(landmarks):
     made = PatchOrbits(Flip(), 3, n_components=7, landmarks=landmarks, random_state=0).fit(images())
     np.testing.assert_allclose(np.linalg.norm(made.landmarks_, axis=1), 1.0)
@@ -253,6 +299,16 @@ def test_single_precision_stays_and_is_close():
     single = clone(made).fit(X.astype(np.float32))
     assert single.landmarks_.dtype == np.float32
     assert single.transform(X.astype(np.float32)).dtype == np.float32
+
+
+def test_single_precision_is_close_where_landmarks_are_nearly_dependent():
+    # A wide kernel of many patches: rounding makes most eigenvalues.
+    X = images(n=40)
+    made = PatchOrbits(size=2, kernel=Gaussian(3.0), n_components=200, landmarks="random").fit(X)
+    assert made.rank_ < 200
+    found, single = made.transform(X), made.transform(X.astype(np.float32))
+    assert np.linalg.norm(single - found) < 1e-3 * np.linalg.norm(found)
+    assert {"float32", "float64"} == set(made.__sklearn_tags__().transformer_tags.preserves_dtype)
 
 
 def test_it_is_a_part_of_pipelines():
@@ -302,7 +358,7 @@ REFUSED = [
     ({"whitening": "zca"}, TypeError, "whitening"),
     ({"lengths": "one"}, ValueError, "lengths must be one of 'unit', 'kept', 'given'"),
     ({"window": "max"}, ValueError, "window must be one of 'average', 'gaussian'"),
-    ({"landmarks": "leverage"}, ValueError, "landmarks must be one of"),
+    ({"landmarks": "grid"}, ValueError, "landmarks must be one of 'random', 'kmeans', 'leverage'"),
     ({"kernel": "rbf"}, TypeError, "kernel must be None or a Kernel"),
     ({"kernel": Gaussian(-1.0)}, ValueError, "sigma"),
     ({"oracle": "flip"}, TypeError, "oracle must be None or an InvarianceOracle"),
@@ -325,7 +381,75 @@ def test_bad_parameters_are_refused_before_work(options, error, message):
     made = PatchOrbits(**{"size": 3, "n_components": 5} | options)
     with pytest.raises(error, match=message):
         made.fit(images())
-    assert not [name for name in vars(made) if name.endswith("_") and name != "n_features_in_"]
+    assert vars(made) == made.get_params(deep=False)
+    with pytest.raises(NotFittedError):
+        made.transform(images())
+
+
+@pytest.mark.parametrize("options", [{"size": 6}, {"oracle": Flip(shape=(7, 7))}, {"pool": 9}])
+def test_a_refused_fit_leaves_the_earlier_one(options):
+    X = images()
+    made = two_layers(whole=Flip(0)).fit(X)
+    found = made.transform(X)
+    with pytest.raises(ValueError, match="NaN"):
+        made.fit(np.full((12, 16), np.nan))
+    made.set_params(**options)
+    with pytest.raises(ValueError, match=next(iter(options))):
+        made.fit(images(side=9))
+    np.testing.assert_array_equal(made.transform(X), found)
+
+
+def test_a_fit_that_breaks_down_leaves_the_earlier_one(monkeypatch):
+    X = images()
+    made = PatchOrbits(size=3, n_components=5).fit(X)
+    found = made.transform(X)
+
+    def out_of_memory(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(patches, "inverse_root", out_of_memory)
+    with pytest.raises(MemoryError):
+        made.fit(images(side=9))
+    np.testing.assert_array_equal(made.transform(X), found)
+
+
+def test_parameters_changed_after_the_fit_change_no_features():
+    X = images()
+    made = two_layers(oracle=Flip(), whole=Flip(0)).fit(X)
+    found = made.transform(X)
+    other = {
+        "below": None, "contrast": None, "draws": 2, "kernel": Laplacian(), "landmarks": "random",
+        "lengths": "kept", "n_components": 2, "n_patches": 9, "oracle": None, "pool": 1,
+        "random_state": 7, "shape": (49, 1), "size": 1, "stride": 2, "whitening": 1.0, "whole": None,
+        "whole_draws": 3, "window": "gaussian",
+    }  # fmt: skip
+    assert set(other) == set(made.get_params(deep=False))
+    made.set_params(**other)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(made)).transform(X), found)
+    # Nor is anything left of the first layer after a fit without one.
+    X, alone = images(side=6), PatchOrbits(size=3, n_components=4)
+    made.set_params(**alone.get_params(deep=False))
+    np.testing.assert_array_equal(made.fit(X).transform(X), alone.fit(X).transform(X))
+    assert set(vars(made)) == set(vars(alone))
+    assert made.below_ is None
+
+
+class OfItsOwn(Flip):
+    """Lists no members, and has a law all the same."""
+
+    finite = False
+
+    def law(self, n_features, size=None, random_state=0):
+        return Flip(shape=self.shape).law(n_features, size, random_state)
+
+
+def test_oracles_may_have_a_law_without_a_list_of_members():
+    X = images()
+    options = {"size": 3, "n_components": 5}
+    made = PatchOrbits(OfItsOwn(), whole=OfItsOwn(), **options).fit(X)
+    expected = PatchOrbits(Flip(), whole=Flip(), **options).fit(X)
+    assert isinstance(made.changes_.law.linear(), LinearLaw)
+    np.testing.assert_allclose(made.transform(X), expected.transform(X), atol=1e-12)
 
 
 def test_rows_that_are_no_images_are_refused():

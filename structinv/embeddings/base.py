@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -16,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean, kernel_matrix
 from ..kernels.base import check_real
+from ..learnt import taken_back
 from ..matrices import Matrix, dense
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.kept import Kept
@@ -70,7 +69,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             For parameters or rows that cannot be used, before any work; what an earlier fit has learnt
             stays.
         """
-        with _all_or_nothing(self):
+        with taken_back(self):
             oracle = self._check_oracle()
             self._check_parameters()
             X = validate_data(self, X, **self._rows)
@@ -220,14 +219,6 @@ class KernelFeatures(OrbitFeatures):
         self.kernel_error_ = self._error(X[held])
 
 
-def check_count(name: str, value: Any) -> None:
-    """Raise TypeError or ValueError unless it is an integer of at least 1."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-
-
 def refuse_sparse(X: Matrix, oracle: InvarianceOracle) -> None:
     """Raise TypeError where CSR rows meet changes that make members of them."""
     if sp.issparse(X):
@@ -239,15 +230,3 @@ def refuse_sparse(X: Matrix, oracle: InvarianceOracle) -> None:
 
 def _ratio(error: float, size: float) -> float:
     return error / size if size > 0 else float(error > 0)
-
-
-@contextmanager
-def _all_or_nothing(estimator: Any) -> Iterator[None]:
-    """Take back what a failing fit has learnt."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise

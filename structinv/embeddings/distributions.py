@@ -8,14 +8,15 @@ import numpy as np
 
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
+from ..oracles.arguments import check_count
 from ..oracles.laws import Law
-from .base import OrbitFeatures, check_count, refuse_sparse
+from .base import OrbitFeatures, refuse_sparse
 from .responses import Responses, mean_steps
 from .templates import check_templates, unit_templates
 
 # Rows, and members of them, that quantiles are taken from.
-ROWS = 1000
-MEMBERS = 10_000
+QUANTILE_ROWS = 1000
+QUANTILE_MEMBERS = 10_000
 # Gaps between responses, on either side of a quantile, that its threshold is looked for in.
 GAPS = 3
 
@@ -105,7 +106,7 @@ class GroupCDF(OrbitFeatures):
         responses = self._responses()
         if not responses.moves_templates:
             refuse_sparse(X, self.oracle_)
-        most = max(1, min(ROWS, MEMBERS // law.size))
+        most = max(1, min(QUANTILE_ROWS, QUANTILE_MEMBERS // law.size))
         values = _all_responses(responses, X[np.sort(rng.permutation(X.shape[0])[:most])])
         weights = np.tile(law.weights, len(values) // law.size)
         resolution = 1e3 * float(np.finfo(X.dtype).eps)

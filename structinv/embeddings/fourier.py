@@ -11,8 +11,9 @@ from ..kernels import Kernel
 from ..kernels.spectral import normals
 from ..matrices import Matrix
 from ..oracles import Identity, InvarianceOracle
+from ..oracles.arguments import check_count
 from ..oracles.laws import Law, law_of
-from .base import KernelFeatures, check_count, refuse_sparse
+from .base import KernelFeatures, refuse_sparse
 from .responses import VALUES, Responses, mean_waves
 from .templates import check_templates, draw_templates, spectrum_of
 

@@ -1,4 +1,4 @@
-"""Landmarks of Nystroem's features: which rows, or points between them, stand for all."""
+"""Landmarks of Nystroem's features: which rows, or points between them, stand for all; their root."""
 
 from __future__ import annotations
 
@@ -76,7 +76,36 @@ def leverage_scores(X: np.ndarray, size: int, kernel: Kernel, rng: np.random.Gen
     return np.clip(scores, 1e-3 * size / n, 1.0)
 
 
-KINDS: dict[str, Callable[[np.ndarray, int, Kernel, np.random.Generator], Landmarks]] = {
+def inverse_root(
+    kernel: Kernel, landmarks: np.ndarray, precision: np.dtype | type[np.floating]
+) -> tuple[np.ndarray, int]:
+    """``K(Z, Z)^(-1/2)`` of landmarks Z, (m, d), and its rank.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    landmarks : (m, d) array
+    precision : dtype
+        Of the kernel's values that are multiplied by it, at the least: eigenvalues that rounding them
+        could have made, below ``m * eps`` times the largest, count as 0, and so do their inverses.
+
+    Returns
+    -------
+    root : (m, m) array
+        Symmetric, of float64.
+    rank : int
+        How many eigenvalues count.
+    """
+    # The points are as many as columns, so that precision is cheap here, and what counts.
+    points = landmarks.astype(np.float64)
+    matrix = kernel_matrix(kernel, points, points)
+    values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+    kept = values > len(values) * np.finfo(precision).eps * max(values[-1], 0.0)
+    roots = vectors[:, kept] / np.sqrt(values[kept])
+    return roots @ vectors[:, kept].T, int(np.sum(kept))
+
+
+LANDMARKS: dict[str, Callable[[np.ndarray, int, Kernel, np.random.Generator], Landmarks]] = {
     "random": _random,
     "kmeans": _kmeans,
     "leverage": _leverage,

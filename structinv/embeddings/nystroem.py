@@ -7,13 +7,14 @@ import numpy as np
 from ..kernels import Kernel, kernel_matrix
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
+from ..oracles.arguments import check_count
 from ..oracles.laws import Law
-from .base import KernelFeatures, check_count
-from .landmarks import KINDS
+from .base import KernelFeatures
+from .landmarks import LANDMARKS, inverse_root
 from .responses import VALUES
 
 # Rows whose kernel with the landmarks is held at once, at least.
-ROWS = 1024
+ROWS_AT_ONCE = 1024
 
 
 class OrbitNystroem(KernelFeatures):
@@ -118,8 +119,8 @@ class OrbitNystroem(KernelFeatures):
 
     def _check_parameters(self) -> None:
         check_count("n_components", self.n_components)
-        if not isinstance(self.landmarks, str) or self.landmarks not in KINDS:
-            raise ValueError(f"landmarks must be one of {sorted(KINDS)}, got {self.landmarks!r}")
+        if not isinstance(self.landmarks, str) or self.landmarks not in LANDMARKS:
+            raise ValueError(f"landmarks must be one of {sorted(LANDMARKS)}, got {self.landmarks!r}")
         self._check_kernel()
 
     def _learn(self, X: Matrix, law: Law, rng: np.random.Generator) -> None:
@@ -129,26 +130,17 @@ class OrbitNystroem(KernelFeatures):
                 f"n_components={self.n_components} and n_samples={len(X)}"
             )
         self._learn_kernel()
-        found = KINDS[self.landmarks](X, int(self.n_components), self.orbit_kernel_, rng)
+        found = LANDMARKS[self.landmarks](X, int(self.n_components), self.orbit_kernel_, rng)
         self.landmarks_, self.landmark_indices_ = found
-        self._learn_normalization()
+        self.normalization_, self.rank_ = inverse_root(
+            self.orbit_kernel_, self.landmarks_, self.landmarks_.dtype
+        )
         others = np.setdiff1d(np.arange(len(X)), self.landmark_indices_)
         self._learn_error(X, others if len(others) else np.arange(len(X)), rng)
 
-    def _learn_normalization(self) -> None:
-        # The points are as many as columns, so that precision is cheap here, and what counts.
-        points = self.landmarks_.astype(np.float64)
-        matrix = kernel_matrix(self.orbit_kernel_, points, points)
-        values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
-        threshold = len(values) * np.finfo(self.landmarks_.dtype).eps * max(values[-1], 0.0)
-        kept = values > threshold
-        self.rank_ = int(np.sum(kept))
-        roots = vectors[:, kept] / np.sqrt(values[kept])
-        self.normalization_: np.ndarray = roots @ vectors[:, kept].T
-
     def _features(self, X: Matrix) -> np.ndarray:
         found = np.empty((len(X), len(self.landmarks_)), dtype=X.dtype)
-        step = max(ROWS, 4 * VALUES // len(self.landmarks_))
+        step = max(ROWS_AT_ONCE, 4 * VALUES // len(self.landmarks_))
         for first in range(0, len(X), step):
             rows = slice(first, min(first + step, len(X)))
             values = kernel_matrix(self.orbit_kernel_, np.asarray(X[rows]), self.landmarks_)

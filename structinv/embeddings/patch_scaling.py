@@ -13,6 +13,8 @@ from ..kernels import squared_norms
 LENGTHS = ("unit", "kept", "given")
 # The least length that patches are divided by, in units of their root mean square.
 _LEAST = 1e-3
+# By how much whitening may miss what commutes with a change.
+_COMMUTES = 1e-6
 
 
 @dataclass
@@ -116,5 +118,7 @@ class PatchScaling:
         if self.matrix is None or self.mean is None:
             return True
         size = np.abs(self.matrix).max()
-        kept = np.allclose(each @ self.matrix, self.matrix @ each, rtol=0, atol=1e-6 * size)
-        return kept and np.allclose(each @ self.mean, self.mean, rtol=0, atol=1e-6)
+        kept = np.allclose(each @ self.matrix, self.matrix @ each, rtol=0, atol=_COMMUTES * size)
+        # In units of whitened patches, as only these have a size that is known.
+        moved = (each @ self.mean - self.mean) @ self.matrix
+        return kept and bool(np.linalg.norm(moved) <= _COMMUTES * self.least / _LEAST)

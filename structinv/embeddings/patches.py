@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.cluster import MiniBatchKMeans
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import answers
-from ..kernels import Gaussian, Kernel, kernel_matrix
+from ..kernels import Gaussian, Kernel
 from ..kernels.base import ISOMETRIES, PERMUTATIONS, check_real
-from ..oracles import Identity, ImageShape, InvarianceOracle
-from ..oracles.image_base import ImageOracle
+from ..learnt import taken_back
+from ..oracles import ImageShape, InvarianceOracle
+from ..oracles.arguments import check_count
 from ..oracles.image_maps import image_shape
-from ..oracles.laws import Law, law_of
+from ..oracles.laws import Law
+from .image_changes import ImageChanges, image_changes
+from .landmarks import LANDMARKS, inverse_root
 from .patch_grid import WINDOWS, PatchGrid, add_pooled
 from .patch_scaling import LENGTHS, PatchScaling
 
 # Values of a kernel that are in memory at once.
 AT_ONCE = 2**22
-LANDMARKS = ("kmeans", "random")
 
 
 class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -84,26 +81,34 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Of patches after whitening: divided by, and forgotten; divided by, with features in proportion
         to them (the homogeneous kernel ``|p| |q| k(p / |p|, q / |q|)`` of Mairal 2016); left as they
         are.
-    landmarks : {"kmeans", "random"}, default="kmeans"
-        Centres of k-means over training patches, or some of these patches.
+    landmarks : {"kmeans", "random", "leverage"}, default="kmeans"
+        Centres of k-means over training patches, or some of these patches, all alike likely or by
+        leverage scores; see `OrbitNystroem`.
     n_patches : int, default=100000
         How many training patches are drawn to learn from; all, if there are fewer.
     draws, whole_draws : int, optional
         How many changes of a patch and of an image to draw; without it all members that the oracle
         lists, by their weights.
-    random_state : int, RandomState instance or None, default=None
-        For training patches, k-means and drawn changes.
+    random_state : int, RandomState or None, default=0
+        Training patches, landmarks and drawn changes depend on it. None in `below` for what is left of
+        that of the layer above.
 
     Attributes
     ----------
     landmarks_ : (n_components, values of a patch) array
         As the kernel sees them.
     normalization_ : (n_components, n_components) array
-        ``K_ZZ^{-1/2}``.
+        ``K_ZZ^{-1/2}``, symmetric. Eigenvalues below ``n_components`` times the precision of float32
+        times the largest count as 0, and so do their inverses, whatever rows `fit` has had: float32
+        rows have the features of float64 rows, up to rounding.
+    rank_ : int
+        How many eigenvalues count.
+    pooling_ : (pool * pool, number of patches) array
+        The weight of each patch of an image in each cell.
     map_shape_ : ImageShape
         Of the features of an image: rows are in C order of it.
-    below_ : PatchOrbits
-        The first layer, fitted, where there is one.
+    below_ : PatchOrbits or None
+        The first layer, fitted, if there is one.
     n_features_in_ : int
 
     Raises
@@ -111,7 +116,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     TypeError, ValueError
         From `fit`, before work starts: for parameters out of their range, patches larger than images,
         more cells than patches along a side, more landmarks than training patches, oracles without a
-        law, rows that are no such images.
+        law, rows that are no such images. What an earlier fit has learnt stays.
 
     Notes
     -----
@@ -152,7 +157,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         n_patches: int = 100_000,
         draws: int | None = None,
         whole_draws: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
+        random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.oracle = oracle
         self.size = size
@@ -187,15 +192,20 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         PatchOrbits
             This one.
         """
-        self._check_parameters()
-        X = validate_data(self, X, dtype=(np.float64, np.float32))
-        for layer, shape in self._shapes(X.shape[1]):
-            layer._check_grid(shape, len(X))
-        random = check_random_state(self.random_state)
-        shape = self._image_shape(X.shape[1])
-        changes = _changes("whole", self.whole, shape, self.whole_draws, _seed(random))
-        self._learn(X, changes.law, random)
-        self.whole_changes_ = changes
+        with taken_back(self):
+            self._check_parameters()
+            X = validate_data(self, X, dtype=(np.float64, np.float32))
+            for layer, shape in self._shapes(X.shape[1]):
+                layer._check_grid(shape, len(X))
+            random = check_random_state(self.random_state)
+            self.whole_changes_ = image_changes(
+                self.whole,
+                self._image_shape(X.shape[1]),
+                self.whole_draws,
+                _seed(random),
+                names=("whole", "whole_draws"),
+            )
+            self._learn(X, self.whole_changes_.law, random)
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -225,6 +235,12 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _n_features_out(self) -> int:
         return self.map_shape_.size
 
+    def __sklearn_tags__(self) -> Any:
+        """The precision of the rows stays."""
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
     def _shapes(self, n_features: int) -> Iterator[tuple[PatchOrbits, ImageShape]]:
         """The layers from below, and the shape of the images whose patches they take."""
         if self.below is None:
@@ -245,10 +261,10 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _check_parameters(self) -> None:
         """Raise unless every parameter is in its range, those of the layers below too."""
         for name in ("size", "stride", "n_components", "pool", "n_patches"):
-            _check_count(name, getattr(self, name))
+            check_count(name, getattr(self, name))
         for name in ("draws", "whole_draws"):
             if getattr(self, name) is not None:
-                _check_count(name, getattr(self, name))
+                check_count(name, getattr(self, name))
         for name in ("contrast", "whitening"):
             if getattr(self, name) is not None:
                 check_real(name, getattr(self, name), strict=False)
@@ -292,28 +308,34 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             )
         kernel = Gaussian(0.5) if self.kernel is None else self.kernel
         kernel.validate(grid.patch.size)
-        _changes("oracle", self.oracle, grid.patch, self.draws, 0)
+        self._patch_changes(grid, 0)
 
     def _grid(self, shape: ImageShape) -> PatchGrid:
         return PatchGrid(shape, int(self.size), int(self.stride))
 
+    def _patch_changes(self, grid: PatchGrid, seed: int) -> ImageChanges:
+        return image_changes(self.oracle, grid.patch, self.draws, seed, names=("oracle", "draws"))
+
     def _learn(self, X: np.ndarray, whole: Law, random: np.random.RandomState) -> None:
         """Learn all layers, from patches of images each of which is changed by some change."""
         self.n_features_in_ = X.shape[1]
-        if self.below is not None:
-            self.below_ = clone(self.below)
-            own = self.below.random_state
+        self.below_ = None if self.below is None else clone(self.below)
+        if self.below_ is not None:
+            own = self.below_.random_state
             self.below_._learn(X, whole, random if own is None else check_random_state(own))
         *_, (_, shape) = self._shapes(X.shape[1])
         self.grid_ = self._grid(shape)
-        self.changes_ = _changes("oracle", self.oracle, self.grid_.patch, self.draws, _seed(random))
+        self.pooling_ = self.grid_.pooling(int(self.pool), self.window)
+        self.changes_ = self._patch_changes(self.grid_, _seed(random))
         self.kernel_ = Gaussian(0.5) if self.kernel is None else clone(self.kernel)
         self.map_shape_ = self._map_shape()
         patches = self._draw_patches(X, whole, random)
         self.scaling_ = PatchScaling(self.contrast, self.whitening, self.lengths)
         self.scaling_.learn(patches, lambda: _under_in_blocks(self.changes_.law, patches))
         self.landmarks_ = self._find_landmarks(_change_each(self.changes_.law, patches, random), random)
-        self.normalization_ = _inverse_root(self.kernel_, self.landmarks_)
+        # The features of one fit are asked for in both precisions.
+        root, self.rank_ = inverse_root(self.kernel_, self.landmarks_, np.float32)
+        self.normalization_ = root.astype(self.landmarks_.dtype)
         self.moved_ = self._moved_landmarks()
 
     def _draw_patches(self, X: np.ndarray, whole: Law, random: np.random.RandomState) -> np.ndarray:
@@ -335,17 +357,13 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _find_landmarks(self, patches: np.ndarray, random: np.random.RandomState) -> np.ndarray:
         scaled, _ = self.scaling_.apply(patches)
-        count = int(self.n_components)
-        if self.landmarks == "random":
-            return scaled[:count].copy()
-        means = MiniBatchKMeans(
-            count, batch_size=max(1024, 2 * count), max_iter=20, n_init=1, random_state=random
-        ).fit(scaled)
-        centres = means.cluster_centers_.astype(patches.dtype, copy=False)
-        if self.lengths == "given":
-            return centres
-        norms = np.linalg.norm(centres, axis=1, keepdims=True)
-        return centres / np.where(norms > 0, norms, norms.dtype.type(1.0))
+        rng = np.random.default_rng(_seed(random))
+        found, chosen = LANDMARKS[self.landmarks](scaled, int(self.n_components), self.kernel_, rng)
+        if len(chosen) or self.lengths == "given":
+            return found
+        # Means of patches of unit length are shorter.
+        norms = np.linalg.norm(found, axis=1, keepdims=True)
+        return found / np.where(norms > 0, norms, norms.dtype.type(1.0))
 
     def _moved_landmarks(self) -> np.ndarray | None:
         """The landmarks under each change, (s, n_components, d); None where patches must move."""
@@ -362,11 +380,11 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _images(self, X: np.ndarray) -> np.ndarray:
         """What this layer takes patches of: rows, or the map of the layer below."""
-        return X if self.below is None else self.below_._maps(X)
+        return X if self.below_ is None else self.below_._maps(X)
 
     def _maps(self, X: np.ndarray) -> np.ndarray:
         """Features of images as they are, (n, values of the map)."""
-        pooling = self.grid_.pooling(int(self.pool), self.window).astype(X.dtype)
+        pooling = self.pooling_.astype(X.dtype, copy=False)
         changes = self.changes_.law.size if self.moved_ is None else 1
         count, (n_landmarks, n_values) = self.grid_.count, self.landmarks_.shape
         found = np.zeros((len(X), len(pooling), n_landmarks), dtype=X.dtype)
@@ -397,47 +415,6 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         scaled, lengths = self.scaling_.apply(patches)
         for weight, landmarks in zip(self.changes_.law.weights, self.moved_, strict=True):
             yield float(weight), (scaled, lengths, landmarks.astype(patches.dtype, copy=False))
-
-
-@dataclass(frozen=True)
-class PatchChanges:
-    """What may change in images of one shape, and the law of it.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-    shape : ImageShape
-    size : int or None
-        How many changes to draw.
-    seed : int
-    """
-
-    oracle: InvarianceOracle
-    shape: ImageShape
-    size: int | None
-    seed: int
-
-    @cached_property
-    def law(self) -> Law:
-        """Made from what is above alone, also by whoever loads this."""
-        return law_of(self.oracle, self.shape.size, self.size, self.seed)
-
-
-def _changes(name: str, oracle: Any, shape: ImageShape, size: int | None, seed: int) -> PatchChanges:
-    """Changes of images of a shape, which image oracles without one are given."""
-    oracle = Identity() if oracle is None else clone(oracle)
-    for part in (oracle, *oracle.get_params(deep=True).values()):
-        if isinstance(part, ImageOracle) and part.shape is None:
-            part.shape = shape
-    draws = "draws" if name == "oracle" else f"{name}_draws"
-    if size is None and not oracle.finite:
-        raise ValueError(f"{draws} must be given, as {name} lists no members, got {oracle!r}")
-    found = PatchChanges(oracle, shape, None if size is None else int(size), seed)
-    try:
-        found.law  # noqa: B018
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name} must have a law on images of {shape}: {error}") from error
-    return found
 
 
 def _seed(random: np.random.RandomState) -> int:
@@ -471,22 +448,6 @@ def _change_each(law: Law, patches: np.ndarray, random: np.random.RandomState) -
         members = law.members(patches[part])
         found[part] = members[np.arange(len(members)), change[part]]
     return found
-
-
-def _inverse_root(kernel: Kernel, landmarks: np.ndarray) -> np.ndarray:
-    """``K_ZZ^{-1/2}``; eigenvalues that rounding could have made count as what it makes."""
-    points = landmarks.astype(np.float64)
-    values, vectors = linalg.eigh(kernel_matrix(kernel, points, points))
-    least = np.finfo(landmarks.dtype).eps * max(float(values[-1]), np.finfo(np.float64).tiny)
-    root = (vectors / np.sqrt(np.maximum(values, least))) @ vectors.T
-    return root.astype(landmarks.dtype)
-
-
-def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer of at least 1, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
 def _check_kind(name: str, value: Any, kind: type) -> None:

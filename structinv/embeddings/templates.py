@@ -32,7 +32,7 @@ def draw_templates(
     ValueError
         If the kind does not go with the spectrum, or with so many features.
     """
-    return KINDS[kind](spectrum, size, n_features, rng)
+    return TEMPLATES[kind](spectrum, size, n_features, rng)
 
 
 def unit_templates(kind: str, size: int, n_features: int, rng: np.random.Generator) -> np.ndarray:
@@ -43,8 +43,8 @@ def unit_templates(kind: str, size: int, n_features: int, rng: np.random.Generat
 
 def check_templates(kind: Any) -> None:
     """Raise ValueError unless it names a way to draw templates."""
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ValueError(f"templates must be one of {sorted(KINDS)}, got {kind!r}")
+    if not isinstance(kind, str) or kind not in TEMPLATES:
+        raise ValueError(f"templates must be one of {sorted(TEMPLATES)}, got {kind!r}")
 
 
 def spectrum_of(kernel: Kernel, kind: str) -> Spectrum:
@@ -148,7 +148,7 @@ def _hadamard(block: np.ndarray) -> None:
         half *= 2
 
 
-KINDS: dict[str, Callable[[Spectrum, int, int, np.random.Generator], np.ndarray]] = {
+TEMPLATES: dict[str, Callable[[Spectrum, int, int, np.random.Generator], np.ndarray]] = {
     "orthogonal": _orthogonal,
     "gaussian": _independent,
     "quasi": _quasi,

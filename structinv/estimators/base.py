@@ -19,6 +19,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..functionals import BoundFunctional, Functional
+from ..learnt import learnt_attributes
 from ..matrices import Matrix, with_data
 from ..objective import Objective, Penalty, WorstCase
 from ..oracles import Identity, InvarianceOracle
@@ -37,7 +38,7 @@ from ..solvers import (
 from ..spaces import Space
 from .continuing import Continuing, check_checkpoint
 from .estimates import EstimatesItself
-from .interruption import all_or_nothing, check_on_interrupt, learnt_attributes
+from .interruption import all_or_nothing, check_on_interrupt
 from .labels import as_labels
 from .shapes import check_shape, flat_rows, learn_shape, shaped
 from .truth import Truth

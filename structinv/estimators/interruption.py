@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator
 
+from ..learnt import remembered
 from ..solvers.interruption import Interrupts, interrupts
 
 Result = TypeVar("Result")
@@ -49,16 +50,14 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[Learning]:
         new one, as far as it came, unless the estimator's `on_interrupt` is "return".
     """
     with interrupts() as ctrl_c:
-        before = learnt_attributes(estimator)
+        take_back = remembered(estimator)
         learning = Learning(ctrl_c)
         try:
             yield learning
             ctrl_c.welcome = False
         except BaseException as error:
             if not (learning.whole and isinstance(error, KeyboardInterrupt)):
-                for name in learnt_attributes(estimator):
-                    delattr(estimator, name)
-                vars(estimator).update(before)
+                take_back()
                 if ctrl_c.pressed and isinstance(error, Exception):
                     # A library has answered Ctrl-C with an error of its own.
                     raise KeyboardInterrupt from error
@@ -67,11 +66,6 @@ def all_or_nothing(estimator: BaseEstimator) -> Iterator[Learning]:
         if ctrl_c.pressed and estimator.on_interrupt == "raise":
             name = type(estimator).__name__
             raise KeyboardInterrupt(f"the {name} that was being fitted holds the best model so far")
-
-
-def learnt_attributes(estimator: BaseEstimator) -> dict[str, Any]:
-    """What an estimator has learnt, by name."""
-    return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
 
 
 def leaving_on_interrupt(work: Callable[[], Result]) -> Result:

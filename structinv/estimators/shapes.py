@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
-from ..oracles.image_base import ImageOracle
-
-Part = TypeVar("Part", bound=BaseEstimator)
+from ..oracles.shapes import Part, with_shape
 
 
 def flat_rows(X: Any) -> Any:
@@ -48,15 +46,6 @@ def shaped(part: Part, estimator: Any, X: Any) -> Part:
     it. `part` itself is left alone.
     """
     shape = row_shape(X) if len(row_shape(X)) > 1 else getattr(estimator, "shape_in_", None)
-    if shape is None or not isinstance(part, BaseEstimator) or not _shapeless(part):
+    if shape is None or not isinstance(part, BaseEstimator):
         return part
-    part = clone(part)
-    for oracle in _shapeless(part):
-        oracle.shape = shape
-    return part
-
-
-def _shapeless(part: BaseEstimator) -> list[ImageOracle]:
-    """All image oracles in a part that look for their shape in the rows."""
-    found = [part, *part.get_params(deep=True).values()]
-    return [each for each in found if isinstance(each, ImageOracle) and each.shape is None]
+    return with_shape(part, shape)

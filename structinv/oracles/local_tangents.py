@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import Any
-
 import numpy as np
 
 from ..compiled import njit
 from ..matrices import in_threads
 from .affine import Ellipsoid, _finite
+from .arguments import check_count
 
 # Features that are summed before a row may be known to be too far away.
 _SUMMED_AT_ONCE = 64
@@ -87,9 +85,9 @@ class LocalTangents(Ellipsoid):
                 f"reference must have shape (m, {n_features or 'd'}), rows like those that change, got "
                 f"shape {reference.shape}"
             )
-        _check_count("n_neighbors", self.n_neighbors, 2, len(reference), "reference rows")
+        check_count("n_neighbors", self.n_neighbors, 2, len(reference), "reference rows")
         most = min(int(self.n_neighbors) - 1, reference.shape[1])
-        _check_count("n_directions", self.n_directions, 1, most, "dimensions of so many neighbours")
+        check_count("n_directions", self.n_directions, 1, most, "dimensions of so many neighbours")
 
     def _frame(self, X: np.ndarray) -> np.ndarray:
         """Directions times standard deviations, (n, d, r)."""
@@ -115,15 +113,6 @@ def _principal(neighbors: np.ndarray, n_directions: int) -> np.ndarray:
     _, left = np.linalg.eigh(around @ around.swapaxes(1, 2))
     most = left[:, :, ::-1][:, :, :n_directions]
     return around.swapaxes(1, 2) @ most / np.sqrt(neighbors.shape[1] - 1)
-
-
-def _check_count(name: str, value: Any, least: int, most: int, what: str) -> None:
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer of at least {least}, got {value!r}")
-    if not least <= int(value) <= most:
-        raise ValueError(
-            f"{name} must be at least {least} and at most {most}, the number of {what}, got {value!r}"
-        )
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})

@@ -9,9 +9,9 @@ from typing import Any
 from ..dual_states.labelled_rows import LabelledRows
 from ..embeddings import REGISTRY as EMBEDDINGS
 from ..embeddings import KernelError
+from ..embeddings.image_changes import ImageChanges
 from ..embeddings.patch_grid import PatchGrid
 from ..embeddings.patch_scaling import PatchScaling
-from ..embeddings.patches import PatchChanges
 from ..estimators import REGISTRY as ESTIMATORS
 from ..estimators import TokenVectorizer
 from ..estimators.online import Stream
@@ -95,9 +95,9 @@ MADE: dict[str, type] = {
     "derivatives": Derivatives,
     "evidence": Evidence,
     "gradients": Gradients,
+    "image_changes": ImageChanges,
     "image_shape": ImageShape,
     "kernel_error": KernelError,
-    "patch_changes": PatchChanges,
     "patch_grid": PatchGrid,
     "patch_scaling": PatchScaling,
     "plane_set": PlaneSet,

@@ -1,0 +1,72 @@
+"""What may change in images of one shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from sklearn.base import clone
+
+from ..oracles import Identity, ImageShape, InvarianceOracle
+from ..oracles.laws import Law, law_of
+from ..oracles.shapes import with_shape
+
+
+@dataclass(frozen=True)
+class ImageChanges:
+    """What may change in images of one shape, or in their patches, and the law of it.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    shape : ImageShape
+    size : int or None
+        How many changes to draw.
+    seed : int
+    """
+
+    oracle: InvarianceOracle
+    shape: ImageShape
+    size: int | None
+    seed: int
+
+    @cached_property
+    def law(self) -> Law:
+        """Made from what is above alone, also by whoever loads this."""
+        return law_of(self.oracle, self.shape.size, self.size, self.seed)
+
+
+def image_changes(
+    oracle: InvarianceOracle | None,
+    shape: ImageShape,
+    size: int | None,
+    seed: int,
+    *,
+    names: tuple[str, str],
+) -> ImageChanges:
+    """Changes of images of a shape, which image oracles without one are given.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle or None
+    shape : ImageShape
+    size : int or None
+    seed : int
+    names : tuple of str
+        What users call `oracle` and `size`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where there is no law of it.
+    """
+    oracle = Identity() if oracle is None else clone(with_shape(oracle, shape))
+    found = ImageChanges(oracle, shape, None if size is None else int(size), seed)
+    try:
+        found.law  # noqa: B018
+    except (TypeError, ValueError) as error:
+        called, counted = names
+        raise type(error)(
+            f"{called} must have a law on images of {shape}, {counted}={size} being its size: {error}"
+        ) from error
+    return found

@@ -1,0 +1,46 @@
+"""The shape of images, told to the image oracles in a part that have none of their own."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from sklearn.base import BaseEstimator, clone
+
+from .image_base import ImageOracle
+from .image_maps import ImageShape
+
+Part = TypeVar("Part", bound=BaseEstimator)
+
+
+def with_shape(part: Part, shape: ImageShape | tuple[int, ...]) -> Part:
+    """A part whose image oracles have a shape: those with one of their own keep it.
+
+    Parameters
+    ----------
+    part : BaseEstimator
+        An oracle, or something made of oracles; left alone.
+    shape : ImageShape or tuple of int
+
+    Returns
+    -------
+    BaseEstimator
+        A copy, or `part` itself if all have a shape.
+
+    Examples
+    --------
+    >>> from structinv.oracles import Flip
+    >>> with_shape(Flip(), (4, 6)).shape, with_shape(Flip(shape=(8, 3)), (4, 6)).shape
+    ((4, 6), (8, 3))
+    """
+    if not _shapeless(part):
+        return part
+    part = clone(part)
+    for oracle in _shapeless(part):
+        oracle.shape = shape
+    return part
+
+
+def _shapeless(part: Any) -> list[ImageOracle]:
+    """All image oracles in a part that look for their shape in the rows."""
+    found = [part, *part.get_params(deep=True).values()]
+    return [each for each in found if isinstance(each, ImageOracle) and each.shape is None]
