@@ -41,7 +41,7 @@ def looked_at(source: str, law: Any, n_features: int, size: int | None = None) -
 
 def _weights(source: str, law: Law, size: int | None) -> np.ndarray:
     name = f"the law of {source}, {type(law).__name__},"
-    found = getattr(law, "weights", None)
+    found: Any = getattr(law, "weights", None)
     good = isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind == "f"
     # Products of weights of this package's own laws may be too small for a number.
     good = good and bool(np.all(found > 0 if answers.of_a_stranger(law) else found >= 0))

@@ -113,7 +113,14 @@ class Law(ABC):
 
 
 class TakenLaw(Law):
-    """See `Law.take`: changes of a law, made when they are asked for."""
+    """Some of the changes of a law, in any order: see `Law.take`.
+
+    Parameters
+    ----------
+    law : Law
+    numbers : (s,) array of int
+    weights : (s,) array
+    """
 
     def __init__(self, law: Law, numbers: np.ndarray, weights: np.ndarray) -> None:
         self.law = law
@@ -121,17 +128,21 @@ class TakenLaw(Law):
         self.weights = normalised(weights)
 
     def members(self, X: Matrix) -> np.ndarray:
+        """See `Law.members`."""
         return self.law.members(X)[:, self.numbers]
 
     def pull_back(self, V: np.ndarray) -> np.ndarray | None:
+        """See `Law.pull_back`."""
         pulled = self.law.pull_back(V)
         return None if pulled is None else pulled[self.numbers]
 
     def linear(self) -> LinearLaw | None:
+        """See `Law.linear`."""
         linear = self.law.linear()
         return None if linear is None else linear.take(self.numbers, self.weights)
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
+        """See `Law.take`."""
         chosen, weights = self._chosen(numbers, weights)
         return self.law.take(self.numbers[chosen], weights)
 
@@ -511,5 +522,5 @@ def _key(each: sp.csr_matrix) -> bytes:
 def _digest(*arrays: np.ndarray) -> bytes:
     found = blake2b(digest_size=16)
     for each in arrays:
-        found.update(np.ascontiguousarray(each))
+        found.update(each.tobytes())
     return found.digest()
