@@ -227,7 +227,8 @@ class Permutations(FiniteOracle):
         orders = self._listed("an orbit")
         if weights is None:
             weights = weights_of(self, len(orders))
-        return OrderLaw(orders, weights, group=bool(np.all(weights == weights[0])))
+        alike = bool(np.all(weights == weights[0]))
+        return OrderLaw(orders, np.ones(len(orders)) if alike else weights, group=alike)
 
     def _listed(self, what: str) -> np.ndarray:
         """The feature that comes to each place in every member, (s, d)."""
