@@ -243,7 +243,7 @@ def test_false_words_about_lists_are_found(oracle, message):
         (TooFar, "a member from the law of draws"),
         (TooFew, "as many changes as asked for, got 4"),
         (NotOne, "weights above 0 with sum 1"),
-        (OfAnotherShape, "must have members of shape"),
+        (OfAnotherShape, "OfAnotherShape.members must return members of shape"),
         (PulledBack, "pull_back does not tell its members"),
         (NoLaw, "must return a Law, got NoLaw"),
     ],

@@ -25,8 +25,9 @@ from structinv.oracles import (
     Weighted,
     check_oracle,
     law_of,
+    laws,
 )
-from structinv.oracles.laws import DrawnLaw
+from structinv.oracles.laws import DrawnLaw, Law, LinearLaw
 
 from .oracle_cases import CASES, ORDERS, D, Reorderings, Shrinkings, rows
 
@@ -230,6 +231,37 @@ class TestCombinations:
         wanted = [law.left.members(first[:, k])[:, k] for k in range(5)]
         close(law.members(X), np.stack(wanted, axis=1))
 
+    def test_drawn_unions_after_unions_are_independent(self):
+        turn, mirror = Weighted(Rotations((90,)), [0, 1]), Weighted(Flip(), [0, 1])
+        size, x = 4000, np.arange(1.0, 10.0)[None]
+        either = (turn | Identity()) @ (mirror | Identity())
+        parts = [law_of(oracle, 9).members(x)[0, 0] for oracle in (turn @ mirror, turn, mirror)]
+        for oracle in (either, Shared(either), Identity() @ either, either @ Identity()):
+            members = law_of(oracle, 9, size).members(x)[0]
+            for wanted in (*parts, x[0]):
+                share = np.mean(np.all(np.abs(members - wanted) < 1e-9, axis=1))
+                # Six standard deviations.
+                assert abs(share - 0.25) < 6.0 * np.sqrt(0.1875 / size)
+
+    def test_drawn_compositions_weigh_by_both_parts(self):
+        class Uneven(Law):
+            def __init__(self, size):
+                self.weights = np.arange(1.0, size + 1) / np.sum(np.arange(1.0, size + 1))
+
+            def members(self, X):
+                return X[:, None] * np.arange(1.0, self.size + 1)[:, None]
+
+        class Multiples(Identity):
+            def law(self, n_features, size=None, random_state=0):
+                return Uneven(size)
+
+        x = np.ones((1, 1))
+        for oracle in (Multiples() @ Identity(), Identity() @ Multiples()):
+            law = law_of(oracle, 1, 5)
+            close(law.weights, law.members(x)[0, :, 0] / 15.0)
+            part = law.take([3, 1, 1])
+            close(part.weights, law.weights[[3, 1, 1]] / np.sum(law.weights[[3, 1, 1]]))
+
     def test_unions_are_mixtures_of_their_leaves(self):
         X, _ = rows()
         leaves = reorderings, Weighted(shrinkings, [0, 1, 3]), Identity()
@@ -342,11 +374,157 @@ class TestRefused:
             DrawnLaw(Once(), 3, 0).members(rows()[0])
 
 
-def test_differences_that_hardly_meet_are_not_worth_it():
-    drawn = law_of(Permutations((6, 1), noise=np.inf), 6, size=8)
-    assert drawn.differences().size > 32
-    assert drawn.sides() == (drawn, drawn)
-    whole = law_of(Permutations((3, 1)), 3)
-    left, right = whole.sides()
-    assert left is None
-    assert right.size == whole.size
+def test_draws_of_a_stranger_cannot_change_the_rows():
+    class InPlace(InvarianceOracle):
+        def support(self, X, V, assign, cost=None):
+            return Support(X)
+
+        def sample(self, X, size, rng):
+            X *= 2.0
+            return np.repeat(X[:, None], size, axis=1)
+
+    with pytest.raises(ValueError, match=r"InPlace\.sample must not change its inputs"):
+        law_of(InPlace(), D, 3).members(rows()[0])
+
+
+class TestDifferences:
+    def test_those_that_hardly_meet_are_not_worth_it(self):
+        drawn = law_of(Permutations((6, 1), noise=np.inf), 6, size=8)
+        assert drawn.differences().size > 32
+        assert drawn.differences(32) is None
+        assert drawn.differences(64).size == drawn.differences().size
+        assert drawn.sides() == (drawn, drawn)
+        whole = law_of(Permutations((3, 1)), 3)
+        left, right = whole.sides()
+        assert left is None
+        assert right.size == whole.size
+
+    @pytest.mark.parametrize("oracle", [Permutations((9, 1), noise=np.inf), Rotations(between=(0, 9))])
+    def test_it_stops_where_there_are_too_many(self, oracle, monkeypatch):
+        asked = []
+
+        class Counted(LinearLaw):
+            isometric = True
+
+            def _keys(self, left):
+                asked.append(left)
+                return super()._keys(left)
+
+        linear = law_of(oracle, 9, size=10).linear()
+        counted = Counted(linear.maps, linear.weights)
+        assert counted.differences(35) is None
+        # Each has at most ten of its own.
+        assert asked == [0, 1, 2, 3]
+
+    def test_a_whole_group_has_no_more_than_asked_for(self):
+        whole = law_of(Permutations((3, 1)), 3)
+        assert whole.differences(6).size == 6
+        assert whole.differences(5) is None
+
+    def test_reorderings_differ_as_their_matrices_do(self):
+        law = law_of(Permutations((4, 1), noise=np.inf), 4, size=12).linear()
+        assert law.permutes
+        found = law.differences()
+        law.permutes = False
+        wanted = law.differences()
+        assert found.size == wanted.size
+        np.testing.assert_array_equal(found.weights, wanted.weights)
+        for one, other in zip(found.maps, wanted.maps, strict=True):
+            np.testing.assert_array_equal(one.toarray(), other.toarray())
+
+    def test_which_maps_are_isometric(self):
+        assert law_of(Turns(), 3).linear().isometric
+        assert law_of(Flip(shape=(1, D)), D).linear().isometric
+        assert not law_of(Rotations((30,)), 9).linear().isometric
+
+    def test_too_many_pairs_of_compositions_have_no_matrices(self, monkeypatch):
+        law = law_of(Flip() @ Rotations((90, 180, 270)), 9)
+        assert law.linear().size == law.size == 8
+        # Pairs of four turns, not those of eight compositions.
+        monkeypatch.setattr(laws, "MOST_PAIRS", 16)
+        assert law.linear() is None
+        assert law.right.linear().differences().size == 4
+        left, right = law.sides()
+        assert (left.size, right.size) == (4, 8)
+
+
+class TestOverrides:
+    """What a subclass says of its members is what its law goes by."""
+
+    X = np.random.default_rng(0).standard_normal((3, 9))
+
+    @pytest.mark.parametrize(
+        ("oracle", "d"),
+        [
+            (Flip(), 9),
+            (Permutations((2, 1)), 2),
+            (Weighted(Flip(), [1, 1]), 9),
+            (Rotations((90,)), 9),
+        ],
+        ids=lambda value: type(value).__name__,
+    )
+    def test_weights(self, oracle, d):
+        family = type(oracle)
+        kind = type("Mine", (family,), {"member_weights": lambda self, size: np.array([0.9, 0.1])})
+        mine = kind(**oracle.get_params(deep=False))
+        np.testing.assert_allclose(law_of(mine, d).weights, [0.9, 0.1])
+        X = self.X[:, :d]
+        np.testing.assert_array_equal(law_of(mine, d).members(X), law_of(oracle, d).members(X))
+        drawn = law_of(mine, d, 2000).members(X[:1])[0]
+        share = np.mean(np.all(drawn == X[0], axis=1))
+        assert abs(share - 0.9) < 6.0 * np.sqrt(0.09 / 2000)
+
+    def test_weights_that_are_none(self):
+        class Negative(Flip):
+            def member_weights(self, size):
+                return np.array([2.0, -1.0])
+
+        with pytest.raises(
+            ValueError, match=r"Negative\.member_weights must return weights of at least"
+        ):
+            law_of(Negative(), 9)
+
+    @pytest.mark.parametrize(
+        "oracle",
+        [Rotations(between=(-9, 9)), Permutations((9, 1), noise=np.inf)],
+        ids=["images", "orders"],
+    )
+    def test_draws(self, oracle):
+        def sample(self, X, size, rng):
+            return X[:, None] * rng.uniform(size=size)[:, None]
+
+        mine = type("Mine", (type(oracle),), {"sample": sample})(**oracle.get_params(deep=False))
+        law = law_of(mine, 9, 4)
+        close(law.members(self.X), sample(None, self.X, 4, np.random.default_rng(0)))
+        assert law.pull_back(self.X) is None
+        assert law.differences() is None
+
+    @pytest.mark.parametrize("oracle", [Flip(), Permutations((3, 3))], ids=["images", "orders"])
+    def test_members(self, oracle):
+        def orbit(self, X):
+            return np.stack([X, 0.5 * X], axis=1)
+
+        mine = type("Mine", (type(oracle),), {"orbit": orbit})(**oracle.get_params(deep=False))
+        law = law_of(mine, 9)
+        np.testing.assert_array_equal(law.members(self.X), orbit(None, self.X))
+        # The maps of the family are not those of its members.
+        assert law.pull_back(self.X) is None
+        assert law.linear() is None
+        assert law_of(mine, 9, 5).pull_back(self.X) is None
+
+    def test_maps(self):
+        class Halves(Flip):
+            def orbit(self, X):
+                return np.stack([X, 0.5 * X], axis=1)
+
+            def pullback(self, V):
+                return np.stack([V, 0.5 * V])
+
+        law = law_of(Halves(), 9)
+        np.testing.assert_array_equal(law.pull_back(self.X)[1], 0.5 * self.X)
+
+
+def test_alike_members_of_a_group_are_a_group():
+    parts = Permutations((4, 1)), Weighted(Permutations((4, 1)), np.ones(24))
+    assert [law_of(part, 4).group for part in parts] == [True, True]
+    assert not law_of(Weighted(Permutations((4, 1)), range(24)), 4).group

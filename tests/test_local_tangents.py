@@ -112,6 +112,31 @@ def test_its_parameters_are_searched_over():
     )
 
 
+class TestLargeRows:
+    def test_neighbours_without_a_distance_are_refused_by_name(self):
+        X, V = REFERENCE[:4].copy(), np.ones((1, 6))
+        X[2] *= 1e200
+        for oracle, asked in ((LocalTangents(REFERENCE), X), (LocalTangents(1e200 * REFERENCE), X[:2])):
+            for ask in (
+                lambda: oracle.support(asked, V, np.zeros(len(asked), int)),  # noqa: B023
+                lambda: oracle.tangents(asked),  # noqa: B023
+            ):
+                with pytest.raises(ValueError, match="X must have 10 reference rows at"):
+                    ask()
+
+    def test_far_reference_rows_are_no_neighbours(self):
+        far = np.vstack([1e200 * REFERENCE[:3], REFERENCE])
+        found, wanted = (LocalTangents(part).tangents(REFERENCE[:4]) for part in (far, REFERENCE))
+        np.testing.assert_array_equal(found, wanted)
+
+    def test_rows_whose_squares_are_just_numbers_have_directions(self):
+        scale = 2.0**509
+        large, small = (
+            np.abs(LocalTangents(c * REFERENCE).tangents(c * REFERENCE[:4])) for c in (scale, 1.0)
+        )
+        np.testing.assert_allclose(large / scale, small, rtol=1e-8)
+
+
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [

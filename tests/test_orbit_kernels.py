@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from structinv.kernels import Gaussian, Laplacian, Matern, OrbitDistance, OrbitMean, Polynomial, orbits
-from structinv.oracles import Box, FDrop, Flip, Identity, Rotations, Shifts, law_of
+from structinv.oracles import Box, FDrop, FiniteOracle, Flip, Identity, Rotations, Shifts, law_of
 
 ORACLES = {
     "mirror": (Flip(), None),
@@ -97,6 +97,34 @@ def test_whole_groups_give_invariant_kernels(rows):
     mean = OrbitMean(Flip() @ Rotations((90, 180, 270)), Gaussian(2.0))
     turned = np.stack([np.rot90(x.reshape(4, 4)).ravel() for x in X])
     np.testing.assert_allclose(mean.matrix(turned, Y), mean.matrix(X, Y), rtol=1e-12)
+
+
+class Turns(FiniteOracle):
+    """Turns of the plane by eighths of a whole one: isometries, most of which reorder nothing."""
+
+    isometric = True
+
+    def maps(self):
+        angles = np.pi / 4 * np.arange(8)
+        return np.moveaxis(
+            np.array([[np.cos(angles), -np.sin(angles)], [np.sin(angles), np.cos(angles)]]), 2, 0
+        )
+
+    def orbit(self, X):
+        return np.einsum("sij,nj->nsi", self.maps(), X)
+
+    def pullback(self, V):
+        return np.einsum("sij,pi->spj", self.maps(), V)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "one_sided"), [(Gaussian(), True), (Laplacian(), False)], ids=["gaussian", "laplacian"]
+)
+def test_isometries_move_one_side_only_of_kernels_that_they_keep(kernel, one_sided, rows):
+    X, Y = (part[:, :2] for part in rows)
+    mean = OrbitMean(Turns(), kernel)
+    assert (mean.sides(2)[0] is None) == one_sided
+    np.testing.assert_allclose(mean.matrix(X, Y), over_pairs(Turns(), kernel, None, X, Y), rtol=1e-10)
 
 
 def test_a_weaker_symmetry_of_the_kernel_keeps_both_sides():

@@ -234,6 +234,30 @@ def test_draws_converge_to_it():
     np.testing.assert_allclose(*means, atol=6.0 / np.sqrt(size))
 
 
+@pytest.mark.parametrize("rule", [None, "gauss", "spaced"])
+@pytest.mark.parametrize(
+    "oracle",
+    [
+        Rotations(between=(1, 1 + 2e-16)),
+        Rotations(between=(1, 1 + 1e-15)),
+        Rotations(between=(100, 100 + 1e-13), distribution="normal", spread=1e-13),
+        Scalings(between=(1, 1 + 3e-16)),
+        Scalings(between=(1, 1 + 5e-16), distribution="lognormal", spread=0.1),
+        Scalings(between=(100, 100 + 1.5e-14), distribution="lognormal", spread=0.1),
+    ],
+    ids=str,
+)
+def test_close_ends_have_as_many_nodes_as_there_are_numbers(oracle, rule):
+    for nodes in (1, 3, 7):
+        weighted = oracle.quadrature(nodes, rule)
+        values = np.array(weighted.oracle.values())
+        assert 1 <= len(values) <= nodes
+        assert np.all((values >= oracle.between[0]) & (values <= oracle.between[1]))
+        assert np.all(np.diff(values) > 0)
+        assert np.all(np.asarray(weighted.weights) >= 0)
+        np.testing.assert_allclose(np.sum(weighted.weights), 1.0, rtol=1e-12)
+
+
 class TestRefused:
     @pytest.mark.parametrize("nodes", [True, 2.0, "3", None])
     def test_numbers_of_nodes_that_are_none(self, nodes):

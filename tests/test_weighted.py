@@ -110,6 +110,9 @@ def test_weights_whose_sum_is_no_number_have_shares():
     np.testing.assert_allclose(law.weights, [0.4, 0.6])
     law = law_of(Weighted(Flip(shape=(1, D)), [5e-324, 5e-324]), D)
     np.testing.assert_array_equal(law.weights, 0.5)
+    large = Weighted(Flip(shape=(1, D)), [1e308, 1.5e308])
+    np.testing.assert_allclose(large.member_weights(2), [0.4, 0.6])
+    assert large.sample(rows()[0], 3, np.random.default_rng(0)).shape[1] == 3
 
 
 def test_weights_and_the_part_can_be_searched():

@@ -368,10 +368,9 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _moved_landmarks(self) -> np.ndarray | None:
         """The landmarks under each change, (s, n_components, d); None where patches must move."""
         law = self.changes_.law
-        if self.kernel_.symmetry not in (ISOMETRIES, PERMUTATIONS) or law.differences() is None:
+        linear = law.linear() if self.kernel_.symmetry in (ISOMETRIES, PERMUTATIONS) else None
+        if linear is None or not linear.isometric:
             return None
-        linear = law.linear()
-        assert linear is not None
         if not (linear.permutes or self.kernel_.symmetry == ISOMETRIES):
             return None
         if not self.scaling_.commutes(each.toarray() for each in linear.maps):

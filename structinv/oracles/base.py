@@ -232,10 +232,12 @@ class InvarianceOracle(BaseEstimator, ABC):
         ValueError
             Without a size, if the oracle lists no members.
         """
+        from .checked_law import looked_at
         from .laws import DrawnLaw
 
         if self.finite:
-            listed = self.listed_law(n_features)
+            source = answers.method(self, "listed_law")
+            listed = looked_at(source, self.listed_law(n_features), n_features)
             return listed if size is None else listed.drawn(size, random_state)
         if size is None:
             raise ValueError(f"size must be given, as {type(self).__name__} lists no members to average")
@@ -583,12 +585,12 @@ def points_of_cover(oracle: InvarianceOracle, cover: Any, X: np.ndarray) -> np.n
 
 
 def pulled_back(oracle: InvarianceOracle, V: np.ndarray) -> np.ndarray | None:
-    """What `pullback` gives; None if a subclass of its author's answers `support` in another way."""
+    """What `pullback` gives; None if a subclass of its author's has another `support` or `orbit`."""
     for kind in type(oracle).__mro__:
         if "pullback" in vars(kind):
             images, source = oracle.pullback(V), answers.method(oracle, "pullback")
             return None if images is None else answers.numbers(source, "images", images, ("s", *V.shape))
-        if "support" in vars(kind):
+        if "support" in vars(kind) or "orbit" in vars(kind):
             break
     return None
 

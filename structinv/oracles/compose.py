@@ -15,7 +15,7 @@ from .arguments import check_row_by_row
 from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, pulled_back
 from .checked import bind
 from .combinators import Pair, best_of, upper_of
-from .laws import ComposedLaw, Law, law_of
+from .laws import ComposedLaw, Law, TakenLaw, law_of
 
 
 class Compose(Pair):
@@ -70,12 +70,17 @@ class Compose(Pair):
 
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
         """See `InvarianceOracle.law`: changes of both parts, independent of one another."""
-        seeds = np.random.SeedSequence(random_state).generate_state(2)
+        seeds = np.random.SeedSequence(random_state).generate_state(3)
         left, right = (
             law_of(part, n_features, size, int(seed))
-            for part, seed in zip((self.left, self.right), seeds, strict=True)
+            for part, seed in zip((self.left, self.right), seeds[:2], strict=True)
         )
-        return ComposedLaw(left, right, paired=size is not None)
+        if size is None:
+            return ComposedLaw(left, right, paired=False)
+        # Draws may be sorted, as those of a union are: in pairs of sorted ones both parts would go
+        # together.
+        order = np.random.default_rng(seeds[2]).permutation(size)
+        return ComposedLaw(TakenLaw(left, order, left.weights[order]), right, paired=True)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The right part on the rows of `X`; the left one is bound to the changed rows."""

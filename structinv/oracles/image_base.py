@@ -45,7 +45,7 @@ from .image_search import halve, passes_by
 from .image_table import MemberTable, member_table
 from .image_tangents import smoothed, step_of
 from .kept import Kept
-from .laws import Law
+from .laws import Law, changes_otherwise, weights_of
 from .weighted import Weighted
 
 _HALVINGS = 8
@@ -520,7 +520,7 @@ class ImageOracle(InvarianceOracle):
 
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
         """See `InvarianceOracle.law`; of maps that are made once."""
-        if self.finite or size is None or answers_for_itself(self, ImageOracle):
+        if self.finite or size is None or changes_otherwise(self, ImageOracle):
             return super().law(n_features, size, random_state)
         rng, shape = np.random.default_rng(random_state), self._shape(n_features)
         warps = self._drawn_warps((size,), rng)
@@ -529,11 +529,10 @@ class ImageOracle(InvarianceOracle):
 
     def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
         """See `InvarianceOracle.listed_law`."""
-        if answers_for_itself(self, ImageOracle):
+        if changes_otherwise(self, ImageOracle):
             return super().listed_law(n_features, weights)
-        return ImageLaw(
-            self._maps(self._shape(n_features)), self._shares() if weights is None else weights
-        )
+        maps = self._maps(self._shape(n_features))
+        return ImageLaw(maps, weights_of(self, len(maps.constant)) if weights is None else weights)
 
     def quadrature(self, nodes: int, rule: str | None = None) -> Weighted:
         """Listed values of a continuous set, whose weights give the means over its `distribution`.

@@ -60,11 +60,10 @@ def nodes_and_weights(
     Returns
     -------
     values, weights : (m,) arrays
-        The weights have sum 1; m is `nodes`, or 1 where both ends are the same.
+        Ascending, with weights of sum 1; m is `nodes`, or fewer where the ends are so close that there
+        are no other numbers between them.
     """
     distribution, neutral, spread = density
-    if ends[0] == ends[1]:
-        return np.array([ends[0]]), np.ones(1)
     if rule is None:
         step = (ends[1] - ends[0]) / nodes
         seen = distribution == "uniform" or step <= _WIDEST * (spread or 0.0)
@@ -72,15 +71,21 @@ def nodes_and_weights(
     # A lognormal density is one over the logarithm.
     logarithmic = distribution == "lognormal"
     low, high = np.log(ends) if logarithmic else ends
+    # Close ends may have the same logarithm.
+    if low == high:
+        return np.array([ends[0]]), np.ones(1)
 
     def logs(places: np.ndarray) -> np.ndarray:
-        distribution, neutral, spread = density
         values = np.exp(places) if logarithmic else places
         return log_density(distribution, values, neutral, spread)
 
     if rule == "gauss":
         breaks = _turning_points(distribution, low, high, np.log(neutral) if logarithmic else neutral)
-        places, weights = _gauss(nodes, logs, breaks)
+        # Counted from no change, or what is nearest to it: of close ends the places between them would
+        # be no different numbers.
+        origin = float(np.clip(np.log(neutral) if logarithmic else neutral, low, high))
+        offsets, weights = _gauss(nodes, lambda offsets: logs(origin + offsets), breaks - origin)
+        places = origin + offsets
     else:
         steps = np.arange(nodes) / nodes
         if periodic:
@@ -91,8 +96,8 @@ def nodes_and_weights(
         heights = logs(places)
         weights = np.exp(heights - np.max(heights))
     values = np.clip(np.exp(places) if logarithmic else places, *ends)
-    order = np.argsort(values)
-    return values[order], weights[order] / np.sum(weights)
+    values, same = np.unique(values, return_inverse=True)
+    return values, np.bincount(same, weights) / np.sum(weights)
 
 
 def _turning_points(distribution: str, low: float, high: float, neutral: float) -> np.ndarray:

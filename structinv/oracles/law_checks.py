@@ -23,7 +23,6 @@ def check_law(trial: Trial) -> None:
         members = None if law is None else optional(law.members)(trial.X)
         if law is None or members is None:
             continue
-        _check_weights(name, law, size)
         if members.shape != (len(trial.X), law.size, trial.X.shape[1]):
             wanted = (len(trial.X), law.size, trial.X.shape[1])
             raise OracleCheckError(f"{name} must have members of shape {wanted}, got {members.shape}")
@@ -50,15 +49,6 @@ def check_isometric(trial: Trial) -> None:
         off = np.abs(products - trial.X @ trial.X.T) - max(trial.rtol, resolution(orbit)) * sizes
         message = "declared isometric, but a member changes inner products of rows"
         fail_where(trial, np.any(off > 1e-300, axis=(0, 1)), message)
-
-
-def _check_weights(name: str, law: Law, size: int | None) -> None:
-    weights = law.weights
-    good = isinstance(weights, np.ndarray) and weights.ndim == 1 and weights.dtype.kind == "f"
-    if not good or not np.all(weights > 0) or abs(np.sum(weights) - 1.0) > 1e-9:
-        raise OracleCheckError(f"{name} must have weights above 0 with sum 1, got {weights}")
-    if size is not None and len(weights) != size:
-        raise OracleCheckError(f"{name} must have as many changes as asked for, got {len(weights)}")
 
 
 def _check_rows(trial: Trial, name: str, law: Law, members: np.ndarray) -> None:

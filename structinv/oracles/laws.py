@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from hashlib import blake2b
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 64
 # By how much the entries of T'T may miss those of the unit matrix.
 _ISOMETRY = 1e-9
+# What says which members there are.
+_DECIDING = ("orbit", "sample", "pullback", "support", "graded_support")
 # Beyond so many pairs of changes their differences are not looked for.
 MOST_PAIRS = 250_000
 
@@ -59,13 +63,14 @@ class Law(ABC):
         """The same law by its matrices; None, the default, where changes have none, or nobody knows."""
         return None
 
-    def differences(self) -> LinearLaw | None:
+    def differences(self, most: int | None = None) -> LinearLaw | None:
         """The law of ``g^-1 g'`` for independent g and g', where the changes keep inner products.
 
-        Whether they do is measured on their matrices. None where they do not, or have no matrices.
+        Whether they do is measured on their matrices. None where they do not, or have no matrices, or
+        where there are more than `most` different ones.
         """
         linear = self.linear()
-        return None if linear is None else linear.differences()
+        return None if linear is None else linear.differences(most)
 
     def sides(self, *, reordering: bool = False) -> tuple[Law | None, Law]:
         """Laws of a and b with ``E k(a x, b y) = E k(g x, g' y)``, and as few pairs as are known.
@@ -90,7 +95,7 @@ class Law(ABC):
 
         Its weights are those given or else their own, up to a factor.
         """
-        return _Taken(self, *self._chosen(numbers, weights))
+        return TakenLaw(self, *self._chosen(numbers, weights))
 
     def _chosen(
         self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None
@@ -107,22 +112,39 @@ class Law(ABC):
         return f"{type(self).__name__}({self.size} changes)"
 
 
-class _Taken(Law):
+class TakenLaw(Law):
+    """Some of the changes of a law, in any order: see `Law.take`.
+
+    Parameters
+    ----------
+    law : Law
+    numbers : (s,) array of int
+    weights : (s,) array
+    """
+
     def __init__(self, law: Law, numbers: np.ndarray, weights: np.ndarray) -> None:
         self.law = law
         self.numbers = numbers
         self.weights = normalised(weights)
 
     def members(self, X: Matrix) -> np.ndarray:
+        """See `Law.members`."""
         return self.law.members(X)[:, self.numbers]
 
     def pull_back(self, V: np.ndarray) -> np.ndarray | None:
+        """See `Law.pull_back`."""
         pulled = self.law.pull_back(V)
         return None if pulled is None else pulled[self.numbers]
 
     def linear(self) -> LinearLaw | None:
+        """See `Law.linear`."""
         linear = self.law.linear()
         return None if linear is None else linear.take(self.numbers, self.weights)
+
+    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
+        """See `Law.take`."""
+        chosen, weights = self._chosen(numbers, weights)
+        return self.law.take(self.numbers[chosen], weights)
 
 
 class LinearLaw(Law):
@@ -160,20 +182,34 @@ class LinearLaw(Law):
         """See `Law.linear`."""
         return self
 
-    def differences(self) -> LinearLaw | None:
+    @cached_property
+    def isometric(self) -> bool:
+        """Whether every map keeps inner products, measured on its matrix."""
+        return all(map(_keeps_products, self.maps))
+
+    def differences(self, most: int | None = None) -> LinearLaw | None:
         """See `Law.differences`."""
-        if self.size**2 > MOST_PAIRS or not all(map(_keeps_products, self.maps)):
+        if self.size**2 > MOST_PAIRS or not self.isometric:
             return None
-        found: dict[bytes, tuple[sp.csr_matrix, float]] = {}
-        for left, of_left in zip(self.maps, self.weights, strict=True):
-            back = left.T.tocsr()
-            for right, of_right in zip(self.maps, self.weights, strict=True):
-                difference = _rounded(back @ right, 14)
-                key = _key(difference)
-                known = found.get(key, (difference, 0.0))
-                found[key] = known[0], known[1] + of_left * of_right
-        maps, weights = zip(*found.values(), strict=True)
-        return LinearLaw(maps, np.array(weights))
+        # The first pair that has each difference, by a digest: there may be as many as pairs.
+        first: dict[bytes, tuple[int, int]] = {}
+        shares: dict[bytes, float] = {}
+        for left in range(self.size):
+            for right, key in enumerate(self._keys(left)):
+                first.setdefault(key, (left, right))
+                shares[key] = shares.get(key, 0.0) + self.weights[left] * self.weights[right]
+            if most is not None and len(first) > most:
+                return None
+        maps = [_rounded(self.maps[left].T @ self.maps[right], 14) for left, right in first.values()]
+        return LinearLaw(maps, np.array(list(shares.values())))
+
+    def _keys(self, left: int) -> Iterator[bytes]:
+        """Digests of the differences of one map and all others."""
+        if self.permutes:
+            order = np.argsort(self.maps[left].indices)
+            return (_digest(right.indices[order]) for right in self.maps)
+        back = self.maps[left].T.tocsr()
+        return (_key(_rounded(back @ right, 14)) for right in self.maps)
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> LinearLaw:
         """See `Law.take`."""
@@ -255,7 +291,8 @@ class DrawnLaw(Law):
         # A row at a time: what one row has must not depend on the rows beside it.
         for number in range(X.shape[0]):
             generator = np.random.default_rng(self.random_state)
-            part = self.oracle.sample(X[number : number + 1], self.size, generator)
+            row = X[number : number + 1]
+            part = answers.ask(self.oracle, source, self.oracle.sample, row, self.size, generator)
             found.append(answers.numbers(source, "members", part, (1, self.size, X.shape[1])))
         return np.concatenate(found) if found else np.zeros((0, self.size, X.shape[1]))
 
@@ -269,22 +306,29 @@ class ComposedLaw(Law):
         `right` comes first.
     paired : bool
         Whether change number k is made of both laws' number k, as for draws; both have as many then.
+    weights : (s,) array, optional
+        By default the products of both laws' weights, up to a factor.
     """
 
-    def __init__(self, left: Law, right: Law, *, paired: bool) -> None:
+    def __init__(
+        self, left: Law, right: Law, *, paired: bool, weights: np.ndarray | None = None
+    ) -> None:
         self.left = left
         self.right = right
         self.paired = paired
-        self.weights: np.ndarray = (
-            left.weights if paired else np.outer(right.weights, left.weights).ravel()
-        )
+        if weights is None and paired:
+            weights = left.weights * right.weights
+        elif weights is None:
+            weights = np.outer(right.weights, left.weights).ravel()
+        self.weights = normalised(weights)
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
         """See `Law.take`."""
         if not self.paired:
             return super().take(numbers, weights)
-        left = self.left.take(numbers, weights)
-        return ComposedLaw(left, self.right.take(numbers, weights), paired=True)
+        chosen, weights = self._chosen(numbers, weights)
+        left, right = self.left.take(chosen), self.right.take(chosen)
+        return ComposedLaw(left, right, paired=True, weights=weights)
 
     def members(self, X: Matrix) -> np.ndarray:
         """See `Law.members`."""
@@ -382,8 +426,11 @@ def law_of(
     ------
     TypeError, ValueError
         Naming what cannot be a law: sizes and seeds out of range, oracles that need labels, answers
-        that are no `Law`.
+        that are no `Law`, or whose weights are none. Of foreign classes the law itself raises them,
+        too, where members or directions have another shape or are no numbers.
     """
+    from .checked_law import looked_at
+
     check_size(size)
     check_seed(random_state)
     oracle.validate(n_features)
@@ -393,10 +440,7 @@ def law_of(
             f"got {oracle!r}"
         )
     law = oracle.law(n_features, size, random_state)
-    if not isinstance(law, Law):
-        source = answers.method(oracle, "law")
-        raise TypeError(f"{source} must return a Law, got {type(law).__name__}")
-    return law
+    return looked_at(answers.method(oracle, "law"), law, n_features, size)
 
 
 def weights_of(oracle: InvarianceOracle, size: int) -> np.ndarray:
@@ -406,6 +450,12 @@ def weights_of(oracle: InvarianceOracle, size: int) -> np.ndarray:
     if np.min(weights) < 0 or not np.sum(weights) > 0:
         raise ValueError(f"{source} must return weights of at least 0, and some above, got {weights}")
     return weights
+
+
+def changes_otherwise(oracle: InvarianceOracle, family: Any, *others: str) -> bool:
+    """Whether a subclass overrides what says which members the family has, or other methods named."""
+    names = (*_DECIDING, *others)
+    return any(getattr(type(oracle), name) is not getattr(family, name) for name in names)
 
 
 def check_size(size: Any) -> None:
@@ -437,11 +487,9 @@ def normalised(weights: np.ndarray) -> np.ndarray:
 
 def _usable(law: Law, reordering: bool) -> LinearLaw | None:
     """The differences of a law's changes, where they move one side and are worth it."""
-    found = law.differences()
-    if found is None or (reordering and not found.permutes):
-        return None
     # Those of drawn changes hardly meet: as many as pairs, which would have to be kept.
-    return found if 2 * found.size <= max(2, law.size**2) else None
+    found = law.differences(max(2, law.size**2) // 2)
+    return None if found is None or (reordering and not found.permutes) else found
 
 
 def _reorders(each: sp.csr_matrix) -> bool:
@@ -468,4 +516,11 @@ def _rounded(each: sp.csr_matrix, digits: int) -> sp.csr_matrix:
 def _key(each: sp.csr_matrix) -> bytes:
     """The same for maps that are equal up to rounding errors."""
     coarse = _rounded(each, 9)
-    return coarse.indptr.tobytes() + coarse.indices.tobytes() + coarse.data.tobytes()
+    return _digest(coarse.indptr, coarse.indices, coarse.data)
+
+
+def _digest(*arrays: np.ndarray) -> bytes:
+    found = blake2b(digest_size=16)
+    for each in arrays:
+        found.update(each.tobytes())
+    return found.digest()

@@ -41,7 +41,8 @@ class LocalTangents(Ellipsoid):
     ------
     TypeError, ValueError
         From `validate` and all views, naming what is out of its range: more directions than neighbours
-        can have, fewer reference rows than neighbours, rows of another width.
+        can have, fewer reference rows than neighbours, rows of another width; from all views, rows so
+        large or so far away that squares of distances are no numbers.
 
     Notes
     -----
@@ -93,12 +94,21 @@ class LocalTangents(Ellipsoid):
         """Directions times standard deviations, (n, d, r)."""
         rows = np.ascontiguousarray(X, dtype=np.float64)
         reference = np.ascontiguousarray(self.reference, dtype=np.float64)
-        nearest = np.empty((len(rows), int(self.n_neighbors)), dtype=np.intp)
+        # What stays below 0 is a neighbour that was not found.
+        nearest = np.full((len(rows), int(self.n_neighbors)), -1, dtype=np.intp)
 
         def find(part: slice) -> None:
             _nearest(rows[part], reference, nearest[part])
 
         in_threads(find, len(rows), rows.size * len(reference) // 8)
+        lonely = np.flatnonzero(nearest[:, -1] < 0)
+        if len(lonely):
+            raise ValueError(
+                f"X must have {self.n_neighbors} reference rows at squared distances that are numbers "
+                f"from each row; row {lonely[0]} of those asked about, with entries up to "
+                f"{np.max(np.abs(rows[lonely[0]])):.3g}, has not, and reference has entries up to "
+                f"{np.max(np.abs(reference)):.3g}: scale both down"
+            )
         frame = np.empty((*rows.shape, int(self.n_directions)))
         for first in range(0, len(rows), _ROWS_AT_ONCE):
             part = slice(first, first + _ROWS_AT_ONCE)
@@ -109,8 +119,11 @@ class LocalTangents(Ellipsoid):
 def _principal(neighbors: np.ndarray, n_directions: int) -> np.ndarray:
     """Principal directions times their standard deviations, (n, d, r), of (n, k, d) points."""
     around = neighbors - neighbors.mean(axis=1, keepdims=True)
-    # Z = U S V' has S V' = U'Z, and U comes from the small matrix ZZ'.
-    _, left = np.linalg.eigh(around @ around.swapaxes(1, 2))
+    # Z = U S V' has S V' = U'Z, and U comes from the small matrix ZZ', of entries whose squares are
+    # numbers.
+    sizes = np.max(np.abs(around), axis=(1, 2), keepdims=True)
+    unit = np.divide(around, sizes, out=np.zeros_like(around), where=sizes > 0)
+    _, left = np.linalg.eigh(unit @ unit.swapaxes(1, 2))
     most = left[:, :, ::-1][:, :, :n_directions]
     return around.swapaxes(1, 2) @ most / np.sqrt(neighbors.shape[1] - 1)
 

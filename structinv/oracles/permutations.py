@@ -19,7 +19,7 @@ from .base import Support, answers_for_itself, dense_rows
 from .finite import FiniteOracle
 from .image_maps import ImageShape
 from .image_parameters import check_draw
-from .laws import Law, LinearLaw, normalised
+from .laws import Law, LinearLaw, changes_otherwise, normalised, weights_of
 
 AXES = ("rows", "both")
 # Larger groups are not listed.
@@ -209,7 +209,7 @@ class Permutations(FiniteOracle):
 
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
         """See `InvarianceOracle.law`: the whole group, or `size` noisy sorts."""
-        if size is None:
+        if size is None or changes_otherwise(self, Permutations, "member_weights"):
             return super().law(n_features, size, random_state)
         self.validate(n_features)
         rng, r = np.random.default_rng(random_state), self._lengths()[0]
@@ -221,15 +221,14 @@ class Permutations(FiniteOracle):
 
     def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
         """See `InvarianceOracle.listed_law`."""
-        if answers_for_itself(self, Permutations):
+        if changes_otherwise(self, Permutations):
             return super().listed_law(n_features, weights)
         self.validate(n_features)
         orders = self._listed("an orbit")
-        return (
-            OrderLaw(orders, np.ones(len(orders)), group=True)
-            if weights is None
-            else OrderLaw(orders, weights)
-        )
+        if weights is None:
+            weights = weights_of(self, len(orders))
+        alike = bool(np.all(weights == weights[0]))
+        return OrderLaw(orders, np.ones(len(orders)) if alike else weights, group=alike)
 
     def _listed(self, what: str) -> np.ndarray:
         """The feature that comes to each place in every member, (s, d)."""
@@ -285,9 +284,11 @@ class OrderLaw(Law):
         maps = [sp.csr_matrix((ones, order, starts), shape=(d, d)) for order in self.orders]
         return LinearLaw(maps, self.weights)
 
-    def differences(self) -> LinearLaw | None:
+    def differences(self, most: int | None = None) -> LinearLaw | None:
         """See `Law.differences`; in a whole group they are spread as the changes themselves."""
-        return self.linear() if self.group else super().differences()
+        if not self.group:
+            return super().differences(most)
+        return self.linear() if most is None or self.size <= most else None
 
 
 class SortedLaw(Law):

@@ -15,7 +15,7 @@ from .base import BoundOracle, InvarianceOracle, Support, pulled_back
 from .checked import bind, tangents_of
 from .combinators import Combination, validate_part
 from .image_parameters import check_draw
-from .laws import Law
+from .laws import Law, weights_of
 from .scenarios import BoundWhole
 
 
@@ -125,8 +125,9 @@ class Weighted(Combination):
 
     def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
         """See `InvarianceOracle.listed_law`; that of the part."""
-        own = self._weights()
-        return self.oracle.listed_law(n_features, own / np.max(own) if weights is None else weights)
+        if weights is None:
+            weights = weights_of(self, len(self._weights()))
+        return self.oracle.listed_law(n_features, weights)
 
     def member_weights(self, size: int) -> np.ndarray:
         """See `InvarianceOracle.member_weights`."""
