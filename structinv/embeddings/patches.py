@@ -17,7 +17,7 @@ from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import answers
-from ..kernels import Gaussian, Kernel, kernel_matrix
+from ..kernels import Gaussian, Kernel, kernel_matrix, kernel_symmetry
 from ..kernels.base import ISOMETRIES, PERMUTATIONS, check_real
 from ..oracles import Identity, ImageShape, InvarianceOracle
 from ..oracles.image_base import ImageOracle
@@ -349,12 +349,12 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _moved_landmarks(self) -> np.ndarray | None:
         """The landmarks under each change, (s, n_components, d); None where patches must move."""
-        law = self.changes_.law
-        if self.kernel_.symmetry not in (ISOMETRIES, PERMUTATIONS) or law.differences() is None:
+        law, symmetry = self.changes_.law, kernel_symmetry(self.kernel_)
+        if symmetry not in (ISOMETRIES, PERMUTATIONS) or law.differences() is None:
             return None
         linear = law.linear()
         assert linear is not None
-        if not (linear.permutes or self.kernel_.symmetry == ISOMETRIES):
+        if not (linear.permutes or symmetry == ISOMETRIES):
             return None
         if not self.scaling_.commutes(each.toarray() for each in linear.maps):
             return None
