@@ -2,7 +2,7 @@
 
 import pickle
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Event
 
 import numpy as np
 import pytest
@@ -20,6 +20,7 @@ from structinv.oracles import (
     Shifts,
     law_of,
 )
+from structinv.oracles.laws import Law
 
 ORACLES = {
     "mirror": (Flip(), None),
@@ -121,13 +122,32 @@ def test_a_weaker_symmetry_of_the_kernel_keeps_both_sides():
     assert OrbitMean(turns, Unknown()).sides(16)[0] is not None
 
 
-def test_parameters_that_change_in_place_count(rows):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"oracle__left__between": (-5, 5)},
+        {"oracle__left": Rotations(between=(-90, 5))},
+        {"oracle__right__pixels": 2},
+        {"oracle": Rotations(between=(-5, 5))},
+        {"size": 5},
+        {"random_state": 1},
+        {"kernel": Laplacian(0.1)},
+        {"kernel__sigma": 3.0},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_parameters_that_change_in_place_count(changes, rows):
     X, Y = rows
-    mean = OrbitMean(Rotations(between=(-30, 30)), Gaussian(2.0), size=4)
-    mean.matrix(X, Y)
-    mean.set_params(oracle__between=(-5, 5), random_state=1)
-    fresh = OrbitMean(Rotations(between=(-5, 5)), Gaussian(2.0), size=4, random_state=1)
-    np.testing.assert_array_equal(mean.matrix(X, Y), fresh.matrix(X, Y))
+
+    def made():
+        return OrbitMean(Rotations(between=(-30, 30)) @ Shifts(1), Gaussian(2.0), size=4)
+
+    mean = made()
+    before = mean.matrix(X, Y)
+    mean.set_params(**changes)
+    wanted = made().set_params(**changes).matrix(X, Y)
+    np.testing.assert_array_equal(mean.matrix(X, Y), wanted)
+    assert not np.allclose(wanted, before)
 
 
 class Moved(FiniteOracle):
@@ -233,27 +253,43 @@ def test_a_kernel_with_other_values_than_its_parent_has_no_symmetry(rows, small_
         np.testing.assert_allclose(OrbitMean(turns, kernel).matrix(X, Y), wanted, rtol=1e-10)
 
 
-def test_threads_ask_one_kernel_about_rows_of_two_widths(monkeypatch):
-    """Every law is made by one thread while another thread's is being made, too."""
-    meeting = Barrier(2, timeout=20)
-
-    def together(*arguments):
-        found = law_of(*arguments)
-        meeting.wait()
-        return found
-
+@pytest.mark.parametrize("place", ["law", "sides"])
+def test_threads_ask_one_kernel_about_rows_of_two_widths(place, monkeypatch):
+    """While one thread makes its changes, another asks about rows of another width."""
     rng = np.random.default_rng(0)
     tables = [rng.standard_normal((5, d)) for d in (64, 144)]
     mean = OrbitMean(Rotations((90, 180, 270)), Gaussian(5.0))
     wanted = [clone(mean).matrix(X, X) for X in tables]
-    monkeypatch.setattr(orbits, "law_of", together)
-    with ThreadPoolExecutor(2) as threads:
-        for _ in range(5):
-            # Of a third width, so that both have to make theirs.
-            vars(mean).pop("_law", None)
-            found = list(threads.map(lambda X: mean.matrix(X, X), tables))
-            for ours, theirs in zip(found, wanted, strict=True):
-                np.testing.assert_array_equal(ours, theirs)
+    held, go_on, sides = Event(), Event(), Law.sides
+
+    def hold_the_first():
+        if not held.is_set():
+            held.set()
+            assert go_on.wait(timeout=20)
+
+    def held_law(*arguments):
+        found = law_of(*arguments)
+        hold_the_first()
+        return found
+
+    def held_sides(law, **options):
+        found = sides(law, **options)
+        hold_the_first()
+        return found
+
+    if place == "law":
+        monkeypatch.setattr(orbits, "law_of", held_law)
+    else:
+        monkeypatch.setattr(Law, "sides", held_sides)
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(mean.matrix, tables[0], tables[0])
+        assert held.wait(timeout=20)
+        second = mean.matrix(tables[1], tables[1])
+        go_on.set()
+        np.testing.assert_array_equal(first.result(), wanted[0])
+    np.testing.assert_array_equal(second, wanted[1])
+    for X, ours in zip(tables, wanted, strict=True):
+        np.testing.assert_array_equal(mean.matrix(X, X), ours)
 
 
 def test_rows_of_another_width_have_changes_of_their_own():
