@@ -1,10 +1,22 @@
-"""Kernels of users' own that keep what they return: nobody else may write into it."""
+"""Kernels of users' own: nobody writes into what they keep, and what they say is looked at."""
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
+from structinv.embeddings import OrbitFourier
 from structinv.functionals import Evaluation, Folded
-from structinv.kernels import Gaussian, Kernel, Linear
+from structinv.kernels import (
+    REGISTRY,
+    Gaussian,
+    Kernel,
+    Linear,
+    kernel_lipschitz,
+    kernel_spectrum,
+    kernel_symmetry,
+)
+from structinv.kernels.spectral import Spectrum
+from structinv.oracles import Identity
 
 X = np.random.default_rng(0).standard_normal((6, 2))
 
@@ -80,3 +92,154 @@ def test_folding_leaves_what_a_kernel_keeps_alone(free_constant):
     for _ in range(2):
         np.testing.assert_allclose(folded.matrix(X, X), wanted, rtol=1e-9)
     np.testing.assert_array_equal(kept.gram, Gaussian().matrix(X, X))
+
+
+class Stretched(Gaussian):
+    """A Gaussian of features of other sizes: what its parent says of its values is false."""
+
+    def matrix(self, X, Y, norms=None):
+        return super().matrix(X * [1.0, 3.0], Y * [1.0, 3.0])
+
+
+class Narrower(Stretched):
+    """Inherits `matrix`, and says what is true of it."""
+
+    symmetry = "nothing"
+
+    @property
+    def lipschitz(self):
+        return 3.0 / self.sigma
+
+
+class Told(Stretched):
+    """Defines no `matrix` of its own: a word that is false, but this class's own."""
+
+    symmetry = "permutations"
+
+
+class Renamed(Gaussian):
+    """Changes nothing of its parent's values."""
+
+    def __repr__(self):
+        return "Renamed()"
+
+
+def test_a_class_that_defines_matrix_has_none_of_what_its_parent_says():
+    for kernel in (Stretched(), 2.0 * Stretched(), Stretched() + Gaussian(), Gaussian() * Stretched()):
+        assert kernel_symmetry(kernel) == "nothing"
+        assert kernel_lipschitz(kernel) == np.inf
+        assert kernel_spectrum(kernel) is None
+        assert kernel.blurred(0.1, 2) is None
+        with pytest.raises(NotImplementedError, match="has no derivatives: it defines matrix"):
+            kernel.partials(np.ones(3), np.ones(3), 1)
+    assert Stretched().blurred(0.0, 2).sigma == 1.0
+    assert kernel_lipschitz(Narrower()) == 3.0
+    assert kernel_symmetry(Told() + Gaussian()) == "permutations"
+    assert kernel_symmetry(Renamed()) == "isometries"
+    assert kernel_lipschitz(Renamed(0.5)) == 2.0
+    assert kernel_spectrum(Renamed()) is not None
+
+
+class Fourfold(Gaussian):
+    """Four times its parent, whose values are 1 at equal inputs."""
+
+    lipschitz = 2.0
+
+    def matrix(self, X, Y, norms=None):
+        return 4.0 * super().matrix(X, Y)
+
+    def diagonal(self, X):
+        return 4.0 * super().diagonal(X)
+
+
+def test_a_product_has_no_lipschitz_constant_from_a_parents_diagonal():
+    assert kernel_lipschitz(Fourfold()) == 2.0
+    assert kernel_lipschitz(4.0 * Gaussian() * Gaussian()) == pytest.approx(np.sqrt(8.0))
+    for product in (Fourfold() * Gaussian(), Gaussian() * (2.0 * Fourfold()), Gaussian() * Fourfold()):
+        assert kernel_lipschitz(product) == np.inf
+
+
+@pytest.mark.parametrize("kind", REGISTRY.values())
+def test_what_kernels_of_the_library_say_counts(kind):
+    kernel = kind()
+    assert kernel_symmetry(kernel) == kernel.symmetry != "nothing"
+    assert kernel_lipschitz(kernel) == kernel.lipschitz
+    assert (kernel_spectrum(kernel) is None) == (kernel.spectrum() is None)
+    for one in (kernel + kernel, kernel * kernel, 2.0 * kernel):
+        assert kernel_symmetry(one) == kernel.symmetry
+
+
+@pytest.mark.parametrize("word", ["translations", None, ["isometries"], np.array(["nothing"])])
+def test_a_symmetry_that_nobody_knows_is_refused_by_name(word):
+    class Wordy(Gaussian):
+        symmetry = word
+
+    for kernel in (
+        Wordy(),
+        Wordy() + Gaussian(),
+        Gaussian() * Wordy(),
+        Wordy() + Wordy(),
+        2.0 * Wordy(),
+    ):
+        with pytest.raises(ValueError, match=r"Wordy.symmetry must be one of \['nothing', "):
+            kernel_symmetry(kernel)
+
+
+class Drawn(Spectrum):
+    """Gives what it is told to give."""
+
+    def __init__(self, frequencies, scales):
+        self.found = frequencies, scales
+
+    def n_uniforms(self, n_features):
+        return n_features
+
+    def frequencies(self, uniforms, n_features):
+        return self.found[0](uniforms)
+
+    def scales(self, uniforms):
+        return self.found[1](uniforms)
+
+
+class Spectral(Gaussian):
+    def __init__(self, frequencies=ndtri, scales=np.ones_like):
+        self.frequencies = frequencies
+        self.scales = scales
+
+    sigma = 1.0
+
+    def spectrum(self):
+        return Drawn(self.frequencies, self.scales)
+
+
+def double(values):
+    values *= 2.0
+    return values
+
+
+@pytest.mark.parametrize("templates", ["gaussian", "quasi", "orthogonal", "fastfood"])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda u: u[:-1], r"must return {what} of shape"),
+        (lambda u: np.full_like(u, np.nan), r"returned {what} that are not finite"),
+        (lambda u: u.tolist(), r"must return {what} as an array"),
+        (double, r"must not change its inputs"),
+    ],
+)
+def test_answers_of_a_spectrum_are_looked_at(templates, wrong, message):
+    what = "scales" if templates in ("orthogonal", "fastfood") else "frequencies"
+    features = OrbitFourier(Identity(), Spectral(**{what: wrong}), 8, templates=templates)
+    message = message.format(what=what)
+    with pytest.raises((TypeError, ValueError), match=rf"Drawn.{what} {message}"):
+        features.fit(X)
+    features.set_params(kernel=Spectral()).fit(X)
+    whole = OrbitFourier(Identity(), Gaussian(), 8, templates=templates).fit(X)
+    np.testing.assert_allclose(features.templates_, whole.templates_, rtol=1e-12)
+
+
+def test_features_are_not_drawn_from_a_parents_spectrum():
+    with pytest.raises(
+        TypeError, match="kernel must be a function of x - y with a spectrum that is known"
+    ):
+        OrbitFourier(Identity(), Stretched()).fit(X)

@@ -1,13 +1,26 @@
 """Means of kernels over changes, against sums over all pairs of members."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from structinv.kernels import Gaussian, Laplacian, Matern, OrbitDistance, OrbitMean, Polynomial, orbits
-from structinv.oracles import Box, FDrop, FiniteOracle, Flip, Identity, Rotations, Shifts, law_of
+from structinv.oracles import (
+    Box,
+    Ellipsoid,
+    FDrop,
+    FiniteOracle,
+    Flip,
+    Identity,
+    Rotations,
+    Shifts,
+    law_of,
+)
+from structinv.oracles.laws import Law
 
 ORACLES = {
     "mirror": (Flip(), None),
@@ -137,13 +150,182 @@ def test_a_weaker_symmetry_of_the_kernel_keeps_both_sides():
     assert OrbitMean(turns, Unknown()).sides(16)[0] is not None
 
 
-def test_parameters_that_change_in_place_count(rows):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"oracle__left__between": (-5, 5)},
+        {"oracle__left": Rotations(between=(-90, 5))},
+        {"oracle__right__pixels": 2},
+        {"oracle": Rotations(between=(-5, 5))},
+        {"size": 5},
+        {"random_state": 1},
+        {"kernel": Laplacian(0.1)},
+        {"kernel__sigma": 3.0},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_parameters_that_change_in_place_count(changes, rows):
     X, Y = rows
-    mean = OrbitMean(Rotations(between=(-30, 30)), Gaussian(2.0), size=4)
+
+    def made():
+        return OrbitMean(Rotations(between=(-30, 30)) @ Shifts(1), Gaussian(2.0), size=4)
+
+    mean = made()
+    before = mean.matrix(X, Y)
+    mean.set_params(**changes)
+    wanted = made().set_params(**changes).matrix(X, Y)
+    np.testing.assert_array_equal(mean.matrix(X, Y), wanted)
+    assert not np.allclose(wanted, before)
+
+
+class Moved(FiniteOracle):
+    """The row, and the row plus steps, an array or list of numbers or functions."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def orbit(self, X):
+        steps = [step(X) if callable(step) else step for step in self.steps]
+        return np.stack([X] + [X + step for step in steps], axis=1)
+
+
+def test_nested_parameters_that_change_in_place_count(rows):
+    X, Y = rows
+    for make in (list, np.array):
+        steps = make([1.0, 2.0])
+        oracle = Moved(steps) | Flip()
+        mean = OrbitDistance(oracle, Gaussian(2.0))
+        mean.matrix(X, Y)
+        steps[1] = -0.5
+        fresh = OrbitDistance(Moved([1.0, -0.5]) | Flip(), Gaussian(2.0))
+        np.testing.assert_array_equal(mean.matrix(X, Y), fresh.matrix(X, Y))
+        mean.set_params(oracle=Moved((lambda x: x, np.sin)))
+        fresh.set_params(oracle=Moved([np.copy, np.sin]))
+        np.testing.assert_array_equal(mean.matrix(X, Y), fresh.matrix(X, Y))
+
+
+def test_what_cannot_be_pickled_can_be_an_oracle(rows):
+    X, Y = rows
+
+    class Local(Moved):
+        """Defined in a function."""
+
+    factors = Ellipsoid(lambda X: 0.1 * X[:, :, None])
+    for oracle, size in ((factors, 3), (Local([lambda x: 0.1 * x]), None)):
+        mean = OrbitMean(oracle, Gaussian(2.0), size)
+        wanted = over_pairs(oracle, Gaussian(2.0), size, X, Y)
+        np.testing.assert_allclose(mean.matrix(X, Y), wanted, rtol=1e-10)
+
+
+def test_changes_are_kept_from_call_to_call(rows, monkeypatch):
+    made = []
+
+    def counted(*arguments):
+        made.append(arguments)
+        return law_of(*arguments)
+
+    monkeypatch.setattr(orbits, "law_of", counted)
+    X, Y = rows
+    # More numbers than are looked through.
+    steps = np.random.default_rng(0).standard_normal((100, 16))
+    mean = OrbitMean(Moved(steps) | Rotations((90,), order=0), Gaussian(2.0))
+    for _ in range(3):
+        mean.matrix(X, Y)
+    mean.diagonal(X)
+    assert len(made) == 1
+    mean.set_params(oracle=Moved(steps.copy()))
     mean.matrix(X, Y)
-    mean.set_params(oracle__between=(-5, 5), random_state=1)
-    fresh = OrbitMean(Rotations(between=(-5, 5)), Gaussian(2.0), size=4, random_state=1)
-    np.testing.assert_array_equal(mean.matrix(X, Y), fresh.matrix(X, Y))
+    assert len(made) == 2
+
+
+@pytest.mark.parametrize("first", [Gaussian(2.0), Laplacian(0.1), Matern() * Laplacian()])
+def test_another_kernel_moves_other_sides(first, rows):
+    X, Y = rows
+    oracle = Rotations((90, 180, 270)) | Shifts(1, fill="wrap")
+    group = Mirror()
+    for changes in (oracle, group):
+        mean = OrbitMean(changes, first)
+        mean.matrix(X, Y)
+        for second in (Laplacian(0.3), Gaussian(), Skewed(), Laplacian(0.3), Skewed(), Gaussian()):
+            mean.kernel = second
+            wanted = over_pairs(changes, second, None, X, Y)
+            np.testing.assert_allclose(mean.matrix(X, Y), wanted, rtol=1e-10)
+
+
+class Mirror(FiniteOracle):
+    """Reflects the first two features: keeps inner products, and reorders nothing."""
+
+    def pullback(self, V):
+        mirror = np.eye(V.shape[1])
+        mirror[:2, :2] = [[0.6, 0.8], [0.8, -0.6]]
+        return np.stack([V, V @ mirror])
+
+    def orbit(self, X):
+        # The mirror is symmetric.
+        return np.moveaxis(self.pullback(X), 0, 1)
+
+
+class Skewed(Gaussian):
+    """A Gaussian of features of other sizes: its values are not its parent's."""
+
+    def matrix(self, X, Y, norms=None):
+        sizes = np.arange(1.0, X.shape[1] + 1.0) / X.shape[1]
+        return super().matrix(X * sizes, Y * sizes)
+
+
+def test_a_kernel_with_other_values_than_its_parent_has_no_symmetry(rows, small_blocks):
+    X, Y = rows
+    turns = Rotations((90, 180, 270))
+    for kernel in (Skewed(), 2.0 * Skewed(), Skewed() + Gaussian(), Skewed() * Skewed()):
+        wanted = over_pairs(turns, kernel, None, X, Y)
+        np.testing.assert_allclose(OrbitMean(turns, kernel).matrix(X, Y), wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("place", ["law", "sides"])
+def test_threads_ask_one_kernel_about_rows_of_two_widths(place, monkeypatch):
+    """While one thread makes its changes, another asks about rows of another width."""
+    rng = np.random.default_rng(0)
+    tables = [rng.standard_normal((5, d)) for d in (64, 144)]
+    mean = OrbitMean(Rotations((90, 180, 270)), Gaussian(5.0))
+    wanted = [clone(mean).matrix(X, X) for X in tables]
+    held, go_on, sides = Event(), Event(), Law.sides
+
+    def hold_the_first():
+        if not held.is_set():
+            held.set()
+            assert go_on.wait(timeout=20)
+
+    def held_law(*arguments):
+        found = law_of(*arguments)
+        hold_the_first()
+        return found
+
+    def held_sides(law, **options):
+        found = sides(law, **options)
+        hold_the_first()
+        return found
+
+    if place == "law":
+        monkeypatch.setattr(orbits, "law_of", held_law)
+    else:
+        monkeypatch.setattr(Law, "sides", held_sides)
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(mean.matrix, tables[0], tables[0])
+        assert held.wait(timeout=20)
+        second = mean.matrix(tables[1], tables[1])
+        go_on.set()
+        np.testing.assert_array_equal(first.result(), wanted[0])
+    np.testing.assert_array_equal(second, wanted[1])
+    for X, ours in zip(tables, wanted, strict=True):
+        np.testing.assert_array_equal(mean.matrix(X, X), ours)
+
+
+def test_rows_of_another_width_have_changes_of_their_own():
+    rng = np.random.default_rng(0)
+    mean = OrbitMean(Rotations((90, 180, 270)), Gaussian(5.0))
+    for d in (64, 144, 64):
+        X = rng.standard_normal((3, d))
+        np.testing.assert_array_equal(mean.matrix(X, X), clone(mean).matrix(X, X))
 
 
 def test_a_pickle_has_the_same_members(rows):
@@ -170,11 +352,18 @@ def test_distances_are_those_of_the_embeddings(name, rows, small_blocks):
     np.testing.assert_array_equal(kernel.diagonal(X), 1.0)
 
 
+class Wordy(Gaussian):
+    symmetry = "translations"
+
+
 @pytest.mark.parametrize(
     ("kernel", "error", "message"),
     [
         (OrbitMean("flip", Gaussian()), TypeError, "oracle must be an InvarianceOracle"),
         (OrbitMean(Flip(), "rbf"), TypeError, "kernel must be a Kernel"),
+        (OrbitMean(Flip(), Wordy()), ValueError, "Wordy.symmetry must be one of .*'translations'"),
+        (OrbitMean(Flip(), Gaussian() + Wordy()), ValueError, "Wordy.symmetry must be one of"),
+        (OrbitMean(Flip(), Wordy() * Wordy()), ValueError, "Wordy.symmetry must be one of"),
         (OrbitMean(Flip(), Gaussian(-1.0)), ValueError, "sigma must be"),
         (OrbitMean(Flip(), Gaussian(), size=0), ValueError, "size must be None or an integer"),
         (OrbitMean(Flip(), Gaussian(), size=2.0), TypeError, "size must be None or an integer"),

@@ -324,3 +324,18 @@ def test_what_a_fit_takes_is_told_before_it():
     assert few.estimate_memory(X) == 2 * 8 * 100**2 < many.estimate_memory(X)
     assert few.estimate_seconds(X, y) > 0
     assert structinv.estimators.ridge.FACTORS < 20
+
+
+@pytest.mark.parametrize("bad", [0, 1])
+def test_scores_that_are_no_numbers_are_refused(bad):
+    X, y = numbers()
+    asked = []
+
+    def scorer(model, X, y):
+        asked.append(len(asked))
+        return np.nan if asked[-1] == bad else 0.5
+
+    model = OrbitRidge(alphas=(0.1, 1.0), scoring=scorer)
+    with pytest.raises(ValueError, match=r"scoring must give a number for each of alphas, got .*nan"):
+        model.fit(X, y)
+    assert not hasattr(model, "alpha_")

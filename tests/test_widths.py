@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
@@ -9,7 +10,7 @@ from sklearn.svm import SVC, SVR
 
 from structinv import OrbitRidge, learn_widths
 from structinv.kernels import Gaussian, OrbitMean
-from structinv.oracles import Box, Flip, Identity, Rotations, Shifts
+from structinv.oracles import Box, FiniteOracle, Flip, Identity, Rotations, Shifts
 
 SIDE = 5
 TURNS = Rotations(between=(-180, 180), distribution="normal", spread=1.0)
@@ -109,7 +110,7 @@ def test_numbers_that_no_change_keeps_are_left_alone():
 
 def test_scores_are_those_of_fits_one_by_one():
     X, y = digits([3, 8, 9], 60)
-    kernel, oracle = Gaussian(1.5), TURNS.set_params(spread=10.0)
+    kernel, oracle = Gaussian(1.5), clone(TURNS).set_params(spread=10.0)
     gram = OrbitMean(oracle, kernel, size=4, random_state=3).matrix(X, X)
     options = {"kernel": kernel, "size": 4, "random_state": 3, "alphas": (0.01, 0.1)}
     targets = np.where(y[:, None] == [3, 8, 9], 1.0, -1.0)
@@ -143,6 +144,96 @@ def test_numbers_are_left_out_exactly():
     whole = np.arange(20) % 4
     assert learn_widths(oracle, X, whole, criterion="leave_one_out").classes
     assert not learn_widths(oracle, X, whole, criterion="leave_one_out", task="numbers").classes
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_the_unit_of_the_targets_does_not_choose(criterion, unit):
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    y = unit * (X[:, 0] * X[:, 3] + X[:, 1] * X[:, 2])
+    found = learn_widths(Flip(shape=(1, 4)), X, y, kernel=Gaussian(2.0), criterion=criterion)
+    assert found.best_index_ == 1
+
+
+@pytest.mark.parametrize("criterion", CRITERIA)
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_no_change_wins_where_changes_do_nothing(criterion, unit):
+    X = np.random.default_rng(0).standard_normal((30, 4))
+    y = unit * np.tanh(X[:, 0] + 0.3 * X[:, 1])
+    nothing = {"times": [1, 2, 3]}
+    found = learn_widths(Still(), X, y, nothing, kernel=Gaussian(2.0), criterion=criterion)
+    scores = found.table_["score"]
+    np.testing.assert_allclose(scores, scores[0], rtol=1e-12)
+    assert found.best_index_ == 0
+
+
+class Still(FiniteOracle):
+    """The row itself, several times: the mean of as many equal numbers, which rounds."""
+
+    def __init__(self, times=1):
+        self.times = times
+
+    def orbit(self, X):
+        return np.repeat(X[:, None], self.times + 2, axis=1)
+
+
+class Grudging(RegressorMixin, BaseEstimator):
+    """Predicts the mean; its score is `value` where the table is that of a mean over changes."""
+
+    def __init__(self, kernel="precomputed", value=np.nan, fails=False):
+        self.kernel = kernel
+        self.value = value
+        self.fails = fails
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = True
+        return tags
+
+    def fit(self, X, y):
+        self.moved_ = X[0, 0] < 0.999
+        if self.fails and self.moved_:
+            raise ArithmeticError("no fit of means")
+        return self
+
+    def score(self, X, y):
+        return self.value if self.moved_ else 0.5
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_scores_that_are_no_numbers_are_refused(value):
+    X = np.random.default_rng(0).standard_normal((12, 4))
+    given = {"kernel": Gaussian(1.0), "cv": 3}
+    with pytest.raises(ValueError, match=r"scores must be finite numbers, got .* with OrbitMean"):
+        learn_widths(Flip(shape=(1, 4)), X, X[:, 0], estimator=Grudging(value=value), **given)
+    with pytest.raises(ArithmeticError, match="no fit of means"):
+        learn_widths(Flip(shape=(1, 4)), X, X[:, 0], estimator=Grudging(fails=True), **given)
+
+
+def test_folds_are_made_for_cross_validation_alone():
+    X = np.random.default_rng(0).standard_normal((4, 4))
+    for criterion in CRITERIA[1:]:
+        learn_widths(Flip(shape=(1, 4)), X, X[:, 0], criterion=criterion)
+    with pytest.raises(ValueError, match="n_splits=5"):
+        learn_widths(Flip(shape=(1, 4)), X, X[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "classes"), [(SVR(kernel="precomputed"), False), (SVC(kernel="precomputed"), True)]
+)
+def test_an_estimator_says_what_is_learnt(estimator, classes):
+    X = np.random.default_rng(0).standard_normal((24, 4))
+    y = np.arange(24) % 2
+    kernel = Gaussian(1.0)
+    found = learn_widths(Flip(shape=(1, 4)), X, y, kernel=kernel, estimator=estimator, cv=3)
+    assert found.classes == classes
+    assert found.measure == "score"
+    assert str(found).startswith("score, cross validation")
+    assert found.draw().axes[0].get_title() == "score"
+    alone = cross_val_score(
+        estimator, kernel.matrix(X, X), y, cv=(StratifiedKFold if classes else KFold)(3)
+    )
+    np.testing.assert_allclose(found.table_["score_folds"][0], alone)
 
 
 def test_stacks_of_images_tell_their_shape():

@@ -12,7 +12,7 @@ from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import answers
-from ..kernels import Gaussian, Kernel
+from ..kernels import Gaussian, Kernel, kernel_symmetry
 from ..kernels.base import ISOMETRIES, PERMUTATIONS, check_real
 from ..learnt import taken_back
 from ..oracles import ImageShape, InvarianceOracle
@@ -367,11 +367,11 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _moved_landmarks(self) -> np.ndarray | None:
         """The landmarks under each change, (s, n_components, d); None where patches must move."""
-        law = self.changes_.law
-        linear = law.linear() if self.kernel_.symmetry in (ISOMETRIES, PERMUTATIONS) else None
+        law, symmetry = self.changes_.law, kernel_symmetry(self.kernel_)
+        linear = law.linear() if symmetry in (ISOMETRIES, PERMUTATIONS) else None
         if linear is None or not linear.isometric:
             return None
-        if not (linear.permutes or self.kernel_.symmetry == ISOMETRIES):
+        if not (linear.permutes or symmetry == ISOMETRIES):
             return None
         if not self.scaling_.commutes(each.toarray() for each in linear.maps):
             return None

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincinv
 
-from ..kernels import Kernel
+from .. import answers
+from ..kernels import Kernel, kernel_spectrum
 from ..kernels.spectral import Spectrum, normals
 
 # What SciPy has direction numbers of Sobol's sequence for.
@@ -57,16 +58,12 @@ def spectrum_of(kernel: Kernel, kind: str) -> Spectrum:
     ValueError
         If the kind needs frequencies whose law is the same in all directions.
     """
-    found = kernel.spectrum()
+    found = kernel_spectrum(kernel)
     if found is None:
         raise TypeError(
             "kernel must be a function of x - y with a spectrum that is known, such as Gaussian, "
             "Laplacian, Matern or RationalQuadratic (OrbitNystroem takes any kernel), got "
             f"{kernel!r}"
-        )
-    if not isinstance(found, Spectrum):
-        raise TypeError(
-            f"{type(kernel).__name__}.spectrum must return a Spectrum or None, got {found!r}"
         )
     if kind in ROTATED and found.scales(np.array([0.5])) is None:
         raise ValueError(
@@ -78,7 +75,7 @@ def spectrum_of(kernel: Kernel, kind: str) -> Spectrum:
 
 def _independent(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
     """Rahimi and Recht (2007)."""
-    return spectrum.frequencies(rng.random((size, spectrum.n_uniforms(d))), d)
+    return _frequencies(spectrum, rng.random((size, spectrum.n_uniforms(d))), d)
 
 
 def _quasi(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -92,7 +89,7 @@ def _quasi(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> n
             f"{n_uniforms} are needed; take 'orthogonal' or 'gaussian'"
         )
     points = Sobol(n_uniforms, rng=rng).random_base2(int(size - 1).bit_length())
-    return spectrum.frequencies(points[:size], d)
+    return _frequencies(spectrum, points[:size], d)
 
 
 def _orthogonal(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -124,10 +121,18 @@ def _fastfood(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -
     return directions * _lengths(spectrum, size, width, rng)
 
 
+def _frequencies(spectrum: Spectrum, uniforms: np.ndarray, d: int) -> np.ndarray:
+    """What a spectrum makes of uniform numbers, looked at, (size, d)."""
+    source = answers.method(spectrum, "frequencies")
+    found = answers.ask(spectrum, source, spectrum.frequencies, uniforms, d)
+    return answers.numbers(source, "frequencies", found, (len(uniforms), d)).astype(np.float64)
+
+
 def _lengths(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
     """Of vectors with d standard normal coordinates, times the scales of the spectrum, (size, 1)."""
-    scales = spectrum.scales(_stratified(size, rng))
-    assert scales is not None
+    source = answers.method(spectrum, "scales")
+    found = answers.ask(spectrum, source, spectrum.scales, _stratified(size, rng))
+    scales = answers.numbers(source, "scales", found, (size,))
     # Quantiles of the chi distribution.
     return (np.sqrt(2.0 * gammaincinv(0.5 * d, _stratified(size, rng))) * scales)[:, None]
 

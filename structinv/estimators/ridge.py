@@ -150,8 +150,8 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         Raises
         ------
         ValueError, TypeError
-            For parameters or data that cannot be used, and for kernels that are not symmetric, or not
-            positive semi-definite by more than rounding.
+            For parameters or data that cannot be used, for kernels that are not symmetric, or not
+            positive semi-definite by more than rounding, and for scores that are NaN.
         MemoryError
             If the tables do not fit in the memory that is free.
         """
@@ -285,6 +285,10 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
             self.scores_ = np.sum(path.evidence.log_marginal_likelihoods(None), axis=1)
         else:
             self.scores_ = self._scores_of(y[used] - residuals, given[used], own)
+        if np.any(np.isnan(self.scores_)):
+            raise ValueError(
+                f"scoring must give a number for each of alphas, got {self.scores_} of {self.scoring!r}"
+            )
         best = int(np.argmax(self.scores_))
         self.best_score_ = float(self.scores_[best])
         self.alpha_ = float(self.alphas_[best])

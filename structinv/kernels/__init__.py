@@ -6,6 +6,8 @@ from .base import (
     kernel_diagonal,
     kernel_lipschitz,
     kernel_matrix,
+    kernel_spectrum,
+    kernel_symmetry,
     precision,
     squared_norms,
 )
@@ -46,6 +48,8 @@ __all__ = [
     "kernel_diagonal",
     "kernel_lipschitz",
     "kernel_matrix",
+    "kernel_spectrum",
+    "kernel_symmetry",
     "precision",
     "resolve_gamma",
     "squared_norms",

@@ -13,18 +13,19 @@ from sklearn.base import BaseEstimator
 from .. import answers
 from ..compiled import njit
 from ..matrices import in_threads
+from .spectral import Spectrum
 
 if TYPE_CHECKING:
     from .combinations import Product, Scaled, Sum
-    from .spectral import Spectrum
 
 # Values worked on at once: two tiles of float64 stay in a core's cache.
 TILE = 2**15
 
-# Under which maps T of both inputs a kernel keeps its values, `Kernel.symmetry`.
-ISOMETRIES = "isometries"
-PERMUTATIONS = "permutations"
+# Under which maps T of both inputs a kernel keeps its values, `Kernel.symmetry`: few, then more.
 NOTHING = "nothing"
+PERMUTATIONS = "permutations"
+ISOMETRIES = "isometries"
+SYMMETRIES = (NOTHING, PERMUTATIONS, ISOMETRIES)
 
 Norms: TypeAlias = tuple[np.ndarray, np.ndarray]
 Partials: TypeAlias = dict[tuple[int, int], np.ndarray]
@@ -40,6 +41,10 @@ class Kernel(BaseEstimator, ABC):
     A kernel with derivatives is a function ``Phi(s, t)`` of ``s = |x - y|^2`` and ``t = <x, y>``.
     It says which of the two it reads, by `uses_distances` and `uses_products`, how smooth it is,
     and overrides `_partials`.
+
+    What a class says of its values, `symmetry`, `spectrum`, `lipschitz`, `_partials` and `_blurred`, is
+    about the `matrix` that it defines or inherits. A class that defines `matrix` anew has none of its
+    parent's, unless it says so again: ask by `kernel_symmetry`, `kernel_spectrum`, `kernel_lipschitz`.
 
     ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels too.
 
@@ -146,6 +151,10 @@ class Kernel(BaseEstimator, ABC):
         """
         if not (self.uses_distances or self.uses_products):
             raise NotImplementedError(f"{_describe(self)} has no derivatives")
+        if not says(self, "_partials"):
+            raise NotImplementedError(
+                f"{_describe(self)} has no derivatives: it defines matrix, and no partials of its own"
+            )
         _check_order(self, order)
         for name, values, used in (
             ("distances", distances, self.uses_distances),
@@ -187,7 +196,9 @@ class Kernel(BaseEstimator, ABC):
             The kernel itself if `variance` is 0.
         """
         check_real("variance", variance, strict=False)
-        return self if variance == 0 else self._blurred(float(variance), n_features)
+        if variance == 0:
+            return self
+        return self._blurred(float(variance), n_features) if says(self, "_blurred") else None
 
     def _blurred(self, variance: float, n_features: int) -> Kernel | None:
         """`blurred` by a variance above 0."""
@@ -256,15 +267,74 @@ def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
 
 
 def kernel_lipschitz(kernel: Kernel) -> float:
-    """``kernel.lipschitz``, looked at.
+    """``kernel.lipschitz``, looked at; infinity where `matrix` is of another class.
 
     Raises
     ------
     TypeError, ValueError
         If it is no number of at least 0; infinity is one.
     """
+    if not says(kernel, "lipschitz"):
+        return np.inf
     source = answers.method(kernel, "lipschitz")
     return answers.number(source, "a constant", kernel.lipschitz, least=0.0, finite=False)
+
+
+def kernel_symmetry(kernel: Kernel) -> str:
+    """``kernel.symmetry``, looked at; "nothing" where `matrix` is of another class.
+
+    Raises
+    ------
+    ValueError
+        If it is none of the known words.
+
+    Examples
+    --------
+    >>> from structinv.kernels import Gaussian
+    >>> class Stretched(Gaussian):
+    ...     def matrix(self, X, Y, norms=None):
+    ...         return super().matrix(X * [1.0, 3.0], Y * [1.0, 3.0])
+    >>> kernel_symmetry(Gaussian()), kernel_symmetry(Stretched())
+    ('isometries', 'nothing')
+    """
+    if not says(kernel, "symmetry"):
+        return NOTHING
+    found = kernel.symmetry
+    if not isinstance(found, str) or found not in SYMMETRIES:
+        source = answers.method(kernel, "symmetry")
+        raise ValueError(f"{source} must be one of {list(SYMMETRIES)}, got {found!r}")
+    return found
+
+
+def kernel_spectrum(kernel: Kernel) -> Spectrum | None:
+    """``kernel.spectrum()``, looked at; None where `matrix` is of another class.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a Spectrum nor None.
+    """
+    if not says(kernel, "spectrum"):
+        return None
+    found = kernel.spectrum()
+    if found is not None and not isinstance(found, Spectrum):
+        source = answers.method(kernel, "spectrum")
+        raise TypeError(f"{source} must return a Spectrum or None, got {found!r}")
+    return found
+
+
+def says(kernel: Kernel, name: str, of: str = "matrix") -> bool:
+    """Whether what has this name is about the values of `kernel`, or what else it is `of`.
+
+    It is if the class that defines it also defines `matrix`, or inherits it: a class that overrides
+    `matrix` alone has other values than its parent spoke of.
+    """
+    for kind in type(kernel).__mro__:
+        if name in vars(kind):
+            return True
+        if of in vars(kind):
+            break
+    return False
 
 
 def precision(*arrays: np.ndarray) -> np.dtype:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import comb
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .base import (
-    ISOMETRIES,
-    NOTHING,
-    PERMUTATIONS,
+    SYMMETRIES,
     Kernel,
     Partials,
     check_real,
     kernel_diagonal,
     kernel_lipschitz,
     kernel_matrix,
+    kernel_symmetry,
+    says,
 )
 
 
 class _Pair(Kernel):
     """A kernel made of two."""
+
+    # Of values of both: a new array, as kernels of others may keep what they return.
+    _operation: ClassVar[np.ufunc]
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left = left
@@ -33,6 +36,15 @@ class _Pair(Kernel):
         _check_kernel("left", self.left, n_features)
         _check_kernel("right", self.right, n_features)
 
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`."""
+        left = kernel_matrix(self.left, X, Y, norms)
+        return self._operation(left, kernel_matrix(self.right, X, Y, norms))
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        return self._operation(kernel_diagonal(self.left, X), kernel_diagonal(self.right, X))
+
     @property
     def smoothness(self) -> float:
         """The less of both."""
@@ -41,8 +53,8 @@ class _Pair(Kernel):
     @property
     def symmetry(self) -> str:
         """What keeps the values of both."""
-        both = {self.left.symmetry, self.right.symmetry}
-        return next(each for each in (NOTHING, PERMUTATIONS, ISOMETRIES) if each in both)
+        both = kernel_symmetry(self.left), kernel_symmetry(self.right)
+        return min(both, key=SYMMETRIES.index)
 
     @property
     def uses_distances(self) -> bool:
@@ -85,14 +97,7 @@ class Sum(_Pair):
     Sum(left=Gaussian(), right=Linear())
     """
 
-    def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
-        # A new array: kernels of others may keep what they return.
-        return kernel_matrix(self.left, X, Y, norms) + kernel_matrix(self.right, X, Y, norms)
-
-    def diagonal(self, X):
-        """See `Kernel.diagonal`."""
-        return kernel_diagonal(self.left, X) + kernel_diagonal(self.right, X)
+    _operation = np.add
 
     @property
     def lipschitz(self) -> float:
@@ -101,7 +106,7 @@ class Sum(_Pair):
 
     @property
     def _level(self):
-        left, right = self.left._level, self.right._level
+        left, right = _level_of(self.left), _level_of(self.right)
         return None if left is None or right is None else left + right
 
     def _join(self, left, right, order):
@@ -132,13 +137,7 @@ class Product(_Pair):
     array([[1.    , 1.8196]])
     """
 
-    def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
-        return kernel_matrix(self.left, X, Y, norms) * kernel_matrix(self.right, X, Y, norms)
-
-    def diagonal(self, X):
-        """See `Kernel.diagonal`."""
-        return kernel_diagonal(self.left, X) * kernel_diagonal(self.right, X)
+    _operation = np.multiply
 
     @property
     def lipschitz(self) -> float:
@@ -147,7 +146,7 @@ class Product(_Pair):
         With ``d = |phi(x) - phi(y)|^2 / 2`` a kernel is ``k(x, x) - d``, so that half the squared
         distance in the product's space is at most ``left(x, x) d_right + right(x, x) d_left``.
         """
-        left, right = self.left._level, self.right._level
+        left, right = _level_of(self.left), _level_of(self.right)
         if left is None or right is None:
             return np.inf
         # A level of 0 is a kernel of 0, whatever the other's constant.
@@ -157,7 +156,7 @@ class Product(_Pair):
 
     @property
     def _level(self):
-        left, right = self.left._level, self.right._level
+        left, right = _level_of(self.left), _level_of(self.right)
         return None if left is None or right is None else left * right
 
     def _join(self, left, right, order):
@@ -216,7 +215,7 @@ class Scaled(Kernel):
     @property
     def symmetry(self) -> str:
         """The kernel's."""
-        return self.kernel.symmetry
+        return kernel_symmetry(self.kernel)
 
     @property
     def smoothness(self) -> float:
@@ -246,8 +245,12 @@ class Scaled(Kernel):
 
     @property
     def _level(self):
-        level = self.kernel._level
+        level = _level_of(self.kernel)
         return None if level is None else self.factor * level
+
+
+def _level_of(kernel: Kernel) -> float | None:
+    return kernel._level if says(kernel, "_level", of="diagonal") else None
 
 
 def _check_kernel(name: str, kernel: Any, n_features: int | None) -> None:

@@ -26,8 +26,6 @@ CLOSE = 0.01
 class _Stationary(Kernel):
     """A kernel of ``x - y`` alone, with ``k(x, x) = 1``."""
 
-    symmetry = ISOMETRIES
-
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
         return np.ones(X.shape[0], dtype=precision(X))
@@ -58,6 +56,7 @@ class Gaussian(_Stationary):
     """
 
     smoothness = np.inf
+    symmetry = ISOMETRIES
     uses_distances = True
 
     def __init__(self, sigma: float = 1.0) -> None:
@@ -123,6 +122,7 @@ class RationalQuadratic(_Stationary):
     """
 
     smoothness = np.inf
+    symmetry = ISOMETRIES
     uses_distances = True
 
     def __init__(self, length_scale: float = 1.0, alpha: float = 1.0) -> None:
@@ -239,6 +239,7 @@ class Matern(_Stationary):
     array([[1.    , 0.4834]])
     """
 
+    symmetry = ISOMETRIES
     uses_distances = True
 
     def __init__(self, length_scale: float = 1.0, nu: float = 1.5) -> None:

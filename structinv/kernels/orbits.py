@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import joblib
 import numpy as np
 
 from ..compiled import njit
 from ..matrices import in_threads
 from ..oracles import InvarianceOracle
-from ..oracles.kept import Kept
+from ..oracles.kept import Record, parameters_of
 from ..oracles.laws import Law, check_seed, check_size, law_of
 from .base import (
     ISOMETRIES,
@@ -20,6 +19,7 @@ from .base import (
     half_norms,
     kernel_lipschitz,
     kernel_matrix,
+    kernel_symmetry,
     precision,
     same_precision,
 )
@@ -61,6 +61,12 @@ class OrbitMean(Kernel):
     TypeError, ValueError
         From `validate`, and where the oracle has no law.
 
+    Notes
+    -----
+    The changes are kept from call to call, and made anew where parameters are others, of the oracle and
+    of what it is made of, too. Arrays of more than 1000 numbers, functions and objects that are no
+    estimators count as others only if they are other objects: do not change them in place.
+
     Examples
     --------
     >>> import numpy as np
@@ -92,32 +98,39 @@ class OrbitMean(Kernel):
         check_size(self.size)
         check_seed(self.random_state)
         self.kernel.validate(n_features)
+        kernel_symmetry(self.kernel)
         if n_features is not None:
             self.law(n_features)
 
     def law(self, n_features: int) -> Law:
         """The changes of rows of so many features."""
-        self._kept_for(n_features)
-        return self._kept.get(
-            "law", lambda: law_of(self.oracle, n_features, self.size, self.random_state)
-        )
+        return self._law_record(n_features).made
 
     def sides(self, n_features: int) -> tuple[Law | None, Law]:
         """The changes of the left input, None for none, and those of the right one: see `Law.sides`."""
-        law = self.law(n_features)
-        return self._kept.get("sides", lambda: self._find_sides(law))
+        known, symmetry = self._law_record(n_features), kernel_symmetry(self.kernel)
+        # Which law it is of stands in its key: another thread may put another one there meanwhile.
+        key = known, symmetry
+        record: Record | None = vars(self).get("_sides")
+        if record is None or record.key != key:
+            record = Record(key, _sides_of(known.made, symmetry))
+            self._sides = record
+        return record.made
 
-    def _find_sides(self, law: Law) -> tuple[Law | None, Law]:
-        if self.kernel.symmetry not in (ISOMETRIES, PERMUTATIONS):
-            return law, law
-        return law.sides(reordering=self.kernel.symmetry == PERMUTATIONS)
+    def _law_record(self, n_features: int) -> Record:
+        """The law, and what it was made of: parameters may change in place."""
+        key = parameters_of((self.oracle, self.size, self.random_state, n_features))
+        record: Record | None = vars(self).get("_law")
+        if record is None or record.key != key:
+            law = law_of(self.oracle, n_features, self.size, self.random_state)
+            record = Record(key, law)
+            self._law = record
+        return record
 
-    def _kept_for(self, n_features: int) -> None:
-        """Forget what was made for other parameters, which may have changed in place."""
-        kernel = self.kernel.symmetry
-        key = joblib.hash((self.oracle, self.size, self.random_state, n_features, kernel))
-        if vars(self).get("_key") != key:
-            self._key, self._kept = key, Kept()
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what can be made again."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        return {name: value for name, value in state.items() if name not in ("_law", "_sides")}
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""
@@ -227,6 +240,12 @@ class OrbitDistance(Kernel):
     @property
     def _level(self):
         return 1.0
+
+
+def _sides_of(law: Law, symmetry: str) -> tuple[Law | None, Law]:
+    if symmetry not in (ISOMETRIES, PERMUTATIONS):
+        return law, law
+    return law.sides(reordering=symmetry == PERMUTATIONS)
 
 
 def _mean_matrix(

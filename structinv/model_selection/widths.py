@@ -32,6 +32,13 @@ CRITERIA = ("cross_validation", "leave_one_out", MARGINAL_LIKELIHOOD)
 TASKS = ("auto", "classes", "numbers")
 ALPHAS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)
 NO_CHANGE = "no change"
+# What scores measure.
+ACCURACY = "accuracy"
+SQUARED_ERROR = "negative mean squared error"
+EVIDENCE = "log marginal likelihood"
+SCORE = "score"
+# Means of the same numbers in another order round by less, relative to their size.
+ROUNDING = 1e-12
 # Of a product of numbers of settings, each of which takes a Gram matrix.
 MOST_SETTINGS = 10_000
 
@@ -54,9 +61,11 @@ class WidthsSelection:
         Of the largest score; of equal ones the first, and no change comes first.
     criterion : str
         What scores are; see `learn_widths`.
+    measure : str
+        What scores measure: "accuracy" (of classes, in [0, 1]), "negative mean squared error" (of
+        numbers), "log marginal likelihood" (in nats), or "score", which is that of an estimator.
     classes : bool
-        Whether rows have classes, so that scores of predictions are accuracies, in [0, 1]. Of numbers
-        they are negative mean squared errors. Marginal likelihoods are log-probabilities in nats.
+        Whether rows have classes.
     base_kernel_ : Kernel
         The kernel of which means were taken, its parameters resolved.
     """
@@ -64,6 +73,7 @@ class WidthsSelection:
     table_: dict[str, Any] = field(repr=False)
     best_index_: int
     criterion: str
+    measure: str
     classes: bool
     base_kernel_: Kernel = field(repr=False)
     size: int | None
@@ -84,14 +94,8 @@ class WidthsSelection:
         """The mean of the kernel over the best changes; the kernel itself if no change is best."""
         return _kernel(self.best_, self.base_kernel_, self.size, self.random_state)
 
-    @property
-    def _title(self) -> str:
-        if self.criterion == MARGINAL_LIKELIHOOD:
-            return "log marginal likelihood"
-        return "accuracy" if self.classes else "negative mean squared error"
-
     def __str__(self) -> str:
-        lines = [f"{self._title}, {self.criterion.replace('_', ' ')}"]
+        lines = [f"{self.measure}, {self.criterion.replace('_', ' ')}"]
         for number, params in enumerate(self.table_["params"]):
             score, error = self.table_["score"][number], self.table_["score_error"][number]
             about = "" if np.isnan(error) else f" +- {error:.2g}"
@@ -124,11 +128,15 @@ class WidthsSelection:
         matplotlib.figure.Figure
         """
         shown = dict(self.table_)
-        for name in (name for name in shown if name.startswith("param_")):
+        names = [name for name in shown if name.startswith("param_")]
+        if not names:
+            # One oracle without a grid.
+            shown["param_oracle"] = np.array([NO_CHANGE, *map(repr, shown["oracles"][1:])])
+        for name in names:
             shown[name] = np.array([NO_CHANGE if v is None else str(v) for v in shown[name]])
         shown["score_error"] = np.nan_to_num(shown["score_error"])
-        shares = self.classes and self.criterion != MARGINAL_LIKELIHOOD
-        return written(draw_settings(shown, self.best_index_, {"score": self._title}, shares), path)
+        shares = self.measure == ACCURACY
+        return written(draw_settings(shown, self.best_index_, {"score": self.measure}, shares), path)
 
 
 def learn_widths(
@@ -172,14 +180,14 @@ def learn_widths(
         Gaussian process with this kernel (`OrbitRidge.log_marginal_likelihood`), of one class against
         all others each, added up. Each is at its best of `alphas`; on folds that is chosen inside.
     task : {"auto", "classes", "numbers"}
-        What y holds; "auto" is classes unless there are fractions.
+        What y holds; "auto" is what `estimator` learns, without one classes unless there are fractions.
     estimator : estimator, optional
         An unfitted classifier or regressor that takes ``kernel="precomputed"``, in the place of
-        `OrbitRidge` for "cross_validation", whose `score` counts.
+        `OrbitRidge` for "cross_validation", whose `score` counts. What it raises on a fold is raised.
     alphas : sequence of float
         Of `OrbitRidge`.
     cv : int, splitter or iterable, default=5
-        As in GridSearchCV.
+        As in GridSearchCV; for "cross_validation".
     size : int, optional
         How many changes to draw, as `OrbitMean` takes it; without it the oracle has to list them.
     random_state : int, default=0
@@ -193,7 +201,7 @@ def learn_widths(
     Raises
     ------
     ValueError, TypeError
-        Naming what cannot be used, before any kernel is computed.
+        Naming what cannot be used, before any kernel is computed; and where a score is NaN or infinite.
 
     Notes
     -----
@@ -214,37 +222,84 @@ def learn_widths(
     Flip(shape=(1, 4))
     """
     _check_choices(criterion, task, estimator)
-    oracles = _checked_oracles(oracle)
-    oracles = {name: shaped(each, None, X) for name, each in oracles.items()}
-    settings = _settings(oracles, grid, isinstance(oracle, Mapping))
+    settings = _settings(_checked_oracles(oracle, X), grid, isinstance(oracle, Mapping))
+    problem = _problem(X, y, task, estimator, alphas, cv if criterion == "cross_validation" else None)
+    base = _base_kernel(kernel, X, problem.rows)
+    scores = problem.scores([_kernel(each, base, size, random_state) for _, each in settings], criterion)
+    table, measure = _table(settings, scores, criterion), problem.measure(criterion)
+    best = _best(scores, least=1.0 if measure == EVIDENCE else 0.0)
+    return WidthsSelection(table, best, criterion, measure, problem.classes, base, size, random_state)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What kernels are judged on: checked rows and targets, and by which model."""
+
+    rows: np.ndarray
+    y: np.ndarray
+    classes: bool
+    targets: np.ndarray
+    folds: list[tuple[np.ndarray, np.ndarray]]
+    estimator: BaseEstimator | None
+    alphas: Sequence[float]
+
+    def measure(self, criterion: str) -> str:
+        """What `scores` are."""
+        if self.estimator is not None:
+            return SCORE
+        if criterion == MARGINAL_LIKELIHOOD:
+            return EVIDENCE
+        return ACCURACY if self.classes else SQUARED_ERROR
+
+    def scores(self, kernels: list[Kernel], criterion: str) -> np.ndarray:
+        """Of each kernel those of the folds, of the rows, or the one that there is."""
+        for kernel in kernels:
+            kernel.validate(self.rows.shape[1])
+        found = []
+        for kernel in kernels:
+            found.append(self._scores(kernel, criterion))
+            if not np.all(np.isfinite(found[-1])):
+                raise ValueError(f"scores must be finite numbers, got {found[-1]} with {kernel!r}")
+        return np.array(found)
+
+    def _scores(self, kernel: Kernel, criterion: str) -> np.ndarray:
+        gram = kernel_matrix(kernel, self.rows, self.rows)
+        if self.estimator is not None:
+            model = clone(self.estimator)
+            return cross_val_score(model, gram, self.y, cv=self.folds, error_score="raise")
+        if criterion == MARGINAL_LIKELIHOOD:
+            ridge = OrbitRidge("precomputed", alphas=self.alphas, scoring=MARGINAL_LIKELIHOOD)
+            return np.array([ridge.fit(gram, self.targets).best_score_])
+        if criterion == "leave_one_out":
+            ridge = OrbitRidge("precomputed", alphas=self.alphas).fit(gram, self.targets)
+            return _row_scores(ridge.leave_one_out_predictions_, self.targets, self.classes)
+        return _fold_scores(gram, self.targets, self.classes, self.alphas, self.folds)
+
+
+def _problem(
+    X: Any, y: Any, task: str, estimator: BaseEstimator | None, alphas: Sequence[float], cv: Any
+) -> _Problem:
+    """All checked; without `cv` there are no folds."""
+    checked_alphas(alphas)
+    if estimator is not None:
+        task = "classes" if is_classifier(estimator) else "numbers"
     rows, y = check_X_y(
         flat_rows(X), as_labels(y), dtype=[np.float64, np.float32], y_numeric=task == "numbers"
     )
     classes = _are_classes(y, task)
-    folds = list(check_cv(cv, y, classifier=classes).split(rows, y))
-    base = as_kernel(shaped(_not_a_table(kernel), None, X), gamma="scale", degree=3, coef0=1.0, X=rows)
-    kernels = [_kernel(each, base, size, random_state) for _, each in settings]
-    for each in kernels:
-        each.validate(rows.shape[1])
-    checked_alphas(alphas)
-    targets = _targets(y, classes)
-    scores = []
-    for each in kernels:
-        gram = kernel_matrix(each, rows, rows)
-        if estimator is not None:
-            scores.append(cross_val_score(clone(estimator), gram, y, cv=folds))
-        elif criterion == MARGINAL_LIKELIHOOD:
-            ridge = OrbitRidge("precomputed", alphas=alphas, scoring=MARGINAL_LIKELIHOOD)
-            scores.append(np.array([ridge.fit(gram, targets).best_score_]))
-        elif criterion == "leave_one_out":
-            ridge = OrbitRidge("precomputed", alphas=alphas).fit(gram, targets)
-            scores.append(_row_scores(ridge.leave_one_out_predictions_, targets, classes))
-        else:
-            scores.append(_fold_scores(gram, targets, classes, alphas, folds))
-    table = _table(settings, np.array(scores), criterion)
-    # Means of the same numbers in another order round.
-    best = int(np.argmax(np.round(table["score"], 12)))
-    return WidthsSelection(table, best, criterion, classes, base, size, random_state)
+    folds = [] if cv is None else list(check_cv(cv, y, classifier=classes).split(rows, y))
+    return _Problem(rows, y, classes, _targets(y, classes), folds, estimator, alphas)
+
+
+def _best(scores: np.ndarray, least: float) -> int:
+    """The first of those settings, (n, n_scores), whose means are the largest but for rounding.
+
+    Numbers as large as these scores round, and as large as `least`.
+    """
+    means = scores.mean(axis=1)
+    largest = int(np.argmax(means))
+    slack = ROUNDING * max(least, float(np.mean(np.abs(scores[largest]))))
+    return int(np.flatnonzero(means >= means[largest] - slack)[0])
 
 
 def _check_choices(criterion: Any, task: Any, estimator: Any) -> None:
@@ -263,18 +318,21 @@ def _check_choices(criterion: Any, task: Any, estimator: Any) -> None:
         raise ValueError(f"estimator must be for {task}, which task says, got {estimator!r}")
 
 
-def _checked_oracles(oracle: Any) -> dict[str, InvarianceOracle]:
+def _checked_oracles(oracle: Any, X: Any) -> dict[str, InvarianceOracle]:
+    """By names, with the shape of images."""
     if not isinstance(oracle, Mapping):
-        return {"": check_oracle_type(oracle)}
+        return {"": shaped(check_oracle_type(oracle), None, X)}
     if not oracle or not all(isinstance(name, str) for name in oracle):
         raise ValueError(f"oracle must hold oracles by names, at least one, got {oracle!r}")
-    return {name: check_oracle_type(each) for name, each in oracle.items()}
+    for each in oracle.values():
+        check_oracle_type(each)
+    return {name: shaped(each, None, X) for name, each in oracle.items()}
 
 
-def _not_a_table(kernel: Any) -> Any:
+def _base_kernel(kernel: Any, X: Any, rows: np.ndarray) -> Kernel:
     if isinstance(kernel, str) and kernel == "precomputed":
         raise ValueError("kernel must see inputs that change, got 'precomputed'")
-    return kernel
+    return as_kernel(shaped(kernel, None, X), gamma="scale", degree=3, coef0=1.0, X=rows)
 
 
 def _settings(
