@@ -5,9 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import pairwise_kernels
 
+from structinv import OrbitRidge
 from structinv.kernels import Gaussian, Laplacian, Matern, OrbitDistance, OrbitMean, Polynomial, orbits
 from structinv.oracles import (
     Box,
@@ -380,3 +385,52 @@ class Wordy(Gaussian):
 def test_what_cannot_be_a_kernel_is_refused_by_name(kernel, error, message):
     with pytest.raises(error, match=message):
         kernel.validate(16)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(2.0), OrbitMean(Flip(), Gaussian(2.0))], ids=str)
+def test_kernels_are_functions_as_scikit_learn_calls_them(kernel, rows):
+    X, Y = rows
+    table = kernel.matrix(X, Y)
+    frames = pd.DataFrame(X), pd.DataFrame(Y)
+    for left, right in (frames, (X.tolist(), Y.tolist())):
+        np.testing.assert_array_equal(kernel(left, right), table)
+    np.testing.assert_array_equal(kernel(X), kernel.matrix(X, X))
+    assert kernel(X[0], Y[0]) == pytest.approx(table[0, 0])
+    np.testing.assert_allclose(pairwise_kernels(X, Y, metric=kernel), table)
+    y = X[:, 0]
+    ridge = KernelRidge(kernel=kernel, alpha=0.1).fit(X, y)
+    wanted = KernelRidge(kernel="precomputed", alpha=0.1).fit(kernel.matrix(X, X), y)
+    np.testing.assert_allclose(ridge.predict(Y), wanted.predict(table.T))
+
+
+@pytest.mark.parametrize(
+    ("X", "Y", "error", "message"),
+    [
+        (np.zeros((2, 16)), np.zeros((2, 9)), ValueError, "Y must have rows like those of X"),
+        (np.zeros((2, 16)), np.zeros(16), ValueError, "Y must have rows like those of X"),
+        (np.full((2, 16), np.nan), None, ValueError, "X must be finite"),
+        (np.zeros((2, 16), complex), None, TypeError, "X must hold real numbers"),
+        (np.zeros((2, 4, 4)), None, ValueError, r"X must have shape \(n, d\)"),
+        (sp.csr_matrix((2, 16)), None, TypeError, "X must be dense"),
+    ],
+)
+def test_questions_that_have_no_answer_are_refused_by_name(X, Y, error, message):
+    with pytest.raises(error, match=message):
+        OrbitMean(Flip(), Gaussian())(X, Y)
+
+
+def test_tables_of_other_things_than_rows_are_refused_by_name(rows):
+    kernel = OrbitMean(Flip(), Gaussian())
+    with pytest.raises(ValueError, match="Y must have 16 features"):
+        kernel.matrix(rows[0], rows[1][:, :9])
+    with pytest.raises(ValueError, match=r"X must have shape \(n, d\)"):
+        kernel.matrix(rows[0][0], rows[1])
+    with pytest.raises(TypeError, match="X must be an array"):
+        kernel.matrix(rows[0].tolist(), rows[1])
+
+
+def test_classes_are_no_instances(rows):
+    with pytest.raises(TypeError, match=r"got the class Gaussian; write Gaussian\(...\)"):
+        OrbitRidge(Gaussian).fit(rows[0], rows[0][:, 0])
+    with pytest.raises(TypeError, match=r"write Flip\(\)"):
+        OrbitMean(Flip, Gaussian()).validate(16)

@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from .. import answers
@@ -171,9 +172,36 @@ class Kernel(BaseEstimator, ABC):
         shape = known.shape
         return {key: answers.numbers(source, f"entry {key}", v, shape) for key, v in found.items()}
 
-    def __call__(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """The values between all rows, looked at, as scikit-learn asks a kernel for them, (n, m)."""
-        return kernel_matrix(self, X, Y)
+    def __call__(self, X: Any, Y: Any = None) -> Any:
+        """The values between rows as scikit-learn asks a kernel for them: looked at, as is the question.
+
+        Parameters
+        ----------
+        X : (n, d) array-like, or (d,)
+            A single row only if `Y` is one, too.
+        Y : (m, d) array-like, or (d,), optional
+            `X` itself by default.
+
+        Returns
+        -------
+        (n, m) array, or float
+            A number for two single rows, as ``sklearn.metrics.pairwise_kernels`` wants it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Unless both are dense, finite real numbers with as many features.
+        """
+        same = Y is None or Y is X
+        rows = _real_rows("X", X)
+        others = rows if same else _real_rows("Y", Y)
+        if rows.ndim != others.ndim or rows.shape[-1] != others.shape[-1]:
+            raise ValueError(
+                f"Y must have rows like those of X, which have shape {rows.shape}, got {others.shape}"
+            )
+        if rows.ndim == 2:
+            return kernel_matrix(self, rows, others)
+        return float(kernel_matrix(self, rows[None], others[None])[0, 0])
 
     def _partials(self, distances: Any, products: Any, order: int) -> Partials:
         """`partials` of checked arguments: those that the kernel reads are arrays of floats."""
@@ -335,6 +363,23 @@ def says(kernel: Kernel, name: str, of: str = "matrix") -> bool:
         if of in vars(kind):
             break
     return False
+
+
+def _real_rows(name: str, X: Any) -> np.ndarray:
+    """What kernels are asked about, as an array of floats of one or two dimensions."""
+    if sp.issparse(X):
+        raise TypeError(f"{name} must be dense for a kernel, got {type(X).__name__}: pass X.toarray()")
+    rows = np.asarray(X)
+    if rows.dtype.kind == "O":
+        rows = np.asarray(X, dtype=np.float64)
+    if rows.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
+    if rows.ndim not in (1, 2):
+        raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}")
+    rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    if not answers.all_finite(rows):
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    return rows
 
 
 def precision(*arrays: np.ndarray) -> np.dtype:

@@ -52,6 +52,11 @@ def as_kernel(kernel: Any, *, gamma: Any, degree: int, coef0: float, X: Matrix) 
 
 
 def _find_kernel(kernel: Any, gamma: Any, degree: int, coef0: float, X: Matrix) -> Kernel:
+    if isinstance(kernel, type) and issubclass(kernel, Kernel):
+        raise TypeError(
+            f"kernel must be a Kernel, got the class {kernel.__name__}; write {kernel.__name__}(...) "
+            "for an instance of it"
+        )
     if isinstance(kernel, Kernel):
         return clone(kernel)
     if isinstance(kernel, str):

@@ -9,6 +9,7 @@ import numpy as np
 from ..compiled import njit
 from ..matrices import in_threads
 from ..oracles import InvarianceOracle
+from ..oracles.arguments import instance_of
 from ..oracles.kept import Record, parameters_of
 from ..oracles.laws import Law, check_seed, check_size, law_of
 from .base import (
@@ -90,7 +91,8 @@ class OrbitMean(Kernel):
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
         if not isinstance(self.oracle, InvarianceOracle):
-            raise TypeError(f"oracle must be an InvarianceOracle, got {self.oracle!r}")
+            hint = f"; write {instance_of(self.oracle)}" if isinstance(self.oracle, type) else ""
+            raise TypeError(f"oracle must be an InvarianceOracle, got {self.oracle!r}{hint}")
         if not isinstance(self.kernel, Kernel):
             raise TypeError(
                 f"kernel must be a Kernel, such as structinv.kernels.Gaussian(2.0), got {self.kernel!r}"
@@ -135,6 +137,7 @@ class OrbitMean(Kernel):
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""
         same = Y is X
+        _check_widths(X, Y)
         X, Y = same_precision(X, Y)
         left, right = self.sides(X.shape[1])
         if left is None and len(X) < len(Y):
@@ -217,6 +220,7 @@ class OrbitDistance(Kernel):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
+        _check_widths(X, Y)
         mean = self._mean()
         left = mean.diagonal(X)
         right = left if Y is X else mean.diagonal(Y)
@@ -246,6 +250,17 @@ def _sides_of(law: Law, symmetry: str) -> tuple[Law | None, Law]:
     if symmetry not in (ISOMETRIES, PERMUTATIONS):
         return law, law
     return law.sides(reordering=symmetry == PERMUTATIONS)
+
+
+def _check_widths(X: Any, Y: Any) -> None:
+    """Raise unless these are arrays of rows with as many features: users ask for tables themselves."""
+    for name, rows in (("X", X), ("Y", Y)):
+        if not isinstance(rows, np.ndarray):
+            raise TypeError(f"{name} must be an array, got {type(rows).__name__}")
+        if rows.ndim != 2:
+            raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}")
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(f"Y must have {X.shape[1]} features as X has, got {Y.shape[1]}")
 
 
 def _mean_matrix(
