@@ -39,8 +39,8 @@ from structinv.kernels import Gaussian
 from structinv.oracles import Flip, Identity, ImageShape, Rotations, Shifts
 
 SHAPE = ImageShape(32, 32, channels=3)
-SIGMAS = (4.0, 6.0, 9.0, 13.0)
-TAUS = (0.25, 0.5, 1.0)
+SIGMAS = (6.0, 9.0, 13.0, 18.0, 26.0)
+TAUS = (0.25, 0.5, 1.0, 2.0)
 LOOKED_AT = slice(0, 4000), slice(4000, 6000)
 
 
