@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
+from .arguments import check_count
 from .image_parameters import log_density
 
 RULES = ("gauss", "spaced")
@@ -27,10 +27,7 @@ _SPARE = 32
 
 def check_rule(nodes: Any, rule: Any) -> None:
     """Raise unless there is a rule of this name and with so many nodes."""
-    if not isinstance(nodes, Integral) or isinstance(nodes, bool):
-        raise TypeError(f"nodes must be an integer of at least 1, got {nodes!r}")
-    if nodes < 1:
-        raise ValueError(f"nodes must be an integer of at least 1, got {nodes!r}")
+    check_count("nodes", nodes)
     if rule is not None and rule not in RULES:
         raise ValueError(f"rule must be None or one of {RULES}, got {rule!r}")
 

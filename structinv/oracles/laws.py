@@ -345,9 +345,7 @@ class ComposedLaw(Law):
         if pulled is None:
             return None
         if self.paired:
-            parts = [self.right.take([k]).pull_back(each) for k, each in enumerate(pulled)]
-            known = [part for part in parts if part is not None]
-            return np.concatenate(known) if len(known) == len(parts) else None
+            return _all_of([self.right.take([k]).pull_back(each) for k, each in enumerate(pulled)])
         found = self.right.pull_back(pulled.reshape(-1, V.shape[1]))
         return None if found is None else found.reshape(-1, *V.shape)
 
@@ -406,9 +404,7 @@ class MixedLaw(Law):
 
     def pull_back(self, V: np.ndarray) -> np.ndarray | None:
         """See `Law.pull_back`."""
-        found = [law.pull_back(V) for law in self.laws]
-        known = [pulled for pulled in found if pulled is not None]
-        return np.concatenate(known) if len(known) == len(found) else None
+        return _all_of([law.pull_back(V) for law in self.laws])
 
     def linear(self) -> LinearLaw | None:
         """See `Law.linear`."""
@@ -490,6 +486,12 @@ def _usable(law: Law, reordering: bool) -> LinearLaw | None:
     # Those of drawn changes hardly meet: as many as pairs, which would have to be kept.
     found = law.differences(max(2, law.size**2) // 2)
     return None if found is None or (reordering and not found.permutes) else found
+
+
+def _all_of(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """One table of all parts; None if one of them is."""
+    known = [part for part in parts if part is not None]
+    return np.concatenate(known) if len(known) == len(parts) else None
 
 
 def _reorders(each: sp.csr_matrix) -> bool:
