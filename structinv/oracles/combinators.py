@@ -66,6 +66,23 @@ class Combination(InvarianceOracle):
         return self.bind(x[None, :]).contains(0, z)
 
 
+class OfOnePart(InvarianceOracle):
+    """What an oracle that changes one thing about another, `oracle`, takes over from it."""
+
+    oracle: InvarianceOracle
+
+    supports_sparse = property(lambda self: self.oracle.supports_sparse)
+    finite = property(lambda self: self.oracle.finite)
+    additive = property(lambda self: self.oracle.additive)
+    convex = property(lambda self: self.oracle.convex)
+    graded = property(lambda self: self.oracle.graded)
+    depends_on_label = property(lambda self: self.oracle.depends_on_label)
+
+    def check_labels(self, classes: np.ndarray) -> None:
+        """See `InvarianceOracle.check_labels`; asks the part."""
+        self.oracle.check_labels(classes)
+
+
 class Pair(Combination):
     """What two oracles make together."""
 
@@ -122,7 +139,7 @@ class Pair(Combination):
         self.right.check_labels(classes)
 
 
-class OnlyFor(Combination):
+class OnlyFor(OfOnePart, Combination):
     r"""The invariance of an oracle for rows of some labels; written ``oracle.only_for(labels)``.
 
     .. math:: S(x, y) = S_{oracle}(x) \text{ if } y \in labels, \quad \{x\} \text{ otherwise}
@@ -152,11 +169,6 @@ class OnlyFor(Combination):
         self.oracle = oracle
         self.labels = labels
 
-    supports_sparse = property(lambda self: self.oracle.supports_sparse)
-    finite = property(lambda self: self.oracle.finite)
-    additive = property(lambda self: self.oracle.additive)
-    convex = property(lambda self: self.oracle.convex)
-    graded = property(lambda self: self.oracle.graded)
     depends_on_label = True
 
     def most_changes(self) -> int:
@@ -433,7 +445,7 @@ class _SplitHull(Hull):
             hull.absorb(mine, local, keep[theirs], steps[theirs], own)
 
 
-class Discounted(Combination):
+class Discounted(OfOnePart, Combination):
     r"""The set of an oracle with grades; written ``oracle.discounted(rho)``.
 
     The answer maximises :math:`\langle v, z\rangle + cost \cdot \rho(x, z)`: missing a small
@@ -465,12 +477,6 @@ class Discounted(Combination):
         self.oracle = oracle
         self.rho = rho
 
-    supports_sparse = property(lambda self: self.oracle.supports_sparse)
-    finite = property(lambda self: self.oracle.finite)
-    additive = property(lambda self: self.oracle.additive)
-    convex = property(lambda self: self.oracle.convex)
-    depends_on_label = property(lambda self: self.oracle.depends_on_label)
-
     def validate(self, n_features: int | None = None) -> None:
         """Raise if the part is no oracle of single rows, or the grades not in [0, 1], 1 at no change."""
         validate_part("oracle", self.oracle, n_features)
@@ -484,10 +490,6 @@ class Discounted(Combination):
     def without_grades(self) -> tuple[InvarianceOracle, float | Sequence[float] | None]:
         """See `InvarianceOracle.without_grades`."""
         return self.oracle, self.rho
-
-    def check_labels(self, classes: np.ndarray) -> None:
-        """See `InvarianceOracle.check_labels`; asks the part."""
-        self.oracle.check_labels(classes)
 
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
         """See `InvarianceOracle.law`; grades say nothing about how likely a change is."""

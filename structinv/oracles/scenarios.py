@@ -13,12 +13,12 @@ from .arguments import check_row_by_row
 from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, pulled_back
 from .bound_part import BoundPart
 from .checked import CheckedOracle
-from .combinators import validate_part
+from .combinators import OfOnePart, validate_part
 from .hulls import LabelHull
 from .laws import Law, law_of
 
 
-class WholeExample(InvarianceOracle):
+class WholeExample(OfOnePart):
     """The changes of an oracle, of which those of one example's rows depend on one another.
 
     To a row that is an example by itself it is the oracle that it holds, in all views.
@@ -33,12 +33,6 @@ class WholeExample(InvarianceOracle):
     def __init__(self, oracle: InvarianceOracle) -> None:
         self.oracle = oracle
 
-    supports_sparse = property(lambda self: self.oracle.supports_sparse)
-    finite = property(lambda self: self.oracle.finite)
-    additive = property(lambda self: self.oracle.additive)
-    convex = property(lambda self: self.oracle.convex)
-    graded = property(lambda self: self.oracle.graded)
-    depends_on_label = property(lambda self: self.oracle.depends_on_label)
     isometric = property(lambda self: self.oracle.isometric)
 
     def validate(self, n_features: int | None = None) -> None:
@@ -46,10 +40,6 @@ class WholeExample(InvarianceOracle):
         name = type(self).__name__
         validate_part("oracle", self.oracle, n_features)
         check_row_by_row(f"{name}: oracle", self.oracle, "join them outside, by |")
-
-    def check_labels(self, classes: np.ndarray) -> None:
-        """See `InvarianceOracle.check_labels`; asks the part."""
-        self.oracle.check_labels(classes)
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None

@@ -13,13 +13,13 @@ from ..matrices import ALL_ROWS, Matrix, Rows
 from .arguments import check_row_by_row
 from .base import BoundOracle, InvarianceOracle, Support, pulled_back
 from .checked import bind, tangents_of
-from .combinators import Combination, validate_part
+from .combinators import Combination, OfOnePart, validate_part
 from .image_parameters import check_draw
 from .laws import Law, weights_of
 from .scenarios import BoundWhole
 
 
-class Weighted(Combination):
+class Weighted(OfOnePart, Combination):
     r"""The set of an oracle that lists its members, with a probability for each of them.
 
     .. math:: P(g_k) = w_k / \sum_j w_j
@@ -53,12 +53,6 @@ class Weighted(Combination):
         self.oracle = oracle
         self.weights = weights
 
-    supports_sparse = property(lambda self: self.oracle.supports_sparse)
-    finite = property(lambda self: self.oracle.finite)
-    additive = property(lambda self: self.oracle.additive)
-    convex = property(lambda self: self.oracle.convex)
-    graded = property(lambda self: self.oracle.graded)
-    depends_on_label = property(lambda self: self.oracle.depends_on_label)
     isometric = property(lambda self: self.oracle.isometric)
 
     def validate(self, n_features: int | None = None) -> None:
@@ -105,10 +99,6 @@ class Weighted(Combination):
         prepared = copy.copy(self)
         prepared.oracle = self.oracle.prepared()
         return prepared
-
-    def check_labels(self, classes: np.ndarray) -> None:
-        """See `InvarianceOracle.check_labels`; asks the part."""
-        self.oracle.check_labels(classes)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`."""
