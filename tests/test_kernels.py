@@ -124,6 +124,28 @@ def test_single_precision_errors_are_as_stated():
         assert np.max(kernel.matrix(X, X)) <= 1
 
 
+DISTANCES = {
+    "Gaussian": (Gaussian(2.0), lambda r: np.exp(-(r**2) / 8)),
+    "RationalQuadratic": (RationalQuadratic(2.0, 0.7), lambda r: (1 + r**2 / 5.6) ** -0.7),
+    "Matern 1.5": (Matern(2.0, nu=1.5), lambda r: (1 + 3**0.5 * r / 2) * np.exp(-(3**0.5) * r / 2)),
+}
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+@pytest.mark.parametrize("offset", [30.0, 1000.0, 1e5])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_far_from_the_origin_lose_no_digits(name, offset, dtype):
+    kernel, value = DISTANCES[name]
+    X = (rows(40, 60) / 8 + offset).astype(dtype)
+    Y = np.vstack([X[:5], (rows(20, 60, seed=1) / 8 + offset).astype(dtype)])
+    exact = value(cdist(X.astype(np.float64), Y.astype(np.float64)))
+    assert np.ptp(exact) > 0.2
+    found = kernel.matrix(X, Y)
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1000 * np.finfo(dtype).eps)
+    np.testing.assert_array_equal(kernel.matrix(Y, X), found.T)
+    np.testing.assert_array_equal(np.diagonal(found)[:5], 1)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_the_rough_kernel_is_exact_for_close_inputs(dtype):
     X = 10 * rows(50, 20, dtype=dtype)

@@ -19,8 +19,11 @@ from .base import (
 )
 from .spectral import cauchy, gamma_mixture, normals, students
 
-# Below this share of |x|^2 + |y|^2 a squared distance is computed again, without cancellation.
+# Below this share of |x|^2 + |y|^2 a squared distance is computed again, without cancellation,
 CLOSE = 0.01
+# if half of it, in units of the width, is the difference of numbers above this one: rounding moves the
+# kernel by at most about so many units in the last place.
+FAR = 500.0
 
 
 class _Stationary(Kernel):
@@ -39,9 +42,9 @@ class Gaussian(_Stationary):
     """``k(x, y) = exp(-|x - y|^2 / (2 sigma^2))``; scikit-learn's gamma is ``1 / (2 sigma^2)``.
 
     Squared distances come from inner products, in the precision of the inputs, and are clipped at
-    0. Rounding moves k, and ``k(x, x)`` too, by a few ``eps |x| |y| / sigma^2``: for inputs of norm
-    10 by at most some 1e-4 in float32 and 2e-13 in float64 at sigma 1, and by 4e-6 in float32 at
-    sigma 5.
+    0. Rounding moves k, and ``k(x, x)`` too, by a few ``eps |x| |y| / sigma^2``, and by at most some
+    1e-4 in float32 and 2e-13 in float64: rows farther from the origin than about 20 sigma and close to
+    each other are compared feature by feature, which is slower. Take the mean of the features off.
 
     Parameters
     ----------
@@ -74,6 +77,7 @@ class Gaussian(_Stationary):
 
         def transform(tile, rows):
             _negative_distances(tile, x[rows], y, factor)
+            _correct_close(tile, X[rows], Y, x[rows], y, factor, FAR)
             np.exp(tile, out=tile)
 
         return in_tiles(X @ Y.T, transform)
@@ -142,6 +146,7 @@ class RationalQuadratic(_Stationary):
 
         def transform(tile, rows):
             _negative_distances(tile, x[rows], y, factor)
+            _correct_close(tile, X[rows], Y, x[rows], y, factor, FAR)
             np.log1p(np.negative(tile, out=tile), out=tile)
             np.exp(np.multiply(tile, -alpha, out=tile), out=tile)
 
@@ -262,9 +267,8 @@ class Matern(_Stationary):
 
         def transform(tile, rows):
             _negative_distances(tile, x[rows], y, factor)
-            if self.nu == 0.5:
-                # Alone it is not smooth at 0: the root of a rounding error would be a large one.
-                _correct_close(tile, X[rows], Y, x[rows], y, factor)
+            # 1/2 alone is not smooth at 0: there the root of a rounding error would be a large one.
+            _correct_close(tile, X[rows], Y, x[rows], y, factor, 0.0 if self.nu == 0.5 else FAR)
             a = np.sqrt(np.negative(tile, out=tile), out=tile)
             decay = np.exp(-a)
             if self.nu == 0.5:
@@ -352,17 +356,23 @@ def _negative_distances(products, x, y, factor):
             products[i, j] = zero if value > zero else value
 
 
-@njit(cache=True, nogil=True)
-def _correct_close(negative, X, Y, x, y, factor):
-    """Compute distances again from the differences where the products have cancelled."""
-    threshold = negative.dtype.type(-CLOSE) * factor
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _correct_close(negative, X, Y, x, y, factor, far):
+    """Compute values again from the differences where products above `far` have cancelled."""
+    close = negative.dtype.type(-CLOSE)
+    half, least = factor * negative.dtype.type(0.5), negative.dtype.type(far)
+    highest = np.max(y) if len(y) else negative.dtype.type(0)
     for i in range(negative.shape[0]):
+        if factor * (x[i] + highest) < least:
+            continue
         for j in range(negative.shape[1]):
-            if negative[i, j] > threshold * (x[i] + y[j]):
-                total = 0.0
+            size = factor * (x[i] + y[j])
+            if size >= least and negative[i, j] > close * size:
+                total = negative.dtype.type(0)
                 for k in range(X.shape[1]):
-                    total += (X[i, k] - Y[j, k]) ** 2
-                negative[i, j] = -0.5 * factor * total
+                    difference = X[i, k] - Y[j, k]
+                    total += difference * difference
+                negative[i, j] = -half * total
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
