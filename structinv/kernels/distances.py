@@ -82,8 +82,7 @@ class Gaussian(_Stationary):
 
         return in_tiles(X @ Y.T, transform)
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """1 / sigma."""
         return 1.0 / self.sigma
 
@@ -152,8 +151,7 @@ class RationalQuadratic(_Stationary):
 
         return in_tiles(X @ Y.T, transform, cost=2)
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """1 / length_scale."""
         return 1.0 / self.length_scale
 
@@ -279,8 +277,7 @@ class Matern(_Stationary):
 
         return in_tiles(X @ Y.T, transform)
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """``sqrt(-k''(0))``, which is ``sqrt(nu / (nu - 1)) / length_scale`` above nu = 1.
 
         By Bochner's theorem k is a mean of cosines, so ``2 - 2 k(r) <= -k''(0) r^2``.

@@ -34,8 +34,7 @@ class Linear(Kernel):
         """See `Kernel.diagonal`."""
         return squared_norms(X).astype(precision(X), copy=False)
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """1: phi is the identity."""
         return 1.0
 
@@ -98,8 +97,7 @@ class Polynomial(Kernel):
         powers = (self.gamma * squared_norms(X) + self.coef0) ** self.degree
         return powers.astype(precision(X), copy=False)
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """Infinity but for degree 1."""
         return float(np.sqrt(self.gamma)) if self.degree == 1 else np.inf
 
