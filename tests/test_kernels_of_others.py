@@ -156,9 +156,17 @@ class Bent(Gaussian):
 
 def test_points_of_a_kernel_that_defines_matrix_stay_where_they_are():
     at, mirrored = Evaluation().bind(X + 1.0), OrbitMean(Flip(shape=(1, 2)), Bent())
-    for kernel in (Bent(), 2.0 * Bent(), Bent() + Gaussian(), Gaussian() * Bent(), Gaussian() + mirrored):
+    for kernel in (
+        Bent(),
+        2.0 * Bent(),
+        Bent() + Gaussian(),
+        Gaussian() * Bent(),
+        Gaussian() + mirrored,
+    ):
         np.testing.assert_allclose(at.gram(kernel), kernel.matrix(X + 1.0, X + 1.0), rtol=1e-12)
-        with pytest.raises((ValueError, NotImplementedError), match="has (no derivatives|derivatives up)"):
+        with pytest.raises(
+            (ValueError, NotImplementedError), match="has (no derivatives|derivatives up)"
+        ):
             Gradient().bind(X).gram(kernel)
 
 
