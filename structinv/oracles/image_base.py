@@ -275,6 +275,8 @@ class ImageOracle(InvarianceOracle):
 
     def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
         """See `InvarianceOracle.members`."""
+        if self._lists_otherwise():
+            return super().members(X, index)
         rows, shape = self._rows(X)
         maps = self._maps(shape)
         index, last = np.asarray(index, dtype=np.intp), len(maps.constant) - 1
@@ -290,10 +292,14 @@ class ImageOracle(InvarianceOracle):
 
     def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
         """See `InvarianceOracle.member_scores`; None with `between`."""
-        if not self.finite or answers_for_itself(self, ImageOracle):
+        if not self.finite or self._lists_otherwise() or answers_for_itself(self, ImageOracle):
             return None
         rows, shape = self._rows(X)
         return self._maps(shape).scores(rows, V)
+
+    def _lists_otherwise(self) -> bool:
+        """Whether a subclass has another orbit, whose members are not those of the maps."""
+        return type(self).orbit is not ImageOracle.orbit
 
     def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
         """See `InvarianceOracle.member_grades`: a number is the grade of all but the identity."""
@@ -397,9 +403,9 @@ class ImageOracle(InvarianceOracle):
         The bound follows the pixels of the source between neighbours of the grid: a bilinear image
         changes no faster than its neighbouring pixels differ. It is infinite for other orders.
         """
-        points = self._all_members(X)
         if self.finite:
-            return Cover(points, np.zeros(len(points)))
+            return super().cover(X)
+        points = self._all_members(X)
         if self.order != 1:
             return Cover(points, np.full(len(points), np.inf))
         rows, shape = self._rows(X)
