@@ -341,6 +341,6 @@ def test_what_cannot_be_used_is_refused_before_any_kernel(monkeypatch, changes, 
 
     monkeypatch.setattr("structinv.model_selection.widths.kernel_matrix", computed)
     X, y = turned_patterns(12)
-    given = {"oracle": TURNS, "X": X, "y": y, "grid": {"spread": [1.0]}, "size": 2} | changes
+    given = {"oracle": TURNS, "X": X, "y": y, "grid": {"spread": [1.0]}, "size": 2, "cv": 2}
     with pytest.raises(error, match=message):
-        learn_widths(**given, cv=changes.get("cv", 2))
+        learn_widths(**(given | changes))
