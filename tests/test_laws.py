@@ -24,6 +24,7 @@ from structinv.oracles import (
     Support,
     Weighted,
     check_oracle,
+    joined_laws,
     law_of,
     laws,
 )
@@ -441,7 +442,8 @@ class TestDifferences:
         law = law_of(Flip() @ Rotations((90, 180, 270)), 9)
         assert law.linear().size == law.size == 8
         # Pairs of four turns, not those of eight compositions.
-        monkeypatch.setattr(laws, "MOST_PAIRS", 16)
+        for module in (laws, joined_laws):
+            monkeypatch.setattr(module, "MOST_PAIRS", 16)
         assert law.linear() is None
         assert law.right.linear().differences().size == 4
         left, right = law.sides()

@@ -15,7 +15,8 @@ from .arguments import check_row_by_row
 from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, pulled_back
 from .checked import bind
 from .combinators import Pair, best_of, upper_of
-from .laws import ComposedLaw, Law, TakenLaw, changes_otherwise, law_of
+from .joined_laws import ComposedLaw
+from .laws import Law, TakenLaw, changes_otherwise, law_of
 
 
 class Compose(Pair):

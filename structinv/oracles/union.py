@@ -14,7 +14,8 @@ from .arguments import check_directions
 from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, dense_rows, pulled_back
 from .checked import bind
 from .combinators import Pair, best_of
-from .laws import Law, MixedLaw, changes_otherwise, law_of
+from .joined_laws import MixedLaw
+from .laws import Law, changes_otherwise, law_of
 from .union_hull import UnionHull
 
 
