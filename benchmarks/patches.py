@@ -27,16 +27,15 @@ import gzip
 import lzma
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from digits import Rows, add_data_option, require
+from feature_ridge import Line, fit_ridge, folds_of, print_table
 from other_images import CIFAR, load_photographs
-from report import table, versions, write_json
-from scipy import linalg, ndimage
-from sklearn.model_selection import StratifiedKFold
+from report import versions, write_json
+from scipy import ndimage
 from sklearn.preprocessing import StandardScaler
 
 from structinv import InvariantLinearSVC
@@ -47,94 +46,6 @@ from structinv.oracles import Flip, Identity, ImageShape, Rotations
 SECOND_BATCH = Path("cifar10", "train_batch2.hdelta.u8.xz")
 MNIST = ("train", "t10k")
 CS = (3e-4, 1e-3, 3e-3)
-PENALTIES = (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
-FOLDS = 5
-
-
-@dataclass
-class Line:
-    """One classifier on one kind of features."""
-
-    features: int
-    folds: list[float]
-    error: float
-    tested: int
-    seconds_features: float
-    seconds_machine: float
-    params: dict[str, float]
-
-
-class Ridge:
-    """One-against-rest least squares with a penalty, for all folds from one pass over the rows.
-
-    Parameters
-    ----------
-    X : (n, d) array
-        Features.
-    y : (n,) array
-        Labels from 0 upwards.
-    fold : (n,) array
-        The fold of each row.
-    """
-
-    def __init__(self, X: np.ndarray, y: np.ndarray, fold: np.ndarray) -> None:
-        self.scale = 1.0 / np.maximum(X.std(axis=0, dtype=np.float64), 1e-12).astype(X.dtype)
-        self.mean = X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-        targets = np.eye(y.max() + 1, dtype=X.dtype)[y]
-        self.parts = []
-        for number in range(FOLDS):
-            A, Y = self.scaled(X[fold == number]), targets[fold == number]
-            sums = (A.sum(axis=0, dtype=np.float64), Y.sum(axis=0, dtype=np.float64))
-            self.parts.append((len(A), *sums, A.T @ A, A.T @ Y))
-
-    def scaled(self, X: np.ndarray) -> np.ndarray:
-        """Features with mean 0 and standard deviation 1 over all training rows."""
-        return (X - self.mean) * self.scale
-
-    def solve(self, penalty: float, without: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and intercepts, from all folds but one; the penalty is in units of the rows."""
-        parts = [part for number, part in enumerate(self.parts) if number != without]
-        count = sum(part[0] for part in parts)
-        x, y = (sum(part[k] for part in parts) / count for k in (1, 2))
-        gram = parts[0][3].astype(np.float64)
-        for part in parts[1:]:
-            gram += part[3]
-        gram -= count * np.outer(x, x)
-        gram[np.diag_indices(len(gram))] += penalty * count
-        cross = sum(part[4].astype(np.float64) for part in parts) - count * np.outer(x, y)
-        weights = linalg.solve(gram, cross, assume_a="pos", overwrite_a=True)
-        return weights, y - x @ weights
-
-    def predict(self, X: np.ndarray, solution: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """The label of the largest score."""
-        weights, intercepts = solution
-        return np.argmax(self.scaled(X) @ weights.astype(X.dtype) + intercepts, axis=1)
-
-
-def folds_of(y: np.ndarray) -> np.ndarray:
-    """The fold of each row, classes alike in all."""
-    fold = np.empty(len(y), dtype=int)
-    for number, (_, held) in enumerate(StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(y, y)):
-        fold[held] = number
-    return fold
-
-
-def fit_ridge(train: Rows, test: Rows, seconds: float) -> Line:
-    """The penalty by the first fold, the errors of all folds, and that of the test rows."""
-    start = time.process_time()
-    (X, y), fold = train, folds_of(train[1])
-    ridge = Ridge(X, y, fold)
-
-    def held_error(penalty: float, number: int) -> float:
-        held = fold == number
-        return float(np.mean(ridge.predict(X[held], ridge.solve(penalty, number)) != y[held]))
-
-    tried = {penalty: held_error(penalty, 0) for penalty in PENALTIES}
-    penalty = min(tried, key=tried.__getitem__)
-    errors = [tried[penalty], *(held_error(penalty, number) for number in range(1, FOLDS))]
-    spent = time.process_time() - start
-    error = float(np.mean(ridge.predict(test[0], ridge.solve(penalty)) != test[1]))
-    return Line(X.shape[1], errors, error, len(test[1]), seconds, spent, {"penalty": penalty})
 
 
 def fit_linear(train: Rows, test: Rows, seconds: float) -> Line:
@@ -240,23 +151,6 @@ def fit_machines(
         line = f"{name}, {machine}"
         found[line] = MACHINES[machine](*rows)
         print(f"{line}: {found[line]}", file=sys.stderr, flush=True)
-
-
-def print_table(title: str, found: dict[str, Line]) -> None:
-    """Errors with their standard errors."""
-    headers = ["", "features", "parameters", "error, folds", "error, test", "features, s", "machine, s"]
-    rows = []
-    for name, line in found.items():
-        held = f"{100 * np.mean(line.folds):.2f}"
-        if len(line.folds) == FOLDS:
-            held += f" ± {100 * np.std(line.folds, ddof=1) / np.sqrt(FOLDS):.2f}"
-        error = 100 * np.sqrt(line.error * (1 - line.error) / line.tested)
-        params = ", ".join(f"{key} {value:g}" for key, value in line.params.items())
-        rows.append([
-            name, line.features, params, held, f"{100 * line.error:.2f} ± {error:.2f}",
-            f"{line.seconds_features:.0f}", f"{line.seconds_machine:.0f}",
-        ])  # fmt: skip
-    print(table(title, headers, rows))
 
 
 def parse() -> argparse.Namespace:

@@ -8,7 +8,8 @@ up to 3 pixels in 8 directions, after a turn up to 10 degrees: as many drawn one
 
 Features are `OrbitFourier` with orthogonal templates. Widths of both layers are chosen, for plain and
 for averaged features alike, by training on the first 4000 training images and looking at 2000 others.
-The machine is the ridge of `patches.py`, its penalty chosen by the first fold of the training images.
+The machine is the ridge of `feature_ridge.py`, its penalty chosen by the first fold of the training
+images.
 """
 
 from __future__ import annotations
@@ -20,18 +21,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from digits import Rows, add_data_option
+from feature_ridge import Line, fit_ridge, held_out_errors, print_table
 from other_images import load_photographs
-from patches import (
-    PENALTIES,
-    Line,
-    Ridge,
-    fit_ridge,
-    folds_of,
-    load_all_photographs,
-    print_table,
-)
+from patches import load_all_photographs
 from report import versions, write_json
 
 from structinv.embeddings import OrbitFourier
@@ -70,9 +63,8 @@ def choose(averaged: bool, layers: int, train: Rows, options: Any) -> tuple[floa
     tried = {}
     for sigma, tau in product(SIGMAS, TAUS if layers == 2 else (1.0,)):
         made = features(averaged, layers, sigma, tau, options).fit(X[:100])
-        ridge, asked = Ridge(made.transform(X), y, folds_of(y)), made.transform(Z)
-        errors = [np.mean(ridge.predict(asked, ridge.solve(penalty)) != z) for penalty in PENALTIES]
-        tried[sigma, tau] = float(min(errors))
+        errors = held_out_errors((made.transform(X), y), (made.transform(Z), z))
+        tried[sigma, tau] = min(errors.values())
     return min(tried, key=tried.__getitem__)
 
 

@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 from digits import Rows, add_data_option
-from patches import PENALTIES, Ridge, folds_of, load_turned_digits
+from feature_ridge import FeatureRidge, folds_of, held_out_errors
+from patches import load_turned_digits
 from report import table, versions, write_json
 from sklearn.svm import SVC
 
@@ -103,16 +104,14 @@ def features(kind: Any, size: int, train: Rows, test: Rows) -> Line:
     tried = {}
     for sigma in SIGMAS:
         made = kind(turns(), Gaussian(sigma), min(size, len(X)), random_state=0).fit(X)
-        ridge, asked = Ridge(made.transform(X), y, folds_of(y)), made.transform(Z)
-        for penalty in PENALTIES:
-            wrong = ridge.predict(asked, ridge.solve(penalty)) != z
-            tried[sigma, penalty] = float(np.mean(wrong))
+        errors = held_out_errors((made.transform(X), y), (made.transform(Z), z))
+        tried |= {(sigma, penalty): error for penalty, error in errors.items()}
     sigma, penalty = min(tried, key=tried.__getitem__)
     start = time.perf_counter()
     made = kind(turns(), Gaussian(sigma), size, random_state=0).fit(train[0])
     rows, asked = made.transform(train[0]), made.transform(test[0])
     middle = time.perf_counter()
-    ridge = Ridge(rows, train[1], folds_of(train[1]))
+    ridge = FeatureRidge(rows, train[1], folds_of(train[1]))
     error = float(np.mean(ridge.predict(asked, ridge.solve(penalty)) != test[1]))
     spent, params = time.perf_counter() - middle, {"sigma": sigma, "penalty": penalty}
     kernel_error = made.kernel_error_.frobenius

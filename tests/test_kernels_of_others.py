@@ -5,18 +5,21 @@ import pytest
 from scipy.special import ndtri
 
 from structinv.embeddings import OrbitFourier
-from structinv.functionals import Evaluation, Folded
+from structinv.functionals import Evaluation, Folded, Gradient
 from structinv.kernels import (
     REGISTRY,
     Gaussian,
     Kernel,
     Linear,
+    OrbitMean,
+    kernel_arguments,
     kernel_lipschitz,
+    kernel_smoothness,
     kernel_spectrum,
     kernel_symmetry,
 )
 from structinv.kernels.spectral import Spectrum
-from structinv.oracles import Identity
+from structinv.oracles import Flip, Identity
 
 X = np.random.default_rng(0).standard_normal((6, 2))
 
@@ -127,16 +130,51 @@ def test_a_class_that_defines_matrix_has_none_of_what_its_parent_says():
     for kernel in (Stretched(), 2.0 * Stretched(), Stretched() + Gaussian(), Gaussian() * Stretched()):
         assert kernel_symmetry(kernel) == "nothing"
         assert kernel_lipschitz(kernel) == np.inf
+        assert kernel_smoothness(kernel) == 0.0
         assert kernel_spectrum(kernel) is None
         assert kernel.blurred(0.1, 2) is None
         with pytest.raises(NotImplementedError, match="has no derivatives: it defines matrix"):
             kernel.partials(np.ones(3), np.ones(3), 1)
+    assert kernel_arguments(Stretched()) == kernel_arguments(2.0 * Stretched()) == (False, False)
     assert Stretched().blurred(0.0, 2).sigma == 1.0
     assert kernel_lipschitz(Narrower()) == 3.0
     assert kernel_symmetry(Told() + Gaussian()) == "permutations"
     assert kernel_symmetry(Renamed()) == "isometries"
     assert kernel_lipschitz(Renamed(0.5)) == 2.0
     assert kernel_spectrum(Renamed()) is not None
+    assert kernel_smoothness(Renamed()) == np.inf
+    assert kernel_arguments(Renamed()) == (True, False)
+
+
+class Bent(Gaussian):
+    """No function of distances, as its parent is."""
+
+    def matrix(self, X, Y, norms=None):
+        return super().matrix(np.tanh(X), np.tanh(Y))
+
+
+def test_points_of_a_kernel_that_defines_matrix_stay_where_they_are():
+    at, mirrored = Evaluation().bind(X + 1.0), OrbitMean(Flip(shape=(1, 2)), Bent())
+    for kernel in (
+        Bent(),
+        2.0 * Bent(),
+        Bent() + Gaussian(),
+        Gaussian() * Bent(),
+        Gaussian() + mirrored,
+    ):
+        np.testing.assert_allclose(at.gram(kernel), kernel.matrix(X + 1.0, X + 1.0), rtol=1e-12)
+        with pytest.raises(
+            (ValueError, NotImplementedError), match="has (no derivatives|derivatives up)"
+        ):
+            Gradient().bind(X).gram(kernel)
+
+
+def test_a_smoothness_that_is_no_number_is_refused_by_name():
+    class Smooth(Gaussian):
+        smoothness = "very"
+
+    with pytest.raises(TypeError, match="Smooth.smoothness must return a number"):
+        kernel_smoothness(2.0 * Smooth())
 
 
 class Fourfold(Gaussian):
@@ -164,6 +202,8 @@ def test_what_kernels_of_the_library_say_counts(kind):
     kernel = kind()
     assert kernel_symmetry(kernel) == kernel.symmetry != "nothing"
     assert kernel_lipschitz(kernel) == kernel.lipschitz()
+    assert kernel_smoothness(kernel) == kernel.smoothness
+    assert kernel_arguments(kernel) == (kernel.uses_distances, kernel.uses_products)
     assert (kernel_spectrum(kernel) is None) == (kernel.spectrum() is None)
     for one in (kernel + kernel, kernel * kernel, 2.0 * kernel):
         assert kernel_symmetry(one) == kernel.symmetry

@@ -24,6 +24,7 @@ from structinv.oracles import (
     Support,
     Weighted,
     check_oracle,
+    joined_laws,
     law_of,
     laws,
 )
@@ -441,7 +442,8 @@ class TestDifferences:
         law = law_of(Flip() @ Rotations((90, 180, 270)), 9)
         assert law.linear().size == law.size == 8
         # Pairs of four turns, not those of eight compositions.
-        monkeypatch.setattr(laws, "MOST_PAIRS", 16)
+        for module in (laws, joined_laws):
+            monkeypatch.setattr(module, "MOST_PAIRS", 16)
         assert law.linear() is None
         assert law.right.linear().differences().size == 4
         left, right = law.sides()
@@ -511,6 +513,56 @@ class TestOverrides:
         assert law.pull_back(self.X) is None
         assert law.linear() is None
         assert law_of(mine, 9, 5).pull_back(self.X) is None
+
+    @pytest.mark.parametrize(
+        "oracle",
+        [
+            Flip() | Rotations((90,)),
+            Flip() @ Rotations((90,)),
+            Flip().discounted(0.5),
+            Shared(Flip()),
+            Weighted(Flip(), [1, 2]),
+        ],
+        ids=lambda value: type(value).__name__,
+    )
+    def test_members_of_combinations(self, oracle):
+        def orbit(self, X):
+            return np.stack([X, 0.5 * X], axis=1)
+
+        family = type(oracle)
+        kind = type("Mine", (family,), {"orbit": orbit})
+        mine = kind(**oracle.get_params(deep=False))
+        for law in (law_of(mine, 9), Weighted(mine, [1, 1]).listed_law(9)):
+            np.testing.assert_array_equal(law.members(self.X), orbit(None, self.X))
+            assert law.pull_back(self.X) is None
+            assert law.linear() is None
+        np.testing.assert_array_equal(
+            type("Mine", (family,), {})(**oracle.get_params(deep=False)).law(9).members(self.X),
+            law_of(oracle, 9).members(self.X),
+        )
+
+    @pytest.mark.parametrize(
+        "oracle",
+        [Box(0.5) | FDrop(2), Box(0.5) @ FDrop(2), Box(0.5).discounted(0.5)],
+        ids=lambda value: type(value).__name__,
+    )
+    def test_draws_of_combinations(self, oracle):
+        def sample(self, X, size, rng):
+            return X[:, None] * rng.uniform(size=size)[:, None]
+
+        mine = type("Mine", (type(oracle),), {"sample": sample})(**oracle.get_params(deep=False))
+        close(law_of(mine, 9, 4).members(self.X), sample(None, self.X, 4, np.random.default_rng(0)))
+
+    @pytest.mark.parametrize("oracle", [Flip() | Rotations((90,)), Flip() @ Rotations((90,))], ids="|@")
+    def test_weights_of_combinations(self, oracle):
+        def member_weights(self, size):
+            return np.r_[np.zeros(size - 1), 1.0]
+
+        kind = type("Mine", (type(oracle),), {"member_weights": member_weights})
+        mine = kind(**oracle.get_params(deep=False))
+        for size in (None, 3):
+            members = law_of(mine, 9, size).members(self.X)
+            close(members, np.repeat(oracle.orbit(self.X)[:, -1:], members.shape[1], axis=1))
 
     def test_maps(self):
         class Halves(Flip):

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from structinv.matrices import ALL_ROWS, row_dots
 from structinv.objective import Objective, WorstCase
-from structinv.oracles import Box, FiniteOracle, Flip, FScale, Identity, Support
+from structinv.oracles import Box, FiniteOracle, Flip, FScale, Identity, Rotations, Support
 from structinv.spaces import ExplicitSpace
 
 from .oracle_cases import CASES, ORDERS, D, Reorderings, Shrinkings, rows
@@ -200,6 +200,19 @@ def test_an_oracle_that_answers_for_itself_is_asked(oracle, like):
     assert oracle.bind(setting.X, setting.y).member_scores(ALL_ROWS, directions()) is None
     expected = objective(like, setting).value(f).upper
     assert objective(oracle, setting).value(f).upper == pytest.approx(expected)
+
+
+def test_members_of_images_are_those_of_the_orbit():
+    class Halves(Rotations):
+        def orbit(self, X):
+            return np.stack([X, 0.5 * X], axis=1)
+
+    X, V = np.random.default_rng(0).standard_normal((3, 9)), np.ones((1, 9))
+    mine, second = Halves((90, 180)), np.array([1, 0, 1])
+    assert mine.member_scores(X, V) is mine.bind(X).member_scores(ALL_ROWS, V) is None
+    np.testing.assert_array_equal(mine.cover(X).points, mine.orbit(X))
+    np.testing.assert_array_equal(mine.cover(X).mesh, 0.0)
+    np.testing.assert_array_equal(mine.members(X, second), mine.orbit(X)[np.arange(3), second])
 
 
 def assert_same_planes(space, one, other, tolerance):

@@ -200,6 +200,26 @@ def test_landmarks_move_by_reflections_where_the_kernel_keeps_its_values(kernel,
     np.testing.assert_allclose(made.transform(X[:1])[0], slowly(made, X[0], ImageShape(7, 7)), atol=1e-9)
 
 
+def test_landmarks_stay_where_the_mean_of_a_patch_is_no_mean_of_its_image():
+    X = images(n=40)
+    made = PatchOrbits(Mirrored(), 3, n_components=5, contrast=0.01, whitening=None).fit(X)
+    assert made.moved_ is None
+    np.testing.assert_allclose(made.transform(X[:1])[0], slowly(made, X[0], ImageShape(7, 7)), atol=1e-9)
+
+
+@pytest.mark.parametrize("where", ["oracle", "whole"])
+def test_landmarks_come_from_changed_patches_as_likely_as_changes(where):
+    # Brighter from left to right, and in the other direction after the change.
+    X = np.tile(np.arange(7.0), 7) + 0.1 * images(n=40)
+    options = {where: Weighted(Flip(), [1e-9, 1.0])}
+    made = PatchOrbits(
+        size=3, n_components=30, contrast=None, whitening=None, lengths="given", landmarks="random",
+        **options,
+    ).fit(X)  # fmt: skip
+    landmarks = made.landmarks_.reshape(-1, 3, 3)
+    assert np.all(landmarks[:, :, 0] > landmarks[:, :, 2])
+
+
 @pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
 def test_landmarks_stay_where_whitening_moves_the_mean_of_patches(unit):
     X = unit * images(n=40)

@@ -113,6 +113,22 @@ def test_members_do_not_depend_on_the_order_of_the_input(oracle, noise, rng):
         np.testing.assert_array_equal(law.members(shuffled(X, oracle, rng)), wanted)
 
 
+def test_norms_that_differ_in_the_last_digit_alone_have_an_order(rng):
+    oracle, found, wanted = Permutations((6, 6), axes="both", noise=0.0), [], []
+    for _ in range(200):
+        x = rng.standard_normal((6, 6))
+        x[1] = rng.permutation(x[0])
+        column = rng.integers(6)
+        x[1, column] = np.nextafter(x[1, column], np.inf)
+        # Equal norms have none.
+        if len({np.sqrt(sum(sorted((row**2).tolist()))) for row in x}) == 6:
+            wanted.append(x.ravel())
+            found.append(shuffled(x.reshape(1, -1), oracle, rng)[0])
+    law = law_of(oracle, 36, size=1)
+    np.testing.assert_array_equal(law.members(np.array(found)), law.members(np.array(wanted)))
+    assert len(found) > 10
+
+
 @pytest.mark.parametrize("axes", ["rows", "both"])
 def test_draws_are_sorts_by_norm_plus_noise(axes, rng):
     X, size = molecules(rng), 4

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.oracles import Box, Rotations, Shifts, image_base, image_search
+from structinv.oracles import Box, Rotations, Shifts, image_family, image_search
 from structinv.oracles.base import pulled_back
 from structinv.oracles.checked import bind
 
@@ -45,8 +45,8 @@ def made(monkeypatch):
         maps.append(weakref.ref(found := original(*args)))
         return found
 
-    original = image_base.image_maps
-    monkeypatch.setattr(image_base, "image_maps", image_maps)
+    original = image_family.image_maps
+    monkeypatch.setattr(image_family, "image_maps", image_maps)
     return maps
 
 
@@ -87,8 +87,8 @@ def test_maps_of_sets_that_are_no_lists_are_made_once(name, made):
 @pytest.mark.parametrize("name", FITS)
 def test_a_fit_makes_maps_once_and_they_go_with_the_model(name, made, monkeypatch):
     looks = []
-    original = image_base.listed
-    monkeypatch.setattr(image_base, "listed", lambda *args: looks.append(1) or original(*args))
+    original = image_family.listed
+    monkeypatch.setattr(image_family, "listed", lambda *args: looks.append(1) or original(*args))
     oracle = Rotations(ANGLES)
     model = FITS[name](oracle).fit(X, Y)
     assert model.n_iter_ > 2
@@ -137,8 +137,8 @@ def test_a_search_for_a_member_ends_where_it_is_out_of_reach(monkeypatch):
     oracle = Shifts(between=(0.0, 1.0))
     x = RNG.random((1, 16))
     member = oracle.sample(x, 1, np.random.default_rng(0))[0, 0]
-    warps, original = [], image_base.warp_images
-    monkeypatch.setattr(image_base, "warp_images", lambda *args: warps.append(1) or original(*args))
+    warps, original = [], image_family.warp_images
+    monkeypatch.setattr(image_family, "warp_images", lambda *args: warps.append(1) or original(*args))
     assert not oracle.contains(x[0], member + 1e-3)
     n_families = len(oracle.families())
     assert len(warps) < n_families + image_search._FIT_HALVINGS

@@ -10,7 +10,7 @@ from sklearn.svm import SVC, SVR
 
 from structinv import OrbitRidge, learn_widths
 from structinv.kernels import Gaussian, OrbitMean
-from structinv.oracles import Box, FiniteOracle, Flip, Identity, Rotations, Shifts
+from structinv.oracles import Box, FiniteOracle, Flip, Identity, Rotations, Shifts, Weighted
 
 SIDE = 5
 TURNS = Rotations(between=(-180, 180), distribution="normal", spread=1.0)
@@ -264,6 +264,36 @@ def test_tables_and_pictures(tmp_path):
     assert "log marginal likelihood" in str(evidence)
 
 
+def test_a_width_that_the_oracle_has_is_told_by_the_table():
+    X, y = turned_patterns(20)
+    turns = clone(TURNS).set_params(spread=7.0)
+    grid = [{"spread": [5.0]}, {"order": [0]}, {}]
+    asked = {"size": 2, "criterion": "leave_one_out"}
+    found = learn_widths(turns, X, y, grid, **asked)
+    wanted = [None, 5.0, 7.0, 7.0]
+    assert found.table_["param_spread"].tolist() == wanted
+    assert [each.spread for each in found.table_["oracles"][1:]] == wanted[1:]
+    assert found.table_["params"][-1] == {"spread": 7.0, "order": 1}
+    ticks = [label.get_text() for label in found.draw().axes[0].get_xticklabels()]
+    assert ticks == ["no change", "5.0", "7.0"]
+
+
+def test_a_part_that_the_grid_replaces_keeps_its_own_width():
+    X, y = turned_patterns(20)
+    grid = [{"oracle": [Flip(), Rotations((180,))]}, {"oracle__degrees": [(90,)]}]
+    found = learn_widths(Weighted(Rotations((90,)), [1, 2]), X, y, grid, criterion="leave_one_out")
+    parts = [each.oracle for each in found.table_["oracles"][1:]]
+    assert list(map(repr, parts)) == list(map(repr, [Flip(), Rotations((180,)), Rotations((90,))]))
+    assert found.table_["param_oracle__degrees"].tolist() == [None, None, (180,), (90,)]
+
+
+def test_an_oracle_without_a_grid_has_a_name():
+    X, y = turned_patterns(20)
+    text = str(learn_widths(TURNS, X, y, size=2, criterion="leave_one_out")).splitlines()
+    assert text[1].endswith("no change")
+    assert text[2].endswith(repr(TURNS).splitlines()[-1])
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
@@ -282,6 +312,8 @@ def test_tables_and_pictures(tmp_path):
         ({"oracle": {"turned": TURNS}, "grid": [1]}, TypeError, "grid must have a grid for each name"),
         ({"grid": {"spread": np.arange(1.0, 2e4)}}, ValueError, "grid must have at most 10000 settings"),
         ({"size": None}, ValueError, "size must be given"),
+        ({"cv": [(np.arange(9), np.arange(0))]}, ValueError, r"cv must leave .*, got .\(9, 0\)."),
+        ({"cv": [([0], np.arange(1, 9))]}, ValueError, r"cv must leave .*, got .\(1, 8\)."),
         ({"size": 0}, ValueError, "size must be"),
         ({"random_state": None}, TypeError, "random_state must be"),
         ({"kernel": "precomputed"}, ValueError, "kernel must see inputs"),
@@ -309,9 +341,9 @@ def test_what_cannot_be_used_is_refused_before_any_kernel(monkeypatch, changes, 
 
     monkeypatch.setattr("structinv.model_selection.widths.kernel_matrix", computed)
     X, y = turned_patterns(12)
-    given = {"oracle": TURNS, "X": X, "y": y, "grid": {"spread": [1.0]}, "size": 2} | changes
+    given = {"oracle": TURNS, "X": X, "y": y, "grid": {"spread": [1.0]}, "size": 2, "cv": 2}
     with pytest.raises(error, match=message):
-        learn_widths(**given, cv=changes.get("cv", 2))
+        learn_widths(**(given | changes))
 
 
 def test_legends_of_long_names_stay_inside_the_picture(tmp_path):

@@ -11,6 +11,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from .. import answers
 from ..kernels import Kernel, as_kernel, kernel_matrix, precision
 from ..machine import check_memory
 from ..spaces.atoms import expand
@@ -257,7 +258,9 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         """The Gram matrix of the rows in use, an array of this fit's own."""
         if self.kernel_ is None:
             return X.copy() if rows is X else X[np.ix_(used, used)]
-        return kernel_matrix(self.kernel_, rows, rows)
+        found = kernel_matrix(self.kernel_, rows, rows)
+        # A stranger may hand out what it keeps.
+        return found.copy() if answers.of_a_stranger(self.kernel_) else found
 
     def _tables(self, n_rows: int) -> float:
         """Bytes of the Gram matrix, and of factors or of eigenvectors with what finds them."""

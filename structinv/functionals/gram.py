@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..kernels import Kernel, kernel_matrix, squared_norms
+from ..kernels import Kernel, kernel_arguments, kernel_matrix, squared_norms
 from .parts import Atoms
 
 # A block of directions, by number: one, or two that are differentiated together.
@@ -15,7 +15,7 @@ Block = tuple[int, ...]
 
 def centred(kernel: Kernel, *points: np.ndarray) -> tuple[np.ndarray, ...]:
     """Points moved so that distances lose fewer digits, where the kernel sees differences alone."""
-    if not kernel.uses_distances or kernel.uses_products or sum(map(len, points)) == 0:
+    if kernel_arguments(kernel) != (True, False) or sum(map(len, points)) == 0:
         return points
     centre = np.concatenate([each.mean(axis=0, keepdims=True) for each in points if len(each)])
     return tuple(each - centre.mean(axis=0) for each in points)
@@ -30,11 +30,12 @@ def partials_between(
         return {(0, 0): kernel_matrix(kernel, X, Y)}
     products = X @ Y.T
     distances = None
-    if kernel.uses_distances:
+    uses_distances, uses_products = kernel_arguments(kernel)
+    if uses_distances:
         distances = squared_norms(X)[:, None].astype(X.dtype) - 2 * products
         distances += squared_norms(Y).astype(X.dtype)
         np.maximum(distances, 0, out=distances)
-    return kernel.partials(distances, products if kernel.uses_products else None, order)
+    return kernel.partials(distances, products if uses_products else None, order)
 
 
 def gram_of_atoms(kernel: Kernel, left: Atoms, right: Atoms) -> np.ndarray:
@@ -112,7 +113,7 @@ class _Slopes:
     ) -> None:
         self.n_left = len(left)
         self.directions = [*left, *right]
-        self.uses = kernel.uses_distances, kernel.uses_products
+        self.uses = kernel_arguments(kernel)
         # <x, v> and <y, v> of each direction v.
         self.along_x = [np.sum(X * u, axis=1)[:, None] for u in left] + [X @ v.T for v in right]
         self.along_y = [u @ Y.T for u in left] + [np.sum(Y * v, axis=1)[None, :] for v in right]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import Kernel
+from ..kernels import Kernel, kernel_smoothness
 from .gram import gram_of_atoms
 from .parts import Atoms, Part, Values
 from .products import JetGram, Jets
@@ -114,9 +114,10 @@ class Representers:
 
     def _place(self, member: _Member) -> None:
         part = member.part
-        if part.order > self.kernel.smoothness:
+        smoothness = kernel_smoothness(self.kernel)
+        if part.order > smoothness:
             raise ValueError(
-                f"{self.kernel!r} has derivatives up to order {self.kernel.smoothness:g} in each "
+                f"{self.kernel!r} has derivatives up to order {smoothness:g} in each "
                 f"argument; {type(part).__name__} needs order {part.order}"
             )
         if part.order > 1:

@@ -43,9 +43,10 @@ class Kernel(BaseEstimator, ABC):
     It says which of the two it reads, by `uses_distances` and `uses_products`, how smooth it is,
     and overrides `_partials`.
 
-    What a class says of its values, `symmetry`, `spectrum`, `lipschitz`, `_partials` and `_blurred`, is
-    about the `matrix` that it defines or inherits. A class that defines `matrix` anew has none of its
-    parent's, unless it says so again: ask by `kernel_symmetry`, `kernel_spectrum`, `kernel_lipschitz`.
+    What a class says of its values, `symmetry`, `spectrum`, `lipschitz`, `smoothness`, `uses_distances`,
+    `uses_products`, `_partials` and `_blurred`, is about the `matrix` that it defines or inherits. A
+    class that defines `matrix` anew has none of its parent's, unless it says so again: ask by
+    `kernel_symmetry`, `kernel_spectrum`, `kernel_lipschitz`, `kernel_smoothness`, `kernel_arguments`.
 
     ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels too.
 
@@ -156,22 +157,23 @@ class Kernel(BaseEstimator, ABC):
         ValueError
             If it has fewer derivatives, or an array that it reads is missing.
         """
-        if not (self.uses_distances or self.uses_products):
-            raise NotImplementedError(f"{_describe(self)} has no derivatives")
         if not says(self, "_partials"):
             raise NotImplementedError(
                 f"{_describe(self)} has no derivatives: it defines matrix, and no partials of its own"
             )
+        uses_distances, uses_products = kernel_arguments(self)
+        if not (uses_distances or uses_products):
+            raise NotImplementedError(f"{_describe(self)} has no derivatives")
         _check_order(self, order)
         for name, values, used in (
-            ("distances", distances, self.uses_distances),
-            ("products", products, self.uses_products),
+            ("distances", distances, uses_distances),
+            ("products", products, uses_products),
         ):
             if used and values is None:
                 raise ValueError(f"{_describe(self)} needs {name}, got None")
         distances, products = _floats(distances), _floats(products)
         found: Any = self._partials(distances, products, order)
-        known: Any = distances if self.uses_distances else products
+        known: Any = distances if uses_distances else products
         source = answers.method(self, "_partials")
         if not isinstance(found, dict):
             raise TypeError(f"{source} must return a dict of arrays, got {type(found).__name__}")
@@ -341,6 +343,30 @@ def kernel_symmetry(kernel: Kernel) -> str:
     return found
 
 
+def kernel_smoothness(kernel: Kernel) -> float:
+    """``kernel.smoothness``, looked at; 0 where `matrix` is of another class.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no number of at least 0; infinity is one.
+    """
+    if not says(kernel, "smoothness"):
+        return 0.0
+    source = answers.method(kernel, "smoothness")
+    return answers.number(source, "a number", kernel.smoothness, least=0.0, finite=False)
+
+
+def kernel_arguments(kernel: Kernel) -> tuple[bool, bool]:
+    """``kernel.uses_distances`` and ``kernel.uses_products``; False where `matrix` is of another class.
+
+    Only where they are true is the kernel known to be a function of distances, and of products.
+    """
+    names = ("uses_distances", "uses_products")
+    distances, products = (says(kernel, name) and bool(getattr(kernel, name)) for name in names)
+    return distances, products
+
+
 def kernel_spectrum(kernel: Kernel) -> Spectrum | None:
     """``kernel.spectrum()``, looked at; None where `matrix` is of another class.
 
@@ -436,8 +462,9 @@ def _check_order(kernel: Kernel, order: Any) -> None:
         raise TypeError(f"order must be an integer of at least 0, got {order!r}")
     if int(order) < 0:
         raise ValueError(f"order must be an integer of at least 0, got {order!r}")
-    if int(order) > 2 * kernel.smoothness:
-        m = int(kernel.smoothness)
+    smoothness = kernel_smoothness(kernel)
+    if int(order) > 2 * smoothness:
+        m = int(smoothness)
         known = f"derivatives up to {_ordinal(m)} order in each argument" if m else "no derivatives"
         raise ValueError(
             f"{_describe(kernel)} has {known}; this needs {_ordinal((int(order) + 1) // 2)} order"

@@ -13,9 +13,11 @@ from .base import (
     Kernel,
     Partials,
     check_real,
+    kernel_arguments,
     kernel_diagonal,
     kernel_lipschitz,
     kernel_matrix,
+    kernel_smoothness,
     kernel_symmetry,
     says,
 )
@@ -48,7 +50,7 @@ class _Pair(Kernel):
     @property
     def smoothness(self) -> float:
         """The less of both."""
-        return min(self.left.smoothness, self.right.smoothness)
+        return min(kernel_smoothness(self.left), kernel_smoothness(self.right))
 
     @property
     def symmetry(self) -> str:
@@ -58,13 +60,19 @@ class _Pair(Kernel):
 
     @property
     def uses_distances(self) -> bool:
-        """Whether one of both does."""
-        return self.left.uses_distances or self.right.uses_distances
+        """Whether one of both does, if both are functions of distances or products at all."""
+        return self._arguments()[0]
 
     @property
     def uses_products(self) -> bool:
-        """Whether one of both does."""
-        return self.left.uses_products or self.right.uses_products
+        """Whether one of both does, if both are functions of distances or products at all."""
+        return self._arguments()[1]
+
+    def _arguments(self) -> tuple[bool, bool]:
+        left, right = kernel_arguments(self.left), kernel_arguments(self.right)
+        # Nobody knows what a kernel that reads neither is a function of.
+        known = any(left) and any(right)
+        return known and (left[0] or right[0]), known and (left[1] or right[1])
 
     def partials(self, distances, products, order):
         """See `Kernel.partials`; errors name the one of both that has too few."""
@@ -223,17 +231,17 @@ class Scaled(Kernel):
     @property
     def smoothness(self) -> float:
         """The kernel's."""
-        return self.kernel.smoothness
+        return kernel_smoothness(self.kernel)
 
     @property
     def uses_distances(self) -> bool:
         """The kernel's."""
-        return self.kernel.uses_distances
+        return kernel_arguments(self.kernel)[0]
 
     @property
     def uses_products(self) -> bool:
         """The kernel's."""
-        return self.kernel.uses_products
+        return kernel_arguments(self.kernel)[1]
 
     def partials(self, distances, products, order):
         """See `Kernel.partials`; errors name the kernel."""

@@ -53,8 +53,9 @@ class WidthsSelection:
     Attributes
     ----------
     table_ : dict of arrays, one entry a setting
-        ``params`` (dicts; an oracle that is left out has none), ``param_<name>`` for each name (None
-        where its oracle is left out), ``oracles``, ``score`` (larger is better), ``score_error`` (its
+        ``params`` (dicts of what the grid names, with an oracle's own value where the grid leaves that
+        alone; an oracle that is left out has none), ``param_<name>`` for each name (None where its
+        oracle is left out), ``oracles``, ``score`` (larger is better), ``score_error`` (its
         standard error over folds, or over rows left out; NaN of a marginal likelihood), and
         ``score_folds``, an (n_settings, n_folds) array without columns unless there were folds.
     best_index_ : int
@@ -100,8 +101,8 @@ class WidthsSelection:
             score, error = self.table_["score"][number], self.table_["score_error"][number]
             about = "" if np.isnan(error) else f" +- {error:.2g}"
             setting = ", ".join(f"{name}={value}" for name, value in params.items())
-            if isinstance(self.table_["oracles"][number], Identity):
-                setting = NO_CHANGE
+            # One oracle without a grid has no parameters to tell.
+            setting = setting or _name_of(self.table_["oracles"][number])
             mark = "*" if number == self.best_index_ else " "
             lines.append(f"{mark}  {f'{score:.6g}{about}':<22} {setting}".rstrip())
         return "\n".join([*lines, "*  best_"])
@@ -131,9 +132,10 @@ class WidthsSelection:
         names = [name for name in shown if name.startswith("param_")]
         if not names:
             # One oracle without a grid.
-            shown["param_oracle"] = np.array([NO_CHANGE, *map(repr, shown["oracles"][1:])])
+            shown["param_oracle"] = np.array(list(map(_name_of, shown["oracles"])))
         for name in names:
-            shown[name] = np.array([NO_CHANGE if v is None else str(v) for v in shown[name]])
+            own = [params.get(name.removeprefix("param_"), NO_CHANGE) for params in shown["params"]]
+            shown[name] = np.array(list(map(str, own)))
         shown["score_error"] = np.nan_to_num(shown["score_error"])
         shares = self.measure == ACCURACY
         return written(draw_settings(shown, self.best_index_, {"score": self.measure}, shares), path)
@@ -171,7 +173,8 @@ def learn_widths(
     grid : dict or list of dict; of a dict of oracles a dict with one for each name
         Values of each parameter, as for ParameterGrid: ``{"spread": [5, 20, 90]}``, or for
         ``{"turned": Rotations(...), "moved": Shifts(...)}`` ``{"turned": {"spread": [5, 20]}}``. An
-        oracle without a grid is taken as it is, or left out.
+        oracle without a grid is taken as it is, or left out. With one its own width is tried only where
+        the grid says so: ``{}`` in a list of grids is the oracle as it is.
     kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
         What the mean is taken of; a name stands for its defaults in `InvariantSVC`.
     criterion : {"cross_validation", "leave_one_out", "marginal_likelihood"}
@@ -288,6 +291,11 @@ def _problem(
     )
     classes = _are_classes(y, task)
     folds = [] if cv is None else list(check_cv(cv, y, classifier=classes).split(rows, y))
+    if any(len(train) < 2 or len(test) == 0 for train, test in folds):
+        raise ValueError(
+            "cv must leave two rows or more to train on and one to test on in each fold, got "
+            f"{[(len(train), len(test)) for train, test in folds]}"
+        )
     return _Problem(rows, y, classes, _targets(y, classes), folds, estimator, alphas)
 
 
@@ -350,26 +358,35 @@ def _settings(
     count = int(np.prod([len(each) for each in choices]))
     if count > MOST_SETTINGS:
         raise ValueError(f"grid must have at most {MOST_SETTINGS} settings, got {count}")
-    return [_setting(oracles, chosen) for chosen in product(*choices)]
+    # What one of several grids leaves alone is told, too.
+    named = [list(dict.fromkeys(key for each in some[1:] for key in each)) for some in choices]
+    return [_setting(oracles, chosen, named) for chosen in product(*choices)]
 
 
 def _setting(
-    oracles: dict[str, InvarianceOracle], chosen: tuple[dict[str, Any] | None, ...]
+    oracles: dict[str, InvarianceOracle],
+    chosen: tuple[dict[str, Any] | None, ...],
+    named: list[list[str]],
 ) -> tuple[dict[str, Any], InvarianceOracle]:
     params: dict[str, Any] = {}
     made: list[InvarianceOracle] = []
-    for (name, oracle), values in zip(oracles.items(), chosen, strict=True):
+    for (name, oracle), values, keys in zip(oracles.items(), chosen, named, strict=True):
         if values is None:
             continue
         try:
             made.append(clone(oracle).set_params(**values))
         except ValueError as error:
             raise ValueError(f"grid has a parameter that the oracle does not take: {error}") from error
-        params |= {f"{name}__{key}" if name else key: value for key, value in values.items()}
-        if name and not values:
+        own = made[-1].get_params()
+        params |= {f"{name}__{key}" if name else key: own[key] for key in keys if key in own}
+        if name and not keys:
             params[name] = True
     # A @ B is B, then A.
     return params, reduce(lambda before, after: after @ before, made) if made else Identity()
+
+
+def _name_of(oracle: InvarianceOracle) -> str:
+    return NO_CHANGE if isinstance(oracle, Identity) else repr(oracle)
 
 
 def _kernel(oracle: InvarianceOracle, base: Kernel, size: int | None, random_state: int) -> Kernel:

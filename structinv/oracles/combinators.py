@@ -31,7 +31,7 @@ from .base import (
 from .bound_part import BoundPart
 from .checked import bind, tangents_of
 from .identity import Identity
-from .laws import Law, law_of
+from .laws import Law, changes_otherwise, law_of
 
 
 class Combination(InvarianceOracle):
@@ -493,10 +493,14 @@ class Discounted(OfOnePart, Combination):
 
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
         """See `InvarianceOracle.law`; grades say nothing about how likely a change is."""
+        if changes_otherwise(self, Discounted, "member_weights"):
+            return super().law(n_features, size, random_state)
         return law_of(self.oracle, n_features, size, random_state)
 
     def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
         """See `InvarianceOracle.listed_law`."""
+        if changes_otherwise(self, Discounted):
+            return super().listed_law(n_features, weights)
         return self.oracle.listed_law(n_features, weights)
 
     def tangents(self, X: Matrix) -> np.ndarray:

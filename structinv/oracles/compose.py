@@ -15,7 +15,8 @@ from .arguments import check_row_by_row
 from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, pulled_back
 from .checked import bind
 from .combinators import Pair, best_of, upper_of
-from .laws import ComposedLaw, Law, TakenLaw, law_of
+from .joined_laws import ComposedLaw
+from .laws import Law, TakenLaw, changes_otherwise, law_of
 
 
 class Compose(Pair):
@@ -70,6 +71,8 @@ class Compose(Pair):
 
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
         """See `InvarianceOracle.law`: changes of both parts, independent of one another."""
+        if changes_otherwise(self, Compose, "member_weights"):
+            return super().law(n_features, size, random_state)
         seeds = np.random.SeedSequence(random_state).generate_state(3)
         left, right = (
             law_of(part, n_features, size, int(seed))

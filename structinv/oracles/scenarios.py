@@ -15,7 +15,7 @@ from .bound_part import BoundPart
 from .checked import CheckedOracle
 from .combinators import OfOnePart, validate_part
 from .hulls import LabelHull
-from .laws import Law, law_of
+from .laws import Law, changes_otherwise, law_of
 
 
 class WholeExample(OfOnePart):
@@ -61,6 +61,8 @@ class WholeExample(OfOnePart):
 
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
         """See `InvarianceOracle.law`."""
+        if changes_otherwise(self, WholeExample, "member_weights"):
+            return super().law(n_features, size, random_state)
         return law_of(self.oracle, n_features, size, random_state)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:

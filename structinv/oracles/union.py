@@ -14,7 +14,8 @@ from .arguments import check_directions
 from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, dense_rows, pulled_back
 from .checked import bind
 from .combinators import Pair, best_of
-from .laws import Law, MixedLaw, law_of
+from .joined_laws import MixedLaw
+from .laws import Law, changes_otherwise, law_of
 from .union_hull import UnionHull
 
 
@@ -65,6 +66,8 @@ class Union(Pair):
 
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
         """See `InvarianceOracle.law`; each leaf is as likely as any other."""
+        if changes_otherwise(self, Union, "member_weights"):
+            return super().law(n_features, size, random_state)
         leaves = self.leaves()
         if size is None:
             return MixedLaw([law_of(leaf, n_features) for leaf in leaves], np.ones(len(leaves)))

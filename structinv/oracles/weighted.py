@@ -15,7 +15,7 @@ from .base import BoundOracle, InvarianceOracle, Support, pulled_back
 from .checked import bind, tangents_of
 from .combinators import Combination, OfOnePart, validate_part
 from .image_parameters import check_draw
-from .laws import Law, weights_of
+from .laws import Law, changes_otherwise, weights_of
 from .scenarios import BoundWhole
 
 
@@ -115,6 +115,8 @@ class Weighted(OfOnePart, Combination):
 
     def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
         """See `InvarianceOracle.listed_law`; that of the part."""
+        if changes_otherwise(self, Weighted):
+            return super().listed_law(n_features, weights)
         if weights is None:
             weights = weights_of(self, len(self._weights()))
         return self.oracle.listed_law(n_features, weights)
