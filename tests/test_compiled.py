@@ -249,7 +249,7 @@ def pressing(frame, what, argument):
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 rows = {0: np.ones((3, 2)), 1: np.asfortranarray(np.ones((3, 2))), 2: np.ones((3, 2), np.float32)}
-for number, pressing.at in enumerate((30_000, 50_000, 80_000)):
+for number, pressing.at in enumerate((130_000, 50_000, 20_000)):
     pressing.calls = 0
     try:
         sys.setprofile(pressing)
