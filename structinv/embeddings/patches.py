@@ -9,20 +9,22 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .. import answers
 from ..kernels import Gaussian, Kernel, kernel_symmetry
 from ..kernels.base import ISOMETRIES, PERMUTATIONS, check_real
+from ..kernels.names import check_kernel
 from ..learnt import taken_back
 from ..oracles import ImageShape, InvarianceOracle
-from ..oracles.arguments import check_count
+from ..oracles.arguments import check_count, hint_of
 from ..oracles.image_maps import image_shape
 from ..oracles.laws import Law
 from .image_changes import ImageChanges, image_changes
 from .landmarks import LANDMARKS, inverse_root
 from .patch_grid import WINDOWS, PatchGrid, add_pooled
 from .patch_scaling import LENGTHS, PatchScaling
+from .rows import checked_rows
 
 # Values of a kernel that are in memory at once.
 AT_ONCE = 2**22
@@ -194,7 +196,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         with taken_back(self):
             self._check_parameters()
-            X = validate_data(self, X, dtype=(np.float64, np.float32))
+            X = checked_rows(self, X, reset=True, dtype=(np.float64, np.float32))
             for layer, shape in self._shapes(X.shape[1]):
                 layer._check_grid(shape, len(X))
             random = check_random_state(self.random_state)
@@ -221,7 +223,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             In C order of `map_shape_`.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        X = checked_rows(self, X, reset=False, dtype=(np.float64, np.float32))
         found = np.empty((len(X), self._n_features_out), dtype=X.dtype)
         law = self.whole_changes_.law
         weights = law.weights.astype(X.dtype)
@@ -274,7 +276,8 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 raise ValueError(f"{name} must be one of {names}, got {getattr(self, name)!r}")
         for name in ("oracle", "whole"):
             _check_kind(name, getattr(self, name), InvarianceOracle)
-        _check_kind("kernel", self.kernel, Kernel)
+        if self.kernel is not None:
+            check_kernel("kernel", self.kernel, "None or a Kernel")
         _check_kind("below", self.below, PatchOrbits)
         if self.n_components > self.n_patches:
             raise ValueError(
@@ -452,4 +455,6 @@ def _change_each(law: Law, patches: np.ndarray, random: np.random.RandomState) -
 def _check_kind(name: str, value: Any, kind: type) -> None:
     if value is not None and not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIO" else "a"
-        raise TypeError(f"{name} must be None or {article} {kind.__name__}, got {value!r}")
+        raise TypeError(
+            f"{name} must be None or {article} {kind.__name__}, got {value!r}{hint_of(value)}"
+        )

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from .. import answers
 from ..compiled import njit
-from ..matrices import in_threads
+from ..matrices import in_threads, refuse_half
 from .spectral import Spectrum
 
 if TYPE_CHECKING:
@@ -190,9 +190,11 @@ class Kernel(BaseEstimator, ABC):
         Raises
         ------
         TypeError, ValueError
-            Unless both are dense, finite real numbers with as many features.
+            Unless both are dense, finite real numbers with as many features, in more than half precision,
+            and where a parameter is out of its range.
         """
         same = Y is None or Y is X
+        self.validate()
         rows = _real_rows("X", X)
         others = rows if same else _real_rows("Y", Y)
         if rows.ndim != others.ndim or rows.shape[-1] != others.shape[-1]:
@@ -369,13 +371,15 @@ def _real_rows(name: str, X: Any) -> np.ndarray:
     """What kernels are asked about, as an array of floats of one or two dimensions."""
     if sp.issparse(X):
         raise TypeError(f"{name} must be dense for a kernel, got {type(X).__name__}: pass X.toarray()")
+    refuse_half(name, X)
     rows = np.asarray(X)
     if rows.dtype.kind == "O":
         rows = np.asarray(X, dtype=np.float64)
     if rows.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
     if rows.ndim not in (1, 2):
-        raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}")
+        hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
+        raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
     rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
     if not answers.all_finite(rows):
         raise ValueError(f"{name} must be finite, got NaN or infinity")
@@ -383,7 +387,9 @@ def _real_rows(name: str, X: Any) -> np.ndarray:
 
 
 def precision(*arrays: np.ndarray) -> np.dtype:
-    """float32 if all arrays are, else float64."""
+    """float32 if all arrays are, else float64; TypeError for float16, in which kernels lose too much."""
+    for name, array in zip("XY", arrays, strict=False):
+        refuse_half(name, array)
     single = all(array.dtype == np.float32 for array in arrays)
     return np.dtype(np.float32 if single else np.float64)
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import answers
 from ..compiled import njit
-from ..matrices import in_threads
+from ..matrices import in_threads, refuse_half
 from ..oracles import InvarianceOracle
-from ..oracles.arguments import instance_of
+from ..oracles.arguments import hint_of
 from ..oracles.kept import Record, parameters_of
 from ..oracles.laws import Law, check_seed, check_size, law_of
 from .base import (
@@ -24,6 +25,7 @@ from .base import (
     precision,
     same_precision,
 )
+from .names import check_kernel
 
 # Members of rows on the left, and of rows on the right, whose kernel is worked on at once.
 LEFT = 8192
@@ -91,12 +93,10 @@ class OrbitMean(Kernel):
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
         if not isinstance(self.oracle, InvarianceOracle):
-            hint = f"; write {instance_of(self.oracle)}" if isinstance(self.oracle, type) else ""
-            raise TypeError(f"oracle must be an InvarianceOracle, got {self.oracle!r}{hint}")
-        if not isinstance(self.kernel, Kernel):
             raise TypeError(
-                f"kernel must be a Kernel, such as structinv.kernels.Gaussian(2.0), got {self.kernel!r}"
+                f"oracle must be an InvarianceOracle, got {self.oracle!r}{hint_of(self.oracle)}"
             )
+        check_kernel("kernel", self.kernel)
         check_size(self.size)
         check_seed(self.random_state)
         self.kernel.validate(n_features)
@@ -137,7 +137,8 @@ class OrbitMean(Kernel):
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""
         same = Y is X
-        _check_widths(X, Y)
+        self.validate()
+        _check_rows(X, Y)
         X, Y = same_precision(X, Y)
         left, right = self.sides(X.shape[1])
         if left is None and len(X) < len(Y):
@@ -147,6 +148,8 @@ class OrbitMean(Kernel):
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
+        self.validate()
+        _check_rows(X)
         left, right = self.sides(X.shape[1])
         values = np.empty(len(X), dtype=precision(X))
         step = max(1, LEFT // right.size)
@@ -220,7 +223,8 @@ class OrbitDistance(Kernel):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
-        _check_widths(X, Y)
+        self.validate()
+        _check_rows(X, Y)
         mean = self._mean()
         left = mean.diagonal(X)
         right = left if Y is X else mean.diagonal(Y)
@@ -234,6 +238,8 @@ class OrbitDistance(Kernel):
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
+        self.validate()
+        _check_rows(X)
         return np.ones(len(X), dtype=precision(X))
 
     @property
@@ -252,13 +258,20 @@ def _sides_of(law: Law, symmetry: str) -> tuple[Law | None, Law]:
     return law.sides(reordering=symmetry == PERMUTATIONS)
 
 
-def _check_widths(X: Any, Y: Any) -> None:
+def _check_rows(X: Any, Y: Any = None) -> None:
     """Raise unless these are arrays of rows with as many features: users ask for tables themselves."""
-    for name, rows in (("X", X), ("Y", Y)):
+    Y = X if Y is None else Y
+    for name, rows in (("X", X), ("Y", Y))[: 1 if Y is X else 2]:
+        refuse_half(name, rows)
         if not isinstance(rows, np.ndarray):
             raise TypeError(f"{name} must be an array, got {type(rows).__name__}")
+        if rows.dtype.kind not in "fiub":
+            raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
         if rows.ndim != 2:
-            raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}")
+            hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
+            raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
+        if not answers.all_finite(rows):
+            raise ValueError(f"{name} must be finite, got NaN or infinity")
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"Y must have {X.shape[1]} features as X has, got {Y.shape[1]}")
 

@@ -22,6 +22,7 @@ from ..estimators.ridge import MARGINAL_LIKELIHOOD, OrbitRidge, checked_alphas
 from ..estimators.shapes import flat_rows, shaped
 from ..inspection.figures import written
 from ..kernels import Kernel, OrbitMean, as_kernel, kernel_matrix
+from ..matrices import refuse_half
 from ..oracles import Identity, InvarianceOracle
 from .pictures import draw_settings
 
@@ -281,6 +282,7 @@ def _problem(
 ) -> _Problem:
     """All checked; without `cv` there are no folds."""
     checked_alphas(alphas)
+    refuse_half("X", X)
     if estimator is not None:
         task = "classes" if is_classifier(estimator) else "numbers"
     rows, y = check_X_y(
