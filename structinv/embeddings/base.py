@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean, kernel_matrix
-from ..kernels.base import check_real
+from ..kernels.base import check_width
 from ..kernels.names import check_kernel
 from ..learnt import taken_back
 from ..matrices import Matrix, dense
@@ -200,7 +200,7 @@ class KernelFeatures(OrbitFeatures):
             raise TypeError(f"layers must be 1 or 2, got {self.layers!r}")
         if self.layers not in (1, 2):
             raise ValueError(f"layers must be 1 or 2, got {self.layers!r}")
-        check_real("tau", self.tau)
+        check_width("tau", self.tau)
         return kernel
 
     def _learn_kernel(self) -> Kernel:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # Values worked on at once: two tiles of float64 stay in a core's cache.
 TILE = 2**15
 
+# Squares of widths up to here, and of their inverses, are numbers.
+LARGEST_WIDTH = 1e150
+
 # Under which maps T of both inputs a kernel keeps its values, `Kernel.symmetry`: few, then more.
 NOTHING = "nothing"
 PERMUTATIONS = "permutations"
@@ -190,8 +193,8 @@ class Kernel(BaseEstimator, ABC):
         Raises
         ------
         TypeError, ValueError
-            Unless both are dense, finite real numbers with as many features, in more than half precision,
-            and where a parameter is out of its range.
+            Unless both are dense, finite real numbers with as many features, in more than half
+            precision, and where a parameter is out of its range.
         """
         same = Y is None or Y is X
         self.validate()
@@ -400,14 +403,31 @@ def squared_norms(X: np.ndarray) -> np.ndarray:
 
 
 def half_norms(X: np.ndarray) -> np.ndarray:
-    """Half the squared norm of every row, in the precision of `X`: what distances need."""
-    return (0.5 * squared_norms(X)).astype(precision(X), copy=False)
+    """Half the squared norm of every row, in the precision of `X`, infinite where that has none."""
+    # Whoever needs them looks at them.
+    with np.errstate(over="ignore"):
+        return (0.5 * squared_norms(X)).astype(precision(X), copy=False)
 
 
 def same_precision(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both arrays in their common precision, uncopied if they are."""
     dtype = precision(X, Y)
     return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
+
+
+def holds(dtype: np.dtype, *values: float) -> bool:
+    """Whether float32, if it is that, has these numbers of at least 0 neither infinite nor cut short."""
+    info = np.finfo(dtype)
+    return dtype == np.float64 or all(
+        value == 0 or float(info.tiny) <= value <= float(info.max) for value in values
+    )
+
+
+def in_double(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Its values of float32 rows, worked out in float64: for what float32 does not hold."""
+    values = kernel.matrix(X.astype(np.float64), Y.astype(np.float64))
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
 
 
 def is_real(value: Any) -> bool:
@@ -422,6 +442,24 @@ def check_real(name: str, value: Any, *, strict: bool = True) -> None:
         raise TypeError(f"{name} must be {allowed}, got {value!r}")
     if not (0 < value < np.inf or (value == 0 and not strict)):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
+
+
+def check_width(name: str, value: Any, largest: float = LARGEST_WIDTH) -> None:
+    """Raise TypeError or ValueError unless it is a number above 0 whose square is far from no number.
+
+    Examples
+    --------
+    >>> check_width("sigma", 1e-200)
+    Traceback (most recent call last):
+        ...
+    ValueError: sigma must be a number from 1e-150 to 1e+150, got 1e-200: scale the features
+    """
+    check_real(name, value)
+    if not 1.0 / largest <= value <= largest:
+        raise ValueError(
+            f"{name} must be a number from {1.0 / largest:g} to {largest:g}, got {value!r}: "
+            "scale the features"
+        )
 
 
 def _describe(kernel: Kernel) -> str:

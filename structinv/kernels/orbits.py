@@ -17,8 +17,9 @@ from .base import (
     ISOMETRIES,
     PERMUTATIONS,
     Kernel,
-    check_real,
+    check_width,
     half_norms,
+    holds,
     kernel_lipschitz,
     kernel_matrix,
     kernel_symmetry,
@@ -30,6 +31,8 @@ from .names import check_kernel
 # Members of rows on the left, and of rows on the right, whose kernel is worked on at once.
 LEFT = 8192
 RIGHT = 512
+# Squared distances of embeddings are the difference of numbers that are rounded so often.
+ROUNDINGS = 8
 
 
 class OrbitMean(Kernel):
@@ -182,7 +185,7 @@ class OrbitDistance(Kernel):
         See `OrbitMean`.
     tau : float, default=1.0
         Width, in the unit of the embeddings' distances, which are at most ``sqrt(2)`` for kernels with
-        ``k(x, x) = 1``; above 0.
+        ``k(x, x) = 1``; from 1e-150 to 1e150.
 
     Examples
     --------
@@ -210,7 +213,7 @@ class OrbitDistance(Kernel):
 
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
-        check_real("tau", self.tau)
+        check_width("tau", self.tau)
         self._mean().validate(n_features)
 
     def _mean(self) -> OrbitMean:
@@ -232,9 +235,15 @@ class OrbitDistance(Kernel):
         values *= 2.0
         values -= left[:, None]
         values -= right
-        np.minimum(values, 0.0, out=values)
-        values *= 0.5 / float(self.tau) ** 2
-        return np.exp(values, out=values)
+        # What rounding alone may leave of equal ones would decide where tau is small.
+        least = ROUNDINGS * np.finfo(values.dtype).eps * (np.abs(left[:, None]) + np.abs(right))
+        values[values > -least] = 0.0
+        rate = 0.5 / float(self.tau) ** 2
+        if not holds(values.dtype, rate):
+            values = values.astype(np.float64)
+        with np.errstate(over="ignore"):
+            values *= rate
+        return np.exp(values, out=values).astype(precision(X, Y), copy=False)
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""

@@ -80,7 +80,9 @@ def instance_of(kind: type) -> str:
 
 def hint_of(given: Any) -> str:
     """What to write in the place of a class that was given for an instance of it; else nothing."""
-    return f"; write {instance_of(given)} for an instance of the class" if isinstance(given, type) else ""
+    return (
+        f"; write {instance_of(given)} for an instance of the class" if isinstance(given, type) else ""
+    )
 
 
 def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np.ndarray:
