@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 # Values worked on at once: two tiles of float64 stay in a core's cache.
 TILE = 2**15
 
+HALF, SINGLE, DOUBLE = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+# Of float32 numbers with all their digits.
+_LEAST, _MOST = float(np.finfo(SINGLE).tiny), float(np.finfo(SINGLE).max)
+
 # Squares of widths up to here, and of their inverses, are numbers.
 LARGEST_WIDTH = 1e150
 
@@ -391,10 +395,10 @@ def _real_rows(name: str, X: Any) -> np.ndarray:
 
 def precision(*arrays: np.ndarray) -> np.dtype:
     """float32 if all arrays are, else float64; TypeError for float16, in which kernels lose too much."""
-    for name, array in zip("XY", arrays, strict=False):
-        refuse_half(name, array)
-    single = all(array.dtype == np.float32 for array in arrays)
-    return np.dtype(np.float32 if single else np.float64)
+    kinds = [array.dtype for array in arrays]
+    if HALF in kinds:
+        refuse_half("XY"[kinds.index(HALF)], arrays[kinds.index(HALF)])
+    return SINGLE if all(kind == SINGLE for kind in kinds) else DOUBLE
 
 
 def squared_norms(X: np.ndarray) -> np.ndarray:
@@ -417,10 +421,7 @@ def same_precision(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def holds(dtype: np.dtype, *values: float) -> bool:
     """Whether float32, if it is that, has these numbers of at least 0 neither infinite nor cut short."""
-    info = np.finfo(dtype)
-    return dtype == np.float64 or all(
-        value == 0 or float(info.tiny) <= value <= float(info.max) for value in values
-    )
+    return dtype == DOUBLE or all(value == 0 or _LEAST <= value <= _MOST for value in values)
 
 
 def in_double(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -455,7 +456,7 @@ def check_width(name: str, value: Any, largest: float = LARGEST_WIDTH) -> None:
     ValueError: sigma must be a number from 1e-150 to 1e+150, got 1e-200: scale the features
     """
     check_real(name, value)
-    if not 1.0 / largest <= value <= largest:
+    if not 1.0 / largest <= float(value) <= largest:
         raise ValueError(
             f"{name} must be a number from {1.0 / largest:g} to {largest:g}, got {value!r}: "
             "scale the features"

@@ -9,8 +9,10 @@ import numpy as np
 
 from ..compiled import njit
 from .base import (
+    DOUBLE,
     ISOMETRIES,
     PERMUTATIONS,
+    SINGLE,
     Kernel,
     Norms,
     check_real,
@@ -28,6 +30,7 @@ from .spectral import cauchy, gamma_mixture, normals, students
 CLOSE = 0.01
 # That is worth it where rounding could move values of kernels by so much.
 VISIBLE = 0.01
+EPS = {dtype: float(np.finfo(dtype).eps) for dtype in (SINGLE, DOUBLE)}
 # Of widths that are multiplied with one another.
 LARGEST_SCALE = 1e100
 
@@ -359,7 +362,7 @@ def _of_distances(
     """
     X, Y = same_precision(X, Y)
     x, y = norms or (half_norms(X), half_norms(Y))
-    largest = float(np.max(x, initial=0.0)) + float(np.max(y, initial=0.0))
+    largest = float(x.max(initial=0.0)) + float(y.max(initial=0.0))
     if not holds(X.dtype, rate, *numbers, largest):
         return in_double(kernel, X, Y)
     if not largest < np.inf:
@@ -369,7 +372,7 @@ def _of_distances(
             f"{np.max(np.abs(rows)):g}: scale the features"
         )
     factor = X.dtype.type(rate)
-    exact = exact or float(np.finfo(X.dtype).eps) * largest * rate > VISIBLE
+    exact = exact or EPS[X.dtype] * largest * rate > VISIBLE
 
     def work(tile: np.ndarray, rows: slice) -> None:
         _negative_distances(tile, x[rows], y, factor)
