@@ -34,13 +34,16 @@ def check_kernel(name: str, kernel: Any, allowed: str = "a Kernel") -> None:
     """
     if isinstance(kernel, Kernel):
         return
-    hint = hint_of(kernel)
-    if isinstance(kernel, str):
-        close = get_close_matches(kernel.lower(), _WRITTEN, 1)
-        hint = "".join(f"; write structinv.kernels.{_WRITTEN[each]}(...)" for each in close)
-    elif callable(kernel) and not hint:
+    hint = hint_of(kernel) or _as_object(kernel)
+    if callable(kernel) and not hint:
         hint = "; write structinv.kernels.CallableKernel(...) around a function"
     raise TypeError(f"{name} must be {allowed}, got {kernel!r}{hint}")
+
+
+def _as_object(name: Any) -> str:
+    """How the kernel is written that a name may stand for."""
+    close = get_close_matches(name.lower(), _WRITTEN, 1) if isinstance(name, str) else []
+    return "".join(f"; write structinv.kernels.{_WRITTEN[each]}(...)" for each in close)
 
 
 def as_kernel(kernel: Any, *, gamma: Any, degree: int, coef0: float, X: Matrix) -> Kernel:
@@ -101,7 +104,7 @@ def _find_kernel(kernel: Any, gamma: Any, degree: int, coef0: float, X: Matrix) 
     elif callable(kernel):
         return CallableKernel(kernel)
     close = get_close_matches(kernel.lower(), NAMES, 1) if isinstance(kernel, str) else []
-    hint = "".join(f": did you mean {each!r}?" for each in close)
+    hint = "".join(f": did you mean {each!r}?" for each in close) or _as_object(kernel)
     raise ValueError(
         f"kernel must be one of {list(NAMES)}, a Kernel or a callable, got {kernel!r}{hint}"
     )
