@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean, kernel_matrix
@@ -21,7 +20,7 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.kept import Kept
 from ..oracles.laws import Law, check_seed, check_size, law_of
-from .rows import checked_rows
+from .rows import checked_random, checked_rows
 
 # Rows on which a fit tells its error, and how many of their members are compared with one another.
 HELD = 100
@@ -75,9 +74,10 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         with taken_back(self):
             oracle = self._check_oracle()
             self._check_parameters()
+            seed = self._seed()
             X = checked_rows(self, X, reset=True, **self._rows)
             self._kept = Kept()
-            self.seed_, self.size_ = self._seed(), self.size
+            self.seed_, self.size_ = seed, self.size
             self.oracle_: InvarianceOracle = clone(oracle)
             law = self._law()
             self.n_columns_ = int(self.n_components)
@@ -131,10 +131,10 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     def _seed(self) -> int:
         """The integer that draws depend on: `random_state` itself if it is one."""
-        if isinstance(self.random_state, Integral):
+        if isinstance(self.random_state, Integral) and not isinstance(self.random_state, bool):
             check_seed(self.random_state)
             return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return int(checked_random(self.random_state).randint(2**31 - 1))
 
     def _keep(self, name: str, make: Any) -> Any:
         """What is made once for many calls, and made again by whoever loads this transformer."""

@@ -248,9 +248,10 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
             names = [MARGINAL_LIKELIHOOD, *get_scorer_names()]
             if isinstance(self.scoring, str) and self.scoring not in names:
                 close = get_close_matches(self.scoring, names, 1)
+                hint = "".join(f": did you mean {each!r}?" for each in close)
                 raise ValueError(
-                    f"scoring must be {MARGINAL_LIKELIHOOD!r}, a name of scikit-learn's, a scorer or None, "
-                    f"got {self.scoring!r}" + "".join(f": did you mean {each!r}?" for each in close)
+                    f"scoring must be {MARGINAL_LIKELIHOOD!r}, a name of scikit-learn's, a scorer or "
+                    f"None, got {self.scoring!r}{hint}"
                 )
             check_scoring(self, self.scoring)
         return checked_alphas(self.alphas)

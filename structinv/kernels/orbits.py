@@ -152,7 +152,7 @@ class OrbitMean(Kernel):
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
         self.validate()
-        _check_rows(X)
+        _check_rows(X, X)
         left, right = self.sides(X.shape[1])
         values = np.empty(len(X), dtype=precision(X))
         step = max(1, LEFT // right.size)
@@ -248,7 +248,7 @@ class OrbitDistance(Kernel):
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
         self.validate()
-        _check_rows(X)
+        _check_rows(X, X)
         return np.ones(len(X), dtype=precision(X))
 
     @property
@@ -267,13 +267,14 @@ def _sides_of(law: Law, symmetry: str) -> tuple[Law | None, Law]:
     return law.sides(reordering=symmetry == PERMUTATIONS)
 
 
-def _check_rows(X: Any, Y: Any = None) -> None:
+def _check_rows(X: Any, Y: Any) -> None:
     """Raise unless these are arrays of rows with as many features: users ask for tables themselves."""
-    Y = X if Y is None else Y
     for name, rows in (("X", X), ("Y", Y))[: 1 if Y is X else 2]:
         refuse_half(name, rows)
         if not isinstance(rows, np.ndarray):
-            raise TypeError(f"{name} must be an array, got {type(rows).__name__}")
+            raise TypeError(
+                f"{name} must be an array, got {type(rows).__name__}; kernel(X, Y) takes lists and tables"
+            )
         if rows.dtype.kind not in "fiub":
             raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
         if rows.ndim != 2:

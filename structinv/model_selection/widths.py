@@ -367,8 +367,8 @@ def _settings(
     unknown = set(grids) - set(oracles)
     if unknown:
         raise ValueError(
-            f"grid has {sorted(map(str, unknown))}, and oracle has {sorted(oracles)}: it must have a grid "
-            f"by name of oracle, as {{{next(iter(oracles))!r}: {{'spread': [5, 20]}}}}"
+            f"grid has {sorted(map(str, unknown))}, and oracle has {sorted(oracles)}: grids stand by "
+            f"names of oracles, as {{{next(iter(oracles))!r}: {{'spread': [5, 20]}}}}"
         )
     for each in grids.values():
         check_grid(each)
