@@ -244,10 +244,14 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _checked_images(self, X: Any, *, reset: bool) -> np.ndarray:
         X = checked_rows(self, X, reset=reset, dtype=(np.float64, np.float32))
-        # Sums of squares have to be numbers, also after the division by small contrasts.
-        largest, most = max(float(X.max()), -float(X.min())), float(np.finfo(X.dtype).max) ** 0.25
-        if largest > most:
-            raise ValueError(f"X must have entries up to {most:.1g}, got {largest:g}: scale the images")
+        # Sums of squares have to be numbers, and shares of them.
+        largest, info = max(float(X.max()), -float(X.min())), np.finfo(X.dtype)
+        least, most = 100.0 * float(info.tiny) ** 0.5, float(info.max) ** 0.25
+        if largest and not least <= largest <= most:
+            raise ValueError(
+                f"X must have largest entries from {least:.1g} to {most:.1g}, got {largest:g}: "
+                "scale the images"
+            )
         return X
 
     def _shapes(self, n_features: int) -> Iterator[tuple[PatchOrbits, ImageShape]]:

@@ -273,7 +273,8 @@ def _check_rows(X: Any, Y: Any) -> None:
         refuse_half(name, rows)
         if not isinstance(rows, np.ndarray):
             raise TypeError(
-                f"{name} must be an array, got {type(rows).__name__}; kernel(X, Y) takes lists and tables"
+                f"{name} must be an array, got {type(rows).__name__}; kernel(X, Y) takes lists and "
+                "data frames"
             )
         if rows.dtype.kind not in "fiub":
             raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")

@@ -43,8 +43,9 @@ class Linear(Kernel):
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
+        dtype = precision(X)
         with np.errstate(over="ignore"):
-            return squared_norms(X).astype(precision(X), copy=False)
+            return squared_norms(X).astype(dtype, copy=False)
 
     @property
     def lipschitz(self) -> float:
@@ -110,9 +111,10 @@ class Polynomial(Kernel):
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
+        dtype = precision(X)
         with np.errstate(over="ignore", invalid="ignore"):
             powers = (self.gamma * squared_norms(X) + self.coef0) ** self.degree
-            return powers.astype(precision(X), copy=False)
+            return powers.astype(dtype, copy=False)
 
     @property
     def lipschitz(self) -> float:
