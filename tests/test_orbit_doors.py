@@ -343,6 +343,11 @@ def test_grids_and_folds_that_are_none_are_refused_before_work(monkeypatch, chan
         learnt(**changes)
 
 
+def test_values_of_a_grid_may_be_pairs_and_none():
+    grid = {"between": [(-5, 5), (-20, 20)], "spread": [None, 3.0]}
+    assert len(learnt(grid=grid).table_["params"]) == 5
+
+
 def test_folds_may_be_masks_and_none_stands_for_five():
     first = np.arange(20) < 10
     folds = [(first, ~first), (~first, first)]

@@ -32,7 +32,7 @@ def check_grid(grid: Any) -> None:
             if not isinstance(name, str):
                 raise TypeError(f"grid must have names of parameters, got {name!r} in {grid!r}")
             listed = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, (str, bytes))
-            if not listed or np.shape(values) == ():
+            if not listed or (isinstance(values, np.ndarray) and values.ndim == 0):
                 raise TypeError(
                     f"grid must have a list of values for {name!r}, as {{'spread': [5, 20]}} has, got "
                     f"{values!r}"
