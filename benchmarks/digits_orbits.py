@@ -145,11 +145,13 @@ def main() -> None:
     add_data_option(parser)
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--sizes", nargs="+", type=int, default=[10, 30, 50], help="digits a class")
+    parser.add_argument("--test-digits", type=int, default=10000, help="the first of the test images")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print(f"{versions()}\n")
-    data, test = load_mnist(options.data, "train"), load_mnist(options.data, "t10k")
+    data, (Z, z) = load_mnist(options.data, "train"), load_mnist(options.data, "t10k")
+    test = Z[: options.test_digits], z[: options.test_digits]
     draws: dict[int, list[Found]] = {size: [] for size in options.sizes}
     for seed in range(options.draws):
         for size in options.sizes:

@@ -256,7 +256,7 @@ class _KernelRounding:
         used = f.support()
         centres, sizes = f.atoms.points(used), np.abs(f.coefficients[used])
         heights, n_terms = f.heights()
-        slope = kernel_lipschitz(kernel)
+        slope = kernel_lipschitz(kernel, X.shape[1])
         slope = slope if np.isfinite(slope) else 0.0
         eps = float(np.finfo(precision(X, centres)).eps)
         terms = 8.0 + np.sqrt(X.shape[1]) + np.sqrt(n_terms)

@@ -434,3 +434,35 @@ def test_classes_are_no_instances(rows):
         OrbitRidge(Gaussian).fit(rows[0], rows[0][:, 0])
     with pytest.raises(TypeError, match=r"write Flip\(\)"):
         OrbitMean(Flip, Gaussian()).validate(16)
+
+
+@pytest.mark.parametrize("layer", [OrbitMean, lambda *args: OrbitDistance(*args[:2], 0.7, args[2])])
+@pytest.mark.parametrize("name", sorted(set(ORACLES) - {"words"}))
+def test_the_lipschitz_constant_is_never_beaten(name, layer, rows):
+    oracle, size = ORACLES[name]
+    kernel = layer(oracle, Gaussian(1.5), size)
+    X, far = rows[0], rows[0] + rows[0][::-1]
+    constant = kernel.lipschitz(16)
+    for scale in (1e-4, 0.1, 1.0):
+        Y = X + scale * far
+        both = [kernel.diagonal(Z)[:, None] for Z in (X, Y)]
+        squares = np.diagonal(both[0] + both[1].T - 2 * kernel.matrix(X, Y))
+        assert np.all(squares <= constant**2 * np.sum((X - Y) ** 2, axis=1) + 1e-13)
+
+
+def test_lipschitz_constants_of_means_by_hand():
+    assert OrbitMean(Flip(), Gaussian(4.0)).lipschitz(16) == pytest.approx(0.25)
+    assert OrbitDistance(Flip(), Gaussian(4.0), 0.5).lipschitz(16) == pytest.approx(0.5)
+    # Every pixel has three others and itself as images, or a wall: no norm is above 1.
+    assert (2.0 * OrbitMean(Shifts(1), Gaussian(4.0))).lipschitz(16) == pytest.approx(2**0.5 / 4)
+    assert OrbitMean(Flip(), Gaussian()).lipschitz() == np.inf
+    assert OrbitMean(FDrop(2), Gaussian(), 3).lipschitz(16) == np.inf
+    assert OrbitMean(Flip(), Laplacian()).lipschitz(16) == np.inf
+
+
+@pytest.mark.parametrize("name", ["weighted turns", "drawn turns", "cut shifts"])
+def test_a_law_stretches_no_row_more_than_it_says(name):
+    oracle, size = ORACLES[name]
+    law = law_of(oracle, 16, size)
+    norms = [np.linalg.norm(T, 2) for T in law.pull_back(np.eye(16))]
+    assert law.weights @ norms <= law.stretch(16) <= 1.5 * (law.weights @ norms)

@@ -198,3 +198,17 @@ def test_stacks_of_images_tell_their_shape_to_the_kernel(name):
     np.testing.assert_array_equal(model.fit(images, y).predict(images), shaped.fit(X, y).predict(X))
     assert shapeless.oracle.shape is None
     assert model.estimate_memory(images, y) == shaped.estimate_memory(X, y) > 0
+
+
+def test_turns_between_angles_are_certified_through_an_average():
+    X, y = strokes(n=40)
+    Z, labels = strokes(n=60, seed=1)
+    turns = Rotations(between=(-8, 8), shape=SHAPE)
+    for average in (SPREADING, Flip(shape=SHAPE)):
+        kernel = OrbitMean(average, Gaussian(3.0), None if average is not SPREADING else 4)
+        model = InvariantSVC(turns, kernel=kernel, C=1.0, random_state=0).fit(X, y)
+        certificate = model.certify(Z, labels)
+        assert 0.2 < certificate.accuracy <= np.mean(model.predict(Z) == labels)
+        for angle in np.linspace(-8, 8, 33):
+            moved = Rotations((angle,), shape=SHAPE).orbit(Z)[:, -1]
+            assert np.all((model.predict(moved) == labels)[certificate.correct])

@@ -312,3 +312,14 @@ def test_what_cannot_be_used_is_refused_before_any_kernel(monkeypatch, changes, 
     given = {"oracle": TURNS, "X": X, "y": y, "grid": {"spread": [1.0]}, "size": 2} | changes
     with pytest.raises(error, match=message):
         learn_widths(**given, cv=changes.get("cv", 2))
+
+
+def test_legends_of_long_names_stay_inside_the_picture(tmp_path):
+    X, y = turned_patterns(30)
+    declared = {"turned_about_the_centre": TURNS, "mirrored": Flip(shape=TURNS.shape)}
+    grid = {"turned_about_the_centre": {"spread": [5.0, 1e4], "order": [0, 1]}}
+    found = learn_widths(declared, X, y, grid, size=4, criterion="leave_one_out")
+    figure = found.draw(tmp_path / "widths.png")
+    legend = figure.legends[0].get_window_extent()
+    assert figure.bbox.x0 <= legend.x0 < legend.x1 <= figure.bbox.x1
+    assert any("turned_about_the_centre__" in text.get_text() for text in figure.legends[0].get_texts())

@@ -135,10 +135,9 @@ class Folded(Kernel):
             total += (self._equations().constants(X) ** 2).astype(total.dtype)
         return total
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """That of the kernel: folding shortens all distances; infinity with a free constant."""
-        return np.inf if self.free_constant else kernel_lipschitz(self.kernel)
+        return np.inf if self.free_constant else kernel_lipschitz(self.kernel, n_features)
 
     def _equations(self) -> _Equations:
         """The equations of the penalties, made once."""

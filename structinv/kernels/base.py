@@ -95,9 +95,15 @@ class Kernel(BaseEstimator, ABC):
     def diagonal(self, X: np.ndarray) -> np.ndarray:
         """``k(x_i, x_i)`` for every row of `X`, (n,)."""
 
-    @property
-    def lipschitz(self) -> float:
-        """The least known L with ``|phi(x) - phi(y)| <= L |x - y|``; infinity where there is none."""
+    def lipschitz(self, n_features: int | None = None) -> float:
+        """The least known L with ``|phi(x) - phi(y)| <= L |x - y|``; infinity where there is none.
+
+        Parameters
+        ----------
+        n_features : int, optional
+            Number of coordinates, for kernels whose constant depends on it; without it the answer is
+            about any number of them.
+        """
         return np.inf
 
     @property
@@ -303,8 +309,8 @@ def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     return np.maximum(found, 0.0)
 
 
-def kernel_lipschitz(kernel: Kernel) -> float:
-    """``kernel.lipschitz``, looked at; infinity where `matrix` is of another class.
+def kernel_lipschitz(kernel: Kernel, n_features: int | None = None) -> float:
+    """``kernel.lipschitz(n_features)``, looked at; infinity where `matrix` is of another class.
 
     Raises
     ------
@@ -314,7 +320,8 @@ def kernel_lipschitz(kernel: Kernel) -> float:
     if not says(kernel, "lipschitz"):
         return np.inf
     source = answers.method(kernel, "lipschitz")
-    return answers.number(source, "a constant", kernel.lipschitz, least=0.0, finite=False)
+    found = kernel.lipschitz(n_features)
+    return answers.number(source, "a constant", found, least=0.0, finite=False)
 
 
 def kernel_symmetry(kernel: Kernel) -> str:

@@ -100,10 +100,11 @@ class Sum(_Pair):
 
     _operation = np.add
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """The root of the sum of both squares."""
-        return float(np.hypot(kernel_lipschitz(self.left), kernel_lipschitz(self.right)))
+        return float(
+            np.hypot(kernel_lipschitz(self.left, n_features), kernel_lipschitz(self.right, n_features))
+        )
 
     @property
     def _level(self):
@@ -140,8 +141,7 @@ class Product(_Pair):
 
     _operation = np.multiply
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """Finite where both are and ``k(x, x)`` is the same for all x in both, as it is for Gaussians.
 
         With ``d = |phi(x) - phi(y)|^2 / 2`` a kernel is ``k(x, x) - d``, so that half the squared
@@ -151,8 +151,8 @@ class Product(_Pair):
         if left is None or right is None:
             return np.inf
         # A level of 0 is a kernel of 0, whatever the other's constant.
-        left_share = np.sqrt(right) * kernel_lipschitz(self.left) if right > 0 else 0.0
-        right_share = np.sqrt(left) * kernel_lipschitz(self.right) if left > 0 else 0.0
+        left_share = np.sqrt(right) * kernel_lipschitz(self.left, n_features) if right > 0 else 0.0
+        right_share = np.sqrt(left) * kernel_lipschitz(self.right, n_features) if left > 0 else 0.0
         return float(np.hypot(left_share, right_share))
 
     @property
@@ -208,10 +208,13 @@ class Scaled(Kernel):
         """See `Kernel.diagonal`."""
         return float(self.factor) * kernel_diagonal(self.kernel, X)
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """``sqrt(factor)`` times the kernel's."""
-        return float(np.sqrt(self.factor)) * kernel_lipschitz(self.kernel) if self.factor > 0 else 0.0
+        return (
+            float(np.sqrt(self.factor)) * kernel_lipschitz(self.kernel, n_features)
+            if self.factor > 0
+            else 0.0
+        )
 
     @property
     def symmetry(self) -> str:

@@ -9,10 +9,8 @@ import numpy as np
 
 from ..compiled import njit
 from .base import (
-    DOUBLE,
     ISOMETRIES,
     PERMUTATIONS,
-    SINGLE,
     Kernel,
     Norms,
     check_real,
@@ -26,11 +24,11 @@ from .base import (
 )
 from .spectral import cauchy, gamma_mixture, normals, students
 
-# Below this share of |x|^2 + |y|^2 a squared distance is computed again, without cancellation.
+# Below this share of |x|^2 + |y|^2 a squared distance is computed again, without cancellation,
 CLOSE = 0.01
-# That is worth it where rounding could move values of kernels by so much.
-VISIBLE = 0.01
-EPS = {dtype: float(np.finfo(dtype).eps) for dtype in (SINGLE, DOUBLE)}
+# if half of it, in units of the width, is the difference of numbers above this one: rounding moves the
+# kernel by at most about so many units in the last place.
+FAR = 500.0
 # Of widths that are multiplied with one another.
 LARGEST_SCALE = 1e100
 
@@ -51,9 +49,9 @@ class Gaussian(_Stationary):
     """``k(x, y) = exp(-|x - y|^2 / (2 sigma^2))``; scikit-learn's gamma is ``1 / (2 sigma^2)``.
 
     Squared distances come from inner products, in the precision of the inputs, and are clipped at
-    0. Rounding moves k, and ``k(x, x)`` too, by a few ``eps |x| |y| / sigma^2``: for inputs of norm
-    10 by at most some 1e-4 in float32 and 2e-13 in float64 at sigma 1, and by 4e-6 in float32 at
-    sigma 5. Where that could be more than 1 %, distances of close rows come from their differences.
+    0. Rounding moves k, and ``k(x, x)`` too, by a few ``eps |x| |y| / sigma^2``, and by at most some
+    1e-4 in float32 and 2e-13 in float64: rows farther from the origin than about 20 sigma and close to
+    each other are compared feature by feature, which is slower. Take the mean of the features off.
 
     Parameters
     ----------
@@ -84,8 +82,7 @@ class Gaussian(_Stationary):
         rate = 1.0 / float(self.sigma) ** 2
         return _of_distances(self, X, Y, norms, rate, lambda tile: np.exp(tile, out=tile))
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """1 / sigma."""
         return 1.0 / self.sigma
 
@@ -151,8 +148,7 @@ class RationalQuadratic(_Stationary):
 
         return _of_distances(self, X, Y, norms, 2.0 * self._rate, transform, alpha, cost=2)
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """1 / length_scale."""
         return 1.0 / self.length_scale
 
@@ -278,10 +274,9 @@ class Matern(_Stationary):
                 a += decay
 
         # For nu = 1/2 it is not smooth at 0: the root of a rounding error would be a large one.
-        return _of_distances(self, X, Y, norms, rate, transform, exact=self.nu == 0.5)
+        return _of_distances(self, X, Y, norms, rate, transform, far=0.0 if self.nu == 0.5 else FAR)
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """``sqrt(-k''(0))``, which is ``sqrt(nu / (nu - 1)) / length_scale`` above nu = 1.
 
         By Bochner's theorem k is a mean of cosines, so ``2 - 2 k(r) <= -k''(0) r^2``.
@@ -353,12 +348,12 @@ def _of_distances(
     rate: float,
     transform: Callable[[np.ndarray], Any],
     *numbers: float,
-    exact: bool = False,
+    far: float = FAR,
     cost: int = 1,
 ) -> np.ndarray:
     """Tiles of ``-rate |x_i - y_j|^2 / 2``, each transformed in place; `numbers` are what that uses.
 
-    With `exact`, and wherever rounding shows, small distances come from differences of rows.
+    Small distances of rows farther out than `far`, as rates have it, come from their differences.
     """
     X, Y = same_precision(X, Y)
     x, y = norms or (half_norms(X), half_norms(Y))
@@ -372,12 +367,10 @@ def _of_distances(
             f"{np.max(np.abs(rows)):g}: scale the features"
         )
     factor = X.dtype.type(rate)
-    exact = exact or EPS[X.dtype] * largest * rate > VISIBLE
 
     def work(tile: np.ndarray, rows: slice) -> None:
         _negative_distances(tile, x[rows], y, factor)
-        if exact:
-            _correct_close(tile, X[rows], Y, x[rows], y, factor)
+        _correct_close(tile, X[rows], Y, x[rows], y, factor, far)
         transform(tile)
 
     return in_tiles(X @ Y.T, work, cost=cost)
@@ -395,17 +388,23 @@ def _negative_distances(products, x, y, factor):
             products[i, j] = zero if value > zero else value
 
 
-@njit(cache=True, nogil=True)
-def _correct_close(negative, X, Y, x, y, factor):
-    """Compute distances again from the differences where the products have cancelled."""
-    threshold = negative.dtype.type(-CLOSE) * factor
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _correct_close(negative, X, Y, x, y, factor, far):
+    """Compute values again from the differences where products above `far` have cancelled."""
+    close = negative.dtype.type(-CLOSE)
+    half, least = factor * negative.dtype.type(0.5), negative.dtype.type(far)
+    highest = np.max(y) if len(y) else negative.dtype.type(0)
     for i in range(negative.shape[0]):
+        if factor * (x[i] + highest) < least:
+            continue
         for j in range(negative.shape[1]):
-            if negative[i, j] > threshold * (x[i] + y[j]):
-                total = 0.0
+            size = factor * (x[i] + y[j])
+            if size >= least and negative[i, j] > close * size:
+                total = negative.dtype.type(0)
                 for k in range(X.shape[1]):
-                    total += np.float64(X[i, k] - Y[j, k]) ** 2
-                negative[i, j] = -0.5 * factor * total
+                    difference = X[i, k] - Y[j, k]
+                    total += difference * difference
+                negative[i, j] = -half * total
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})

@@ -33,6 +33,8 @@ LEFT = 8192
 RIGHT = 512
 # Squared distances of embeddings are the difference of numbers that are rounded so often.
 ROUNDINGS = 8
+# What a kernel keeps from call to call.
+_MADE = ("_law", "_sides", "_stretched")
 
 
 class OrbitMean(Kernel):
@@ -135,7 +137,7 @@ class OrbitMean(Kernel):
     def __getstate__(self) -> dict[str, Any]:
         """Without what can be made again."""
         state: dict[str, Any] = dict(super().__getstate__())
-        return {name: value for name, value in state.items() if name not in ("_law", "_sides")}
+        return {name: value for name, value in state.items() if name not in _MADE}
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""
@@ -165,10 +167,25 @@ class OrbitMean(Kernel):
             values[first : first + step] = part
         return values
 
-    @property
-    def lipschitz(self) -> float:
-        """Infinity: nobody knows by how much changes carry two inputs apart."""
-        return np.inf
+    def lipschitz(self, n_features: int | None = None) -> float:
+        """That of the kernel times the mean of the maps' norms (`Law.stretch`): means carry no farther.
+
+        Infinity without a number of features, and where changes are no fixed linear maps.
+        """
+        if n_features is None:
+            return np.inf
+        slope = kernel_lipschitz(self.kernel, n_features)
+        # Both may be infinite, or the kernel constant.
+        return slope * self._stretch(n_features) if 0 < slope < np.inf else slope
+
+    def _stretch(self, n_features: int) -> float:
+        """`Law.stretch`, kept: it takes the matrices of all maps."""
+        law = self.law(n_features)
+        record: Record | None = vars(self).get("_stretched")
+        if record is None or record.key is not law:
+            record = Record(law, law.stretch(n_features))
+            self._stretched = record
+        return float(record.made)
 
 
 class OrbitDistance(Kernel):
@@ -251,10 +268,9 @@ class OrbitDistance(Kernel):
         _check_rows(X, X)
         return np.ones(len(X), dtype=precision(X))
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """That of the first layer over tau."""
-        return kernel_lipschitz(self._mean()) / float(self.tau)
+        return kernel_lipschitz(self._mean(), n_features) / float(self.tau)
 
     @property
     def _level(self):

@@ -47,8 +47,7 @@ class Linear(Kernel):
         with np.errstate(over="ignore"):
             return squared_norms(X).astype(dtype, copy=False)
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """1: phi is the identity."""
         return 1.0
 
@@ -116,8 +115,7 @@ class Polynomial(Kernel):
             powers = (self.gamma * squared_norms(X) + self.coef0) ** self.degree
             return powers.astype(dtype, copy=False)
 
-    @property
-    def lipschitz(self) -> float:
+    def lipschitz(self, n_features: int | None = None) -> float:
         """Infinity but for degree 1."""
         return float(np.sqrt(self.gamma)) if self.degree == 1 else np.inf
 

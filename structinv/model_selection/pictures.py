@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,8 +38,9 @@ def draw_settings(
     values = [_short(value) for value in table[f"param_{along}"]]
     ticks = list(dict.fromkeys(values))
     others = [name for name in names if name != along]
+    shown = {name.rpartition("oracle__")[2]: table[f"param_{name}"] for name in others}
     labels = np.array([
-        ", ".join(f"{name.split('__')[-1]}={_short(table['param_' + name][n])}" for name in others)
+        ", ".join(f"{name}={_short(column[n])}" for name, column in shown.items())
         for n in range(len(values))
     ])  # fmt: skip
     lines = list(dict.fromkeys(labels.tolist()))
@@ -63,7 +65,12 @@ def draw_settings(
         axes.grid(alpha=0.3)
     handles = dict(zip(*figure.axes[0].get_legend_handles_labels()[::-1], strict=True))
     handles.pop("", None)
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=min(len(handles), 5))
+    # In inches a letter is about a twelfth, and the line before a name half of one.
+    width = figure.get_figwidth() - 0.5
+    names = [fill(name, int(12 * width) - 6) for name in handles]
+    longest = max(len(part) for name in names for part in name.split("\n"))
+    columns = int(np.clip(width / (0.5 + longest / 12), 1, min(len(names), 5)))
+    figure.legend(handles.values(), names, loc="outside lower center", ncols=columns)
     return figure
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Rows of the unit matrix that are pulled back at once.
 _AT_ONCE = 64
+_EPS = float(np.finfo(np.float64).eps)
 # By how much the entries of T'T may miss those of the unit matrix.
 _ISOMETRY = 1e-9
 # What says which members there are.
@@ -62,6 +63,23 @@ class Law(ABC):
     def linear(self) -> LinearLaw | None:
         """The same law by its matrices; None, the default, where changes have none, or nobody knows."""
         return None
+
+    def stretch(self, n_features: int) -> float:
+        """A bound on ``E |T|`` for fixed linear maps: means move no more than so many times as far.
+
+        The norm of a map is at most the geometric mean of its largest absolute sums of a row and of a
+        column (Horn and Johnson 2013, example 5.6.P21). Infinity where changes are no fixed linear maps.
+        """
+        columns, rows = np.zeros((self.size, n_features)), np.zeros(self.size)
+        for unit in _unit_rows(n_features):
+            pulled = self.pull_back(unit)
+            if pulled is None:
+                return np.inf
+            sizes = np.abs(pulled)
+            columns += sizes.sum(axis=1)
+            rows = np.maximum(rows, sizes.sum(axis=2).max(axis=1))
+        # Sums of so many terms round by so much.
+        return float(self.weights @ np.sqrt(rows * columns.max(axis=1))) * (1.0 + n_features * _EPS)
 
     def differences(self, most: int | None = None) -> LinearLaw | None:
         """The law of ``g^-1 g'`` for independent g and g', where the changes keep inner products.
@@ -258,9 +276,7 @@ class ListedLaw(Law):
         if not self.oracle.isometric:
             return None
         rows: list[list[sp.csr_matrix]] = [[] for _ in self.numbers]
-        for first in range(0, self.n_features, _AT_ONCE):
-            unit = np.zeros((min(_AT_ONCE, self.n_features - first), self.n_features))
-            unit[np.arange(len(unit)), first + np.arange(len(unit))] = 1.0
+        for unit in _unit_rows(self.n_features):
             pulled = self.pull_back(unit)
             if pulled is None:
                 return None
@@ -411,6 +427,12 @@ class MixedLaw(Law):
         found = [law.linear() for law in self.laws]
         known = [law.maps for law in found if law is not None]
         return LinearLaw(sum(known, []), self.weights) if len(known) == len(found) else None
+
+
+def _unit_rows(n_features: int) -> Iterator[np.ndarray]:
+    """The rows of the unit matrix, some at a time."""
+    for first in range(0, n_features, _AT_ONCE):
+        yield np.eye(min(_AT_ONCE, n_features - first), n_features, first)
 
 
 def law_of(

@@ -420,7 +420,7 @@ class KernelSpace(Space):
         slack = np.zeros(norms.shape)
         # Either factor may be infinite, and counts nothing where another one is zero.
         matters = (norms > 0) & (mesh > 0)[:, None]
-        np.multiply(norms, kernel_lipschitz(self.kernel), out=slack, where=matters)
+        np.multiply(norms, kernel_lipschitz(self.kernel, self.n_features), out=slack, where=matters)
         np.multiply(slack, mesh[:, None], out=slack, where=matters)
         return slack
 
