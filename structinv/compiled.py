@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numba
@@ -72,11 +75,15 @@ event.register("numba:compile", _COMPILER)
 
 
 def njit(*, cache: bool, **options: Any) -> Callable[[Callable], Any]:
-    """Numba's `njit`; where no folder can be written for `cache`, the function is compiled anew.
+    """Numba's `njit`, which Ctrl-C cannot break; without a folder for `cache` it compiles anew.
 
     Numba itself raises when a function is declared whose code it could keep nowhere, so that a package
     in a folder that cannot be written could not even be imported by a user without a home. Here one
     line of the logger "structinv" says so instead, once for each process.
+
+    Numba cut short while it compiles, or loads what was compiled, may fail in every call that follows,
+    of any function. So Ctrl-C waits meanwhile, and is raised when that is done: some seconds at most.
+    Calls of what is there already take no notice.
 
     Parameters
     ----------
@@ -101,15 +108,51 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Callable], Any]:
 
     def compiled(function: Callable) -> Any:
         try:
-            return numba.njit(cache=cache, **options)(function)
+            return _uncut(numba.njit(cache=cache, **options)(function))
         except RuntimeError as error:
             # Declaring compiles nothing: the folder is all that can be wrong.
             if not cache or "cannot cache function" not in str(error):
                 raise
         _COMPILER.not_kept()
-        return numba.njit(cache=False, **options)(function)
+        return _uncut(numba.njit(cache=False, **options)(function))
 
     return compiled
+
+
+def _uncut(dispatcher: Any) -> Any:
+    """The same, with Ctrl-C held back while Numba looks for machine code that it does not have yet."""
+    # Numba's own loop asks this method for types of arguments that it sees for the first time.
+    name = "_compile_for_args"
+    find = getattr(dispatcher, name, None)
+    # With NUMBA_DISABLE_JIT it is the plain function.
+    if find is None:
+        return dispatcher
+
+    def whole(*args: Any, **kwargs: Any) -> Any:
+        with _interrupts_wait():
+            return find(*args, **kwargs)
+
+    setattr(dispatcher, name, whole)
+    return dispatcher
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Hold Ctrl-C back for the time of a `with` statement, and hand it to who handles it after that."""
+    # The main thread alone gets signals. What is no function of Python's cannot cut anything short.
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if main else None
+    if not callable(handler):
+        yield
+        return
+    pressed: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
 
 
 class Stopwatch:

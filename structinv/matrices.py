@@ -32,6 +32,25 @@ def take(X: Matrix, rows: Rows) -> Matrix:
     return X[rows]
 
 
+def refuse_half(name: str, X: Any) -> None:
+    """Raise TypeError for rows of float16 numbers, or a data frame with a column of them.
+
+    Examples
+    --------
+    >>> refuse_half("X", np.zeros((2, 3), dtype=np.float16))
+    Traceback (most recent call last):
+        ...
+    TypeError: X must hold float32 or float64 numbers, got float16: pass X.astype(np.float32)
+    """
+    listed = isinstance(X, (list, tuple))
+    kinds = [getattr(row, "dtype", None) for row in X] if listed else [getattr(X, "dtype", None)]
+    if hasattr(X, "columns"):
+        kinds = list(X.dtypes)
+    if any(isinstance(kind, np.dtype) and kind == np.float16 for kind in kinds):
+        better = f"np.array({name}, dtype=np.float32)" if listed else f"{name}.astype(np.float32)"
+        raise TypeError(f"{name} must hold float32 or float64 numbers, got float16: pass {better}")
+
+
 def floating(X: Matrix) -> Matrix:
     """`X` itself if it holds floating-point numbers, else a copy in float64."""
     return X if X.dtype.kind == "f" else X.astype(np.float64)

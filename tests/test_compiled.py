@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -165,3 +166,105 @@ def test_functions_of_others_without_a_module_compile():
     names = {}
     exec("def add_one(x):\n    return x + 1", names)
     assert numba.njit(names["add_one"])(1) == 2
+
+
+class Pressing(event.Listener):
+    """A user who presses Ctrl-C at some step of Numba's compiler."""
+
+    def __init__(self, step):
+        self.step = step
+        self.seen = 0
+
+    def on_start(self, event):
+        self.seen += 1
+        if self.seen == self.step:
+            signal.raise_signal(signal.SIGINT)
+
+    def on_end(self, event):
+        pass
+
+
+def with_inner():
+    """A function of this package's kind that is not compiled yet, nor what it calls."""
+
+    @njit(cache=False)
+    def inner(x):
+        return x + 1.0
+
+    @njit(cache=False)
+    def outer(x):
+        return inner(x) * 2.0
+
+    return outer
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("step", [1, 5, 40])
+def test_ctrl_c_waits_until_a_function_is_compiled(step):
+    function, handler = with_inner(), signal.getsignal(signal.SIGINT)
+    with (
+        event.install_listener("numba:run_pass", Pressing(step)) as user,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        function(1.0)
+    assert user.seen > step
+    assert function.signatures
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert function(1.0) == 4.0
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_whoever_handles_ctrl_c_hears_of_it_once():
+    heard = []
+    signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    with event.install_listener("numba:run_pass", Pressing(5)):
+        assert with_inner()(1.0) == 4.0
+    assert heard == [signal.SIGINT]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with event.install_listener("numba:run_pass", Pressing(5)):
+        assert with_inner()(1.0) == 4.0
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_other_threads_compile_and_touch_no_signal():
+    found, handler = [], signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=lambda: found.append(with_inner()(1.0)))
+    thread.start()
+    thread.join()
+    assert found == [4.0]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+# Many steps of the compiler leave Numba in ruins for good, so that it takes a process of its own.
+ANYWHERE = """
+import signal, sys
+import numpy as np
+from structinv.kernels import Laplacian
+
+def pressing(frame, what, argument):
+    pressing.calls += what == "call"
+    if pressing.calls == pressing.at:
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+rows = {0: np.ones((3, 2)), 1: np.asfortranarray(np.ones((3, 2))), 2: np.ones((3, 2), np.float32)}
+for number, pressing.at in enumerate((130_000, 50_000, 20_000)):
+    pressing.calls = 0
+    try:
+        sys.setprofile(pressing)
+        Laplacian().matrix(rows[number], rows[number])
+    except KeyboardInterrupt:
+        print("pressed")
+    sys.setprofile(None)
+    assert np.all(Laplacian().matrix(rows[number], rows[number]) == 1.0)
+"""
+
+
+def test_ctrl_c_anywhere_in_the_compiler_breaks_nothing(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", ANYWHERE], env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["pressed"] * 3

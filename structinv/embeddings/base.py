@@ -9,16 +9,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean, kernel_matrix
-from ..kernels.base import check_real
+from ..kernels.base import check_width
+from ..kernels.names import check_kernel
 from ..learnt import taken_back
 from ..matrices import Matrix, dense
 from ..oracles import Identity, InvarianceOracle
+from ..oracles.arguments import hint_of
 from ..oracles.kept import Kept
 from ..oracles.laws import Law, check_seed, check_size, law_of
+from .rows import checked_random, checked_rows
 
 # Rows on which a fit tells its error, and how many of their members are compared with one another.
 HELD = 100
@@ -72,9 +74,10 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         with taken_back(self):
             oracle = self._check_oracle()
             self._check_parameters()
-            X = validate_data(self, X, **self._rows)
+            seed = self._seed()
+            X = checked_rows(self, X, reset=True, **self._rows)
             self._kept = Kept()
-            self.seed_, self.size_ = self._seed(), self.size
+            self.seed_, self.size_ = seed, self.size
             self.oracle_: InvarianceOracle = clone(oracle)
             law = self._law()
             self.n_columns_ = int(self.n_components)
@@ -94,7 +97,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             float32 if the rows are, else float64.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, **self._rows)
+        X = checked_rows(self, X, reset=False, **self._rows)
         return self._features(X)
 
     @abstractmethod
@@ -121,15 +124,17 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_size(self.size)
         oracle = Identity() if self.oracle is None else self.oracle
         if not isinstance(oracle, InvarianceOracle):
-            raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}")
+            raise TypeError(
+                f"oracle must be an InvarianceOracle or None, got {oracle!r}{hint_of(oracle)}"
+            )
         return oracle
 
     def _seed(self) -> int:
         """The integer that draws depend on: `random_state` itself if it is one."""
-        if isinstance(self.random_state, Integral):
+        if isinstance(self.random_state, Integral) and not isinstance(self.random_state, bool):
             check_seed(self.random_state)
             return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return int(checked_random(self.random_state).randint(2**31 - 1))
 
     def _keep(self, name: str, make: Any) -> Any:
         """What is made once for many calls, and made again by whoever loads this transformer."""
@@ -174,7 +179,7 @@ class KernelFeatures(OrbitFeatures):
             ``|F F' - K| / |K|`` in the spectral and in Frobenius' norm (Raj et al. 2017, figure 1).
         """
         check_is_fitted(self)
-        return self._error(validate_data(self, X, reset=False, **self._rows))
+        return self._error(checked_rows(self, X, reset=False, **self._rows))
 
     def _error(self, X: Matrix) -> KernelError:
         rows = dense(X).astype(np.float64, copy=False)
@@ -189,14 +194,13 @@ class KernelFeatures(OrbitFeatures):
     def _check_kernel(self) -> Kernel:
         """The base kernel; raises where it, or what the layers are made of, is out of range."""
         kernel = Gaussian() if self.kernel is None else self.kernel
-        if not isinstance(kernel, Kernel):
-            raise TypeError(f"kernel must be a Kernel or None, got {kernel!r}")
+        check_kernel("kernel", kernel, "a Kernel or None")
         kernel.validate()
         if not isinstance(self.layers, Integral) or isinstance(self.layers, bool):
             raise TypeError(f"layers must be 1 or 2, got {self.layers!r}")
         if self.layers not in (1, 2):
             raise ValueError(f"layers must be 1 or 2, got {self.layers!r}")
-        check_real("tau", self.tau)
+        check_width("tau", self.tau)
         return kernel
 
     def _learn_kernel(self) -> Kernel:

@@ -7,22 +7,23 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .. import answers
 from ..kernels import Gaussian, Kernel, kernel_symmetry
 from ..kernels.base import ISOMETRIES, PERMUTATIONS, check_real
+from ..kernels.names import check_kernel
 from ..learnt import taken_back
 from ..oracles import ImageShape, InvarianceOracle
-from ..oracles.arguments import check_count
+from ..oracles.arguments import check_count, hint_of
 from ..oracles.image_maps import image_shape
 from ..oracles.laws import Law
 from .image_changes import ImageChanges, image_changes
 from .landmarks import LANDMARKS, inverse_root
 from .patch_grid import WINDOWS, PatchGrid, add_pooled
 from .patch_scaling import LENGTHS, PatchScaling
+from .rows import checked_random, checked_rows
 
 # Values of a kernel that are in memory at once.
 AT_ONCE = 2**22
@@ -194,10 +195,10 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         with taken_back(self):
             self._check_parameters()
-            X = validate_data(self, X, dtype=(np.float64, np.float32))
+            X = self._checked_images(X, reset=True)
             for layer, shape in self._shapes(X.shape[1]):
                 layer._check_grid(shape, len(X))
-            random = check_random_state(self.random_state)
+            random = checked_random(self.random_state)
             self.whole_changes_ = image_changes(
                 self.whole,
                 self._image_shape(X.shape[1]),
@@ -221,7 +222,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             In C order of `map_shape_`.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        X = self._checked_images(X, reset=False)
         found = np.empty((len(X), self._n_features_out), dtype=X.dtype)
         law = self.whole_changes_.law
         weights = law.weights.astype(X.dtype)
@@ -240,6 +241,18 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    def _checked_images(self, X: Any, *, reset: bool) -> np.ndarray:
+        X = checked_rows(self, X, reset=reset, dtype=(np.float64, np.float32))
+        # Sums of squares have to be numbers, and shares of them.
+        largest, info = max(float(X.max()), -float(X.min())), np.finfo(X.dtype)
+        least, most = 100.0 * float(info.tiny) ** 0.5, float(info.max) ** 0.25
+        if largest and not least <= largest <= most:
+            raise ValueError(
+                f"X must have largest entries from {least:.1g} to {most:.1g}, got {largest:g}: "
+                "scale the images"
+            )
+        return X
 
     def _shapes(self, n_features: int) -> Iterator[tuple[PatchOrbits, ImageShape]]:
         """The layers from below, and the shape of the images whose patches they take."""
@@ -274,8 +287,10 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 raise ValueError(f"{name} must be one of {names}, got {getattr(self, name)!r}")
         for name in ("oracle", "whole"):
             _check_kind(name, getattr(self, name), InvarianceOracle)
-        _check_kind("kernel", self.kernel, Kernel)
+        if self.kernel is not None:
+            check_kernel("kernel", self.kernel, "None or a Kernel")
         _check_kind("below", self.below, PatchOrbits)
+        checked_random(self.random_state)
         if self.n_components > self.n_patches:
             raise ValueError(
                 f"n_components must be at most n_patches, {self.n_patches}, got {self.n_components}"
@@ -322,7 +337,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.below_ = None if self.below is None else clone(self.below)
         if self.below_ is not None:
             own = self.below_.random_state
-            self.below_._learn(X, whole, random if own is None else check_random_state(own))
+            self.below_._learn(X, whole, random if own is None else checked_random(own))
         *_, (_, shape) = self._shapes(X.shape[1])
         self.grid_ = self._grid(shape)
         self.pooling_ = self.grid_.pooling(int(self.pool), self.window)
@@ -452,4 +467,6 @@ def _change_each(law: Law, patches: np.ndarray, random: np.random.RandomState) -
 def _check_kind(name: str, value: Any, kind: type) -> None:
     if value is not None and not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIO" else "a"
-        raise TypeError(f"{name} must be None or {article} {kind.__name__}, got {value!r}")
+        raise TypeError(
+            f"{name} must be None or {article} {kind.__name__}, got {value!r}{hint_of(value)}"
+        )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.metrics import check_scoring
+from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import answers
 from ..kernels import Kernel, as_kernel, kernel_matrix, precision
 from ..machine import check_memory
+from ..matrices import refuse_half
 from ..spaces.atoms import expand
 from .base import check_boolean, check_number
 from .estimates import EstimatesItself
@@ -22,6 +25,8 @@ from .ridge_systems import FACTORS, RidgePath, ridge_path
 from .shapes import check_shape, flat_rows, learn_shape, shaped
 
 MARGINAL_LIKELIHOOD = "marginal_likelihood"
+# Sums of squares of these are numbers.
+LARGEST_TARGET = 1e150
 
 
 class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -158,12 +163,13 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         """
         with all_or_nothing(self):
             alphas = self._checked_parameters()
+            refuse_half("X", X)
             learn_shape(self, X)
             kernel = shaped(self.kernel, self, X)
             X, y = validate_data(
                 self,
                 flat_rows(X),
-                y,
+                _dense_numbers(y),
                 dtype=[np.float64, np.float32],
                 y_numeric=True,
                 multi_output=True,
@@ -171,8 +177,9 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
             )
             self._check_square(X)
             given, weights = y, self._weights(sample_weight, X)
-            y = np.asarray(y, dtype=np.float64)
+            y = _numbers(y)
             used = np.flatnonzero(weights)
+            self._try_scoring(y[used], given[used], None if sample_weight is None else weights[used])
             check_memory(f"a ridge of {len(used)} rows", self._tables(len(used)), "take fewer rows")
             rows = X if len(used) == len(X) else X[used]
             self.kernel_ = self._kernel_of(kernel, rows)
@@ -217,6 +224,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
     def predict(self, X: Any) -> np.ndarray:
         """Predicted targets, (n,) or (n, n_targets), float32 where all rows are."""
         check_is_fitted(self)
+        refuse_half("X", X)
         check_shape(self, X)
         rows = validate_data(self, flat_rows(X), reset=False, dtype=[np.float64, np.float32])
         return self._values(rows)
@@ -235,9 +243,44 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
     def _checked_parameters(self) -> np.ndarray:
         """The alphas, all else looked at."""
         check_boolean("fit_intercept", self.fit_intercept)
-        if self.scoring != MARGINAL_LIKELIHOOD and self.scoring is not None:
+        if self._asks_scorer:
+            if not isinstance(self.scoring, str) and not callable(self.scoring):
+                raise TypeError(f"scoring must be a name, a scorer or None, got {self.scoring!r}")
+            names = [MARGINAL_LIKELIHOOD, *get_scorer_names()]
+            if isinstance(self.scoring, str) and self.scoring not in names:
+                close = get_close_matches(self.scoring, names, 1)
+                hint = "".join(f": did you mean {each!r}?" for each in close)
+                raise ValueError(
+                    f"scoring must be {MARGINAL_LIKELIHOOD!r}, a name of scikit-learn's, a scorer or "
+                    f"None, got {self.scoring!r}{hint}"
+                )
             check_scoring(self, self.scoring)
         return checked_alphas(self.alphas)
+
+    @property
+    def _asks_scorer(self) -> bool:
+        return self.scoring is not None and not (
+            isinstance(self.scoring, str) and self.scoring == MARGINAL_LIKELIHOOD
+        )
+
+    def _try_scoring(self, y: np.ndarray, given: np.ndarray, weights: np.ndarray | None) -> None:
+        """Raise before any work where a scorer cannot judge such targets, nor they themselves."""
+        if not self._asks_scorer:
+            return
+        try:
+            found = self._scores_of(y[None], given, weights)
+        except Exception as error:
+            raise ValueError(
+                f"scoring must judge targets like y by predictions of them, got {self.scoring!r}, which "
+                f"raised {type(error).__name__}: {error}"
+            ) from error
+        self._check_scores(found)
+
+    def _check_scores(self, scores: np.ndarray) -> None:
+        if scores.dtype.kind not in "biuf" or scores.ndim != 1 or np.any(np.isnan(scores)):
+            raise ValueError(
+                f"scoring must give a number for each of alphas, got {scores} of {self.scoring!r}"
+            )
 
     def _check_square(self, X: np.ndarray) -> None:
         if self._precomputed and X.shape[0] != X.shape[1]:
@@ -288,10 +331,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
             self.scores_ = np.sum(path.evidence.log_marginal_likelihoods(None), axis=1)
         else:
             self.scores_ = self._scores_of(y[used] - residuals, given[used], own)
-        if np.any(np.isnan(self.scores_)):
-            raise ValueError(
-                f"scoring must give a number for each of alphas, got {self.scores_} of {self.scoring!r}"
-            )
+        self._check_scores(self.scores_)
         best = int(np.argmax(self.scores_))
         self.best_score_ = float(self.scores_[best])
         self.alpha_ = float(self.alphas_[best])
@@ -339,9 +379,41 @@ class _Predicted(RegressorMixin, BaseEstimator):
         return X
 
 
+def _dense_numbers(y: Any) -> Any:
+    """`y` itself; TypeError or ValueError for what scikit-learn would take apart before it says so."""
+    if sp.issparse(y):
+        raise TypeError(f"y must be dense, got {type(y).__name__}: pass y.toarray()")
+    if isinstance(y, (list, tuple)) and any(isinstance(each, str) for each in y):
+        raise ValueError(f"y must hold numbers, got {y[:3]}")
+    if getattr(getattr(y, "dtype", None), "kind", "f") == "O":
+        try:
+            np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"y must hold numbers, got {np.asarray(y).ravel()[:3].tolist()}") from None
+    return y
+
+
+def _numbers(y: np.ndarray) -> np.ndarray:
+    """Targets as float64; ValueError where they are none, or their squares are none."""
+    if y.dtype.kind not in "biufO":
+        raise ValueError(f"y must hold numbers, got {y.ravel()[:3].tolist()}")
+    found = np.asarray(y, dtype=np.float64)
+    if not np.all(np.isfinite(found)):
+        raise ValueError("y must hold finite numbers, got None or NaN")
+    if np.max(np.abs(found)) > LARGEST_TARGET:
+        raise ValueError(
+            f"y must hold numbers up to {LARGEST_TARGET:g}, since squares of errors count, got "
+            f"{np.max(np.abs(found)):g}: scale the targets"
+        )
+    return found
+
+
 def checked_alphas(alphas: Any) -> np.ndarray:
     """Weights of the norm, (n_alphas,) of float64; TypeError or ValueError if they are none."""
-    found = np.atleast_1d(np.asarray(alphas))
+    try:
+        found = np.atleast_1d(np.asarray(alphas))
+    except ValueError:
+        raise TypeError(f"alphas must be a number or several, got {alphas!r}") from None
     if found.dtype.kind not in "iuf":
         raise TypeError(f"alphas must be a number or several, got {alphas!r}")
     if found.ndim != 1 or not len(found) or not np.all((found > 0) & (found < np.inf)):

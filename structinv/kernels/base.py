@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from .. import answers
 from ..compiled import njit
-from ..matrices import in_threads
+from ..matrices import in_threads, refuse_half
 from .spectral import Spectrum
 
 if TYPE_CHECKING:
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 
 # Values worked on at once: two tiles of float64 stay in a core's cache.
 TILE = 2**15
+
+HALF, SINGLE, DOUBLE = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+# Of float32 numbers with all their digits.
+_LEAST, _MOST = float(np.finfo(SINGLE).tiny), float(np.finfo(SINGLE).max)
+
+# Squares of widths up to here, and of their inverses, are numbers.
+LARGEST_WIDTH = 1e150
 
 # Under which maps T of both inputs a kernel keeps its values, `Kernel.symmetry`: few, then more.
 NOTHING = "nothing"
@@ -198,9 +205,11 @@ class Kernel(BaseEstimator, ABC):
         Raises
         ------
         TypeError, ValueError
-            Unless both are dense, finite real numbers with as many features.
+            Unless both are dense, finite real numbers with as many features, in more than half
+            precision, and where a parameter is out of its range.
         """
         same = Y is None or Y is X
+        self.validate()
         rows = _real_rows("X", X)
         others = rows if same else _real_rows("Y", Y)
         if rows.ndim != others.ndim or rows.shape[-1] != others.shape[-1]:
@@ -402,13 +411,15 @@ def _real_rows(name: str, X: Any) -> np.ndarray:
     """What kernels are asked about, as an array of floats of one or two dimensions."""
     if sp.issparse(X):
         raise TypeError(f"{name} must be dense for a kernel, got {type(X).__name__}: pass X.toarray()")
+    refuse_half(name, X)
     rows = np.asarray(X)
     if rows.dtype.kind == "O":
         rows = np.asarray(X, dtype=np.float64)
     if rows.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
     if rows.ndim not in (1, 2):
-        raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}")
+        hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
+        raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
     rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
     if not answers.all_finite(rows):
         raise ValueError(f"{name} must be finite, got NaN or infinity")
@@ -416,9 +427,11 @@ def _real_rows(name: str, X: Any) -> np.ndarray:
 
 
 def precision(*arrays: np.ndarray) -> np.dtype:
-    """float32 if all arrays are, else float64."""
-    single = all(array.dtype == np.float32 for array in arrays)
-    return np.dtype(np.float32 if single else np.float64)
+    """float32 if all arrays are, else float64; TypeError for float16, in which kernels lose too much."""
+    kinds = [array.dtype for array in arrays]
+    if HALF in kinds:
+        refuse_half("XY"[kinds.index(HALF)], arrays[kinds.index(HALF)])
+    return SINGLE if all(kind == SINGLE for kind in kinds) else DOUBLE
 
 
 def squared_norms(X: np.ndarray) -> np.ndarray:
@@ -427,14 +440,28 @@ def squared_norms(X: np.ndarray) -> np.ndarray:
 
 
 def half_norms(X: np.ndarray) -> np.ndarray:
-    """Half the squared norm of every row, in the precision of `X`: what distances need."""
-    return (0.5 * squared_norms(X)).astype(precision(X), copy=False)
+    """Half the squared norm of every row, in the precision of `X`, infinite where that has none."""
+    # Whoever needs them looks at them.
+    with np.errstate(over="ignore"):
+        return (0.5 * squared_norms(X)).astype(precision(X), copy=False)
 
 
 def same_precision(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both arrays in their common precision, uncopied if they are."""
     dtype = precision(X, Y)
     return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
+
+
+def holds(dtype: np.dtype, *values: float) -> bool:
+    """Whether float32, if it is that, has these numbers of at least 0 neither infinite nor cut short."""
+    return dtype == DOUBLE or all(value == 0 or _LEAST <= value <= _MOST for value in values)
+
+
+def in_double(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Its values of float32 rows, worked out in float64: for what float32 does not hold."""
+    values = kernel.matrix(X.astype(np.float64), Y.astype(np.float64))
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
 
 
 def is_real(value: Any) -> bool:
@@ -449,6 +476,24 @@ def check_real(name: str, value: Any, *, strict: bool = True) -> None:
         raise TypeError(f"{name} must be {allowed}, got {value!r}")
     if not (0 < value < np.inf or (value == 0 and not strict)):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
+
+
+def check_width(name: str, value: Any, largest: float = LARGEST_WIDTH) -> None:
+    """Raise TypeError or ValueError unless it is a number above 0 whose square is far from no number.
+
+    Examples
+    --------
+    >>> check_width("sigma", 1e-200)
+    Traceback (most recent call last):
+        ...
+    ValueError: sigma must be a number from 1e-150 to 1e+150, got 1e-200: scale the features
+    """
+    check_real(name, value)
+    if not 1.0 / largest <= float(value) <= largest:
+        raise ValueError(
+            f"{name} must be a number from {1.0 / largest:g} to {largest:g}, got {value!r}: "
+            "scale the features"
+        )
 
 
 def _describe(kernel: Kernel) -> str:

@@ -21,6 +21,7 @@ from .base import (
     kernel_symmetry,
     says,
 )
+from .names import check_kernel
 
 
 class _Pair(Kernel):
@@ -265,8 +266,7 @@ def _level_of(kernel: Kernel) -> float | None:
 
 
 def _check_kernel(name: str, kernel: Any, n_features: int | None) -> None:
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"{name} must be a Kernel, got {kernel!r}")
+    check_kernel(name, kernel)
     kernel.validate(n_features)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +12,12 @@ from .base import (
     ISOMETRIES,
     PERMUTATIONS,
     Kernel,
+    Norms,
     check_real,
+    check_width,
     half_norms,
+    holds,
+    in_double,
     in_tiles,
     precision,
     same_precision,
@@ -24,6 +29,8 @@ CLOSE = 0.01
 # if half of it, in units of the width, is the difference of numbers above this one: rounding moves the
 # kernel by at most about so many units in the last place.
 FAR = 500.0
+# Of widths that are multiplied with one another.
+LARGEST_SCALE = 1e100
 
 
 class _Stationary(Kernel):
@@ -49,7 +56,7 @@ class Gaussian(_Stationary):
     Parameters
     ----------
     sigma : float, default=1.0
-        Width, in the unit of the inputs; above 0.
+        Width, in the unit of the inputs; from 1e-150 to 1e150.
 
     Examples
     --------
@@ -67,20 +74,13 @@ class Gaussian(_Stationary):
 
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
-        check_real("sigma", self.sigma)
+        check_width("sigma", self.sigma)
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
-        X, Y = same_precision(X, Y)
-        x, y = norms or (half_norms(X), half_norms(Y))
-        factor = X.dtype.type(1.0 / float(self.sigma) ** 2)
-
-        def transform(tile, rows):
-            _negative_distances(tile, x[rows], y, factor)
-            _correct_close(tile, X[rows], Y, x[rows], y, factor, FAR)
-            np.exp(tile, out=tile)
-
-        return in_tiles(X @ Y.T, transform)
+        self.validate()
+        rate = 1.0 / float(self.sigma) ** 2
+        return _of_distances(self, X, Y, norms, rate, lambda tile: np.exp(tile, out=tile))
 
     def lipschitz(self, n_features: int | None = None) -> float:
         """1 / sigma."""
@@ -113,9 +113,9 @@ class RationalQuadratic(_Stationary):
     Parameters
     ----------
     length_scale : float, default=1.0
-        In the unit of the inputs; above 0.
+        In the unit of the inputs; from 1e-100 to 1e100.
     alpha : float, default=1.0
-        Above 0.
+        From 1e-100 to 1e100.
 
     Examples
     --------
@@ -134,22 +134,19 @@ class RationalQuadratic(_Stationary):
 
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
-        check_real("length_scale", self.length_scale)
-        check_real("alpha", self.alpha)
+        check_width("length_scale", self.length_scale, LARGEST_SCALE)
+        check_width("alpha", self.alpha, LARGEST_SCALE)
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
-        X, Y = same_precision(X, Y)
-        x, y = norms or (half_norms(X), half_norms(Y))
-        factor, alpha = X.dtype.type(2.0 * self._rate), X.dtype.type(self.alpha)
+        self.validate()
+        alpha = float(self.alpha)
 
-        def transform(tile, rows):
-            _negative_distances(tile, x[rows], y, factor)
-            _correct_close(tile, X[rows], Y, x[rows], y, factor, FAR)
+        def transform(tile):
             np.log1p(np.negative(tile, out=tile), out=tile)
             np.exp(np.multiply(tile, -alpha, out=tile), out=tile)
 
-        return in_tiles(X @ Y.T, transform, cost=2)
+        return _of_distances(self, X, Y, norms, 2.0 * self._rate, transform, alpha, cost=2)
 
     def lipschitz(self, n_features: int | None = None) -> float:
         """1 / length_scale."""
@@ -201,7 +198,10 @@ class Laplacian(_Stationary):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
+        self.validate()
         X, Y = same_precision(X, Y)
+        if not holds(X.dtype, self.gamma):
+            return in_double(self, X, Y)
         gamma = X.dtype.type(self.gamma)
 
         def transform(tile, rows):
@@ -226,7 +226,7 @@ class Matern(_Stationary):
     Parameters
     ----------
     length_scale : float, default=1.0
-        In the unit of the inputs; above 0.
+        In the unit of the inputs; from 1e-150 to 1e150.
     nu : {0.5, 1.5, 2.5, inf}, default=1.5
 
     Notes
@@ -251,23 +251,21 @@ class Matern(_Stationary):
 
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
-        check_real("length_scale", self.length_scale)
+        check_width("length_scale", self.length_scale)
         if self.nu not in (0.5, 1.5, 2.5, np.inf):
             raise ValueError(f"nu must be 0.5, 1.5, 2.5 or inf, got {self.nu!r}")
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
+        self.validate()
         if self.nu == np.inf:
             return Gaussian(self.length_scale).matrix(X, Y, norms)
-        X, Y = same_precision(X, Y)
-        x, y = norms or (half_norms(X), half_norms(Y))
-        factor = X.dtype.type(4.0 * self.nu / float(self.length_scale) ** 2)
+        rate = 4.0 * self.nu / float(self.length_scale) ** 2
 
-        def transform(tile, rows):
-            _negative_distances(tile, x[rows], y, factor)
-            # 1/2 alone is not smooth at 0: there the root of a rounding error would be a large one.
-            _correct_close(tile, X[rows], Y, x[rows], y, factor, 0.0 if self.nu == 0.5 else FAR)
+        def transform(tile):
             a = np.sqrt(np.negative(tile, out=tile), out=tile)
+            # From there on exponentials are 0, and infinity times 0 would be no number.
+            np.minimum(a, 1e3, out=a)
             decay = np.exp(-a)
             if self.nu == 0.5:
                 a[:] = decay
@@ -275,7 +273,8 @@ class Matern(_Stationary):
                 a *= decay if self.nu == 1.5 else decay * (1.0 + a / 3.0)
                 a += decay
 
-        return in_tiles(X @ Y.T, transform)
+        # For nu = 1/2 it is not smooth at 0: the root of a rounding error would be a large one.
+        return _of_distances(self, X, Y, norms, rate, transform, far=0.0 if self.nu == 0.5 else FAR)
 
     def lipschitz(self, n_features: int | None = None) -> float:
         """``sqrt(-k''(0))``, which is ``sqrt(nu / (nu - 1)) / length_scale`` above nu = 1.
@@ -339,6 +338,42 @@ _MATERN: dict[float, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], ...]]
         lambda a, decay: (a * decay + decay) / a / a / a / 3.0,
     ),
 }
+
+
+def _of_distances(
+    kernel: Kernel,
+    X: np.ndarray,
+    Y: np.ndarray,
+    norms: Norms | None,
+    rate: float,
+    transform: Callable[[np.ndarray], Any],
+    *numbers: float,
+    far: float = FAR,
+    cost: int = 1,
+) -> np.ndarray:
+    """Tiles of ``-rate |x_i - y_j|^2 / 2``, each transformed in place; `numbers` are what that uses.
+
+    Small distances of rows farther out than `far`, as rates have it, come from their differences.
+    """
+    X, Y = same_precision(X, Y)
+    x, y = norms or (half_norms(X), half_norms(Y))
+    largest = float(x.max(initial=0.0)) + float(y.max(initial=0.0))
+    if not holds(X.dtype, rate, *numbers, largest):
+        return in_double(kernel, X, Y)
+    if not largest < np.inf:
+        name, rows = ("X", X) if np.max(x, initial=0.0) == np.inf else ("Y", Y)
+        raise ValueError(
+            f"{name} must have rows whose squared norms are numbers, got entries up to "
+            f"{np.max(np.abs(rows)):g}: scale the features"
+        )
+    factor = X.dtype.type(rate)
+
+    def work(tile: np.ndarray, rows: slice) -> None:
+        _negative_distances(tile, x[rows], y, factor)
+        _correct_close(tile, X[rows], Y, x[rows], y, factor, far)
+        transform(tile)
+
+    return in_tiles(X @ Y.T, work, cost=cost)
 
 
 # Constants that meet arrays below have the arrays' type: a plain 0 or 2 would make float32 float64.

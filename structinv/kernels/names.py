@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,40 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..matrices import Matrix
+from ..oracles.arguments import hint_of
 from .base import Kernel, is_real
 from .distances import Gaussian, Laplacian
 from .given import CallableKernel, PrecomputedKernel
 from .products import Linear, Polynomial
+
+NAMES = ("laplacian", "linear", "poly", "precomputed", "rbf")
+# What takes kernels alone is often given their names.
+_WRITTEN = {"rbf": "Gaussian", "gaussian": "Gaussian", "poly": "Polynomial", "polynomial": "Polynomial"}
+_WRITTEN |= {"laplacian": "Laplacian", "linear": "Linear", "matern": "Matern"}
+
+
+def check_kernel(name: str, kernel: Any, allowed: str = "a Kernel") -> None:
+    """Raise TypeError, which says what may have been meant, unless it is a Kernel.
+
+    Examples
+    --------
+    >>> check_kernel("kernel", "rbf")
+    Traceback (most recent call last):
+        ...
+    TypeError: kernel must be a Kernel, got 'rbf'; write structinv.kernels.Gaussian(...)
+    """
+    if isinstance(kernel, Kernel):
+        return
+    hint = hint_of(kernel) or _as_object(kernel)
+    if callable(kernel) and not hint:
+        hint = "; write structinv.kernels.CallableKernel(...) around a function"
+    raise TypeError(f"{name} must be {allowed}, got {kernel!r}{hint}")
+
+
+def _as_object(name: Any) -> str:
+    """How the kernel is written that a name may stand for."""
+    close = get_close_matches(name.lower(), _WRITTEN, 1) if isinstance(name, str) else []
+    return "".join(f"; write structinv.kernels.{_WRITTEN[each]}(...)" for each in close)
 
 
 def as_kernel(kernel: Any, *, gamma: Any, degree: int, coef0: float, X: Matrix) -> Kernel:
@@ -72,9 +103,10 @@ def _find_kernel(kernel: Any, gamma: Any, degree: int, coef0: float, X: Matrix) 
             return PrecomputedKernel(X)
     elif callable(kernel):
         return CallableKernel(kernel)
+    close = get_close_matches(kernel.lower(), NAMES, 1) if isinstance(kernel, str) else []
+    hint = "".join(f": did you mean {each!r}?" for each in close) or _as_object(kernel)
     raise ValueError(
-        "kernel must be one of ['laplacian', 'linear', 'poly', 'precomputed', 'rbf'], a Kernel or "
-        f"a callable, got {kernel!r}"
+        f"kernel must be one of {list(NAMES)}, a Kernel or a callable, got {kernel!r}{hint}"
     )
 
 

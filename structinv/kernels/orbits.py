@@ -6,28 +6,33 @@ from typing import Any
 
 import numpy as np
 
+from .. import answers
 from ..compiled import njit
-from ..matrices import in_threads
+from ..matrices import in_threads, refuse_half
 from ..oracles import InvarianceOracle
-from ..oracles.arguments import instance_of
+from ..oracles.arguments import hint_of
 from ..oracles.kept import Record, parameters_of
 from ..oracles.laws import Law, check_seed, check_size, law_of
 from .base import (
     ISOMETRIES,
     PERMUTATIONS,
     Kernel,
-    check_real,
+    check_width,
     half_norms,
+    holds,
     kernel_lipschitz,
     kernel_matrix,
     kernel_symmetry,
     precision,
     same_precision,
 )
+from .names import check_kernel
 
 # Members of rows on the left, and of rows on the right, whose kernel is worked on at once.
 LEFT = 8192
 RIGHT = 512
+# Squared distances of embeddings are the difference of numbers that are rounded so often.
+ROUNDINGS = 8
 # What a kernel keeps from call to call.
 _MADE = ("_law", "_sides", "_stretched")
 
@@ -93,12 +98,10 @@ class OrbitMean(Kernel):
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
         if not isinstance(self.oracle, InvarianceOracle):
-            hint = f"; write {instance_of(self.oracle)}" if isinstance(self.oracle, type) else ""
-            raise TypeError(f"oracle must be an InvarianceOracle, got {self.oracle!r}{hint}")
-        if not isinstance(self.kernel, Kernel):
             raise TypeError(
-                f"kernel must be a Kernel, such as structinv.kernels.Gaussian(2.0), got {self.kernel!r}"
+                f"oracle must be an InvarianceOracle, got {self.oracle!r}{hint_of(self.oracle)}"
             )
+        check_kernel("kernel", self.kernel)
         check_size(self.size)
         check_seed(self.random_state)
         self.kernel.validate(n_features)
@@ -139,7 +142,8 @@ class OrbitMean(Kernel):
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""
         same = Y is X
-        _check_widths(X, Y)
+        self.validate()
+        _check_rows(X, Y)
         X, Y = same_precision(X, Y)
         left, right = self.sides(X.shape[1])
         if left is None and len(X) < len(Y):
@@ -149,6 +153,8 @@ class OrbitMean(Kernel):
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
+        self.validate()
+        _check_rows(X, X)
         left, right = self.sides(X.shape[1])
         values = np.empty(len(X), dtype=precision(X))
         step = max(1, LEFT // right.size)
@@ -196,7 +202,7 @@ class OrbitDistance(Kernel):
         See `OrbitMean`.
     tau : float, default=1.0
         Width, in the unit of the embeddings' distances, which are at most ``sqrt(2)`` for kernels with
-        ``k(x, x) = 1``; above 0.
+        ``k(x, x) = 1``; from 1e-150 to 1e150.
 
     Examples
     --------
@@ -224,7 +230,7 @@ class OrbitDistance(Kernel):
 
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
-        check_real("tau", self.tau)
+        check_width("tau", self.tau)
         self._mean().validate(n_features)
 
     def _mean(self) -> OrbitMean:
@@ -237,7 +243,8 @@ class OrbitDistance(Kernel):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
-        _check_widths(X, Y)
+        self.validate()
+        _check_rows(X, Y)
         mean = self._mean()
         left = mean.diagonal(X)
         right = left if Y is X else mean.diagonal(Y)
@@ -245,12 +252,20 @@ class OrbitDistance(Kernel):
         values *= 2.0
         values -= left[:, None]
         values -= right
-        np.minimum(values, 0.0, out=values)
-        values *= 0.5 / float(self.tau) ** 2
-        return np.exp(values, out=values)
+        # What rounding alone may leave of equal ones would decide where tau is small.
+        least = ROUNDINGS * np.finfo(values.dtype).eps * (np.abs(left[:, None]) + np.abs(right))
+        values[values > -least] = 0.0
+        rate = 0.5 / float(self.tau) ** 2
+        if not holds(values.dtype, rate):
+            values = values.astype(np.float64)
+        with np.errstate(over="ignore"):
+            values *= rate
+        return np.exp(values, out=values).astype(precision(X, Y), copy=False)
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
+        self.validate()
+        _check_rows(X, X)
         return np.ones(len(X), dtype=precision(X))
 
     def lipschitz(self, n_features: int | None = None) -> float:
@@ -268,13 +283,22 @@ def _sides_of(law: Law, symmetry: str) -> tuple[Law | None, Law]:
     return law.sides(reordering=symmetry == PERMUTATIONS)
 
 
-def _check_widths(X: Any, Y: Any) -> None:
+def _check_rows(X: Any, Y: Any) -> None:
     """Raise unless these are arrays of rows with as many features: users ask for tables themselves."""
-    for name, rows in (("X", X), ("Y", Y)):
+    for name, rows in (("X", X), ("Y", Y))[: 1 if Y is X else 2]:
+        refuse_half(name, rows)
         if not isinstance(rows, np.ndarray):
-            raise TypeError(f"{name} must be an array, got {type(rows).__name__}")
+            raise TypeError(
+                f"{name} must be an array, got {type(rows).__name__}; kernel(X, Y) takes lists and "
+                "data frames"
+            )
+        if rows.dtype.kind not in "fiub":
+            raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
         if rows.ndim != 2:
-            raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}")
+            hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
+            raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
+        if not answers.all_finite(rows):
+            raise ValueError(f"{name} must be finite, got NaN or infinity")
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"Y must have {X.shape[1]} features as X has, got {Y.shape[1]}")
 

@@ -8,7 +8,17 @@ from numbers import Integral
 import numpy as np
 
 from ..compiled import njit
-from .base import ISOMETRIES, Kernel, check_real, in_tiles, precision, same_precision, squared_norms
+from .base import (
+    ISOMETRIES,
+    Kernel,
+    check_real,
+    holds,
+    in_double,
+    in_tiles,
+    precision,
+    same_precision,
+    squared_norms,
+)
 
 
 class Linear(Kernel):
@@ -28,11 +38,14 @@ class Linear(Kernel):
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
         X, Y = same_precision(X, Y)
-        return X @ Y.T
+        with np.errstate(over="ignore", invalid="ignore"):
+            return X @ Y.T
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
-        return squared_norms(X).astype(precision(X), copy=False)
+        dtype = precision(X)
+        with np.errstate(over="ignore"):
+            return squared_norms(X).astype(dtype, copy=False)
 
     def lipschitz(self, n_features: int | None = None) -> float:
         """1: phi is the identity."""
@@ -88,14 +101,19 @@ class Polynomial(Kernel):
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
         X, Y = same_precision(X, Y)
-        products = X @ Y.T
+        if not holds(X.dtype, self.gamma, self.coef0):
+            return in_double(self, X, Y)
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = X @ Y.T
         gamma, coef0 = products.dtype.type(self.gamma), products.dtype.type(self.coef0)
         return in_tiles(products, lambda tile, rows: _power(tile, gamma, coef0, self.degree))
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
-        powers = (self.gamma * squared_norms(X) + self.coef0) ** self.degree
-        return powers.astype(precision(X), copy=False)
+        dtype = precision(X)
+        with np.errstate(over="ignore", invalid="ignore"):
+            powers = (self.gamma * squared_norms(X) + self.coef0) ** self.degree
+            return powers.astype(dtype, copy=False)
 
     def lipschitz(self, n_features: int | None = None) -> float:
         """Infinity but for degree 1."""

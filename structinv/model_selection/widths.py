@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.model_selection import ParameterGrid, check_cv, cross_val_score
+from sklearn.model_selection import ParameterGrid, cross_val_score
 from sklearn.utils import check_X_y
 from sklearn.utils.multiclass import type_of_target
 
@@ -22,7 +22,10 @@ from ..estimators.ridge import MARGINAL_LIKELIHOOD, OrbitRidge, checked_alphas
 from ..estimators.shapes import flat_rows, shaped
 from ..inspection.figures import written
 from ..kernels import Kernel, OrbitMean, as_kernel, kernel_matrix
+from ..matrices import refuse_half
 from ..oracles import Identity, InvarianceOracle
+from ..oracles.arguments import hint_of
+from .declared import check_grid, checked_folds
 from .pictures import draw_settings
 
 if TYPE_CHECKING:
@@ -226,7 +229,7 @@ def learn_widths(
     """
     _check_choices(criterion, task, estimator)
     settings = _settings(_checked_oracles(oracle, X), grid, isinstance(oracle, Mapping))
-    problem = _problem(X, y, task, estimator, alphas, cv if criterion == "cross_validation" else None)
+    problem = _problem(X, y, task, estimator, alphas, cv, folds=criterion == "cross_validation")
     base = _base_kernel(kernel, X, problem.rows)
     scores = problem.scores([_kernel(each, base, size, random_state) for _, each in settings], criterion)
     table, measure = _table(settings, scores, criterion), problem.measure(criterion)
@@ -280,23 +283,26 @@ class _Problem:
 
 
 def _problem(
-    X: Any, y: Any, task: str, estimator: BaseEstimator | None, alphas: Sequence[float], cv: Any
+    X: Any,
+    y: Any,
+    task: str,
+    estimator: BaseEstimator | None,
+    alphas: Sequence[float],
+    cv: Any,
+    *,
+    folds: bool,
 ) -> _Problem:
-    """All checked; without `cv` there are no folds."""
+    """All checked."""
     checked_alphas(alphas)
+    refuse_half("X", X)
     if estimator is not None:
         task = "classes" if is_classifier(estimator) else "numbers"
     rows, y = check_X_y(
         flat_rows(X), as_labels(y), dtype=[np.float64, np.float32], y_numeric=task == "numbers"
     )
     classes = _are_classes(y, task)
-    folds = [] if cv is None else list(check_cv(cv, y, classifier=classes).split(rows, y))
-    if any(len(train) < 2 or len(test) == 0 for train, test in folds):
-        raise ValueError(
-            "cv must leave two rows or more to train on and one to test on in each fold, got "
-            f"{[(len(train), len(test)) for train, test in folds]}"
-        )
-    return _Problem(rows, y, classes, _targets(y, classes), folds, estimator, alphas)
+    parts = checked_folds(cv, rows, y, classes) if folds else []
+    return _Problem(rows, y, classes, _targets(y, classes), parts, estimator, alphas)
 
 
 def _best(scores: np.ndarray, least: float) -> int:
@@ -317,7 +323,9 @@ def _check_choices(criterion: Any, task: Any, estimator: Any) -> None:
     if estimator is None:
         return
     if not isinstance(estimator, BaseEstimator):
-        raise TypeError(f"estimator must be an unfitted estimator or None, got {estimator!r}")
+        raise TypeError(
+            f"estimator must be an unfitted estimator or None, got {estimator!r}{hint_of(estimator)}"
+        )
     if estimator.get_params(deep=False).get("kernel") != "precomputed":
         raise ValueError(f"estimator must have kernel='precomputed', got {estimator!r}")
     if criterion != "cross_validation":
@@ -328,13 +336,19 @@ def _check_choices(criterion: Any, task: Any, estimator: Any) -> None:
 
 def _checked_oracles(oracle: Any, X: Any) -> dict[str, InvarianceOracle]:
     """By names, with the shape of images."""
-    if not isinstance(oracle, Mapping):
-        return {"": shaped(check_oracle_type(oracle), None, X)}
-    if not oracle or not all(isinstance(name, str) for name in oracle):
+    named = oracle if isinstance(oracle, Mapping) else {"": oracle}
+    if not named or not all(isinstance(name, str) for name in named):
         raise ValueError(f"oracle must hold oracles by names, at least one, got {oracle!r}")
-    for each in oracle.values():
+    for each in named.values():
         check_oracle_type(each)
-    return {name: shaped(each, None, X) for name, each in oracle.items()}
+        if each is None:
+            raise TypeError(f"oracle must be an InvarianceOracle or a dict of such, got {oracle!r}")
+        if each.depends_on_label:
+            raise ValueError(
+                "oracle must not depend on labels, which rows to predict do not have: leave out "
+                f"only_for, got {each!r}"
+            )
+    return {name: shaped(each, None, X) for name, each in named.items()}
 
 
 def _base_kernel(kernel: Any, X: Any, rows: np.ndarray) -> Kernel:
@@ -347,14 +361,20 @@ def _settings(
     oracles: dict[str, InvarianceOracle], grid: Any, several: bool
 ) -> list[tuple[dict[str, Any], InvarianceOracle]]:
     """Parameters and oracles of all settings, no change first."""
-    grids = (grid or {}) if several else {"": grid or {}}
+    grid = {} if grid is None else grid
+    grids = grid if several else {"": grid}
     if several and not isinstance(grids, Mapping):
         raise TypeError(f"grid must have a grid for each name of oracle, got {grid!r}")
     unknown = set(grids) - set(oracles)
     if unknown:
-        raise ValueError(f"grid has {sorted(unknown)}, and oracle has {sorted(oracles)}")
+        raise ValueError(
+            f"grid has {sorted(map(str, unknown))}, and oracle has {sorted(oracles)}: grids stand by "
+            f"names of oracles, as {{{next(iter(oracles))!r}: {{'spread': [5, 20]}}}}"
+        )
+    for each in grids.values():
+        check_grid(each)
     # None leaves an oracle out.
-    choices = [[None, *ParameterGrid(grids.get(name, {}))] for name in oracles]
+    choices = [[None, *ParameterGrid(grids.get(name) or {})] for name in oracles]
     count = int(np.prod([len(each) for each in choices]))
     if count > MOST_SETTINGS:
         raise ValueError(f"grid must have at most {MOST_SETTINGS} settings, got {count}")

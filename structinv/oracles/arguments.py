@@ -78,6 +78,13 @@ def instance_of(kind: type) -> str:
     return f"{kind.__name__}({', '.join(f'{name}=...' for name in required)})"
 
 
+def hint_of(given: Any) -> str:
+    """What to write in the place of a class that was given for an instance of it; else nothing."""
+    return (
+        f"; write {instance_of(given)} for an instance of the class" if isinstance(given, type) else ""
+    )
+
+
 def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np.ndarray:
     """Grades from no change to the largest one, checked: the first is 1, all lie in [0, 1]."""
     if np.isscalar(rho):

@@ -19,7 +19,7 @@ from ..matrices import (
     select,
     take,
 )
-from .arguments import check_directions, check_row_by_row, grade_profile
+from .arguments import check_directions, check_row_by_row, grade_profile, hint_of
 from .base import (
     BoundOracle,
     Cover,
@@ -529,7 +529,7 @@ class _BoundDiscounted(BoundPart):
 def validate_part(name: str, part: Any, n_features: int | None) -> None:
     """Raise TypeError unless the part is an oracle, or what its own `validate` raises."""
     if not isinstance(part, InvarianceOracle):
-        raise TypeError(f"{name} must be an InvarianceOracle, got {part!r}")
+        raise TypeError(f"{name} must be an InvarianceOracle, got {part!r}{hint_of(part)}")
     part.validate(n_features)
 
 

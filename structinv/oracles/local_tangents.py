@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..compiled import njit
-from ..matrices import in_threads
+from ..matrices import in_threads, refuse_half
 from .affine import Ellipsoid, _finite
 from .arguments import check_count
 
@@ -80,6 +81,10 @@ class LocalTangents(Ellipsoid):
     def validate(self, n_features: int | None = None) -> None:
         """See `InvarianceOracle.validate`."""
         self._check_radius()
+        refuse_half("reference", self.reference)
+        if sp.issparse(self.reference):
+            kind = type(self.reference).__name__
+            raise TypeError(f"reference must be dense, got {kind}: pass reference.toarray()")
         reference = _finite("reference", self.reference)
         if reference.ndim != 2 or (n_features is not None and reference.shape[1] != n_features):
             raise ValueError(

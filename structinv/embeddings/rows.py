@@ -1,0 +1,53 @@
+"""Rows and random states as transformers take them: checked, before any work."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from ..matrices import Matrix, refuse_half
+
+
+def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: Any) -> Matrix:
+    """`X` by scikit-learn's `validate_data`, with its `rules`.
+
+    Raises
+    ------
+    TypeError
+        For float16, and what else scikit-learn refuses.
+    ValueError
+        For stacks of images, with the rows that they should be, and what else scikit-learn refuses.
+    """
+    refuse_half("X", X)
+    shape = getattr(X, "shape", ())
+    if isinstance(X, (list, tuple)) and X and getattr(X[0], "ndim", 0) > 1:
+        shape = (len(X), *X[0].shape)
+    if len(shape) > 2:
+        raise ValueError(
+            f"X must have shape (n, d), a row an input, got {tuple(shape)}: pass np.reshape(X, (len(X), "
+            f"-1)), and shape={tuple(shape[1:])} for images that are not square"
+        )
+    return validate_data(transformer, X, reset=reset, **rules)
+
+
+def checked_random(random_state: Any) -> np.random.RandomState:
+    """What draws come from.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Unless it is an integer from 0 to 2**32 - 1, a RandomState, or None.
+    """
+    allowed = "random_state must be an integer from 0 to 2**32 - 1, a numpy.random.RandomState or None"
+    whole = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    if whole and not 0 <= int(random_state) < 2**32:
+        raise ValueError(f"{allowed}, got {random_state!r}")
+    known = random_state is None or random_state is np.random
+    if not (whole or known or isinstance(random_state, np.random.RandomState)):
+        raise TypeError(f"{allowed}, got {random_state!r}")
+    return check_random_state(random_state)

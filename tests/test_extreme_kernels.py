@@ -1,0 +1,163 @@
+"""Kernels of rows and widths far out: a right answer, or an error that says which number is too far."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+
+from structinv.embeddings import OrbitFourier, OrbitNystroem
+from structinv.kernels import (
+    Gaussian,
+    Laplacian,
+    Linear,
+    Matern,
+    OrbitDistance,
+    OrbitMean,
+    Polynomial,
+    RationalQuadratic,
+)
+from structinv.oracles import Flip, Permutations
+
+X = np.random.default_rng(0).standard_normal((6, 4))
+SHAPE = (2, 2)
+
+
+@pytest.fixture(autouse=True)
+def warnings_are_errors():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def by_differences(kernel, X, Y):
+    """Kernels of single precision and of far-out widths, from SciPy's differences of rows."""
+    X, Y = X.astype(np.float64), Y.astype(np.float64)
+    if isinstance(kernel, Laplacian):
+        return np.exp(-kernel.gamma * cdist(X, Y, "cityblock"))
+    width = kernel.sigma if isinstance(kernel, Gaussian) else kernel.length_scale
+    r = cdist(X / width, Y / width)
+    if isinstance(kernel, Gaussian):
+        return np.exp(-0.5 * r**2)
+    if isinstance(kernel, RationalQuadratic):
+        return np.exp(-kernel.alpha * np.log1p(0.5 * r**2 / kernel.alpha))
+    a = np.minimum(np.sqrt(2 * kernel.nu) * r, 1e4)
+    return (1.0 + (a if kernel.nu > 1 else 0.0) + (a**2 / 3 if kernel.nu > 2 else 0.0)) * np.exp(-a)
+
+
+FAMILIES = [
+    Gaussian,
+    lambda width: Laplacian(1.0 / width),
+    lambda width: Matern(width, 0.5),
+    lambda width: Matern(width, 1.5),
+    lambda width: Matern(width, 2.5),
+    RationalQuadratic,
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("width", [1e-100, 1e-30, 1e-9, 1e-3, 1.0, 1e9, 1e30, 1e100])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_values_are_right_for_all_widths(family, width, dtype):
+    kernel, rows = family(width), X.astype(dtype)
+    # Neighbours, too: half a width apart, where the precision has such numbers.
+    rows = np.vstack([rows, rows[:1] + dtype(0.25 * min(width, 1e9))])
+    found = kernel.matrix(rows, rows)
+    assert found.dtype == dtype
+    tolerance = 1e-2 if dtype == np.float32 else 1e-6
+    np.testing.assert_allclose(found, by_differences(kernel, rows, rows), atol=tolerance)
+    np.testing.assert_allclose(np.diag(found), kernel.diagonal(rows), atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_as_large_as_their_squares_allow_have_the_values_of_small_ones(family, dtype):
+    size = 1e30 if dtype == np.float32 else 1e100 if family is RationalQuadratic else 1e150
+    large = family(size).matrix((size * X).astype(dtype), (size * X).astype(dtype))
+    small = family(1.0).matrix(X, X)
+    np.testing.assert_allclose(large, small, atol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e8, 1e100, 1e150])
+@pytest.mark.parametrize("base", [Gaussian(), Laplacian(), Matern(), RationalQuadratic()], ids=str)
+@pytest.mark.parametrize("oracle", [Flip(shape=SHAPE), Permutations(SHAPE)], ids=str)
+def test_tables_and_diagonals_agree(oracle, base, size):
+    rows = size * X
+    for kernel in (base, OrbitMean(oracle, base), OrbitDistance(oracle, base, tau=1e-3)):
+        np.testing.assert_allclose(
+            np.diag(kernel.matrix(rows, rows)), kernel.diagonal(rows), rtol=1e-9, err_msg=str(kernel)
+        )
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("tau", [1e-150, 1e-30, 1e-9, 1e-3, 1e30, 1e150])
+def test_the_second_layer_is_right_for_all_widths(tau, dtype):
+    rows = X.astype(dtype)
+    kernel = OrbitDistance(Flip(shape=SHAPE), Gaussian(), tau)
+    found = kernel.matrix(rows, rows)
+    assert found.dtype == dtype
+    # These rows lie so far apart that only equal ones are close where tau is small.
+    np.testing.assert_allclose(found, np.eye(6) if tau < 1 else np.ones((6, 6)), atol=1e-6)
+    np.testing.assert_array_equal(np.diag(found), kernel.diagonal(rows))
+
+
+TOO_FAR = [5e-324, 1e-310, 1e-200, 1e-160, 1e160, 1e308]
+
+
+@pytest.mark.parametrize("width", TOO_FAR)
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (Gaussian, "sigma"),
+        (Matern, "length_scale"),
+        (RationalQuadratic, "length_scale"),
+        (lambda alpha: RationalQuadratic(1.0, alpha), "alpha"),
+        (lambda sigma: OrbitMean(Flip(shape=SHAPE), Gaussian(sigma)), "sigma"),
+        (lambda tau: OrbitDistance(Flip(shape=SHAPE), Gaussian(), tau), "tau"),
+    ],
+)
+def test_widths_whose_squares_are_no_numbers_are_refused_by_name(make, name, width):
+    said = f"{name} must be a number from 1e-1.0 to 1e.1.0, got {width!r}".replace("+", r"\+")
+    with pytest.raises(ValueError, match=said):
+        make(width).validate(4)
+    with pytest.raises(ValueError, match=said):
+        make(width).matrix(X, X)
+    with pytest.raises(ValueError, match=said):
+        make(width)(X)
+
+
+@pytest.mark.parametrize("kind", [OrbitFourier, OrbitNystroem])
+@pytest.mark.parametrize("tau", TOO_FAR)
+def test_widths_of_second_layers_are_refused_by_name(kind, tau):
+    with pytest.raises(ValueError, match="tau must be a number from 1e-150 to"):
+        kind(n_components=2, layers=2, tau=tau).fit(X)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("gamma", [5e-324, 1e-310, 1e150, 1e308])
+def test_laplacians_have_all_widths(gamma, dtype):
+    rows = X.astype(dtype)
+    expected = np.eye(6) if gamma > 1 else np.ones((6, 6))
+    np.testing.assert_array_equal(Laplacian(gamma).matrix(rows, rows), expected)
+    # One of the two orders of two rows leaves a matrix as it is.
+    mean = OrbitMean(Permutations(SHAPE), Laplacian(gamma)).matrix(rows, rows)
+    np.testing.assert_array_equal(mean, 0.5 * expected if gamma > 1 else expected)
+
+
+@pytest.mark.parametrize("size", [1e160, 1e300])
+@pytest.mark.parametrize("base", [Gaussian(), Matern(), RationalQuadratic()], ids=str)
+def test_rows_whose_squares_are_no_numbers_are_refused_by_name(base, size):
+    said = r"{} must have rows whose squared norms are numbers, got entries up to .*: scale"
+    for kernel in (base, OrbitMean(Flip(shape=SHAPE), base), OrbitDistance(Flip(shape=SHAPE), base)):
+        with pytest.raises(ValueError, match=said.format("X")):
+            kernel.matrix(size * X, size * X)
+    with pytest.raises(ValueError, match=said.format("Y")):
+        base.matrix(X, size * X)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(), Polynomial(gamma=1e300)], ids=str)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_that_overflow_are_refused_without_a_warning(kernel, dtype):
+    rows = (X * (1e160 if dtype == np.float64 else 1e30)).astype(dtype)
+    with pytest.raises(ValueError, match=r"\.matrix returned values that are not finite"):
+        kernel(rows)

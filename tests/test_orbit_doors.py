@@ -1,0 +1,363 @@
+"""What cannot be used is refused by name wherever means over changes are asked, before any work."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from structinv import OrbitRidge
+from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrbits
+from structinv.kernels import Gaussian, Laplacian, Linear, OrbitDistance, OrbitMean, Polynomial, Sum
+from structinv.matrices import refuse_half
+from structinv.model_selection import learn_widths
+from structinv.oracles import Box, Flip, LocalTangents, Permutations, Rotations, Weighted
+
+X = np.random.default_rng(0).standard_normal((20, 16))
+Y = X[:, 0] * X[:, 1]
+LABELS = (X[:, 0] > 0).astype(int)
+TURNS = Rotations(between=(-20, 20))
+
+TRANSFORMERS = [
+    OrbitFourier(Flip(), n_components=4),
+    OrbitNystroem(Flip(), n_components=4),
+    GroupCDF(Flip(), n_components=4),
+    PatchOrbits(Flip(), size=2, n_components=3, n_patches=100),
+]
+
+
+@pytest.fixture(autouse=True)
+def warnings_are_errors():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def learnt(X=X, y=LABELS, **changes):
+    given = {"oracle": TURNS, "grid": {"spread": [5, 20]}, "size": 2, "cv": 2} | changes
+    return learn_widths(X=X, y=y, **given)
+
+
+# Half precision.
+
+KERNELS = [OrbitMean(Flip(), Gaussian()), OrbitDistance(Flip(), Gaussian())]
+ALL_KERNELS = [*KERNELS, Gaussian(), Laplacian(), Linear(), Polynomial(), Gaussian() + Linear()]
+HALVES = [X.astype(np.float16), pd.DataFrame(X).astype({3: np.float16}), list(X.astype(np.float16))]
+
+
+def ridge():
+    return OrbitRidge(KERNELS[0]).fit(X, Y)
+
+
+DOORS = {
+    **{f"{kernel}.matrix": lambda X, kernel=kernel: kernel.matrix(X, X) for kernel in ALL_KERNELS},
+    **{f"{kernel}.diagonal": lambda X, kernel=kernel: kernel.diagonal(X) for kernel in ALL_KERNELS},
+}
+TABLES = {
+    **{f"{kernel}()": lambda X, kernel=kernel: kernel(X) for kernel in ALL_KERNELS},
+    **{f"{each}.fit": lambda X, each=each: clone(each).fit(X) for each in TRANSFORMERS},
+    **{
+        f"{each}.fit_transform": lambda X, each=each: clone(each).fit_transform(X)
+        for each in TRANSFORMERS
+    },
+    **{
+        f"{each}.transform": lambda half, each=each: clone(each).fit(X).transform(half)
+        for each in TRANSFORMERS
+    },
+    "kernel_error": lambda half: clone(TRANSFORMERS[0]).fit(X).kernel_error(half),
+    "ridge.fit": lambda X: OrbitRidge(KERNELS[0]).fit(X, Y),
+    "ridge.predict": lambda X: ridge().predict(X),
+    "ridge.score": lambda X: ridge().score(X, Y),
+    "learn_widths": lambda X: learnt(X),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("door", [*DOORS, *TABLES])
+def test_half_precision_is_refused_by_name(door):
+    for rows in HALVES if door in TABLES else HALVES[:1]:
+        with pytest.raises(TypeError, match=r"X must hold float32 or float64 numbers, got float16: p"):
+            (DOORS | TABLES)[door](rows)
+
+
+def test_half_precision_is_told_from_what_is_none():
+    for rows in (
+        X,
+        X.astype(np.float32),
+        X.tolist(),
+        list(X),
+        pd.DataFrame(X),
+        sp.csr_matrix(X),
+        None,
+        [],
+    ):
+        refuse_half("X", rows)
+    with pytest.raises(TypeError, match=r"Y must.*pass np.array\(Y, dtype=np.float32\)"):
+        refuse_half("Y", tuple(HALVES[0]))
+    with pytest.raises(TypeError, match=r"Y must hold .*, got float16"):
+        KERNELS[0].matrix(X, HALVES[0])
+    with pytest.raises(TypeError, match="reference must hold float32 or float64 numbers, got float16"):
+        LocalTangents(HALVES[0]).validate(16)
+
+
+# What else the parts of a mean must be.
+
+IMAGES = X.reshape(20, 4, 4)
+SQUARE = r"shape must be that of a square matrix for axes='both', got \(8, 2\)"
+
+
+@pytest.mark.parametrize(
+    ("oracle", "size", "rows", "message"),
+    [
+        (TURNS, None, X, "size must be given, as Rotations lists no members"),
+        (Box(0.1), None, X, "size must be given, as Box lists no members"),
+        (Permutations((8, 2)), None, X, "size must be given, as Permutations lists no members"),
+        (Flip().only_for([1]), 2, X, "oracle must not depend on labels"),
+        (Weighted(Flip(), [1.0]), None, X, "weights must have 2 entries"),
+        (Weighted(TURNS, [1.0, 1.0]), None, X, "oracle must list its members"),
+        (TURNS, 0, X, "size must be None or an integer of at least 1, got 0"),
+        (Permutations((8, 2), axes="both"), 2, X, SQUARE),
+        (Permutations((3, 5)), 2, X, r"shape must fit 16 features, got \(3, 5\)"),
+        (Permutations((4, 4), noise=-1.0), 2, X, "noise must be a number of at least 0, got -1.0"),
+        (Rotations(between=(-9, 9), spread=-1.0), 2, X, "spread"),
+        (Flip(), None, np.full_like(X, np.nan), "NaN"),
+        (Flip(), None, X[:, :15], "shape must be given, as .height, width.*15 features"),
+        (Flip(), None, IMAGES, r"X must have shape \(n, d\), a row an input, got \(20, 4, 4\): pass"),
+        (Flip(), None, list(IMAGES), "X must|dim 3"),
+        (LocalTangents(X, n_neighbors=21), 2, X, "n_neighbors must be at least 2 and at most 20"),
+        (LocalTangents(X, radius=-1.0), 2, X, "radius must be at least 0, got -1.0"),
+    ],
+)
+def test_what_has_no_mean_is_refused_by_name(oracle, size, rows, message):
+    kernel = OrbitMean(oracle, Gaussian(), size)
+    asked = [
+        lambda: kernel(rows),
+        lambda: OrbitDistance(oracle, Gaussian(), 1.0, size)(rows),
+        lambda: OrbitFourier(oracle, n_components=4, size=size).fit(rows),
+        lambda: OrbitNystroem(oracle, n_components=4, size=size).fit(rows),
+        lambda: GroupCDF(oracle, n_components=4, size=size).fit(rows),
+    ]
+    for ask in asked:
+        with pytest.raises((ValueError, TypeError), match=message):
+            ask()
+    if np.ndim(rows) == 2:
+        with pytest.raises((ValueError, TypeError), match=message):
+            OrbitRidge(kernel).fit(rows, Y)
+    if isinstance(rows, np.ndarray):
+        with pytest.raises((ValueError, TypeError), match=message.replace("NaN", "X must be finite")):
+            kernel.matrix(rows, rows)
+        with pytest.raises((ValueError, TypeError), match=message.replace("NaN", "X must be finite")):
+            kernel.diagonal(rows)
+
+
+def test_more_landmarks_than_rows_are_refused_by_name():
+    with pytest.raises(ValueError, match="n_components must be at most the number of rows.*=21.*=20"):
+        OrbitNystroem(n_components=21).fit(X)
+    with pytest.raises(ValueError, match="n_components must be at most the number of training patches"):
+        PatchOrbits(size=4, n_components=21, pool=1).fit(X)
+
+
+def test_parameters_are_looked_at_wherever_a_mean_is_asked():
+    for kernel, message in (
+        (OrbitMean(Flip, Gaussian()), r"oracle must be .*; write Flip\(\) for an instance"),
+        (OrbitMean(Flip(), Gaussian), r"kernel must be a Kernel, .*; write Gaussian\(\) for an inst"),
+        (OrbitMean(Flip(), Gaussian(-1.0)), "sigma must be a number above 0"),
+        (OrbitDistance(Flip(), Gaussian(), tau=-1.0), "tau must be a number above 0, got -1.0"),
+    ):
+        for ask in (lambda k: k.matrix(X, X), lambda k: k.diagonal(X), lambda k: k(X)):
+            with pytest.raises((TypeError, ValueError), match=message):
+                ask(kernel)
+    with pytest.raises(TypeError, match="Y must be an array, got NoneType"):
+        OrbitMean(Flip(), Gaussian()).matrix(X, None)
+    with pytest.raises(TypeError, match="X must hold real numbers, got dtype complex128"):
+        OrbitMean(Flip(), Gaussian()).diagonal(1j * X)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: OrbitFourier(Flip, n_components=2).fit(X), r"oracle must .*; write Flip\(\) for an"),
+        (lambda: OrbitFourier(kernel=Gaussian).fit(X), r"kernel must .*; write Gaussian\(\) for an"),
+        (lambda: OrbitNystroem(kernel="rbf").fit(X), r"write structinv.kernels.Gaussian\(...\)"),
+        (lambda: OrbitNystroem(kernel="laplcian").fit(X), r"write structinv.kernels.Laplacian\(...\)"),
+        (lambda: OrbitNystroem(kernel=np.dot).fit(X), r"write structinv.kernels.CallableKernel\(...\)"),
+        (lambda: PatchOrbits(Flip).fit(X), r"oracle must be None .*; write Flip\(\)"),
+        (lambda: PatchOrbits(whole=Flip).fit(X), r"whole must be None .*; write Flip\(\)"),
+        (lambda: PatchOrbits(below=PatchOrbits).fit(X), r"below must be None .*; write PatchOrbits\(\)"),
+        (lambda: PatchOrbits(kernel=Gaussian).fit(X), r"kernel must be None .*; write Gaussian\(\)"),
+        (lambda: PatchOrbits(kernel="gausian").fit(X), r"write structinv.kernels.Gaussian\(...\)"),
+        (lambda: Weighted(Flip, [1.0, 1.0]).validate(16), r"oracle must .*; write Flip\(\)"),
+        (lambda: (Flip() @ Rotations).validate(16), r"must be an Inv.*; write Rotations\(\)"),
+        (lambda: Sum(Gaussian, Linear()).validate(), r"left must be a Kernel.*; write Gaussian\(\)"),
+        (lambda: OrbitRidge("RBF").fit(X, Y), "kernel must be one of .*: did you mean 'rbf'?"),
+        (lambda: OrbitRidge("matern").fit(X, Y), r"kernel must be .*structinv.kernels.Matern\(...\)"),
+        (lambda: learnt(oracle=Rotations), r"oracle must be .*; write Rotations\(\)"),
+        (lambda: learnt(kernel=Gaussian), r"got the class Gaussian; write Gaussian\(...\)"),
+        (lambda: learnt(estimator=OrbitRidge), r"estimator must be .*; write OrbitRidge\(\)"),
+    ],
+)
+def test_classes_and_names_are_told_from_instances(make, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        make()
+
+
+@pytest.mark.parametrize("estimator", TRANSFORMERS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("shape", [(4, 4), (2, 8), (2, 4, 2)])
+def test_transformers_say_which_rows_stacks_of_images_are(estimator, shape):
+    images, fitted = X.reshape(20, *shape), clone(estimator).fit(X)
+    said = r"X must have .*pass np.reshape\(X, \(len\(X\), -1\)\), and shape=\({}\)"
+    for ask in (clone(estimator).fit, clone(estimator).fit_transform, fitted.transform):
+        for given in (images, list(images)):
+            with pytest.raises(ValueError, match=said.format(", ".join(map(str, shape)))):
+                ask(given)
+
+
+@pytest.mark.parametrize("estimator", TRANSFORMERS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("bad", ["seed", 1.5, -1, 2**32, [1], np.random.default_rng(0), True], ids=str)
+def test_random_states_that_are_none_are_refused_by_name(estimator, bad):
+    before = vars(clone(estimator))
+    model = clone(estimator).set_params(random_state=bad)
+    if bad == 2**32 and not isinstance(estimator, PatchOrbits):
+        model.fit(X)
+        return
+    with pytest.raises((TypeError, ValueError), match="random_state must be an integer"):
+        model.fit(X)
+    assert set(vars(model)) == set(before)
+
+
+@pytest.mark.parametrize("size", [1e160, 1e-160])
+def test_images_so_large_or_small_that_squares_are_no_numbers_are_refused(size):
+    patches = clone(TRANSFORMERS[-1])
+    with pytest.raises(ValueError, match="X must have largest entries from .* to .*: scale the images"):
+        patches.fit(size * X)
+    with pytest.raises(ValueError, match="X must have largest entries from .* to .*: scale the images"):
+        patches.fit(X).transform(size * X)
+    assert np.all(np.isfinite(patches.fit(0.0 * X).transform(0.0 * X)))
+
+
+# Ridge.
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        (np.array(["a", "b"] * 10), ValueError, r"y must hold numbers, got \['a', 'b', 'a'\]"),
+        (["a", "b"] * 10, ValueError, "y must hold numbers, got"),
+        (np.array(["a", "b"] * 10, dtype=object), ValueError, "y must hold numbers, got"),
+        (["1.5"] * 20, ValueError, "y must hold numbers, got"),
+        (np.full(20, "2020-01-01", dtype="datetime64[D]"), ValueError, "y must hold numbers, got"),
+        (None, ValueError, "requires y to be passed"),
+        ([None] * 20, ValueError, "y must hold finite numbers"),
+        (np.full(20, np.nan), ValueError, "y contains NaN"),
+        (Y[:5], ValueError, r"inconsistent numbers of samples: \[20, 5\]"),
+        (Y + 1j, ValueError, "Complex data not supported"),
+        (Y.reshape(20, 1, 1), ValueError, "dim 3"),
+        (sp.csr_matrix(Y[:, None]), TypeError, "y must be dense, got csr_matrix"),
+        (1e200 * Y, ValueError, r"y must hold numbers up to 1e\+150, .*: scale the targets"),
+    ],
+)
+def test_targets_that_are_none_are_refused_by_name(monkeypatch, y, error, message):
+    monkeypatch.setattr("structinv.estimators.ridge.kernel_matrix", None)
+    model = OrbitRidge(Gaussian())
+    with pytest.raises(error, match=message):
+        model.fit(X, y)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+def test_a_column_of_targets_stays_a_column():
+    assert OrbitRidge(Gaussian()).fit(X, Y[:, None]).predict(X).shape == (20, 1)
+
+
+@pytest.mark.parametrize(
+    ("scoring", "error", "message"),
+    [
+        ("accuracy", ValueError, "scoring must judge targets like y.*'accuracy'.* continuous"),
+        ("roc_auc", ValueError, "scoring must judge targets like y.*'roc_auc'"),
+        ("neg_mean_squared_log_error", ValueError, "scoring must judge targets like y"),
+        ("marginal_likelyhood", ValueError, "did you mean 'marginal_likelihood'"),
+        ("neg_mean_squared_eror", ValueError, "did you mean 'neg_mean_squared_error'"),
+        (3, TypeError, "scoring must be a name, a scorer or None, got 3"),
+        (["r2"], TypeError, "scoring must be a name"),
+        (lambda model, X, y: None, ValueError, "scoring must give a number"),
+        (lambda model, X, y: "good", ValueError, "scoring must give a number"),
+        (lambda model: 1.0, ValueError, "scoring must judge .*raised TypeError"),
+    ],
+)
+def test_scorers_that_cannot_judge_are_refused_before_work(monkeypatch, scoring, error, message):
+    monkeypatch.setattr("structinv.estimators.ridge.kernel_matrix", None)
+    model = OrbitRidge(Gaussian(), scoring=scoring)
+    with pytest.raises(error, match=message):
+        model.fit(X, Y)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+@pytest.mark.parametrize(
+    "alphas",
+    [0, -1.0, [1.0, 0.0], [np.nan], np.inf, [], "auto", None, [1.0, [2.0]], {1.0: 2}, 1j, [None]],
+)
+def test_alphas_that_are_none_are_refused_by_name(alphas):
+    with pytest.raises((TypeError, ValueError), match="alphas must"):
+        OrbitRidge(Gaussian(), alphas=alphas).fit(X, Y)
+    with pytest.raises((TypeError, ValueError), match="alphas must"):
+        learnt(alphas=alphas)
+
+
+# Widths.
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"grid": [5, 20]}, TypeError, "grid must be a dict of parameters with values.*got .5, 20."),
+        ({"grid": 5}, TypeError, "grid must be a dict of parameters"),
+        ({"grid": "spread"}, TypeError, "grid must be a dict of parameters"),
+        ({"grid": {"spread": 5}}, TypeError, "grid must have a list of values for 'spread'.* got 5"),
+        ({"grid": {"spread": "wide"}}, TypeError, "grid must have a list of values for 'spread'"),
+        ({"grid": {"spread": {5, 20}}}, TypeError, "grid must have a list of values for 'spread'"),
+        ({"grid": {"spread": np.array(5.0)}}, TypeError, "grid must have a list of values for 'spread'"),
+        ({"grid": {"spread": []}}, ValueError, "grid must have at least one value for 'spread'"),
+        ({"grid": {5: [1]}}, TypeError, "grid must have names of parameters, got 5"),
+        ({"grid": {"sread": [5]}}, ValueError, "grid has a parameter that the oracle does not take"),
+        ({"oracle": {"a": TURNS}}, ValueError, "grid has .'spread'.*: grids stand by names of or.*'a'"),
+        ({"oracle": {"a": TURNS}, "grid": {"a": 5}}, TypeError, "grid must be a dict of parameters"),
+        ({"oracle": {"a": TURNS}, "grid": {"a": {"spread": 5}}}, TypeError, "grid must have a list"),
+        ({"oracle": {"a": None}, "grid": None}, TypeError, "oracle must be an InvarianceOracle or a d"),
+        ({"oracle": TURNS.only_for(1)}, ValueError, "oracle must not depend on labels.*only_for"),
+        ({"oracle": {"a": TURNS.only_for(1)}, "grid": None}, ValueError, "oracle must not depend on"),
+        ({"cv": [(np.arange(10), np.arange(10, 30))]}, ValueError, "cv must have numbers from 0 to 19"),
+        ({"cv": [(np.arange(10), [-21])]}, ValueError, "cv must have numbers from 0 to 19"),
+        ({"cv": []}, ValueError, "cv must have at least one fold"),
+        ({"cv": [([], [1, 2])]}, ValueError, "cv must leave at least two rows to train and one to test"),
+        ({"cv": [([1, 2], [])]}, ValueError, "cv must leave at least two rows to train and one to test"),
+        ({"cv": [(np.arange(9.0), [9])]}, TypeError, "cv must have rows by number"),
+        ({"cv": KFold}, TypeError, "cv must be an integer of at least 2, a splitter or folds"),
+        ({"cv": True}, TypeError, "cv must be an integer of at least 2"),
+        ({"cv": 1}, ValueError, "at least one train/test split"),
+    ],
+)  # fmt: skip
+def test_grids_and_folds_that_are_none_are_refused_before_work(monkeypatch, changes, error, message):
+    monkeypatch.setattr("structinv.model_selection.widths.kernel_matrix", None)
+    with pytest.raises(error, match=message):
+        learnt(**changes)
+
+
+def test_values_of_a_grid_may_be_pairs_and_none():
+    grid = {"between": [(-5, 5), (-20, 20)], "spread": [None, 3.0]}
+    assert len(learnt(grid=grid).table_["params"]) == 5
+
+
+def test_folds_may_be_masks_and_none_stands_for_five():
+    first = np.arange(20) < 10
+    folds = [(first, ~first), (~first, first)]
+    numbers = [(np.flatnonzero(a), np.flatnonzero(b)) for a, b in folds]
+    np.testing.assert_array_equal(learnt(cv=folds).table_["score"], learnt(cv=numbers).table_["score"])
+    assert learnt(cv=None).table_["score_folds"].shape == (3, 5)
+
+
+@pytest.mark.parametrize("grid", [None, {}, []])
+def test_an_oracle_without_a_grid_has_a_name_in_the_table(grid):
+    lines = str(learnt(grid=grid)).splitlines()
+    assert len(lines) == 4
+    assert sum("Rotations(between=(-20, 20))" in line for line in lines) == 1
