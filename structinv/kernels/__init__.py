@@ -8,6 +8,7 @@ from .base import (
     kernel_matrix,
     kernel_spectrum,
     kernel_symmetry,
+    kernel_thread_safe,
     precision,
     squared_norms,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "kernel_matrix",
     "kernel_spectrum",
     "kernel_symmetry",
+    "kernel_thread_safe",
     "precision",
     "resolve_gamma",
     "squared_norms",

@@ -43,9 +43,10 @@ class Kernel(BaseEstimator, ABC):
     It says which of the two it reads, by `uses_distances` and `uses_products`, how smooth it is,
     and overrides `_partials`.
 
-    What a class says of its values, `symmetry`, `spectrum`, `lipschitz`, `_partials` and `_blurred`, is
-    about the `matrix` that it defines or inherits. A class that defines `matrix` anew has none of its
-    parent's, unless it says so again: ask by `kernel_symmetry`, `kernel_spectrum`, `kernel_lipschitz`.
+    What a class says of its values, `symmetry`, `thread_safe`, `spectrum`, `lipschitz`, `_partials` and
+    `_blurred`, is about the `matrix` that it defines or inherits. A class that defines `matrix` anew has
+    none of its parent's, unless it says so again: ask by `kernel_symmetry`, `kernel_thread_safe`,
+    `kernel_spectrum`, `kernel_lipschitz`.
 
     ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels too.
 
@@ -101,6 +102,15 @@ class Kernel(BaseEstimator, ABC):
         "nothing", the default.
         """
         return NOTHING
+
+    @property
+    def thread_safe(self) -> bool:
+        """Whether several threads may ask for `matrix` at once; False, the default, if nobody says so.
+
+        Means over changes are then made by several threads, each with products of its own; those of
+        other kernels are asked for by one.
+        """
+        return False
 
     @property
     def smoothness(self) -> float:
@@ -332,6 +342,19 @@ def kernel_symmetry(kernel: Kernel) -> str:
         source = answers.method(kernel, "symmetry")
         raise ValueError(f"{source} must be one of {list(SYMMETRIES)}, got {found!r}")
     return found
+
+
+def kernel_thread_safe(kernel: Kernel) -> bool:
+    """``kernel.thread_safe``, looked at; False where `matrix` is of another class.
+
+    Examples
+    --------
+    >>> from structinv.kernels import CallableKernel, Gaussian
+    >>> own = CallableKernel(lambda X, Y: X @ Y.T)
+    >>> kernel_thread_safe(2.0 * Gaussian()), kernel_thread_safe(Gaussian() + own)
+    (True, False)
+    """
+    return says(kernel, "thread_safe") and kernel.thread_safe is True
 
 
 def kernel_spectrum(kernel: Kernel) -> Spectrum | None:

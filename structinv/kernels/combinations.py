@@ -17,6 +17,7 @@ from .base import (
     kernel_lipschitz,
     kernel_matrix,
     kernel_symmetry,
+    kernel_thread_safe,
     says,
 )
 
@@ -55,6 +56,11 @@ class _Pair(Kernel):
         """What keeps the values of both."""
         both = kernel_symmetry(self.left), kernel_symmetry(self.right)
         return min(both, key=SYMMETRIES.index)
+
+    @property
+    def thread_safe(self) -> bool:
+        """Whether both are."""
+        return kernel_thread_safe(self.left) and kernel_thread_safe(self.right)
 
     @property
     def uses_distances(self) -> bool:
@@ -216,6 +222,11 @@ class Scaled(Kernel):
     def symmetry(self) -> str:
         """The kernel's."""
         return kernel_symmetry(self.kernel)
+
+    @property
+    def thread_safe(self) -> bool:
+        """The kernel's."""
+        return kernel_thread_safe(self.kernel)
 
     @property
     def smoothness(self) -> float:
