@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -192,13 +192,31 @@ def _give_back(n_threads: int) -> None:
         _threads_taken -= n_threads
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """A context in which BLAS takes one thread.
+_blas_lock = Lock()
+_blas_users = 0
+_blas_limit: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """A context in which BLAS takes one thread, in the whole process.
 
     NumPy and SciPy come with pools of threads of their own, which wait busily: where small products
     and factors take turns, each pool stands in the other's way, ten times slower than one thread.
     """
-    return controller().limit(limits=1, user_api="blas")
+    global _blas_users, _blas_limit
+    # The first sets the limit and the last lifts it: in between others would restore a limit of one.
+    with _blas_lock:
+        if _blas_users == 0:
+            _blas_limit = controller().limit(limits=1, user_api="blas")
+        _blas_users += 1
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if _blas_users == 0:
+                _blas_limit.restore_original_limits()
 
 
 def squared_lengths(X: Matrix) -> np.ndarray:

@@ -170,10 +170,13 @@ def test_waves_are_those_of_numpy(size):
     np.testing.assert_allclose(found, truth, atol=1e-14 + 1e-15 * size * D)
 
 
-@pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1.9e4, 1e5, 1e7])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 4.0, 1e2, 1e4, 1.9e4, 1e5, 9e5, 1e7])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_waves_of_one_number_are_right_to_the_last_bits(dtype, size):
-    X = (size * np.linspace(-1.0, 1.0, 4001))[:, None].astype(dtype)
+    X = (size * np.linspace(-1.0, 1.0, 40001))[:, None].astype(dtype)
+    # Where t is largest, and n changes.
+    turns = np.pi * np.arange(-50.0, 51.0)[:, None]
+    X = np.vstack([X, turns, np.nextafter(turns, np.inf), np.nextafter(turns, -np.inf)]).astype(dtype)
     found = mean_waves(Responses(law_of(Identity(), 1), np.ones((1, 1))), X, 2, 0.0)
     assert found.dtype == dtype
     angles = X[:, 0].astype(np.float64)

@@ -13,7 +13,16 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from structinv import OrbitRidge
-from structinv.kernels import Gaussian, Laplacian, Matern, OrbitDistance, OrbitMean, Polynomial, orbits
+from structinv.kernels import (
+    Gaussian,
+    Laplacian,
+    Matern,
+    OrbitDistance,
+    OrbitMean,
+    Polynomial,
+    orbit_tables,
+    orbits,
+)
 from structinv.oracles import (
     Box,
     Ellipsoid,
@@ -58,8 +67,14 @@ def rows():
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Several blocks on both sides."""
-    monkeypatch.setattr(orbits, "LEFT", 20)
-    monkeypatch.setattr(orbits, "RIGHT", 12)
+    for name, size in (
+        ("MEMBERS", 800),
+        ("LEFT", 20),
+        ("RIGHT", 12),
+        ("LEFT_ALONE", 20),
+        ("WITHIN", 50),
+    ):
+        monkeypatch.setattr(orbit_tables, name, size)
 
 
 def over_pairs(oracle, kernel, size, X, Y):

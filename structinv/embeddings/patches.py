@@ -21,8 +21,9 @@ from ..oracles.image_maps import image_shape
 from ..oracles.laws import Law
 from .image_changes import ImageChanges, image_changes
 from .landmarks import LANDMARKS, inverse_root
-from .patch_grid import WINDOWS, PatchGrid, add_pooled
+from .patch_grid import WINDOWS, PatchGrid
 from .patch_scaling import LENGTHS, PatchScaling
+from .patch_values import add_kernel_values
 from .rows import checked_random, checked_rows
 
 # Values of a kernel that are in memory at once.
@@ -405,12 +406,11 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         for part in _blocks(len(X), count * max(n_landmarks, changes * n_values)):
             patches = self.grid_.cut(self._images(X[part]))
             for weight, (scaled, lengths, landmarks) in self._pairs(patches):
-                values = self.kernel_.matrix(scaled, landmarks)
                 factors = np.full(len(patches), weight, dtype=X.dtype)
                 if lengths is not None:
                     factors *= lengths
-                values = values.reshape(-1, count, n_landmarks)
-                add_pooled(pooling, factors.reshape(-1, count), values, found[part])
+                factors = factors.reshape(-1, count)
+                add_kernel_values(self.kernel_, scaled, landmarks, pooling, factors, found[part])
         # The kernel's values are looked at here, where they are few.
         found = answers.numbers(answers.method(self.kernel_, "matrix"), "values", found, found.shape)
         # One product for all images: each of its own would read the table from memory again.

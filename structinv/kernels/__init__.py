@@ -10,6 +10,7 @@ from .base import (
     kernel_smoothness,
     kernel_spectrum,
     kernel_symmetry,
+    kernel_thread_safe,
     precision,
     squared_norms,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "kernel_smoothness",
     "kernel_spectrum",
     "kernel_symmetry",
+    "kernel_thread_safe",
     "precision",
     "resolve_gamma",
     "squared_norms",

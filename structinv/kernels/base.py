@@ -50,10 +50,11 @@ class Kernel(BaseEstimator, ABC):
     It says which of the two it reads, by `uses_distances` and `uses_products`, how smooth it is,
     and overrides `_partials`.
 
-    What a class says of its values, `symmetry`, `spectrum`, `lipschitz`, `smoothness`, `uses_distances`,
-    `uses_products`, `_partials` and `_blurred`, is about the `matrix` that it defines or inherits. A
-    class that defines `matrix` anew has none of its parent's, unless it says so again: ask by
-    `kernel_symmetry`, `kernel_spectrum`, `kernel_lipschitz`, `kernel_smoothness`, `kernel_arguments`.
+    What a class says of its values, `symmetry`, `thread_safe`, `spectrum`, `lipschitz`, `smoothness`,
+    `uses_distances`, `uses_products`, `_partials` and `_blurred`, is about the `matrix` that it defines
+    or inherits. A class that defines `matrix` anew has none of its parent's, unless it says so again:
+    ask by `kernel_symmetry`, `kernel_thread_safe`, `kernel_spectrum`, `kernel_lipschitz`,
+    `kernel_smoothness`, `kernel_arguments`.
 
     ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels too.
 
@@ -115,6 +116,15 @@ class Kernel(BaseEstimator, ABC):
         "nothing", the default.
         """
         return NOTHING
+
+    @property
+    def thread_safe(self) -> bool:
+        """Whether several threads may ask for `matrix` at once; False, the default, if nobody says so.
+
+        Means over changes are then made by several threads, each with products of its own; those of
+        other kernels are asked for by one.
+        """
+        return False
 
     @property
     def smoothness(self) -> float:
@@ -374,6 +384,19 @@ def kernel_arguments(kernel: Kernel) -> tuple[bool, bool]:
     names = ("uses_distances", "uses_products")
     distances, products = (says(kernel, name) and bool(getattr(kernel, name)) for name in names)
     return distances, products
+
+
+def kernel_thread_safe(kernel: Kernel) -> bool:
+    """``kernel.thread_safe``, looked at; False where `matrix` is of another class.
+
+    Examples
+    --------
+    >>> from structinv.kernels import CallableKernel, Gaussian
+    >>> own = CallableKernel(lambda X, Y: X @ Y.T)
+    >>> kernel_thread_safe(2.0 * Gaussian()), kernel_thread_safe(Gaussian() + own)
+    (True, False)
+    """
+    return says(kernel, "thread_safe") and kernel.thread_safe is True
 
 
 def kernel_spectrum(kernel: Kernel) -> Spectrum | None:

@@ -19,6 +19,7 @@ from .base import (
     kernel_matrix,
     kernel_smoothness,
     kernel_symmetry,
+    kernel_thread_safe,
     says,
 )
 from .names import check_kernel
@@ -58,6 +59,11 @@ class _Pair(Kernel):
         """What keeps the values of both."""
         both = kernel_symmetry(self.left), kernel_symmetry(self.right)
         return min(both, key=SYMMETRIES.index)
+
+    @property
+    def thread_safe(self) -> bool:
+        """Whether both are."""
+        return kernel_thread_safe(self.left) and kernel_thread_safe(self.right)
 
     @property
     def uses_distances(self) -> bool:
@@ -228,6 +234,11 @@ class Scaled(Kernel):
     def symmetry(self) -> str:
         """The kernel's."""
         return kernel_symmetry(self.kernel)
+
+    @property
+    def thread_safe(self) -> bool:
+        """The kernel's."""
+        return kernel_thread_safe(self.kernel)
 
     @property
     def smoothness(self) -> float:

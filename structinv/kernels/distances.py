@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import njit
+from ..matrices import in_threads
 from .base import (
     ISOMETRIES,
     PERMUTATIONS,
@@ -67,6 +68,7 @@ class Gaussian(_Stationary):
 
     smoothness = np.inf
     symmetry = ISOMETRIES
+    thread_safe = True
     uses_distances = True
 
     def __init__(self, sigma: float = 1.0) -> None:
@@ -126,6 +128,7 @@ class RationalQuadratic(_Stationary):
 
     smoothness = np.inf
     symmetry = ISOMETRIES
+    thread_safe = True
     uses_distances = True
 
     def __init__(self, length_scale: float = 1.0, alpha: float = 1.0) -> None:
@@ -188,6 +191,7 @@ class Laplacian(_Stationary):
     """
 
     symmetry = PERMUTATIONS
+    thread_safe = True
 
     def __init__(self, gamma: float = 1.0) -> None:
         self.gamma = gamma
@@ -210,6 +214,18 @@ class Laplacian(_Stationary):
 
         values = np.empty((X.shape[0], Y.shape[0]), dtype=X.dtype)
         return in_tiles(values, transform, cost=X.shape[1], least_rows=256)
+
+    def _stacked(self, X, Y):
+        """The kernel of points (n, s, d) and others (n, t, d) of the same row, (n, s, t)."""
+        values = np.empty((len(X), X.shape[1], Y.shape[1]), dtype=X.dtype)
+        cost = values.size * X.shape[2] // 4
+        gamma = X.dtype.type(self.gamma)
+
+        def work(rows):
+            _stacked_distances(X[rows], Y[rows], values[rows], gamma)
+
+        in_threads(work, len(X), cost)
+        return np.exp(values, out=values)
 
     def spectrum(self):
         """See `Kernel.spectrum`: Cauchy coordinates."""
@@ -243,6 +259,7 @@ class Matern(_Stationary):
     """
 
     symmetry = ISOMETRIES
+    thread_safe = True
     uses_distances = True
 
     def __init__(self, length_scale: float = 1.0, nu: float = 1.5) -> None:
@@ -438,3 +455,9 @@ def _absolute_distances(X, Y, out, factor):
             i1 = min(i + 1, last)
             out[i1, j], out[i1, j1] = -factor * b0, -factor * b1
             out[i1, j2], out[i1, j3] = -factor * b2, -factor * b3
+
+
+@njit(cache=True, nogil=True)
+def _stacked_distances(X, Y, out, factor):
+    for i in range(len(X)):
+        _absolute_distances(X[i], Y[i], out[i], factor)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import answers
-from ..compiled import njit
-from ..matrices import in_threads, refuse_half
+from ..matrices import refuse_half
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.kept import Record, parameters_of
@@ -18,23 +17,20 @@ from .base import (
     PERMUTATIONS,
     Kernel,
     check_width,
-    half_norms,
     holds,
     kernel_lipschitz,
-    kernel_matrix,
     kernel_symmetry,
     precision,
     same_precision,
 )
+from .kept_diagonals import KeptDiagonals
 from .names import check_kernel
+from .orbit_tables import mean_diagonal, mean_table
 
-# Members of rows on the left, and of rows on the right, whose kernel is worked on at once.
-LEFT = 8192
-RIGHT = 512
 # Squared distances of embeddings are the difference of numbers that are rounded so often.
 ROUNDINGS = 8
-# What a kernel keeps from call to call.
-_MADE = ("_law", "_sides", "_stretched")
+# What a kernel of this file can make again.
+_MADE = ("_law", "_sides", "_stretched", "_diagonals")
 
 
 class OrbitMean(Kernel):
@@ -73,7 +69,8 @@ class OrbitMean(Kernel):
     -----
     The changes are kept from call to call, and made anew where parameters are others, of the oracle and
     of what it is made of, too. Arrays of more than 1000 numbers, functions and objects that are no
-    estimators count as others only if they are other objects: do not change them in place.
+    estimators count as others only if they are other objects: do not change them in place. Diagonals are
+    kept, too, of the last tables asked about, by what they hold.
 
     Examples
     --------
@@ -115,7 +112,9 @@ class OrbitMean(Kernel):
 
     def sides(self, n_features: int) -> tuple[Law | None, Law]:
         """The changes of the left input, None for none, and those of the right one: see `Law.sides`."""
-        known, symmetry = self._law_record(n_features), kernel_symmetry(self.kernel)
+        return self._sides_by(self._law_record(n_features), kernel_symmetry(self.kernel))
+
+    def _sides_by(self, known: Record, symmetry: str) -> tuple[Law | None, Law]:
         # Which law it is of stands in its key: another thread may put another one there meanwhile.
         key = known, symmetry
         record: Record | None = vars(self).get("_sides")
@@ -148,24 +147,22 @@ class OrbitMean(Kernel):
         left, right = self.sides(X.shape[1])
         if left is None and len(X) < len(Y):
             # The smaller side moves.
-            return np.ascontiguousarray(_mean_matrix(self.kernel, Y, X, left, right, False).T)
-        return _mean_matrix(self.kernel, X, X if same else Y, left, right, same)
+            return np.ascontiguousarray(mean_table(self.kernel, Y, X, left, right, False).T)
+        return mean_table(self.kernel, X, X if same else Y, left, right, same)
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
         self.validate()
         _check_rows(X, X)
-        left, right = self.sides(X.shape[1])
-        values = np.empty(len(X), dtype=precision(X))
-        step = max(1, LEFT // right.size)
-        for first in range(0, len(X), step):
-            rows = X[first : first + step]
-            others = right.members(rows)
-            points = others if left is right else rows[:, None] if left is None else left.members(rows)
-            weights = np.ones(1) if left is None else left.weights
-            part = _means_of_rows(self.kernel, points, others, weights, right.weights)
-            values[first : first + step] = part
-        return values
+        known, symmetry = self._law_record(X.shape[1]), kernel_symmetry(self.kernel)
+        kept: KeptDiagonals = self.__dict__.setdefault("_diagonals", KeptDiagonals())
+        X = X.astype(precision(X), copy=False)
+
+        def make() -> np.ndarray:
+            values = mean_diagonal(self.kernel, X, *self._sides_by(known, symmetry))
+            return values.astype(X.dtype, copy=False)
+
+        return kept.get(X, (known, symmetry, parameters_of(self.kernel)), make)
 
     def lipschitz(self, n_features: int | None = None) -> float:
         """That of the kernel times the mean of the maps' norms (`Law.stretch`): means carry no farther.
@@ -301,74 +298,3 @@ def _check_rows(X: Any, Y: Any) -> None:
             raise ValueError(f"{name} must be finite, got NaN or infinity")
     if X.shape[1] != Y.shape[1]:
         raise ValueError(f"Y must have {X.shape[1]} features as X has, got {Y.shape[1]}")
-
-
-def _mean_matrix(
-    kernel: Kernel, X: np.ndarray, Y: np.ndarray, left: Law | None, right: Law, symmetric: bool
-) -> np.ndarray:
-    """Means over the changes of `left` and `right`, None being no change; `symmetric` if Y is X."""
-    out = np.empty((len(X), len(Y)), dtype=X.dtype)
-    of_left = np.ones(1) if left is None else left.weights
-    of_left, of_right = of_left.astype(X.dtype), right.weights.astype(X.dtype)
-    rows, columns = max(1, LEFT // len(of_left)), max(1, RIGHT // len(of_right))
-    for first in range(0, len(X), rows):
-        last = min(first + rows, len(X))
-        points = X[first:last] if left is None else _members(left, X[first:last])
-        norms = half_norms(points)
-        for start in range(first if symmetric else 0, len(Y), columns):
-            part = slice(start, min(start + columns, len(Y)))
-            others = _members(right, Y[part])
-            values = kernel_matrix(kernel, points, others, (norms, half_norms(others)))
-            _take_means(values, of_left, of_right, out[first:last, part])
-        if symmetric:
-            out[last:, first:last] = out[first:last, last:].T
-            own = out[first:last, first:last]
-            lower = np.tril_indices(len(own), -1)
-            own[lower] = own.T[lower]
-    return out
-
-
-def _members(law: Law, X: np.ndarray) -> np.ndarray:
-    """All members of the rows, one after another, in the precision of the rows."""
-    members = law.members(X).astype(X.dtype, copy=False)
-    return np.ascontiguousarray(members).reshape(-1, X.shape[1])
-
-
-def _take_means(values: np.ndarray, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
-    """``out[i, j] = sum_gh left[g] right[h] values[(i, g), (j, h)]``."""
-
-    def work(rows: slice) -> None:
-        own = slice(rows.start * len(left), rows.stop * len(left))
-        _means(values[own], left, right, out[rows])
-
-    in_threads(work, len(out), values.size // 8)
-
-
-def _means_of_rows(
-    kernel: Kernel, left: np.ndarray, right: np.ndarray, of_left: Any, of_right: Any
-) -> np.ndarray:
-    """The mean of each row's own members on the left and on the right, (n,)."""
-    means = np.empty(len(left))
-    for number, (points, others) in enumerate(zip(left, right, strict=True)):
-        values = kernel_matrix(kernel, np.ascontiguousarray(points), np.ascontiguousarray(others))
-        means[number] = of_left @ values.astype(np.float64) @ of_right
-    return means
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _means(values, left, right, out):
-    n_left, n_right = len(left), len(right)
-    sums = np.empty(values.shape[1], dtype=values.dtype)
-    for i in range(out.shape[0]):
-        row = values[i * n_left]
-        for k in range(len(sums)):
-            sums[k] = left[0] * row[k]
-        for g in range(1, n_left):
-            row = values[i * n_left + g]
-            for k in range(len(sums)):
-                sums[k] += left[g] * row[k]
-        for j in range(out.shape[1]):
-            total = values.dtype.type(0)
-            for h in range(n_right):
-                total += right[h] * sums[j * n_right + h]
-            out[i, j] = total

@@ -33,6 +33,7 @@ class Linear(Kernel):
 
     smoothness = np.inf
     symmetry = ISOMETRIES
+    thread_safe = True
     uses_products = True
 
     def matrix(self, X, Y, norms=None):
@@ -82,6 +83,7 @@ class Polynomial(Kernel):
 
     smoothness = np.inf
     symmetry = ISOMETRIES
+    thread_safe = True
     uses_products = True
 
     def __init__(self, degree: int = 3, coef0: float = 1.0, gamma: float = 1.0) -> None:

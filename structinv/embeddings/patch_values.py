@@ -1,0 +1,65 @@
+"""Kernel values of patches, pooled while a core's cache holds them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .. import answers
+from ..kernels import Kernel, half_norms, kernel_thread_safe
+from ..matrices import in_threads, one_blas_thread
+from .patch_grid import add_pooled
+
+# Values of the kernel that each thread holds at once: 1 MB of float32.
+VALUES = 2**18
+# Patches that are worth a product.
+LEAST = 64
+
+
+def add_kernel_values(
+    kernel: Kernel,
+    patches: np.ndarray,
+    landmarks: np.ndarray,
+    pooling: np.ndarray,
+    factors: np.ndarray,
+    found: np.ndarray,
+) -> None:
+    """Add pooled values of a kernel between patches and landmarks to features of images, in place.
+
+    Images are worked on one by one, so that features of one depend neither on others nor on the number
+    of threads: several, if the kernel allows that, see `Kernel.thread_safe`. That values are finite is
+    left to the caller, who has fewer numbers to look at.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    patches : (n * count, d) array
+        Those of one image after those of another.
+    landmarks : (k, d) array
+    pooling : (cells, count) array
+    factors : (n, count) array
+        What the values of each patch are multiplied by.
+    found : (n, cells, k) array
+        Changed.
+    """
+    source = answers.method(kernel, "matrix")
+    n, count = factors.shape
+    x, y = half_norms(patches), half_norms(landmarks)
+    step = max(LEAST, VALUES // len(landmarks))
+    parts = [slice(first, min(first + step, count)) for first in range(0, count, step)]
+    weights = [np.ascontiguousarray(pooling[:, part]) for part in parts]
+
+    def work(images: slice) -> None:
+        for i in range(images.start, images.stop):
+            for part, shares in zip(parts, weights, strict=True):
+                these = slice(i * count + part.start, i * count + part.stop)
+                norms = x[these], y
+                values = answers.ask(kernel, source, kernel.matrix, patches[these], landmarks, norms)
+                shape = part.stop - part.start, len(landmarks)
+                values = answers.table(source, "values", values, shape)
+                add_pooled(shares, factors[i : i + 1, part], values[None], found[i : i + 1])
+
+    if not kernel_thread_safe(kernel):
+        work(slice(0, n))
+        return
+    with one_blas_thread():
+        in_threads(work, n, len(patches) * len(landmarks))

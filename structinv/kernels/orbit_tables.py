@@ -1,0 +1,238 @@
+"""Tables and diagonals of means over changes: blocks of members, and tiles of them for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from .. import answers
+from ..compiled import njit
+from ..matrices import in_threads, one_blas_thread
+from ..oracles.laws import Law
+from .base import (
+    Kernel,
+    half_norms,
+    kernel_arguments,
+    kernel_matrix,
+    kernel_smoothness,
+    kernel_thread_safe,
+    says,
+)
+
+# Values of members that are held at once, of each side: 64 MB of float32.
+MEMBERS = 2**24
+# Members of the left and of the right whose kernel a thread works on at once: a few MB, as a core's
+# cache holds, yet so many that BLAS is at its best.
+LEFT = 2048
+RIGHT = 512
+# Of kernels that are asked from one thread alone: so many that their own threads have something to do.
+LEFT_ALONE = 8192
+# Values of the kernel within rows that are held at once, for the diagonal.
+WITHIN = 2**20
+
+# Rows of the table, and its columns.
+Tile = tuple[slice, slice]
+
+
+def mean_table(
+    kernel: Kernel, X: np.ndarray, Y: np.ndarray, left: Law | None, right: Law, symmetric: bool
+) -> np.ndarray:
+    """Means of a kernel over changes of both sides, (n, m).
+
+    Members of at most ``2 * MEMBERS`` values, or those of one row of each side, are in memory at once,
+    and for each thread the kernel of `LEFT` and `RIGHT` of them. Which members meet in which product
+    does not depend on the number of threads, and neither does the table, to the last bit, for kernels
+    that threads may share: `Kernel.thread_safe`. Others are asked by the calling thread alone.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : (n, d) array
+    Y : (m, d) array
+        In the precision of `X`.
+    left : Law or None
+        Of changes of rows of `X`; None for no change.
+    right : Law
+    symmetric : bool
+        Whether `Y` is `X`, and both sides may change places: half of the table is mirrored.
+    """
+    out = np.empty((len(X), len(Y)), dtype=X.dtype)
+    of_left = np.ones(1) if left is None else left.weights
+    of_left, of_right = of_left.astype(X.dtype), right.weights.astype(X.dtype)
+    most = max(len(of_left), len(of_right)) if symmetric else 0
+    rows_at_once, columns_at_once = (
+        max(1, MEMBERS // (max(1, X.shape[1]) * (most or len(weights))))
+        for weights in (of_left, of_right)
+    )
+    held: tuple[slice, np.ndarray, np.ndarray] | None = None
+    for rows in _portions(0, len(X), rows_at_once):
+        points = X[rows] if left is None else _members(left, X[rows])
+        norms = half_norms(points)
+        for columns in _portions(rows.start if symmetric else 0, len(Y), columns_at_once):
+            if symmetric and left is right and columns == rows:
+                held = columns, points, norms
+            elif held is None or held[0] != columns:
+                others = _members(right, Y[columns])
+                held = columns, others, half_norms(others)
+            own = symmetric and columns == rows
+            _fill(kernel, (points, norms), held[1:], (of_left, of_right), out[rows, columns], own)
+    if symmetric:
+        _mirror(out)
+    # Looked at here, where values are few: what is not finite makes means that are not.
+    return answers.numbers(answers.method(kernel, "matrix"), "values", out, out.shape)
+
+
+def _portions(first: int, last: int, size: int) -> Iterator[slice]:
+    for start in range(first, last, size):
+        yield slice(start, min(start + size, last))
+
+
+def _members(law: Law, X: np.ndarray) -> np.ndarray:
+    """All members of the rows, one after another, in the precision of the rows."""
+    found = np.empty((len(X), law.size, X.shape[1]), dtype=X.dtype)
+    # In portions, as laws may answer in another precision.
+    for rows in _portions(0, len(X), max(1, LEFT_ALONE // law.size)):
+        found[rows] = law.members(X[rows])
+    return found.reshape(-1, X.shape[1])
+
+
+def _fill(
+    kernel: Kernel,
+    left: tuple[np.ndarray, np.ndarray],
+    right: tuple[np.ndarray, np.ndarray],
+    weights: tuple[np.ndarray, np.ndarray],
+    out: np.ndarray,
+    symmetric: bool,
+) -> None:
+    """Means over the kernel of members, given with half norms; from the diagonal on if `symmetric`."""
+    (points, x), (others, y), (of_left, of_right) = left, right, weights
+    s, t = len(of_left), len(of_right)
+    source = answers.method(kernel, "matrix")
+
+    def work(tile: Tile) -> None:
+        rows, columns = tile
+        these = slice(rows.start * s, rows.stop * s)
+        those = slice(columns.start * t, columns.stop * t)
+        norms = x[these], y[those]
+        values = answers.ask(kernel, source, kernel.matrix, points[these], others[those], norms)
+        shape = these.stop - these.start, those.stop - those.start
+        _means(answers.table(source, "values", values, shape), of_left, of_right, out[tile])
+
+    shared = kernel_thread_safe(kernel)
+    # Fewer, where there are few, so that there is something for each thread.
+    most = min(LEFT, max(RIGHT, len(points) // 4)) if shared else LEFT_ALONE
+    rows, columns = max(1, most // s), max(1, RIGHT // t)
+    tiles = _tiles(out.shape, rows, columns, symmetric)
+    if not shared:
+        for tile in tiles:
+            work(tile)
+        return
+
+    def portion(numbers: slice) -> None:
+        for tile in tiles[numbers]:
+            work(tile)
+
+    # BLAS within each thread alone: its own pool waits busily, and takes the processors from ours.
+    with one_blas_thread():
+        in_threads(portion, len(tiles), len(points) * len(others))
+
+
+def _tiles(shape: tuple[int, ...], rows: int, columns: int, symmetric: bool) -> list[Tile]:
+    """Tiles of a table of about the same size, so that threads have as much to do."""
+    down, across = _even(shape[0], rows), _even(shape[1], columns)
+    return [(i, j) for i in down for j in across if not symmetric or j.stop > i.start]
+
+
+def _even(n: int, size: int) -> list[slice]:
+    count = -(-n // size)
+    edges = [n * k // count for k in range(count + 1)]
+    return [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
+
+
+def mean_diagonal(kernel: Kernel, X: np.ndarray, left: Law | None, right: Law) -> np.ndarray:
+    """The mean of the kernel over the changes of both sides, of each row with itself, (n,)."""
+    values = np.empty(len(X))
+    weights = np.ones(1) if left is None else left.weights
+    within = len(weights) * right.size
+    step = min(MEMBERS // (2 * right.size * max(1, X.shape[1])), WITHIN // within)
+    for rows in _portions(0, len(X), max(1, step)):
+        others = _members(right, X[rows])
+        points = others if left is right else X[rows] if left is None else _members(left, X[rows])
+        n = rows.stop - rows.start
+        stacks = points.reshape(n, len(weights), -1), others.reshape(n, right.size, -1)
+        found = _stacked(kernel, *stacks).astype(np.float64, copy=False)
+        values[rows] = (found @ right.weights) @ weights
+    return values
+
+
+def _stacked(kernel: Kernel, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The kernel of points (n, s, d) and others (n, t, d) of the same row, (n, s, t)."""
+    if kernel_thread_safe(kernel):
+        if says(kernel, "_stacked"):
+            return kernel._stacked(left, right)
+        found = _from_partials(kernel, left, right)
+        if found is not None:
+            return found
+    found = np.empty((len(left), left.shape[1], right.shape[1]), dtype=left.dtype)
+    for number, (points, others) in enumerate(zip(left, right, strict=True)):
+        found[number] = kernel_matrix(kernel, points, others)
+    return found
+
+
+def _from_partials(kernel: Kernel, left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
+    """`_stacked` of a function of distances and products, all rows at once; None where it is none.
+
+    In float64, which holds what widths far out make of distances; None, too, where that does not.
+    """
+    # Kernels that are less smooth turn rounding errors of a distance of 0 into roots of them.
+    uses_distances, uses_products = kernel_arguments(kernel)
+    if kernel_smoothness(kernel) < 1 or not (uses_distances or uses_products):
+        return None
+    left, right = left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)
+    products = distances = None
+    with np.errstate(over="ignore", invalid="ignore"):
+        if uses_products:
+            products = left @ right.transpose(0, 2, 1)
+        if uses_distances:
+            # Members of a row are close to each other, perhaps far from the origin.
+            x, y = left - left[:, :1], right - left[:, :1]
+            distances = x @ y.transpose(0, 2, 1)
+            distances -= half_norms(x.reshape(-1, x.shape[2])).reshape(len(x), -1, 1)
+            distances -= half_norms(y.reshape(-1, y.shape[2])).reshape(len(y), 1, -1)
+            distances *= -2.0
+            np.maximum(distances, 0.0, out=distances)
+    if not all(np.all(np.isfinite(known)) for known in (products, distances) if known is not None):
+        return None
+    return kernel.partials(distances, products, 0)[0, 0]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _means(values, left, right, out):
+    """``out[i, j] = sum_gh left[g] right[h] values[(i, g), (j, h)]``."""
+    n_left, n_right = len(left), len(right)
+    sums = np.empty(values.shape[1], dtype=values.dtype)
+    for i in range(out.shape[0]):
+        row = values[i * n_left]
+        for k in range(len(sums)):
+            sums[k] = left[0] * row[k]
+        for g in range(1, n_left):
+            row = values[i * n_left + g]
+            for k in range(len(sums)):
+                sums[k] += left[g] * row[k]
+        for j in range(out.shape[1]):
+            total = values.dtype.type(0)
+            for h in range(n_right):
+                total += right[h] * sums[j * n_right + h]
+            out[i, j] = total
+
+
+@njit(cache=True, nogil=True)
+def _mirror(table):
+    """Put what is above the diagonal below it, by squares that the cache holds."""
+    n, side = len(table), 64
+    for first in range(0, n, side):
+        for start in range(0, first + 1, side):
+            for i in range(first, min(first + side, n)):
+                for j in range(start, min(start + side, i)):
+                    table[i, j] = table[j, i]

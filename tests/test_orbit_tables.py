@@ -1,0 +1,221 @@
+"""Tables of means over changes: threads, memory, and diagonals that are kept."""
+
+import threading
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from structinv import matrices
+from structinv.kernels import (
+    CallableKernel,
+    Gaussian,
+    Laplacian,
+    Matern,
+    OrbitDistance,
+    OrbitMean,
+    Polynomial,
+    RationalQuadratic,
+    kept_diagonals,
+    kernel_thread_safe,
+    orbit_tables,
+    orbits,
+)
+from structinv.machine import controller
+from structinv.oracles import Flip, Rotations, Shifts
+from structinv.oracles.image_law import ImageLaw
+
+TURNS = Rotations((-30, 20, 50))
+
+
+class Wider(Gaussian):
+    """Other values than its parent's, and no word on threads."""
+
+    def matrix(self, X, Y, norms=None):
+        return super().matrix(0.5 * X, 0.5 * Y)
+
+
+class Inner(Gaussian):
+    """Another class with the values of its parent."""
+
+
+KERNELS = {
+    "gaussian": Gaussian(2.0),
+    "laplacian": Laplacian(0.1),
+    "rough": Matern(2.0, 0.5),
+    "sum": 2.0 * Matern(nu=2.5) + Polynomial(2),
+    "product": Laplacian(0.1) * RationalQuadratic(),
+    "inner": Inner(),
+    "wider": Wider(),
+    "own": Gaussian() + CallableKernel(lambda X, Y: X @ Y.T),
+}
+SHARED = {"gaussian", "laplacian", "rough", "sum", "product", "inner"}
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).standard_normal((90, 64))
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """Work for so many threads, however little there is."""
+
+    def allow(number):
+        monkeypatch.setattr(matrices, "allowed_threads", lambda: number)
+        monkeypatch.setattr(matrices, "VALUES_A_THREAD", 1)
+
+    monkeypatch.setattr(orbit_tables, "LEFT", 60)
+    monkeypatch.setattr(orbit_tables, "RIGHT", 40)
+    return allow
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("oracle", [TURNS, Rotations((90, 180, 270))], ids=["pairs", "one side"])
+@pytest.mark.parametrize("name", sorted(SHARED))
+def test_the_number_of_threads_does_not_matter(name, oracle, dtype, rows, threads):
+    X, mean = rows.astype(dtype), OrbitMean(oracle, KERNELS[name])
+    found = []
+    for number in (1, 2, 3, 8):
+        threads(number)
+        found.append((mean.matrix(X, X), mean.matrix(X, X[:50].copy()), clone(mean).diagonal(X)))
+        np.testing.assert_array_equal(found[-1][0], found[-1][0].T)
+    for tables in found[1:]:
+        for one, other in zip(found[0], tables, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_only_kernels_that_allow_it_are_asked_by_several_threads(name, rows, threads, monkeypatch):
+    askers, kernel = set(), KERNELS[name]
+    owner = next(kind for kind in type(kernel).__mro__ if "matrix" in vars(kind))
+    matrix, calling = owner.matrix, threading.get_ident()
+
+    def noted(self, *question):
+        askers.add(threading.get_ident())
+        return matrix(self, *question)
+
+    wanted = OrbitMean(TURNS, kernel).matrix(rows, rows)
+    monkeypatch.setattr(owner, "matrix", noted)
+    threads(3)
+    np.testing.assert_allclose(OrbitMean(TURNS, kernel).matrix(rows, rows), wanted, rtol=1e-10)
+    assert kernel_thread_safe(kernel) == (name in SHARED)
+    # Threads of a pool may take several portions, but the caller has none of them.
+    assert (askers == {calling}) == (name not in SHARED)
+
+
+def test_blas_has_its_threads_back(rows, threads):
+    blas = [pool for pool in controller().lib_controllers if pool.user_api == "blas"]
+    before = [pool.num_threads for pool in blas]
+    with matrices.one_blas_thread():
+        with matrices.one_blas_thread():
+            assert all(pool.num_threads == 1 for pool in blas)
+        assert all(pool.num_threads == 1 for pool in blas)
+    assert [pool.num_threads for pool in blas] == before
+
+    # Contexts that overlap, the first of which ends first.
+    first, second = matrices.one_blas_thread(), matrices.one_blas_thread()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert all(pool.num_threads == 1 for pool in blas)
+    second.__exit__(None, None, None)
+    assert [pool.num_threads for pool in blas] == before
+
+
+@pytest.mark.parametrize("oracle", [TURNS, Rotations((90, 180, 270))], ids=["pairs", "one side"])
+def test_memory_is_bounded(oracle, rows, monkeypatch):
+    """Members of a side, and values of the kernel, are never more than the module says."""
+    limits = {"MEMBERS": 2560, "LEFT": 60, "RIGHT": 40, "WITHIN": 100}
+    wanted = OrbitMean(oracle, Gaussian(2.0)).matrix(rows, rows[:70])
+    for name, size in limits.items():
+        monkeypatch.setattr(orbit_tables, name, size)
+    asked, matrix = [], Gaussian.matrix
+
+    def counted(self, X, Y, norms=None):
+        asked.append((X.base.size if X.base is not None else X.size, len(X), len(Y)))
+        return matrix(self, X, Y, norms)
+
+    monkeypatch.setattr(Gaussian, "matrix", counted)
+    mean = OrbitMean(oracle, Gaussian(2.0))
+    np.testing.assert_allclose(mean.matrix(rows, rows[:70]), wanted, rtol=1e-10)
+    members, lefts, rights = map(max, zip(*asked, strict=True))
+    assert members <= max(limits["MEMBERS"], rows.size)
+    assert lefts <= limits["LEFT"]
+    assert rights <= limits["RIGHT"]
+
+
+def test_members_that_fit_are_made_once(rows, monkeypatch):
+    made, members = [], ImageLaw.members
+
+    def counted(self, X):
+        made.append(len(X))
+        return members(self, X)
+
+    monkeypatch.setattr(ImageLaw, "members", counted)
+    for name, size in (("LEFT", 16), ("RIGHT", 12)):
+        monkeypatch.setattr(orbit_tables, name, size)
+    mean = OrbitMean(TURNS, Gaussian(2.0))
+    mean.matrix(rows, rows)
+    assert sum(made) == len(rows)
+    made.clear()
+    mean.matrix(rows, rows[:40].copy())
+    assert sum(made) == len(rows) + 40
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3])
+@pytest.mark.parametrize("oracle", [TURNS, Flip(), Shifts(1)], ids=["turns", "mirror", "shifts"])
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_diagonal_is_that_of_the_table(name, oracle, shift, rows):
+    X = rows[:12] + (shift if name in ("gaussian", "rough", "laplacian") else 0.0)
+    mean = OrbitMean(oracle, KERNELS[name])
+    law = mean.law(64)
+    wanted = [law.weights @ KERNELS[name].matrix(m, m) @ law.weights for m in law.members(X)]
+    # Rounding errors of squared distances grow with the squares of the rows.
+    rough = 3e-7 * (1.0 + shift) if name == "rough" else 1e-10
+    np.testing.assert_allclose(mean.diagonal(X), wanted, rtol=rough if shift == 0 else max(rough, 1e-6))
+
+
+def test_diagonals_are_kept_and_not_stale(rows, monkeypatch):
+    made, diagonal = [], orbits.mean_diagonal
+
+    def counted(kernel, X, *sides):
+        made.append(len(X))
+        return diagonal(kernel, X, *sides)
+
+    monkeypatch.setattr(orbits, "mean_diagonal", counted)
+    kernel, centres = OrbitDistance(TURNS, Gaussian(2.0), tau=0.5), rows[:20].copy()
+    for first in range(20, 90, 10):
+        kernel.matrix(rows[first : first + 10], centres)
+    assert made == [10, 20] + 6 * [10]
+    centres[3] += 1.0
+    found = kernel.matrix(rows, centres)
+    np.testing.assert_array_equal(found, clone(kernel).matrix(rows, centres))
+    for name, value in (("kernel__sigma", 1.0), ("oracle__degrees", (10, 20)), ("kernel", Laplacian())):
+        kernel.set_params(**{name: value})
+        np.testing.assert_array_equal(kernel.matrix(rows, centres), clone(kernel).matrix(rows, centres))
+    # The caller's own array: what he does to it has no effect.
+    mean = OrbitMean(TURNS, Gaussian(2.0))
+    mean.diagonal(rows)[:] = 0
+    assert mean.diagonal(rows).min() > 0
+
+
+def test_few_diagonals_are_kept(rows, monkeypatch):
+    monkeypatch.setattr(kept_diagonals, "MOST", 3)
+    kept = kept_diagonals.KeptDiagonals()
+    made = []
+    for number in (0, 1, 2, 0, 3, 0, 1):
+        kept.get(
+            rows[number : number + 1], None, lambda number=number: made.append(number) or np.zeros(1)
+        )
+    assert made == [0, 1, 2, 3, 1]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("sigma", [1e-120, 1e-30, 1e30, 1e120])
+@pytest.mark.parametrize("kind", [Gaussian, Matern])
+def test_diagonals_of_widths_far_out(kind, sigma, dtype):
+    X = np.random.default_rng(0).standard_normal((4, 6)).astype(dtype)
+    kernel = OrbitMean(Flip(shape=(1, 6)), kind(sigma))
+    np.testing.assert_allclose(kernel.diagonal(X), np.diagonal(kernel.matrix(X, X)), rtol=1e-5)
+    np.testing.assert_allclose(kernel.diagonal(X), 0.5 if sigma < 1 else 1.0, rtol=1e-5)
