@@ -12,6 +12,9 @@ from structinv.kernels import (
     Kernel,
     Linear,
     OrbitMean,
+    Product,
+    Scaled,
+    Sum,
     kernel_arguments,
     kernel_lipschitz,
     kernel_smoothness,
@@ -283,3 +286,15 @@ def test_features_are_not_drawn_from_a_parents_spectrum():
         TypeError, match="kernel must be a function of x - y with a spectrum that is known"
     ):
         OrbitFourier(Identity(), Stretched()).fit(X)
+
+
+@pytest.mark.parametrize("kind", [Sum, Product, Scaled])
+def test_a_combination_that_defines_matrix_has_no_derivatives_of_its_parts(kind):
+    class Own(kind):
+        def matrix(self, X, Y, norms=None):
+            return 3.0 * super().matrix(X, Y)
+
+    kernel = Own(Gaussian()) if kind is Scaled else Own(Gaussian(), Gaussian(2.0))
+    with pytest.raises(NotImplementedError, match="has no derivatives: it defines matrix"):
+        kernel.partials(np.ones(3), np.ones(3), 1)
+    assert (2.0 * Gaussian()).partials(np.ones(3), None, 1)

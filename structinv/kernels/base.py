@@ -174,10 +174,7 @@ class Kernel(BaseEstimator, ABC):
         ValueError
             If it has fewer derivatives, or an array that it reads is missing.
         """
-        if not says(self, "_partials"):
-            raise NotImplementedError(
-                f"{_describe(self)} has no derivatives: it defines matrix, and no partials of its own"
-            )
+        refuse_inherited_partials(self, "_partials")
         uses_distances, uses_products = kernel_arguments(self)
         if not (uses_distances or uses_products):
             raise NotImplementedError(f"{_describe(self)} has no derivatives")
@@ -428,6 +425,14 @@ def says(kernel: Kernel, name: str, of: str = "matrix") -> bool:
         if of in vars(kind):
             break
     return False
+
+
+def refuse_inherited_partials(kernel: Kernel, name: str) -> None:
+    """Raise NotImplementedError if derivatives, by the method of this name, are of another `matrix`."""
+    if not says(kernel, name):
+        raise NotImplementedError(
+            f"{_describe(kernel)} has no derivatives: it defines matrix, and no partials of its own"
+        )
 
 
 def _real_rows(name: str, X: Any) -> np.ndarray:

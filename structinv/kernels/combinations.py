@@ -20,6 +20,7 @@ from .base import (
     kernel_smoothness,
     kernel_symmetry,
     kernel_thread_safe,
+    refuse_inherited_partials,
     says,
 )
 from .names import check_kernel
@@ -83,6 +84,7 @@ class _Pair(Kernel):
 
     def partials(self, distances, products, order):
         """See `Kernel.partials`; errors name the one of both that has too few."""
+        refuse_inherited_partials(self, "partials")
         return self._join(
             self.left.partials(distances, products, order),
             self.right.partials(distances, products, order),
@@ -257,6 +259,7 @@ class Scaled(Kernel):
 
     def partials(self, distances, products, order):
         """See `Kernel.partials`; errors name the kernel."""
+        refuse_inherited_partials(self, "partials")
         found = dict(self.kernel.partials(distances, products, order))
         factor = float(self.factor)
         # Taken out one by one, so that memory that nobody keeps is used again.
