@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean, kernel_matrix
-from ..kernels.base import check_width
 from ..kernels.names import check_kernel
+from ..kernels.values import check_width
 from ..learnt import taken_back
 from ..matrices import Matrix, dense
 from ..oracles import Identity, InvarianceOracle

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import answers
 from ..kernels import Gaussian, Kernel, kernel_symmetry
-from ..kernels.base import ISOMETRIES, PERMUTATIONS, check_real
 from ..kernels.names import check_kernel
+from ..kernels.questions import ISOMETRIES, PERMUTATIONS
+from ..kernels.values import check_real
 from ..learnt import taken_back
 from ..oracles import ImageShape, InvarianceOracle
 from ..oracles.arguments import check_count, hint_of

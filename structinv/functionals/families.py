@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.neighbors import kneighbors_graph
 
 from ..kernels import Kernel
-from ..kernels.base import check_real
+from ..kernels.values import check_real
 from ..matrices import ALL_ROWS
 from ..oracles import InvarianceOracle
 from ..oracles.checked import bind, tangents_of

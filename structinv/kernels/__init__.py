@@ -1,8 +1,13 @@
 """Positive definite kernels of dense inputs, as blocks of Gram matrices."""
 
-from .base import (
-    Kernel,
-    half_norms,
+from .base import Kernel
+from .combinations import Product, Scaled, Sum
+from .distances import Gaussian, Laplacian, Matern, RationalQuadratic
+from .given import CallableKernel, PrecomputedKernel
+from .names import as_kernel, resolve_gamma
+from .orbits import OrbitDistance, OrbitMean
+from .products import Linear, Polynomial
+from .questions import (
     kernel_arguments,
     kernel_diagonal,
     kernel_lipschitz,
@@ -11,15 +16,8 @@ from .base import (
     kernel_spectrum,
     kernel_symmetry,
     kernel_thread_safe,
-    precision,
-    squared_norms,
 )
-from .combinations import Product, Scaled, Sum
-from .distances import Gaussian, Laplacian, Matern, RationalQuadratic
-from .given import CallableKernel, PrecomputedKernel
-from .names import as_kernel, resolve_gamma
-from .orbits import OrbitDistance, OrbitMean
-from .products import Linear, Polynomial
+from .values import half_norms, precision, squared_norms
 
 REGISTRY: dict[str, type[Kernel]] = {
     "gaussian": Gaussian,

@@ -1,41 +1,30 @@
-"""What every kernel is, and what kernels share: precision, norms, tiles, checks of parameters."""
+"""What every kernel is: values, derivatives, and what it says of them."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from .. import answers
-from ..compiled import njit
-from ..matrices import in_threads, refuse_half
+from .questions import (
+    NOTHING,
+    describe,
+    kernel_arguments,
+    kernel_matrix,
+    kernel_smoothness,
+    refuse_inherited_partials,
+    says,
+)
 from .spectral import Spectrum
+from .values import Norms, check_real, floats, is_real, real_rows
 
 if TYPE_CHECKING:
     from .combinations import Product, Scaled, Sum
 
-# Values worked on at once: two tiles of float64 stay in a core's cache.
-TILE = 2**15
-
-HALF, SINGLE, DOUBLE = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
-# Of float32 numbers with all their digits.
-_LEAST, _MOST = float(np.finfo(SINGLE).tiny), float(np.finfo(SINGLE).max)
-
-# Squares of widths up to here, and of their inverses, are numbers.
-LARGEST_WIDTH = 1e150
-
-# Under which maps T of both inputs a kernel keeps its values, `Kernel.symmetry`: few, then more.
-NOTHING = "nothing"
-PERMUTATIONS = "permutations"
-ISOMETRIES = "isometries"
-SYMMETRIES = (NOTHING, PERMUTATIONS, ISOMETRIES)
-
-Norms: TypeAlias = tuple[np.ndarray, np.ndarray]
 Partials: TypeAlias = dict[tuple[int, int], np.ndarray]
 
 
@@ -177,15 +166,15 @@ class Kernel(BaseEstimator, ABC):
         refuse_inherited_partials(self, "_partials")
         uses_distances, uses_products = kernel_arguments(self)
         if not (uses_distances or uses_products):
-            raise NotImplementedError(f"{_describe(self)} has no derivatives")
+            raise NotImplementedError(f"{describe(self)} has no derivatives")
         _check_order(self, order)
         for name, values, used in (
             ("distances", distances, uses_distances),
             ("products", products, uses_products),
         ):
             if used and values is None:
-                raise ValueError(f"{_describe(self)} needs {name}, got None")
-        distances, products = _floats(distances), _floats(products)
+                raise ValueError(f"{describe(self)} needs {name}, got None")
+        distances, products = floats(distances), floats(products)
         found: Any = self._partials(distances, products, order)
         known: Any = distances if uses_distances else products
         source = answers.method(self, "_partials")
@@ -217,8 +206,8 @@ class Kernel(BaseEstimator, ABC):
         """
         same = Y is None or Y is X
         self.validate()
-        rows = _real_rows("X", X)
-        others = rows if same else _real_rows("Y", Y)
+        rows = real_rows("X", X)
+        others = rows if same else real_rows("Y", Y)
         if rows.ndim != others.ndim or rows.shape[-1] != others.shape[-1]:
             raise ValueError(
                 f"Y must have rows like those of X, which have shape {rows.shape}, got {others.shape}"
@@ -229,7 +218,7 @@ class Kernel(BaseEstimator, ABC):
 
     def _partials(self, distances: Any, products: Any, order: int) -> Partials:
         """`partials` of checked arguments: those that the kernel reads are arrays of floats."""
-        raise NotImplementedError(f"{_describe(self)} has no derivatives")
+        raise NotImplementedError(f"{describe(self)} has no derivatives")
 
     def blurred(self, variance: float, n_features: int) -> Kernel | None:
         """The mean of ``k(x + e, y + e')`` over Gaussian noise, None where no closed form is known.
@@ -287,249 +276,6 @@ class Kernel(BaseEstimator, ABC):
         return Scaled(self, other)
 
 
-def kernel_matrix(
-    kernel: Kernel, X: np.ndarray, Y: np.ndarray, norms: Norms | None = None
-) -> np.ndarray:
-    """``kernel.matrix(X, Y, norms)``, looked at: who builds on a kernel's values asks here.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no finite array of shape (n, m).
-    """
-    source = answers.method(kernel, "matrix")
-    found = answers.ask(kernel, source, kernel.matrix, X, Y, norms)
-    return answers.numbers(source, "values", found, (len(X), len(Y)))
-
-
-def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """``kernel.diagonal(X)``, looked at.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no finite array of shape (n,), or a value is below 0 by more than rounding.
-    """
-    source = answers.method(kernel, "diagonal")
-    found = answers.ask(kernel, source, kernel.diagonal, X)
-    found = answers.numbers(source, "values", found, (len(X),))
-    if np.min(found, initial=0.0) < -1e-4 * np.max(found, initial=0.0):
-        raise ValueError(f"{source} must return values of at least 0, got {found.min():g}")
-    return np.maximum(found, 0.0)
-
-
-def kernel_lipschitz(kernel: Kernel, n_features: int | None = None) -> float:
-    """``kernel.lipschitz(n_features)``, looked at; infinity where `matrix` is of another class.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no number of at least 0; infinity is one.
-    """
-    if not says(kernel, "lipschitz"):
-        return np.inf
-    source = answers.method(kernel, "lipschitz")
-    found = kernel.lipschitz(n_features)
-    return answers.number(source, "a constant", found, least=0.0, finite=False)
-
-
-def kernel_symmetry(kernel: Kernel) -> str:
-    """``kernel.symmetry``, looked at; "nothing" where `matrix` is of another class.
-
-    Raises
-    ------
-    ValueError
-        If it is none of the known words.
-
-    Examples
-    --------
-    >>> from structinv.kernels import Gaussian
-    >>> class Stretched(Gaussian):
-    ...     def matrix(self, X, Y, norms=None):
-    ...         return super().matrix(X * [1.0, 3.0], Y * [1.0, 3.0])
-    >>> kernel_symmetry(Gaussian()), kernel_symmetry(Stretched())
-    ('isometries', 'nothing')
-    """
-    if not says(kernel, "symmetry"):
-        return NOTHING
-    found = kernel.symmetry
-    if not isinstance(found, str) or found not in SYMMETRIES:
-        source = answers.method(kernel, "symmetry")
-        raise ValueError(f"{source} must be one of {list(SYMMETRIES)}, got {found!r}")
-    return found
-
-
-def kernel_smoothness(kernel: Kernel) -> float:
-    """``kernel.smoothness``, looked at; 0 where `matrix` is of another class.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no number of at least 0; infinity is one.
-    """
-    if not says(kernel, "smoothness"):
-        return 0.0
-    source = answers.method(kernel, "smoothness")
-    return answers.number(source, "a number", kernel.smoothness, least=0.0, finite=False)
-
-
-def kernel_arguments(kernel: Kernel) -> tuple[bool, bool]:
-    """``kernel.uses_distances`` and ``kernel.uses_products``; False where `matrix` is of another class.
-
-    Only where they are true is the kernel known to be a function of distances, and of products.
-    """
-    names = ("uses_distances", "uses_products")
-    distances, products = (says(kernel, name) and bool(getattr(kernel, name)) for name in names)
-    return distances, products
-
-
-def kernel_thread_safe(kernel: Kernel) -> bool:
-    """``kernel.thread_safe``, looked at; False where `matrix` is of another class.
-
-    Examples
-    --------
-    >>> from structinv.kernels import CallableKernel, Gaussian
-    >>> own = CallableKernel(lambda X, Y: X @ Y.T)
-    >>> kernel_thread_safe(2.0 * Gaussian()), kernel_thread_safe(Gaussian() + own)
-    (True, False)
-    """
-    return says(kernel, "thread_safe") and kernel.thread_safe is True
-
-
-def kernel_spectrum(kernel: Kernel) -> Spectrum | None:
-    """``kernel.spectrum()``, looked at; None where `matrix` is of another class.
-
-    Raises
-    ------
-    TypeError
-        If it is neither a Spectrum nor None.
-    """
-    if not says(kernel, "spectrum"):
-        return None
-    found = kernel.spectrum()
-    if found is not None and not isinstance(found, Spectrum):
-        source = answers.method(kernel, "spectrum")
-        raise TypeError(f"{source} must return a Spectrum or None, got {found!r}")
-    return found
-
-
-def says(kernel: Kernel, name: str, of: str = "matrix") -> bool:
-    """Whether what has this name is about the values of `kernel`, or what else it is `of`.
-
-    It is if the class that defines it also defines `matrix`, or inherits it: a class that overrides
-    `matrix` alone has other values than its parent spoke of.
-    """
-    for kind in type(kernel).__mro__:
-        if name in vars(kind):
-            return True
-        if of in vars(kind):
-            break
-    return False
-
-
-def refuse_inherited_partials(kernel: Kernel, name: str) -> None:
-    """Raise NotImplementedError if derivatives, by the method of this name, are of another `matrix`."""
-    if not says(kernel, name):
-        raise NotImplementedError(
-            f"{_describe(kernel)} has no derivatives: it defines matrix, and no partials of its own"
-        )
-
-
-def _real_rows(name: str, X: Any) -> np.ndarray:
-    """What kernels are asked about, as an array of floats of one or two dimensions."""
-    if sp.issparse(X):
-        raise TypeError(f"{name} must be dense for a kernel, got {type(X).__name__}: pass X.toarray()")
-    refuse_half(name, X)
-    rows = np.asarray(X)
-    if rows.dtype.kind == "O":
-        rows = np.asarray(X, dtype=np.float64)
-    if rows.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
-    if rows.ndim not in (1, 2):
-        hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
-        raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
-    rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
-    if not answers.all_finite(rows):
-        raise ValueError(f"{name} must be finite, got NaN or infinity")
-    return rows
-
-
-def precision(*arrays: np.ndarray) -> np.dtype:
-    """float32 if all arrays are, else float64; TypeError for float16, in which kernels lose too much."""
-    kinds = [array.dtype for array in arrays]
-    if HALF in kinds:
-        refuse_half("XY"[kinds.index(HALF)], arrays[kinds.index(HALF)])
-    return SINGLE if all(kind == SINGLE for kind in kinds) else DOUBLE
-
-
-def squared_norms(X: np.ndarray) -> np.ndarray:
-    """``|x_i|^2`` of every row, summed in float64."""
-    return _squared_norms(np.ascontiguousarray(X))
-
-
-def half_norms(X: np.ndarray) -> np.ndarray:
-    """Half the squared norm of every row, in the precision of `X`, infinite where that has none."""
-    # Whoever needs them looks at them.
-    with np.errstate(over="ignore"):
-        return (0.5 * squared_norms(X)).astype(precision(X), copy=False)
-
-
-def same_precision(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both arrays in their common precision, uncopied if they are."""
-    dtype = precision(X, Y)
-    return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
-
-
-def holds(dtype: np.dtype, *values: float) -> bool:
-    """Whether float32, if it is that, has these numbers of at least 0 neither infinite nor cut short."""
-    return dtype == DOUBLE or all(value == 0 or _LEAST <= value <= _MOST for value in values)
-
-
-def in_double(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Its values of float32 rows, worked out in float64: for what float32 does not hold."""
-    values = kernel.matrix(X.astype(np.float64), Y.astype(np.float64))
-    with np.errstate(over="ignore"):
-        return values.astype(np.float32)
-
-
-def is_real(value: Any) -> bool:
-    """Whether it is a real number, and no bool."""
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def check_real(name: str, value: Any, *, strict: bool = True) -> None:
-    """Raise TypeError or ValueError unless `value` is finite and above 0, or 0 if not `strict`."""
-    allowed = "a number above 0" if strict else "a number of at least 0"
-    if not is_real(value):
-        raise TypeError(f"{name} must be {allowed}, got {value!r}")
-    if not (0 < value < np.inf or (value == 0 and not strict)):
-        raise ValueError(f"{name} must be {allowed}, got {value!r}")
-
-
-def check_width(name: str, value: Any, largest: float = LARGEST_WIDTH) -> None:
-    """Raise TypeError or ValueError unless it is a number above 0 whose square is far from no number.
-
-    Examples
-    --------
-    >>> check_width("sigma", 1e-200)
-    Traceback (most recent call last):
-        ...
-    ValueError: sigma must be a number from 1e-150 to 1e+150, got 1e-200: scale the features
-    """
-    check_real(name, value)
-    if not 1.0 / largest <= float(value) <= largest:
-        raise ValueError(
-            f"{name} must be a number from {1.0 / largest:g} to {largest:g}, got {value!r}: "
-            "scale the features"
-        )
-
-
-def _describe(kernel: Kernel) -> str:
-    """The kernel with all its parameters; its repr leaves out defaults."""
-    parameters = kernel.get_params(deep=False).items()
-    return f"{type(kernel).__name__}({', '.join(f'{name}={value!r}' for name, value in parameters)})"
-
-
 def _check_order(kernel: Kernel, order: Any) -> None:
     if not isinstance(order, Integral) or isinstance(order, bool):
         raise TypeError(f"order must be an integer of at least 0, got {order!r}")
@@ -540,53 +286,10 @@ def _check_order(kernel: Kernel, order: Any) -> None:
         m = int(smoothness)
         known = f"derivatives up to {_ordinal(m)} order in each argument" if m else "no derivatives"
         raise ValueError(
-            f"{_describe(kernel)} has {known}; this needs {_ordinal((int(order) + 1) // 2)} order"
+            f"{describe(kernel)} has {known}; this needs {_ordinal((int(order) + 1) // 2)} order"
         )
 
 
 def _ordinal(number: int) -> str:
     words = ("zeroth", "first", "second", "third", "fourth")
     return words[number] if number < len(words) else f"{number}th"
-
-
-def _floats(values: Any) -> np.ndarray | None:
-    if values is None:
-        return None
-    values = np.asarray(values)
-    return values.astype(precision(values), copy=False)
-
-
-def in_tiles(
-    values: np.ndarray,
-    transform: Callable[[np.ndarray, slice], Any],
-    *,
-    cost: int = 1,
-    least_rows: int = 1,
-) -> np.ndarray:
-    """`values` with every tile of rows changed in place while the cache holds it.
-
-    ``transform(tile, rows)`` is told which rows the tile has; `cost` is its work on a value,
-    relative to an exponential. It may ask for more rows than the cache holds.
-    """
-    n_rows, n_columns = values.shape
-    step = max(least_rows, TILE // max(1, n_columns))
-
-    def work(part: slice) -> None:
-        for first in range(part.start, part.stop, step):
-            rows = slice(first, min(first + step, part.stop))
-            transform(values[rows], rows)
-
-    # A thread costs as much as some hundred thousand exponentials.
-    in_threads(work, n_rows, values.size * cost // 4)
-    return values
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _squared_norms(X):
-    norms = np.zeros(X.shape[0])
-    for i in range(X.shape[0]):
-        total = 0.0
-        for j in range(X.shape[1]):
-            total += np.float64(X[i, j]) * X[i, j]
-        norms[i] = total
-    return norms

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .base import (
+from .base import Kernel, Partials
+from .names import check_kernel
+from .questions import (
     SYMMETRIES,
-    Kernel,
-    Partials,
-    check_real,
     kernel_arguments,
     kernel_diagonal,
     kernel_lipschitz,
@@ -23,7 +22,7 @@ from .base import (
     refuse_inherited_partials,
     says,
 )
-from .names import check_kernel
+from .values import check_real
 
 
 class _Pair(Kernel):

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..compiled import njit
 from ..matrices import in_threads
-from .base import (
-    ISOMETRIES,
-    PERMUTATIONS,
-    Kernel,
+from .base import Kernel
+from .questions import ISOMETRIES, PERMUTATIONS
+from .spectral import cauchy, gamma_mixture, normals, students
+from .values import (
     Norms,
     check_real,
     check_width,
@@ -23,7 +23,6 @@ from .base import (
     precision,
     same_precision,
 )
-from .spectral import cauchy, gamma_mixture, normals, students
 
 # Below this share of |x|^2 + |y|^2 a squared distance is computed again, without cancellation,
 CLOSE = 0.01

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import answers
-from .base import Kernel, precision, same_precision
+from .base import Kernel
+from .values import precision, same_precision
 
 
 class CallableKernel(Kernel):

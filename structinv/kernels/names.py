@@ -11,10 +11,11 @@ from sklearn.base import clone
 
 from ..matrices import Matrix
 from ..oracles.arguments import hint_of
-from .base import Kernel, is_real
+from .base import Kernel
 from .distances import Gaussian, Laplacian
 from .given import CallableKernel, PrecomputedKernel
 from .products import Linear, Polynomial
+from .values import is_real
 
 NAMES = ("laplacian", "linear", "poly", "precomputed", "rbf")
 # What takes kernels alone is often given their names.

@@ -10,15 +10,9 @@ from .. import answers
 from ..compiled import njit
 from ..matrices import in_threads, one_blas_thread
 from ..oracles.laws import Law
-from .base import (
-    Kernel,
-    half_norms,
-    kernel_arguments,
-    kernel_matrix,
-    kernel_smoothness,
-    kernel_thread_safe,
-    says,
-)
+from .base import Kernel
+from .questions import kernel_arguments, kernel_matrix, kernel_smoothness, kernel_thread_safe, says
+from .values import half_norms
 
 # Values of members that are held at once, of each side: 64 MB of float32.
 MEMBERS = 2**24

@@ -12,20 +12,12 @@ from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.kept import Record, parameters_of
 from ..oracles.laws import Law, check_seed, check_size, law_of
-from .base import (
-    ISOMETRIES,
-    PERMUTATIONS,
-    Kernel,
-    check_width,
-    holds,
-    kernel_lipschitz,
-    kernel_symmetry,
-    precision,
-    same_precision,
-)
+from .base import Kernel
 from .kept_diagonals import KeptDiagonals
 from .names import check_kernel
 from .orbit_tables import mean_diagonal, mean_table
+from .questions import ISOMETRIES, PERMUTATIONS, kernel_lipschitz, kernel_symmetry
+from .values import check_width, holds, precision, same_precision
 
 # Squared distances of embeddings are the difference of numbers that are rounded so often.
 ROUNDINGS = 8

@@ -8,17 +8,9 @@ from numbers import Integral
 import numpy as np
 
 from ..compiled import njit
-from .base import (
-    ISOMETRIES,
-    Kernel,
-    check_real,
-    holds,
-    in_double,
-    in_tiles,
-    precision,
-    same_precision,
-    squared_norms,
-)
+from .base import Kernel
+from .questions import ISOMETRIES
+from .values import check_real, holds, in_double, in_tiles, precision, same_precision, squared_norms
 
 
 class Linear(Kernel):

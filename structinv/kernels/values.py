@@ -1,0 +1,162 @@
+"""What kernels share: precision, norms, tiles, checks of rows and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import answers
+from ..compiled import njit
+from ..matrices import in_threads, refuse_half
+
+if TYPE_CHECKING:
+    from .base import Kernel
+
+Norms: TypeAlias = tuple[np.ndarray, np.ndarray]
+
+# Values worked on at once: two tiles of float64 stay in a core's cache.
+TILE = 2**15
+
+HALF, SINGLE, DOUBLE = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
+# Of float32 numbers with all their digits.
+_LEAST, _MOST = float(np.finfo(SINGLE).tiny), float(np.finfo(SINGLE).max)
+
+# Squares of widths up to here, and of their inverses, are numbers.
+LARGEST_WIDTH = 1e150
+
+
+def real_rows(name: str, X: Any) -> np.ndarray:
+    """What kernels are asked about, as an array of floats of one or two dimensions."""
+    if sp.issparse(X):
+        raise TypeError(f"{name} must be dense for a kernel, got {type(X).__name__}: pass X.toarray()")
+    refuse_half(name, X)
+    rows = np.asarray(X)
+    if rows.dtype.kind == "O":
+        rows = np.asarray(X, dtype=np.float64)
+    if rows.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
+    if rows.ndim not in (1, 2):
+        hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
+        raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
+    rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    if not answers.all_finite(rows):
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    return rows
+
+
+def precision(*arrays: np.ndarray) -> np.dtype:
+    """float32 if all arrays are, else float64; TypeError for float16, in which kernels lose too much."""
+    kinds = [array.dtype for array in arrays]
+    if HALF in kinds:
+        refuse_half("XY"[kinds.index(HALF)], arrays[kinds.index(HALF)])
+    return SINGLE if all(kind == SINGLE for kind in kinds) else DOUBLE
+
+
+def squared_norms(X: np.ndarray) -> np.ndarray:
+    """``|x_i|^2`` of every row, summed in float64."""
+    return _squared_norms(np.ascontiguousarray(X))
+
+
+def half_norms(X: np.ndarray) -> np.ndarray:
+    """Half the squared norm of every row, in the precision of `X`, infinite where that has none."""
+    # Whoever needs them looks at them.
+    with np.errstate(over="ignore"):
+        return (0.5 * squared_norms(X)).astype(precision(X), copy=False)
+
+
+def same_precision(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both arrays in their common precision, uncopied if they are."""
+    dtype = precision(X, Y)
+    return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
+
+
+def holds(dtype: np.dtype, *values: float) -> bool:
+    """Whether float32, if it is that, has these numbers of at least 0 neither infinite nor cut short."""
+    return dtype == DOUBLE or all(value == 0 or _LEAST <= value <= _MOST for value in values)
+
+
+def in_double(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """Its values of float32 rows, worked out in float64: for what float32 does not hold."""
+    values = kernel.matrix(X.astype(np.float64), Y.astype(np.float64))
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
+
+
+def is_real(value: Any) -> bool:
+    """Whether it is a real number, and no bool."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_real(name: str, value: Any, *, strict: bool = True) -> None:
+    """Raise TypeError or ValueError unless `value` is finite and above 0, or 0 if not `strict`."""
+    allowed = "a number above 0" if strict else "a number of at least 0"
+    if not is_real(value):
+        raise TypeError(f"{name} must be {allowed}, got {value!r}")
+    if not (0 < value < np.inf or (value == 0 and not strict)):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+
+
+def check_width(name: str, value: Any, largest: float = LARGEST_WIDTH) -> None:
+    """Raise TypeError or ValueError unless it is a number above 0 whose square is far from no number.
+
+    Examples
+    --------
+    >>> check_width("sigma", 1e-200)
+    Traceback (most recent call last):
+        ...
+    ValueError: sigma must be a number from 1e-150 to 1e+150, got 1e-200: scale the features
+    """
+    check_real(name, value)
+    if not 1.0 / largest <= float(value) <= largest:
+        raise ValueError(
+            f"{name} must be a number from {1.0 / largest:g} to {largest:g}, got {value!r}: "
+            "scale the features"
+        )
+
+
+def floats(values: Any) -> np.ndarray | None:
+    """Values as an array of floats; None stays None."""
+    if values is None:
+        return None
+    values = np.asarray(values)
+    return values.astype(precision(values), copy=False)
+
+
+def in_tiles(
+    values: np.ndarray,
+    transform: Callable[[np.ndarray, slice], Any],
+    *,
+    cost: int = 1,
+    least_rows: int = 1,
+) -> np.ndarray:
+    """`values` with every tile of rows changed in place while the cache holds it.
+
+    ``transform(tile, rows)`` is told which rows the tile has; `cost` is its work on a value,
+    relative to an exponential. It may ask for more rows than the cache holds.
+    """
+    n_rows, n_columns = values.shape
+    step = max(least_rows, TILE // max(1, n_columns))
+
+    def work(part: slice) -> None:
+        for first in range(part.start, part.stop, step):
+            rows = slice(first, min(first + step, part.stop))
+            transform(values[rows], rows)
+
+    # A thread costs as much as some hundred thousand exponentials.
+    in_threads(work, n_rows, values.size * cost // 4)
+    return values
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _squared_norms(X):
+    norms = np.zeros(X.shape[0])
+    for i in range(X.shape[0]):
+        total = 0.0
+        for j in range(X.shape[1]):
+            total += np.float64(X[i, j]) * X[i, j]
+        norms[i] = total
+    return norms
