@@ -14,7 +14,7 @@ from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import check_count
 from ..oracles.laws import Law, law_of
 from .base import KernelFeatures, refuse_sparse
-from .responses import VALUES, Responses, mean_waves
+from .responses import Responses, mean_waves
 from .templates import check_templates, draw_templates, spectrum_of
 
 
@@ -177,7 +177,7 @@ class OrbitFourier(KernelFeatures):
             return mean_waves(self._first(), X, self.n_columns_, self.phases_[0])
         n_hidden = self.second_templates_.shape[1]
         found = np.empty((X.shape[0], self.n_columns_), dtype=X.dtype)
-        step = max(1024, VALUES // n_hidden)
+        step = max(1024, self._first().rows_at_once(n_hidden))
         for start in range(0, len(found), step):
             rows = slice(start, start + step)
             hidden = mean_waves(self._first(), X[rows], n_hidden, self.phases_[0])

@@ -20,7 +20,7 @@ COLUMNS = 2048
 VECTOR = 32
 # Values of rows, and of moved templates or members, that are held at once.
 VALUES = 2**20
-# Moved templates are kept for later calls up to so many values.
+# Moved templates are kept for later calls up to so many values; blocks of rows are as large beyond.
 KEPT = 2**25
 
 # Told which rows, which templates, and their products, (rows, changes * templates), change by change.
@@ -60,7 +60,7 @@ class Responses:
             self._each_of_members(X, use)
             return
         n, d = X.shape
-        step = max(256, VALUES // d)
+        step = self.rows_at_once(d)
         for first in range(0, n, step):
             rows = X[first : first + step]
             for part in self._parts():
@@ -97,9 +97,20 @@ class Responses:
         found = self._pull_back(part)
         assert found is not None
         table = found.reshape(-1, found.shape[2]).astype(dtype, copy=False)
-        if self.law.size * self.templates.size <= KEPT:
+        if self._keeps:
             self._moved[key] = table
         return table
+
+    def rows_at_once(self, width: int) -> int:
+        """How many rows of so many values a block has.
+
+        Templates that are not kept move once for each block: there, blocks are large.
+        """
+        return max(256, (VALUES if self._keeps else KEPT) // width)
+
+    @property
+    def _keeps(self) -> bool:
+        return self.law.size * self.templates.size <= KEPT
 
     def _pull_back(self, part: slice) -> np.ndarray | None:
         return self.law.pull_back(self.templates[part])
