@@ -153,8 +153,13 @@ def scale_rows(X: Matrix, factors: np.ndarray) -> Matrix:
     return X * factors[:, None]
 
 
-def in_threads(work: Callable[[slice], None], n_rows: int, size: int) -> None:
+def in_threads(
+    work: Callable[[slice], None], n_rows: int, size: int, most: int | None = None
+) -> None:
     """Do work that releases the interpreter's lock on portions of rows, if it is worth threads.
+
+    A portion has at most `most` rows, by default as many as each thread gets: where they take long,
+    smaller ones let Ctrl-C end the work sooner, as portions that are not begun are left.
 
     All callers of the process share the threads that `allowed_threads` leaves it, so that several fits
     at a time do not take several times as many.
@@ -164,7 +169,8 @@ def in_threads(work: Callable[[slice], None], n_rows: int, size: int) -> None:
     try:
         if n_threads < 2:
             return work(slice(0, n_rows))
-        edges = np.linspace(0, n_rows, n_threads + 1).astype(int)
+        count = n_threads if most is None else max(n_threads, -(-n_rows // most))
+        edges = np.linspace(0, n_rows, min(count, n_rows) + 1).astype(int)
         parts = [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
         with ThreadPoolExecutor(n_threads) as pool:
             list(pool.map(work, parts))

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from structinv import InvariantLinearSVC, RepresenterClassifier
 from structinv.functionals import Tangents
 from structinv.oracles import LocalTangents, TangentDerivative
-from structinv.oracles.local_tangents import _nearest
+from structinv.oracles.local_tangents import _find_nearest
 
 RNG = np.random.default_rng(0)
 REFERENCE = RNG.standard_normal((40, 3)) @ RNG.standard_normal((3, 6))
@@ -24,14 +24,15 @@ REFERENCE = RNG.standard_normal((40, 3)) @ RNG.standard_normal((3, 6))
     n=st.integers(1, 5),
     m=st.integers(2, 30),
     d=st.integers(1, 130),
+    offset=st.sampled_from([0.0, 1e3, 1e8]),
 )
-def test_neighbours_are_those_of_brute_force_the_first_of_equal_ones(seed, n, m, d):
+def test_neighbours_are_those_of_brute_force_the_first_of_equal_ones(seed, n, m, d, offset):
     rng = np.random.default_rng(seed)
     # Whole numbers, so that there are equal distances, without rounding.
-    rows, reference = (rng.integers(0, 3, (count, d)).astype(float) for count in (n, m))
+    rows, reference = (offset + rng.integers(0, 3, (count, d)) for count in (n, m))
     size = int(rng.integers(1, m + 1))
     found = np.empty((n, size), dtype=np.intp)
-    _nearest(rows, reference, found)
+    _find_nearest(rows, reference, found)
     distances = ((rows[:, None] - reference[None]) ** 2).sum(axis=2)
     np.testing.assert_array_equal(found, np.argsort(distances, axis=1, kind="stable")[:, :size])
 

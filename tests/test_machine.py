@@ -1,6 +1,7 @@
 """What the machine leaves: threads that limits in force allow, and memory that is free."""
 
 import threading
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -165,3 +166,27 @@ def test_too_much_is_refused_with_numbers(monkeypatch):
     check_memory("a table", 2e6, "take fewer rows")
     with pytest.raises(MemoryError, match=r"table would take 4.5 GB, and 2 MB are free: take"):
         check_memory("a table", 4.5e9, "take fewer rows")
+
+
+def test_portions_that_are_not_begun_are_left_after_an_error(monkeypatch):
+    monkeypatch.setattr(matrices, "allowed_threads", lambda: 2)
+    begun = []
+
+    def work(rows):
+        begun.append(rows)
+        if len(begun) == 1:
+            raise KeyboardInterrupt
+        time.sleep(0.01)
+
+    with pytest.raises(KeyboardInterrupt):
+        matrices.in_threads(work, 10_000, 10**9, most=1)
+    assert len(begun) < 5000
+    assert matrices._threads_taken == 0
+    seen = np.zeros(1000, dtype=int)
+
+    def count(rows):
+        assert rows.stop - rows.start <= 7
+        seen[rows] += 1
+
+    matrices.in_threads(count, len(seen), 10**9, most=7)
+    assert np.all(seen == 1)

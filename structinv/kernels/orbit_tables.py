@@ -129,7 +129,7 @@ def _fill(
 
     # BLAS within each thread alone: its own pool waits busily, and takes the processors from ours.
     with one_blas_thread():
-        in_threads(portion, len(tiles), len(points) * len(others))
+        in_threads(portion, len(tiles), len(points) * len(others), most=1)
 
 
 def _tiles(shape: tuple[int, ...], rows: int, columns: int, symmetric: bool) -> list[Tile]:

@@ -12,6 +12,9 @@ from .arguments import check_count
 
 # Features that are summed before a row may be known to be too far away.
 _SUMMED_AT_ONCE = 64
+# Distances that are held at once.
+_DISTANCES = 2**22
+_EPS = float(np.finfo(np.float64).eps)
 # Rows whose neighbours are gathered at once.
 _ROWS_AT_ONCE = 256
 
@@ -102,10 +105,10 @@ class LocalTangents(Ellipsoid):
         # What stays below 0 is a neighbour that was not found.
         nearest = np.full((len(rows), int(self.n_neighbors)), -1, dtype=np.intp)
 
-        def find(part: slice) -> None:
-            _nearest(rows[part], reference, nearest[part])
-
-        in_threads(find, len(rows), rows.size * len(reference) // 8)
+        step = max(1, _DISTANCES // len(reference))
+        for first in range(0, len(rows), step):
+            part = slice(first, first + step)
+            _find_nearest(rows[part], reference, nearest[part])
         lonely = np.flatnonzero(nearest[:, -1] < 0)
         if len(lonely):
             raise ValueError(
@@ -121,6 +124,23 @@ class LocalTangents(Ellipsoid):
         return frame
 
 
+def _find_nearest(rows: np.ndarray, reference: np.ndarray, found: np.ndarray) -> None:
+    """`_nearest` of rows, where products of matrices tell whose distances are worth a sum."""
+    centre = reference.mean(axis=0)
+    # Numbers that are none are no reason to leave a row out.
+    with np.errstate(all="ignore"):
+        x, z = rows - centre, reference - centre
+        of_rows, of_reference = (np.einsum("ij,ij->i", each, each) for each in (x, z))
+        about = of_rows[:, None] + of_reference - 2.0 * (x @ z.T)
+        rounding = 4.0 * (rows.shape[1] + 8) * _EPS * (of_rows + of_reference.max())
+        limits = np.partition(about, found.shape[1] - 1, axis=1)[:, found.shape[1] - 1] + rounding
+
+    def find(part: slice) -> None:
+        _nearest(rows[part], reference, about[part], limits[part], found[part])
+
+    in_threads(find, len(rows), about.size)
+
+
 def _principal(neighbors: np.ndarray, n_directions: int) -> np.ndarray:
     """Principal directions times their standard deviations, (n, d, r), of (n, k, d) points."""
     around = neighbors - neighbors.mean(axis=1, keepdims=True)
@@ -134,13 +154,18 @@ def _principal(neighbors: np.ndarray, n_directions: int) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _nearest(rows, reference, found):
-    """Numbers of the nearest reference rows of each row, ascending by distance and then by number."""
+def _nearest(rows, reference, about, limits, found):
+    """Numbers of the nearest reference rows of each row, ascending by distance and then by number.
+
+    Those whose distance is about a number above the row's limit are none of them.
+    """
     size, n_features = found.shape[1], rows.shape[1]
     distances = np.empty(size)
     for i in range(rows.shape[0]):
         distances[:] = np.inf
         for j in range(reference.shape[0]):
+            if about[i, j] > limits[i]:
+                continue
             total, start = 0.0, 0
             while start < n_features and total < distances[size - 1]:
                 end = min(start + _SUMMED_AT_ONCE, n_features)
