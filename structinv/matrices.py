@@ -32,16 +32,20 @@ def take(X: Matrix, rows: Rows) -> Matrix:
     return X[rows]
 
 
-def refuse_half(name: str, X: Any) -> None:
-    """Raise TypeError for rows of float16 numbers, or a data frame with a column of them.
+def refuse_half_or_masked(name: str, X: Any) -> None:
+    """Raise TypeError for masked rows, and for those of float16 numbers, also a column of a data frame.
 
     Examples
     --------
-    >>> refuse_half("X", np.zeros((2, 3), dtype=np.float16))
+    >>> refuse_half_or_masked("X", np.zeros((2, 3), dtype=np.float16))
     Traceback (most recent call last):
         ...
     TypeError: X must hold float32 or float64 numbers, got float16: pass X.astype(np.float32)
     """
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} must be without a mask, got a masked array: what it hides would be taken for data"
+        )
     listed = isinstance(X, (list, tuple))
     kinds = [getattr(row, "dtype", None) for row in X] if listed else [getattr(X, "dtype", None)]
     if hasattr(X, "columns"):
@@ -153,9 +157,7 @@ def scale_rows(X: Matrix, factors: np.ndarray) -> Matrix:
     return X * factors[:, None]
 
 
-def in_threads(
-    work: Callable[[slice], None], n_rows: int, size: int, most: int | None = None
-) -> None:
+def in_threads(work: Callable[[slice], None], n_rows: int, size: int, most: int | None = None) -> None:
     """Do work that releases the interpreter's lock on portions of rows, if it is worth threads.
 
     A portion has at most `most` rows, by default as many as each thread gets: where they take long,

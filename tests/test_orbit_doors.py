@@ -12,14 +12,14 @@ from sklearn.model_selection import KFold
 from structinv import OrbitRidge
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrbits
 from structinv.kernels import Gaussian, Laplacian, Linear, OrbitDistance, OrbitMean, Polynomial, Sum
-from structinv.matrices import refuse_half
+from structinv.matrices import refuse_half_or_masked
 from structinv.model_selection import learn_widths
-from structinv.oracles import Box, Flip, LocalTangents, Permutations, Rotations, Weighted
+from structinv.oracles import Box, Flip, FScale, LocalTangents, Permutations, Rotations, Weighted
 
 X = np.random.default_rng(0).standard_normal((20, 16))
 Y = X[:, 0] * X[:, 1]
 LABELS = (X[:, 0] > 0).astype(int)
-TURNS = Rotations(between=(-20, 20))
+TURNS = Rotations(between=(-20, 20), distribution="normal", spread=10.0)
 
 TRANSFORMERS = [
     OrbitFourier(Flip(), n_components=4),
@@ -93,9 +93,9 @@ def test_half_precision_is_told_from_what_is_none():
         None,
         [],
     ):
-        refuse_half("X", rows)
+        refuse_half_or_masked("X", rows)
     with pytest.raises(TypeError, match=r"Y must.*pass np.array\(Y, dtype=np.float32\)"):
-        refuse_half("Y", tuple(HALVES[0]))
+        refuse_half_or_masked("Y", tuple(HALVES[0]))
     with pytest.raises(TypeError, match=r"Y must hold .*, got float16"):
         KERNELS[0].matrix(X, HALVES[0])
     with pytest.raises(TypeError, match="reference must hold float32 or float64 numbers, got float16"):
@@ -344,7 +344,8 @@ def test_grids_and_folds_that_are_none_are_refused_before_work(monkeypatch, chan
 
 
 def test_values_of_a_grid_may_be_pairs_and_none():
-    grid = {"between": [(-5, 5), (-20, 20)], "spread": [None, 3.0]}
+    grid = {"between": [(-5, 5), (-20, 20)], "spread": [None]}
+    grid = [grid | {"distribution": ["uniform"]}, {"spread": [3.0, 4.0]}]
     assert len(learnt(grid=grid).table_["params"]) == 5
 
 
@@ -360,4 +361,27 @@ def test_folds_may_be_masks_and_none_stands_for_five():
 def test_an_oracle_without_a_grid_has_a_name_in_the_table(grid):
     lines = str(learnt(grid=grid)).splitlines()
     assert len(lines) == 4
-    assert sum("Rotations(between=(-20, 20))" in line for line in lines) == 1
+    assert sum(repr(TURNS) in line for line in lines) == 1
+
+
+def test_masked_rows_are_refused_by_name():
+    hidden = np.ma.masked_array(X, X > 0.5)
+    kernel = KERNELS[0]
+    for ask in (
+        lambda: kernel.matrix(hidden, X),
+        lambda: kernel.diagonal(hidden),
+        lambda: kernel(hidden),
+        lambda: OrbitNystroem(Flip(), kernel, 4).fit(hidden),
+        lambda: OrbitRidge(kernel).fit(hidden, X[:, 0]),
+        lambda: learn_widths(Flip(), hidden, X[:, 0]),
+    ):
+        with pytest.raises(TypeError, match="X must be without a mask"):
+            ask()
+
+
+def test_a_spread_that_has_no_say_is_refused_by_name():
+    said = "spread has no say for the distribution 'uniform', got 5: .* 'normal'"
+    with pytest.raises(ValueError, match=said):
+        Rotations(between=(-20, 20), spread=5).validate()
+    with pytest.raises(ValueError, match="spread has no say .* 'lognormal'"):
+        FScale(2, 0.5, 2.0, spread=0.1).validate()

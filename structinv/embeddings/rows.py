@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from ..matrices import Matrix, refuse_half
+from ..matrices import Matrix, refuse_half_or_masked
 
 
 def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: Any) -> Matrix:
@@ -23,7 +23,7 @@ def checked_rows(transformer: BaseEstimator, X: Any, *, reset: bool, **rules: An
     ValueError
         For stacks of images, with the rows that they should be, and what else scikit-learn refuses.
     """
-    refuse_half("X", X)
+    refuse_half_or_masked("X", X)
     shape = getattr(X, "shape", ())
     if isinstance(X, (list, tuple)) and X and getattr(X[0], "ndim", 0) > 1:
         shape = (len(X), *X[0].shape)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from .. import answers
 from ..kernels import Kernel, as_kernel, kernel_matrix, precision
 from ..machine import check_memory
-from ..matrices import refuse_half
+from ..matrices import refuse_half_or_masked
 from ..spaces.atoms import expand
 from .base import check_boolean, check_number
 from .estimates import EstimatesItself
@@ -163,7 +163,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         """
         with all_or_nothing(self):
             alphas = self._checked_parameters()
-            refuse_half("X", X)
+            refuse_half_or_masked("X", X)
             learn_shape(self, X)
             kernel = shaped(self.kernel, self, X)
             X, y = validate_data(
@@ -224,7 +224,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
     def predict(self, X: Any) -> np.ndarray:
         """Predicted targets, (n,) or (n, n_targets), float32 where all rows are."""
         check_is_fitted(self)
-        refuse_half("X", X)
+        refuse_half_or_masked("X", X)
         check_shape(self, X)
         rows = validate_data(self, flat_rows(X), reset=False, dtype=[np.float64, np.float32])
         return self._values(rows)

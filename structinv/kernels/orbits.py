@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import answers
-from ..matrices import refuse_half
+from ..matrices import refuse_half_or_masked
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.kept import Record, parameters_of
@@ -275,7 +275,7 @@ def _sides_of(law: Law, symmetry: str) -> tuple[Law | None, Law]:
 def _check_rows(X: Any, Y: Any) -> None:
     """Raise unless these are arrays of rows with as many features: users ask for tables themselves."""
     for name, rows in (("X", X), ("Y", Y))[: 1 if Y is X else 2]:
-        refuse_half(name, rows)
+        refuse_half_or_masked(name, rows)
         if not isinstance(rows, np.ndarray):
             raise TypeError(
                 f"{name} must be an array, got {type(rows).__name__}; kernel(X, Y) takes lists and "

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from .. import answers
 from ..compiled import njit
-from ..matrices import in_threads, refuse_half
+from ..matrices import in_threads, refuse_half_or_masked
 
 if TYPE_CHECKING:
     from .base import Kernel
@@ -33,7 +33,7 @@ def real_rows(name: str, X: Any) -> np.ndarray:
     """What kernels are asked about, as an array of floats of one or two dimensions."""
     if sp.issparse(X):
         raise TypeError(f"{name} must be dense for a kernel, got {type(X).__name__}: pass X.toarray()")
-    refuse_half(name, X)
+    refuse_half_or_masked(name, X)
     rows = np.asarray(X)
     if rows.dtype.kind == "O":
         rows = np.asarray(X, dtype=np.float64)
@@ -52,7 +52,7 @@ def precision(*arrays: np.ndarray) -> np.dtype:
     """float32 if all arrays are, else float64; TypeError for float16, in which kernels lose too much."""
     kinds = [array.dtype for array in arrays]
     if HALF in kinds:
-        refuse_half("XY"[kinds.index(HALF)], arrays[kinds.index(HALF)])
+        refuse_half_or_masked("XY"[kinds.index(HALF)], arrays[kinds.index(HALF)])
     return SINGLE if all(kind == SINGLE for kind in kinds) else DOUBLE
 
 

@@ -22,7 +22,7 @@ from ..estimators.ridge import MARGINAL_LIKELIHOOD, OrbitRidge, checked_alphas
 from ..estimators.shapes import flat_rows, shaped
 from ..inspection.figures import written
 from ..kernels import Kernel, OrbitMean, as_kernel, kernel_matrix
-from ..matrices import refuse_half
+from ..matrices import refuse_half_or_masked
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import hint_of
 from .declared import check_grid, checked_folds
@@ -294,7 +294,7 @@ def _problem(
 ) -> _Problem:
     """All checked."""
     checked_alphas(alphas)
-    refuse_half("X", X)
+    refuse_half_or_masked("X", X)
     if estimator is not None:
         task = "classes" if is_classifier(estimator) else "numbers"
     rows, y = check_X_y(

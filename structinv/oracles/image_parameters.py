@@ -75,6 +75,12 @@ def check_distribution(owner: str, known: tuple[str, ...], distribution: Any, sp
     check_number("spread", spread)
     if spread <= 0:
         raise ValueError(f"spread must be above 0, got {spread!r}")
+    if distribution == "uniform":
+        others = " or ".join(repr(name) for name in known if name != "uniform")
+        raise ValueError(
+            f"spread has no say for the distribution 'uniform', got {spread!r}: leave it out, or take "
+            f"the distribution {others}"
+        )
 
 
 def log_density(

@@ -62,7 +62,7 @@ class Rotations(ImageOracle):
         1 / spread^2.
     spread : float, optional
         Standard deviation of the angle before it is cut off, in degrees; needed and above 0 for
-        every distribution but "uniform", which does not use it.
+        every distribution but "uniform", which refuses it.
     smoothing : float, default=0.0
         Standard deviation in pixels of the Gaussian by which `tangents` smooths an image first.
 

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..compiled import njit
-from ..matrices import in_threads, refuse_half
+from ..matrices import in_threads, refuse_half_or_masked
 from .affine import Ellipsoid, _finite
 from .arguments import check_count
 
@@ -84,7 +84,7 @@ class LocalTangents(Ellipsoid):
     def validate(self, n_features: int | None = None) -> None:
         """See `InvarianceOracle.validate`."""
         self._check_radius()
-        refuse_half("reference", self.reference)
+        refuse_half_or_masked("reference", self.reference)
         if sp.issparse(self.reference):
             kind = type(self.reference).__name__
             raise TypeError(f"reference must be dense, got {kind}: pass reference.toarray()")
