@@ -515,6 +515,7 @@ def test_random_states_decide():
         (OrbitFourier(layers="two"), TypeError, "layers must be 1 or 2"),
         (OrbitFourier(tau=0.0), ValueError, "tau must be a number above 0"),
         (OrbitFourier(size=0), ValueError, "size must be"),
+        (OrbitFourier(size=2**40), ValueError, "size must be .* at most 1048576"),
         (OrbitFourier(random_state=-1), ValueError, "random_state must be"),
         (OrbitFourier(templates="fast"), ValueError, "templates must be one of .* got 'fast'"),
         (OrbitFourier(templates=["quasi"]), ValueError, "templates must be one of"),

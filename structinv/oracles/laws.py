@@ -26,6 +26,8 @@ _EPS = float(np.finfo(np.float64).eps)
 _ISOMETRY = 1e-9
 # What says which members there are.
 _DECIDING = ("orbit", "sample", "pullback", "support", "graded_support")
+# Changes that can be drawn: a mean over more takes weeks.
+MOST_CHANGES = 2**20
 # Beyond so many pairs of changes their differences are not looked for.
 MOST_PAIRS = 250_000
 
@@ -368,6 +370,11 @@ def check_size(size: Any) -> None:
         raise TypeError(f"size must be None or an integer of at least 1, got {size!r}")
     if size < 1:
         raise ValueError(f"size must be None or an integer of at least 1, got {size!r}")
+    if size > MOST_CHANGES:
+        raise ValueError(
+            f"size must be None or an integer of at most {MOST_CHANGES}, as all changes of a row are in "
+            f"memory at once, got {size!r}"
+        )
 
 
 def check_seed(random_state: Any) -> None:
