@@ -26,7 +26,7 @@ _EPS = float(np.finfo(np.float64).eps)
 _ISOMETRY = 1e-9
 # What says which members there are.
 _DECIDING = ("orbit", "sample", "pullback", "support", "graded_support")
-# Changes that can be drawn: a mean over more takes weeks.
+# Changes that can be drawn: those of a row are in memory at once.
 MOST_CHANGES = 2**20
 # Beyond so many pairs of changes their differences are not looked for.
 MOST_PAIRS = 250_000
