@@ -298,3 +298,11 @@ def test_a_combination_that_defines_matrix_has_no_derivatives_of_its_parts(kind)
     with pytest.raises(NotImplementedError, match="has no derivatives: it defines matrix"):
         kernel.partials(np.ones(3), np.ones(3), 1)
     assert (2.0 * Gaussian()).partials(np.ones(3), None, 1)
+
+
+def test_a_lipschitz_constant_that_is_no_method_is_refused_by_name():
+    class Stated(Gaussian):
+        lipschitz = 2.0
+
+    with pytest.raises(TypeError, match="Stated.lipschitz must be a method, told n_features, got 2.0"):
+        kernel_lipschitz(Stated())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -62,7 +62,10 @@ def kernel_lipschitz(kernel: Kernel, n_features: int | None = None) -> float:
     if not says(kernel, "lipschitz"):
         return np.inf
     source = answers.method(kernel, "lipschitz")
-    found = kernel.lipschitz(n_features)
+    asked: Any = kernel.lipschitz
+    if not callable(asked):
+        raise TypeError(f"{source} must be a method, told n_features, got {asked!r}")
+    found = asked(n_features)
     return answers.number(source, "a constant", found, least=0.0, finite=False)
 
 
