@@ -370,7 +370,7 @@ def check_size(size: Any) -> None:
         raise TypeError(f"size must be None or an integer of at least 1, got {size!r}")
     if size < 1:
         raise ValueError(f"size must be None or an integer of at least 1, got {size!r}")
-    if size > MOST_CHANGES:
+    if int(size) > MOST_CHANGES:
         raise ValueError(
             f"size must be None or an integer of at most {MOST_CHANGES}, as all changes of a row are in "
             f"memory at once, got {size!r}"
