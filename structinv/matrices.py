@@ -32,6 +32,12 @@ def take(X: Matrix, rows: Rows) -> Matrix:
     return X[rows]
 
 
+def refuse_masked(name: str, given: Any, hint: str) -> None:
+    """Raise TypeError for a masked array: what it hides would be taken for data."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be without a mask, got a masked array: {hint}")
+
+
 def refuse_half_or_masked(name: str, X: Any) -> None:
     """Raise TypeError for masked rows, and for those of float16 numbers, also a column of a data frame.
 
@@ -42,10 +48,7 @@ def refuse_half_or_masked(name: str, X: Any) -> None:
         ...
     TypeError: X must hold float32 or float64 numbers, got float16: pass X.astype(np.float32)
     """
-    if isinstance(X, np.ma.MaskedArray):
-        raise TypeError(
-            f"{name} must be without a mask, got a masked array: what it hides would be taken for data"
-        )
+    refuse_masked(name, X, "what it hides would be taken for data")
     listed = isinstance(X, (list, tuple))
     kinds = [getattr(row, "dtype", None) for row in X] if listed else [getattr(X, "dtype", None)]
     if hasattr(X, "columns"):

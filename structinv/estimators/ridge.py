@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from .. import answers
 from ..kernels import Kernel, as_kernel, kernel_matrix, precision
 from ..machine import check_memory
 from ..matrices import refuse_half_or_masked
+from ..oracles.arguments import closest_of
 from ..spaces.atoms import expand
 from .base import check_boolean, check_number
 from .estimates import EstimatesItself
@@ -248,11 +248,9 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
                 raise TypeError(f"scoring must be a name, a scorer or None, got {self.scoring!r}")
             names = [MARGINAL_LIKELIHOOD, *get_scorer_names()]
             if isinstance(self.scoring, str) and self.scoring not in names:
-                close = get_close_matches(self.scoring, names, 1)
-                hint = "".join(f": did you mean {each!r}?" for each in close)
                 raise ValueError(
                     f"scoring must be {MARGINAL_LIKELIHOOD!r}, a name of scikit-learn's, a scorer or "
-                    f"None, got {self.scoring!r}{hint}"
+                    f"None, got {self.scoring!r}{closest_of(self.scoring, names)}"
                 )
             check_scoring(self, self.scoring)
         return checked_alphas(self.alphas)

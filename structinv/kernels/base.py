@@ -252,6 +252,13 @@ class Kernel(BaseEstimator, ABC):
         """
         return None
 
+    def _stacked(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray | None:
+        """The kernel of points (n, s, d) and others (n, t, d) of the same row, (n, s, t).
+
+        None, the default, where there is no short cut.
+        """
+        return None
+
     @property
     def _level(self) -> float | None:
         """``k(x, x)`` if it is the same for every x, else None."""

@@ -215,7 +215,7 @@ class Laplacian(_Stationary):
         return in_tiles(values, transform, cost=X.shape[1], least_rows=256)
 
     def _stacked(self, X, Y):
-        """The kernel of points (n, s, d) and others (n, t, d) of the same row, (n, s, t)."""
+        """See `Kernel._stacked`."""
         values = np.empty((len(X), X.shape[1], Y.shape[1]), dtype=X.dtype)
         cost = values.size * X.shape[2] // 4
         gamma = X.dtype.type(self.gamma)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..matrices import Matrix
-from ..oracles.arguments import hint_of
+from ..oracles.arguments import closest_of, hint_of
 from .base import Kernel
 from .distances import Gaussian, Laplacian
 from .given import CallableKernel, PrecomputedKernel
@@ -104,8 +104,8 @@ def _find_kernel(kernel: Any, gamma: Any, degree: int, coef0: float, X: Matrix) 
             return PrecomputedKernel(X)
     elif callable(kernel):
         return CallableKernel(kernel)
-    close = get_close_matches(kernel.lower(), NAMES, 1) if isinstance(kernel, str) else []
-    hint = "".join(f": did you mean {each!r}?" for each in close) or _as_object(kernel)
+    written = kernel.lower() if isinstance(kernel, str) else kernel
+    hint = closest_of(written, NAMES) or _as_object(kernel)
     raise ValueError(
         f"kernel must be one of {list(NAMES)}, a Kernel or a callable, got {kernel!r}{hint}"
     )

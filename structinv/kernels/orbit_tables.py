@@ -163,9 +163,8 @@ def mean_diagonal(kernel: Kernel, X: np.ndarray, left: Law | None, right: Law) -
 def _stacked(kernel: Kernel, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """The kernel of points (n, s, d) and others (n, t, d) of the same row, (n, s, t)."""
     if kernel_thread_safe(kernel):
-        if says(kernel, "_stacked"):
-            return kernel._stacked(left, right)
-        found = _from_partials(kernel, left, right)
+        known = says(kernel, "_stacked")
+        found = kernel._stacked(left, right) if known else _from_partials(kernel, left, right)
         if found is not None:
             return found
     found = np.empty((len(left), left.shape[1], right.shape[1]), dtype=left.dtype)

@@ -132,9 +132,19 @@ class OrbitMean(Kernel):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""
-        same = Y is X
         self.validate()
         _check_rows(X, Y)
+        return self._table(X, Y)
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        self.validate()
+        _check_rows(X, X)
+        return self._own_values(X)
+
+    def _table(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """`matrix` of checked rows."""
+        same = Y is X
         X, Y = same_precision(X, Y)
         left, right = self.sides(X.shape[1])
         if left is None and len(X) < len(Y):
@@ -142,10 +152,8 @@ class OrbitMean(Kernel):
             return np.ascontiguousarray(mean_table(self.kernel, Y, X, left, right, False).T)
         return mean_table(self.kernel, X, X if same else Y, left, right, same)
 
-    def diagonal(self, X):
-        """See `Kernel.diagonal`."""
-        self.validate()
-        _check_rows(X, X)
+    def _own_values(self, X: np.ndarray) -> np.ndarray:
+        """`diagonal` of checked rows."""
         known, symmetry = self._law_record(X.shape[1]), kernel_symmetry(self.kernel)
         kept: KeptDiagonals = self.__dict__.setdefault("_diagonals", KeptDiagonals())
         X = X.astype(precision(X), copy=False)
@@ -235,9 +243,9 @@ class OrbitDistance(Kernel):
         self.validate()
         _check_rows(X, Y)
         mean = self._mean()
-        left = mean.diagonal(X)
-        right = left if Y is X else mean.diagonal(Y)
-        values = mean.matrix(X, Y)
+        left = mean._own_values(X)
+        right = left if Y is X else mean._own_values(Y)
+        values = mean._table(X, Y)
         values *= 2.0
         values -= left[:, None]
         values -= right

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
@@ -83,6 +84,12 @@ def hint_of(given: Any) -> str:
     return (
         f"; write {instance_of(given)} for an instance of the class" if isinstance(given, type) else ""
     )
+
+
+def closest_of(given: Any, known: Sequence[str]) -> str:
+    """Which of the known words may have been meant by a misspelt one; else nothing."""
+    close = get_close_matches(given, known, 1) if isinstance(given, str) else []
+    return "".join(f": did you mean {each!r}?" for each in close)
 
 
 def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np.ndarray:

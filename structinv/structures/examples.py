@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, stack
+from ..matrices import Matrix, refuse_masked, stack
 
 # What is no list of anything, though it can be gone through.
 NO_LIST = (str, bytes, dict, set, frozenset)
@@ -46,11 +46,9 @@ def _is_list(given: Any) -> bool:
 
 
 def check_no_mask(name: str, given: Any) -> None:
-    """Raise TypeError for a masked array: what it hides would be taken for data."""
-    if isinstance(given, np.ma.MaskedArray):
-        kind = name.partition("[")[0]
-        hint = MASKS.get(kind, "fill in what it hides, or leave it out")
-        raise TypeError(f"{name} must be without a mask, got a masked array: {hint}")
+    """`refuse_masked`, with what to do instead."""
+    kind = name.partition("[")[0]
+    refuse_masked(name, given, MASKS.get(kind, "fill in what it hides, or leave it out"))
 
 
 def as_blocks(X: Any) -> list[Any]:
