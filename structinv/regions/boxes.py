@@ -1,0 +1,83 @@
+"""Sets that are boxes along the axes."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from ..compiled import njit
+from .base import Region, SquaredDistances, exactly
+
+
+class Boxes(Region):
+    r"""Boxes with the same radii around all rows.
+
+    Distances are ``sqrt(sum_i max(0, |x_i - y_i| - r_i)^2)`` from a point, with the sum of both radii
+    between two boxes (Pozdnoukhov and Bengio 2006, eqs. 14 and 15; the square is missing in the printed
+    eq. 15).
+
+    Parameters
+    ----------
+    centers : (n, d) array
+    radius : (d,) array
+        At least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> boxes = Boxes(np.array([[0.0, 0.0]]), np.array([1.0, 0.5]))
+    >>> np.sqrt(boxes.from_points(np.array([[4.0, 4.5]])).found)
+    array([[5.]])
+    """
+
+    kind = "box"
+
+    def __init__(self, centers: np.ndarray, radius: np.ndarray) -> None:
+        self._centers = centers
+        self.radius = radius
+
+    def __len__(self) -> int:
+        return len(self._centers)
+
+    @property
+    def centers(self) -> np.ndarray:
+        """See `Region.centers`."""
+        return self._centers
+
+    def part(self, rows: slice) -> Self:
+        """See `Region.part`."""
+        return type(self)(self._centers[rows], self.radius)
+
+    def moved(self, step: np.ndarray) -> Self:
+        """See `Region.moved`."""
+        return type(self)(self._centers + step, self.radius)
+
+    def from_points(self, points: np.ndarray) -> SquaredDistances:
+        """See `Region.from_points`; in closed form."""
+        return self._outside(points, self._centers, self.radius)
+
+    def between(self, other: Boxes) -> SquaredDistances:
+        """See `Region.between`; in closed form."""
+        return self._outside(self._centers, other._centers, self.radius + other.radius)
+
+    def _outside(self, left: np.ndarray, right: np.ndarray, radius: np.ndarray) -> SquaredDistances:
+        dtype = np.result_type(left, right)
+        squares = np.empty((len(left), len(right)), dtype=dtype)
+        left, right = (np.ascontiguousarray(each, dtype=dtype) for each in (left, right))
+        _outside_boxes(left, right, radius.astype(dtype), squares)
+        return exactly(squares)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _outside_boxes(left, right, radius, squares):
+    nothing = radius.dtype.type(0.0)
+    for i in range(left.shape[0]):
+        x = left[i]
+        for j in range(right.shape[0]):
+            y = right[j]
+            total = nothing
+            for k in range(len(radius)):
+                outside = max(abs(x[k] - y[k]) - radius[k], nothing)
+                total += outside * outside
+            squares[i, j] = total

@@ -1,0 +1,132 @@
+"""Sets that are lists of points."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from ..compiled import njit
+from .base import Region, SquaredDistances, exactly
+
+# A square below this share of |x|^2 + |y|^2 is made again, from differences: the products have lost its
+# digits.
+CLOSE = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-2}
+
+
+class Points(Region):
+    """Lists of points, as many for every row.
+
+    Parameters
+    ----------
+    members : (n, s, d) array
+        Of float32 or float64, the row itself first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairs = Points(np.array([[[0.0, 0.0], [3.0, 0.0]]]))
+    >>> pairs.from_points(np.array([[4.0, 0.0], [0.0, 2.0]])).found
+    array([[1.],
+           [4.]])
+    """
+
+    kind = "list"
+
+    def __init__(self, members: np.ndarray) -> None:
+        self.members = members
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def centers(self) -> np.ndarray:
+        """See `Region.centers`."""
+        return self.members[:, 0]
+
+    @property
+    def numbers_a_pair(self) -> int:
+        """See `Region.numbers_a_pair`."""
+        return self.members.shape[1] ** 2
+
+    def part(self, rows: slice) -> Self:
+        """See `Region.part`."""
+        return type(self)(self.members[rows])
+
+    def moved(self, step: np.ndarray) -> Self:
+        """See `Region.moved`."""
+        return type(self)(self.members + step)
+
+    def from_points(self, points: np.ndarray) -> SquaredDistances:
+        """See `Region.from_points`; by enumeration."""
+        return Points(points[:, None, :]).between(self)
+
+    def between(self, other: Points) -> SquaredDistances:
+        """See `Region.between`; by enumeration."""
+        return exactly(nearest_members(self.members, other.members)[0])
+
+
+def nearest_members(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Least squared distances of two lists of members, and which members they are of.
+
+    Parameters
+    ----------
+    left : (n, s, d) array
+    right : (m, t, d) array
+
+    Returns
+    -------
+    squares : (n, m) array
+    numbers : (n, m, 2) array of int
+        The members, of the left and of the right row.
+    """
+    (n, s, d), (m, t, _) = left.shape, right.shape
+    left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
+    products = left.reshape(-1, d) @ right.reshape(-1, d).T
+    squares = np.empty((n, m), dtype=products.dtype)
+    numbers = np.empty((n, m, 2), dtype=np.intp)
+    close = CLOSE[np.dtype(products.dtype)]
+    _least_of_members(products.reshape(n, s, m, t), left, right, close, squares, numbers)
+    return squares, numbers
+
+
+@njit(cache=True, nogil=True)
+def _least_of_members(products, left, right, close, squares, numbers):
+    n, s, m, t = products.shape
+    own_left, own_right = np.empty((n, s)), np.empty((m, t))
+    for i in range(n):
+        for a in range(s):
+            own_left[i, a] = _square(left[i, a])
+    for j in range(m):
+        for b in range(t):
+            own_right[j, b] = _square(right[j, b])
+    for i in range(n):
+        for j in range(m):
+            best = np.inf
+            for a in range(s):
+                for b in range(t):
+                    whole = own_left[i, a] + own_right[j, b]
+                    square = whole - 2.0 * products[i, a, j, b]
+                    if square < close * whole:
+                        square = _square_of_difference(left[i, a], right[j, b])
+                    if square < best:
+                        best = square
+                        numbers[i, j, 0], numbers[i, j, 1] = a, b
+            squares[i, j] = best
+
+
+@njit(cache=True, nogil=True)
+def _square(x):
+    total = 0.0
+    for k in range(len(x)):
+        total += float(x[k]) * float(x[k])
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _square_of_difference(x, y):
+    total = 0.0
+    for k in range(len(x)):
+        step = float(x[k]) - float(y[k])
+        total += step * step
+    return total

@@ -1,0 +1,83 @@
+"""Inner products of points and directions, for all pairs of two groups of rows at once."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+
+
+class Stack(NamedTuple):
+    """Rows with directions of their own, and their inner products.
+
+    Attributes
+    ----------
+    vectors : (n, 1 + r, d) array
+        The row itself, then its r directions.
+    own : (n, 1 + r, 1 + r) array of float64
+        Inner products of the vectors of a row.
+    """
+
+    vectors: np.ndarray
+    own: np.ndarray
+
+    @classmethod
+    def of(cls, centers: np.ndarray, directions: np.ndarray) -> Self:
+        """The stack of rows (n, d) and directions (n, r, d), in the precision of the rows."""
+        parts = [centers[:, None, :], directions.astype(centers.dtype, copy=False)]
+        return cls.from_vectors(np.concatenate(parts, axis=1))
+
+    @classmethod
+    def from_vectors(cls, vectors: np.ndarray) -> Self:
+        """The stack of vectors (n, 1 + r, d)."""
+        own = np.empty((*vectors.shape[:2], vectors.shape[1]))
+        for first in range(0, len(vectors), 256):
+            some = vectors[first : first + 256].astype(np.float64, copy=False)
+            own[first : first + 256] = some @ some.swapaxes(1, 2)
+        return cls(vectors, own)
+
+    @property
+    def size(self) -> int:
+        """1 + r."""
+        return self.vectors.shape[1]
+
+    def part(self, rows: slice) -> Stack:
+        """The stack of some rows."""
+        return Stack(self.vectors[rows], self.own[rows])
+
+    def moved(self, step: np.ndarray) -> Stack:
+        """The rows moved by a vector, their directions as they are."""
+        vectors = self.vectors.copy()
+        vectors[:, 0] += step
+        return Stack.from_vectors(vectors)
+
+
+def pair_products(left: Stack, right: Stack) -> np.ndarray:
+    """Inner products of all vectors of both, in one product of matrices.
+
+    Parameters
+    ----------
+    left : Stack
+        Of n rows with r directions.
+    right : Stack
+        Of m rows with s directions.
+
+    Returns
+    -------
+    (n, 1 + r, m, 1 + s) array
+        ``<left.vectors[i, a], right.vectors[j, b]>``. With x and y the rows and T and R their
+        directions, ``|x - y|^2`` is ``own[i, 0, 0] + own[j, 0, 0] - 2 products[i, 0, j, 0]``,
+        ``<T_a, x - y>`` is ``own[i, a, 0] - products[i, a, j, 0]``, and ``<R_b, x - y>`` is
+        ``products[i, 0, j, b] - own[j, b, 0]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stack = Stack.of(np.array([[1.0, 2.0]]), np.array([[[0.0, 1.0]]]))
+    >>> pair_products(stack, stack)[0, :, 0, :]
+    array([[5., 2.],
+           [2., 1.]])
+    """
+    d = left.vectors.shape[2]
+    products = left.vectors.reshape(-1, d) @ right.vectors.reshape(-1, d).T
+    return products.reshape(len(left.vectors), left.size, len(right.vectors), right.size)
