@@ -2,7 +2,25 @@
 
 from .base import Region, SquaredDistances
 from .boxes import Boxes
+from .covers import Covers
+from .ellipsoids import Balls, Ellipsoids
+from .flats import Flats
+from .parts import Parts
 from .points import Points
 from .products import Stack, pair_products
+from .zonotopes import Zonotopes
 
-__all__ = ["Boxes", "Points", "Region", "SquaredDistances", "Stack", "pair_products"]
+__all__ = [
+    "Balls",
+    "Boxes",
+    "Covers",
+    "Ellipsoids",
+    "Flats",
+    "Parts",
+    "Points",
+    "Region",
+    "SquaredDistances",
+    "Stack",
+    "Zonotopes",
+    "pair_products",
+]

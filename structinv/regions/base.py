@@ -77,9 +77,13 @@ class Region(ABC):
     def between(self, other: Any) -> SquaredDistances:
         """From each set to each set of another region of the same kind, (len(self), len(other))."""
 
+    def listed(self) -> np.ndarray | None:
+        """All points of each set, (n, s, d), where these are lists; None, the default, elsewhere."""
+        return None
+
     @property
     def numbers_a_pair(self) -> int:
-        """About how many numbers are held at once for a pair of rows: what decides how many go together."""
+        """About how many numbers are held at once for a pair of rows."""
         return 1
 
 

@@ -57,6 +57,10 @@ class Points(Region):
         """See `Region.moved`."""
         return type(self)(self.members + step)
 
+    def listed(self) -> np.ndarray:
+        """See `Region.listed`."""
+        return self.members
+
     def from_points(self, points: np.ndarray) -> SquaredDistances:
         """See `Region.from_points`; by enumeration."""
         return Points(points[:, None, :]).between(self)

@@ -1,0 +1,330 @@
+"""Sets that are balls, or ellipsoids of any dimension."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from ..compiled import njit
+from .base import Region, SquaredDistances, exactly
+from .points import CLOSE, nearest_members
+from .products import Stack, pair_products
+
+# Steps of the search between two ellipsoids, which ends where distances are known to this share.
+STEPS = 500
+ENOUGH = 1e-10
+
+
+class Balls(Region):
+    """Balls with the same radius around all rows.
+
+    Parameters
+    ----------
+    centers : (n, d) array
+    radius : float
+        At least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Balls(np.array([[0.0, 0.0]]), 2.0).from_points(np.array([[3.0, 4.0]])).found
+    array([[9.]])
+    """
+
+    kind = "ball"
+
+    def __init__(self, centers: np.ndarray, radius: float) -> None:
+        self._centers = centers
+        self.radius = radius
+
+    def __len__(self) -> int:
+        return len(self._centers)
+
+    @property
+    def centers(self) -> np.ndarray:
+        """See `Region.centers`."""
+        return self._centers
+
+    def part(self, rows: slice) -> Self:
+        """See `Region.part`."""
+        return type(self)(self._centers[rows], self.radius)
+
+    def moved(self, step: np.ndarray) -> Self:
+        """See `Region.moved`."""
+        return type(self)(self._centers + step, self.radius)
+
+    def from_points(self, points: np.ndarray) -> SquaredDistances:
+        """See `Region.from_points`."""
+        return self._outside(points, self._centers, self.radius)
+
+    def between(self, other: Balls) -> SquaredDistances:
+        """See `Region.between`."""
+        return self._outside(self._centers, other._centers, self.radius + other.radius)
+
+    def _outside(self, left: np.ndarray, right: np.ndarray, radius: float) -> SquaredDistances:
+        squares, _ = nearest_members(left[:, None, :], right[:, None, :])
+        lengths = np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
+        lengths -= radius
+        np.maximum(lengths, 0.0, out=lengths)
+        return exactly(np.square(lengths, out=lengths))
+
+
+class Ellipsoids(Region):
+    r"""Sets :math:`\{x + F u : |u|_2 \le 1\}` with a factor F, (d, r), that may differ by row.
+
+    The nearest point comes from one equation for a multiplier, over the principal axes of the row
+    (Golub and Van Loan 2013, section 6.2.1). Between sets of one common shape it is the same, with
+    twice the size. Of shapes that differ it is searched for, and bounded by the plane across the
+    shortest step that was found.
+
+    Parameters
+    ----------
+    stack : Stack
+        Rows and the unit vectors of their principal axes; zero vectors stand for none.
+    lengths : (n, r) array of float64
+        Half of the axes.
+    common : bool
+        Whether all rows, of other regions of the same origin too, have the same shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> factor = np.array([[[2.0, 0.0], [0.0, 1.0]]])
+    >>> one = Ellipsoids.of(np.zeros((1, 2)), factor, common=True)
+    >>> one.from_points(np.array([[5.0, 0.0], [0.0, 0.5]])).found
+    array([[9.],
+           [0.]])
+    """
+
+    kind = "ellipsoid"
+
+    def __init__(self, stack: Stack, lengths: np.ndarray, common: bool) -> None:
+        self.stack = stack
+        self.lengths = lengths
+        self.common = common
+
+    @classmethod
+    def of(cls, centers: np.ndarray, factors: np.ndarray, common: bool) -> Self:
+        """The ellipsoids of rows (n, d) and factors (n, d, r), or (1, d, r) if they are common."""
+        axes, lengths, _ = np.linalg.svd(factors.astype(np.float64), full_matrices=False)
+        axes = np.where(lengths[:, :, None] > 0, axes.swapaxes(1, 2), 0.0)
+        n = len(centers)
+        axes = np.broadcast_to(axes, (n, *axes.shape[1:]))
+        return cls(Stack.of(centers, axes), np.broadcast_to(lengths, (n, axes.shape[1])), common)
+
+    @property
+    def exact_between(self) -> bool:  # type: ignore[override]
+        """See `Region`: between common shapes."""
+        return self.common
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @property
+    def centers(self) -> np.ndarray:
+        """See `Region.centers`."""
+        return self.stack.vectors[:, 0]
+
+    @property
+    def numbers_a_pair(self) -> int:
+        """See `Region.numbers_a_pair`."""
+        return self.stack.size if self.common else self.stack.size**2
+
+    def part(self, rows: slice) -> Self:
+        """See `Region.part`."""
+        return type(self)(self.stack.part(rows), self.lengths[rows], self.common)
+
+    def moved(self, step: np.ndarray) -> Self:
+        """See `Region.moved`."""
+        return type(self)(self.stack.moved(step), self.lengths, self.common)
+
+    def from_points(self, points: np.ndarray) -> SquaredDistances:
+        """See `Region.from_points`; exact."""
+        return self._outside(points, self.lengths)
+
+    def between(self, other: Any) -> SquaredDistances:
+        """See `Region.between`; exact if the shape is common, else with a bound."""
+        if self.common:
+            return other._outside(self.centers, 2.0 * other.lengths)
+        left, right = self.stack, other.stack
+        products = pair_products(left, right)
+        found, least = (np.empty((len(self), len(other)), dtype=products.dtype) for _ in range(2))
+        sizes = [np.ascontiguousarray(each) for each in (self.lengths, other.lengths)]
+        _between_ellipsoids(products, left.own, right.own, *sizes, found, least)
+        return SquaredDistances(found, least)
+
+    def _outside(self, points: np.ndarray, lengths: np.ndarray) -> SquaredDistances:
+        """From points to the sets with half axes of these lengths."""
+        alone = Stack.from_vectors(np.ascontiguousarray(points[:, None, :]))
+        products = pair_products(alone, self.stack)[:, 0]
+        squares = np.empty(products.shape[:2], dtype=products.dtype)
+        vectors = [np.ascontiguousarray(each.vectors) for each in (alone, self.stack)]
+        sizes = np.ascontiguousarray(lengths)
+        own = alone.own[:, 0, 0].copy(), self.stack.own[:, 0].copy()
+        _outside_ellipsoids(products, *vectors, *own, sizes, CLOSE[products.dtype], squares)
+        return exactly(squares)
+
+
+@njit(cache=True, nogil=True)
+def _outside_ellipsoids(products, points, vectors, own_points, own, lengths, close, squares):
+    n, m, size = products.shape
+    along = np.empty(size - 1)
+    for i in range(n):
+        for j in range(m):
+            whole = own_points[i] + own[j, 0]
+            across = whole - 2.0 * products[i, j, 0]
+            for a in range(size - 1):
+                # The axes are unit vectors: what is left is across all of them.
+                along[a] = products[i, j, a + 1] - own[j, a + 1]
+                across -= along[a] * along[a]
+            if across < close * whole:
+                across = _across_again(points[i, 0], vectors[j], along)
+            squares[i, j] = across + _outside(along, lengths[j])
+
+
+@njit(cache=True, nogil=True)
+def _across_again(point, vectors, along):
+    """What of a point is across all axes, from differences; and what is along them."""
+    d = len(point)
+    step = np.empty(d)
+    for k in range(d):
+        step[k] = float(point[k]) - float(vectors[0, k])
+    along[:] = 0.0
+    for _ in range(2):
+        for a in range(len(along)):
+            product = 0.0
+            for k in range(d):
+                product += step[k] * vectors[a + 1, k]
+            along[a] += product
+            for k in range(d):
+                step[k] -= product * vectors[a + 1, k]
+    total = 0.0
+    for k in range(d):
+        total += step[k] * step[k]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _outside(along, lengths):
+    """The squared distance to the ellipsoid with these half axes, in its own coordinates."""
+    inside, flat, largest = 0.0, 0.0, 0.0
+    for a in range(len(along)):
+        if lengths[a] > 0.0:
+            inside += (along[a] / lengths[a]) ** 2
+            largest = max(largest, lengths[a] * abs(along[a]))
+        else:
+            flat += along[a] * along[a]
+    if inside <= 1.0:
+        return flat
+    # sum (s c / (s^2 + q))^2 = 1 falls and is convex in q: Newton's steps from the left stay there.
+    q = 0.0
+    for a in range(len(along)):
+        q = max(q, lengths[a] * abs(along[a]) - lengths[a] ** 2)
+    for _ in range(100):
+        value, slope = -1.0, 0.0
+        for a in range(len(along)):
+            if lengths[a] > 0.0:
+                part = lengths[a] * along[a] / (lengths[a] ** 2 + q)
+                value += part * part
+                slope -= 2.0 * part * part / (lengths[a] ** 2 + q)
+        if not value > 1e-15:
+            break
+        # On 1 / sqrt of the sum the steps are longer, and still stay on the left.
+        root = np.sqrt(value + 1.0)
+        step = 2.0 * (value + 1.0) * (1.0 - root) / slope
+        if not step > 1e-16 * q:
+            break
+        q += step
+    total = flat
+    for a in range(len(along)):
+        if lengths[a] > 0.0:
+            total += (q * along[a] / (lengths[a] ** 2 + q)) ** 2
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _between_ellipsoids(products, own_left, own_right, sizes_left, sizes_right, found, least):
+    n, rest, m, size = products.shape
+    r, s = rest - 1, size - 1
+    gram, linear = np.empty((r + s, r + s)), np.empty(r + s)
+    z, ahead, gradient, last = np.empty(r + s), np.empty(r + s), np.empty(r + s), np.empty(r + s)
+    for i in range(n):
+        for j in range(m):
+            # |x - y + F u - G v|^2 in (u, v), each in a unit ball.
+            longest = 0.0
+            for a in range(r):
+                linear[a] = (own_left[i, a + 1, 0] - products[i, a + 1, j, 0]) * sizes_left[i, a]
+                longest = max(longest, sizes_left[i, a])
+            for b in range(s):
+                linear[r + b] = own_right[j, b + 1, 0] - products[i, 0, j, b + 1]
+                linear[r + b] *= sizes_right[j, b]
+                longest = max(longest, sizes_right[j, b])
+            for a in range(r):
+                for c in range(r):
+                    gram[a, c] = own_left[i, a + 1, c + 1] * sizes_left[i, a] * sizes_left[i, c]
+                for b in range(s):
+                    entry = -products[i, a + 1, j, b + 1] * sizes_left[i, a] * sizes_right[j, b]
+                    gram[a, r + b] = gram[r + b, a] = entry
+            for b in range(s):
+                for c in range(s):
+                    entry = own_right[j, b + 1, c + 1] * sizes_right[j, b] * sizes_right[j, c]
+                    gram[r + b, r + c] = entry
+            whole = own_left[i, 0, 0] + own_right[j, 0, 0] - 2.0 * products[i, 0, j, 0]
+            rate = 0.5 / longest**2 if longest > 0.0 else 0.0
+            found[i, j], least[i, j] = _search(gram, linear, r, whole, rate, z, ahead, gradient, last)
+
+
+@njit(cache=True, nogil=True)
+def _search(gram, linear, r, whole, rate, z, ahead, gradient, last):
+    """Projected gradient steps with momentum; the best square, and what it is at least."""
+    size = len(z)
+    z[:] = 0.0
+    ahead[:] = 0.0
+    momentum, best, bound = 1.0, max(whole, 0.0), 0.0
+    for step in range(STEPS):
+        last[:] = z
+        _derivative(gram, linear, ahead, gradient)
+        for a in range(size):
+            z[a] = ahead[a] - rate * gradient[a]
+        _into_ball(z[:r])
+        _into_ball(z[r:])
+        _derivative(gram, linear, z, gradient)
+        square, excess = whole, 0.0
+        for a in range(size):
+            square += z[a] * (linear[a] + gradient[a])
+            excess += z[a] * gradient[a]
+        square = max(square, 0.0)
+        excess += np.sqrt(np.sum(gradient[:r] ** 2)) + np.sqrt(np.sum(gradient[r:] ** 2))
+        best = min(best, square)
+        if square > 0.0:
+            bound = max(bound, max(square - excess, 0.0) ** 2 / square)
+        if best - bound <= ENOUGH * best or best <= 1e-15 * whole:
+            break
+        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
+        turned = 0.0
+        for a in range(size):
+            turned += gradient[a] * (z[a] - last[a])
+        # Momentum that leads uphill is dropped.
+        share = (momentum - 1.0) / following if turned <= 0.0 else 0.0
+        momentum = following if turned <= 0.0 else 1.0
+        for a in range(size):
+            ahead[a] = z[a] + share * (z[a] - last[a])
+    return best, min(bound, best)
+
+
+@njit(cache=True, nogil=True)
+def _derivative(gram, linear, z, gradient):
+    for a in range(len(z)):
+        total = linear[a]
+        for b in range(len(z)):
+            total += gram[a, b] * z[b]
+        gradient[a] = total
+
+
+@njit(cache=True, nogil=True)
+def _into_ball(u):
+    length = np.sqrt(np.sum(u * u))
+    if length > 1.0:
+        for a in range(len(u)):
+            u[a] /= length

@@ -1,0 +1,214 @@
+"""Sets that are planes of any dimension: tangent planes whose coefficients have no bounds."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from ..compiled import njit
+from .base import Region, SquaredDistances, exactly
+from .points import CLOSE
+from .products import Stack, pair_products
+
+# Singular values of directions of length 1, below this share of the largest: they depend on others.
+DEPENDENT = 1e-7
+# A direction of one plane of which less than this is left outside the other one lies in it.
+INSIDE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
+
+
+class Flats(Region):
+    r"""Tangent planes :math:`\{x + \sum_k t_k T_k\}` with any coefficients.
+
+    The distance of two is that of x - y to the span of both planes' directions (Simard, LeCun and
+    Denker 1993). With orthonormal directions Q and R, which are made once a row, it takes the inner
+    products ``M = Q R'`` and a Cholesky factor of ``1 - M'M``: no eigenvectors of each pair. Directions
+    that depend on one another count once.
+
+    Parameters
+    ----------
+    stack : Stack
+        Rows and orthonormal directions; zero vectors stand for none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lines = Flats.spanned(np.zeros((1, 3)), np.array([[[2.0, 0.0, 0.0]]]))
+    >>> others = Flats.spanned(np.array([[5.0, 3.0, 4.0]]), np.array([[[0.0, 1.0, 0.0]]]))
+    >>> lines.from_points(others.centers).found, lines.between(others).found
+    (array([[25.]]), array([[16.]]))
+    """
+
+    kind = "tangent plane"
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+
+    @classmethod
+    def spanned(cls, centers: np.ndarray, directions: np.ndarray) -> Self:
+        """The planes through `centers` (n, d) along `directions` (n, r, d)."""
+        vectors = np.empty((len(centers), 1 + directions.shape[1], centers.shape[1]), centers.dtype)
+        vectors[:, 0] = centers
+        for first in range(0, len(centers), 256):
+            some = slice(first, first + 256)
+            vectors[some, 1:] = orthonormal(directions[some])
+        return cls(Stack.from_vectors(vectors))
+
+    def __len__(self) -> int:
+        return len(self.stack.vectors)
+
+    @property
+    def centers(self) -> np.ndarray:
+        """See `Region.centers`."""
+        return self.stack.vectors[:, 0]
+
+    @property
+    def numbers_a_pair(self) -> int:
+        """See `Region.numbers_a_pair`."""
+        return self.stack.size**2
+
+    def part(self, rows: slice) -> Self:
+        """See `Region.part`."""
+        return type(self)(self.stack.part(rows))
+
+    def moved(self, step: np.ndarray) -> Self:
+        """See `Region.moved`."""
+        return type(self)(self.stack.moved(step))
+
+    def from_points(self, points: np.ndarray) -> SquaredDistances:
+        """See `Region.from_points`; by projection."""
+        return Flats(Stack.from_vectors(points[:, None, :])).between(self)
+
+    def between(self, other: Any) -> SquaredDistances:
+        """See `Region.between`; by projection on the span of both."""
+        left, right = self.stack, other.stack
+        products = pair_products(left, right)
+        squares = np.empty((len(self), len(other)), dtype=products.dtype)
+        close, inside = CLOSE[products.dtype], INSIDE[products.dtype]
+        vectors = [np.ascontiguousarray(each.vectors) for each in (left, right)]
+        _outside_spans(products, *vectors, left.own, right.own, close, inside, squares)
+        return exactly(squares)
+
+
+def orthonormal(directions: np.ndarray) -> np.ndarray:
+    """An orthonormal basis of the span of each row's directions, (n, r, d), of float64.
+
+    Zero vectors stand in the place of directions that depend on others.
+
+    Parameters
+    ----------
+    directions : (n, r, d) array
+        Their lengths do not count.
+    """
+    basis = directions.astype(np.float64)
+    lengths = np.linalg.norm(basis, axis=2, keepdims=True)
+    np.divide(basis, lengths, out=basis, where=lengths > 0)
+    # Inner products alone leave an error of the square of what directions depend on each other.
+    for least in (DEPENDENT**2, 0.5):
+        squares, turns = np.linalg.eigh(basis @ basis.swapaxes(1, 2))
+        largest = np.max(squares, axis=1, initial=0.0)[:, None]
+        kept = squares > least * largest
+        scales = np.zeros_like(squares)
+        np.divide(1.0, np.sqrt(squares, where=kept, out=scales), out=scales, where=kept)
+        basis = (turns * scales[:, None, :]).swapaxes(1, 2) @ basis
+    return basis
+
+
+@njit(cache=True, nogil=True)
+def _outside_spans(products, left, right, own_left, own_right, close, inside, squares):
+    n, rest, m, size = products.shape
+    r, s = rest - 1, size - 1
+    # 1 - M'M in its lower triangle, then its Cholesky factor, and what is left of x - y.
+    cross, factor = np.empty((r, s)), np.empty((s, s))
+    along, across = np.empty(r), np.empty(s)
+    step, basis = np.empty(left.shape[2]), np.empty((r + s, left.shape[2]))
+    for i in range(n):
+        for j in range(m):
+            whole = own_left[i, 0, 0] + own_right[j, 0, 0]
+            square = whole - 2.0 * products[i, 0, j, 0]
+            for a in range(r):
+                along[a] = own_left[i, a + 1, 0] - products[i, a + 1, j, 0]
+                square -= along[a] * along[a]
+                for b in range(s):
+                    cross[a, b] = products[i, a + 1, j, b + 1]
+            for b in range(s):
+                rest_along = products[i, 0, j, b + 1] - own_right[j, b + 1, 0]
+                for a in range(r):
+                    rest_along -= cross[a, b] * along[a]
+                across[b] = rest_along
+            if r == 0:
+                # Directions of one side are orthonormal as they are.
+                for b in range(s):
+                    square -= across[b] * across[b]
+            else:
+                square -= _projected(cross, own_right[j], across, factor, inside)
+            if square < close * whole:
+                square = _outside_again(left[i], right[j], step, basis, inside)
+            squares[i, j] = square
+
+
+@njit(cache=True, nogil=True)
+def _projected(cross, own, across, factor, inside):
+    """``w' (1 - M'M)^-1 w``, leaving out directions of which next to nothing is left."""
+    r, s = cross.shape
+    total = 0.0
+    for b in range(s):
+        for c in range(b + 1):
+            # Zero vectors have no length.
+            entry = own[b + 1, c + 1]
+            for a in range(r):
+                entry -= cross[a, b] * cross[a, c]
+            for k in range(c):
+                entry -= factor[b, k] * factor[c, k]
+            if c < b:
+                factor[b, c] = entry * factor[c, c]
+            else:
+                # Of the pivot its inverse.
+                factor[b, b] = 1.0 / np.sqrt(entry) if entry > inside else 0.0
+        part = across[b]
+        for k in range(b):
+            part -= factor[b, k] * across[k]
+        across[b] = part * factor[b, b]
+        total += across[b] * across[b]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _outside_again(left, right, step, basis, inside):
+    """The squared distance from differences: Gram and Schmidt, twice."""
+    d = left.shape[1]
+    for k in range(d):
+        step[k] = float(left[0, k]) - float(right[0, k])
+    size = 0
+    for which in range(2):
+        vectors = left if which == 0 else right
+        for a in range(1, vectors.shape[0]):
+            length = 0.0
+            for k in range(d):
+                basis[size, k] = vectors[a, k]
+                length += basis[size, k] ** 2
+            for _ in range(2):
+                for b in range(size):
+                    _take_off(basis[size], basis[b])
+            square = 0.0
+            for k in range(d):
+                square += basis[size, k] ** 2
+            if square > inside * length:
+                basis[size] /= np.sqrt(square)
+                size += 1
+    for _ in range(2):
+        for b in range(size):
+            _take_off(step, basis[b])
+    total = 0.0
+    for k in range(d):
+        total += step[k] * step[k]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _take_off(vector, unit):
+    product = 0.0
+    for k in range(len(unit)):
+        product += vector[k] * unit[k]
+    for k in range(len(unit)):
+        vector[k] -= product * unit[k]

@@ -1,0 +1,107 @@
+"""Sets that are unions of sets of other kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from .base import Region, SquaredDistances
+
+
+class Parts(Region):
+    """Unions: the distance is the least of those of the parts.
+
+    Parameters
+    ----------
+    regions : sequence of Region
+        Of the same rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.regions import Boxes, Points
+    >>> row = np.array([[0.0, 0.0]])
+    >>> either = Parts([Boxes(row, np.array([1.0, 0.0])), Points(np.array([[[0.0, 0.0], [0.0, 5.0]]]))])
+    >>> either.from_points(np.array([[3.0, 0.0], [0.0, 6.0]])).found
+    array([[4.],
+           [1.]])
+    """
+
+    kind = "union"
+
+    def __init__(self, regions: Sequence[Region]) -> None:
+        self.regions = list(regions)
+
+    def __len__(self) -> int:
+        return len(self.regions[0])
+
+    @property
+    def centers(self) -> np.ndarray:
+        """See `Region.centers`."""
+        return self.regions[0].centers
+
+    @property
+    def exact_from_points(self) -> bool:  # type: ignore[override]
+        """Whether it is for all parts."""
+        return all(each.exact_from_points for each in self.regions)
+
+    @property
+    def exact_between(self) -> bool:  # type: ignore[override]
+        """Whether it is for all parts."""
+        return all(each.exact_between and each.exact_from_points for each in self.regions)
+
+    @property
+    def numbers_a_pair(self) -> int:
+        """See `Region.numbers_a_pair`."""
+        return max(each.numbers_a_pair for each in self.regions)
+
+    def part(self, rows: slice) -> Self:
+        """See `Region.part`."""
+        return type(self)([each.part(rows) for each in self.regions])
+
+    def moved(self, step: np.ndarray) -> Self:
+        """See `Region.moved`."""
+        return type(self)([each.moved(step) for each in self.regions])
+
+    def from_points(self, points: np.ndarray) -> SquaredDistances:
+        """See `Region.from_points`."""
+        return _least([each.from_points(points) for each in self.regions])
+
+    def between(self, other: Any) -> SquaredDistances:
+        """See `Region.between`; parts of different kinds have to be lists of points on one side."""
+        return _least([between(one, two) for one in self.regions for two in other.regions])
+
+
+def between(left: Region, right: Region) -> SquaredDistances:
+    """Squared distances of the sets of two regions, which may be of different kinds.
+
+    Raises
+    ------
+    NotImplementedError
+        If kinds differ and neither is a list of points.
+    """
+    if left.kind == right.kind:
+        return left.between(right)
+    lists = [each.listed() for each in (left, right)]
+    if lists[0] is not None:
+        return _of_members(lists[0], right.from_points)
+    if lists[1] is not None:
+        return SquaredDistances(*(each.T for each in _of_members(lists[1], left.from_points)))
+    raise NotImplementedError(
+        f"distances between a {left.kind} and a {right.kind} are not known; ask for sides='one' or "
+        "'mean', which compare points with sets"
+    )
+
+
+def _of_members(members: np.ndarray, ask: Callable[[np.ndarray], SquaredDistances]) -> SquaredDistances:
+    """The least over the members (n, s, d) of each row."""
+    n, s, d = members.shape
+    found = ask(np.ascontiguousarray(members).reshape(-1, d))
+    return SquaredDistances(*(each.reshape(n, s, -1).min(axis=1) for each in found))
+
+
+def _least(each: Sequence[SquaredDistances]) -> SquaredDistances:
+    found = np.minimum.reduce([one.found for one in each])
+    return SquaredDistances(found, np.minimum.reduce([one.least for one in each]))

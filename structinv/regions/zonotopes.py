@@ -1,0 +1,157 @@
+"""Sets that are bounded combinations of directions: segments, and tangent planes cut off."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from ..compiled import njit
+from .base import Region, SquaredDistances
+from .least_squares import bounded_minimum
+from .points import CLOSE
+from .products import Stack, pair_products
+
+# Of the length of what is compared: what the least square may still be below that found.
+ENOUGH = 1e-13
+
+
+class Zonotopes(Region):
+    r"""Sets :math:`\{x + \sum_k t_k T_k : a_k \le t_k \le b_k\}`.
+
+    Distances of segments (Pozdnoukhov and Bengio 2006, eqs. 10 and 11) and tangent distances with
+    bounded coefficients (eqs. 16 and 17) are small least squares problems within bounds, whose matrices
+    are inner products of directions. Those are made for all pairs at once.
+
+    Parameters
+    ----------
+    stack : Stack
+        Rows and their directions.
+    low, high : (n, r) arrays of float64
+        The bounds a and b.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stack = Stack.of(np.array([[0.0, 0.0]]), np.array([[[1.0, 0.0]]]))
+    >>> segment = Zonotopes(stack, np.array([[-1.0]]), np.array([[2.0]]))
+    >>> segment.from_points(np.array([[5.0, 4.0], [1.0, 1.0]])).found
+    array([[25.],
+           [ 1.]])
+    """
+
+    kind = "zonotope"
+
+    def __init__(self, stack: Stack, low: np.ndarray, high: np.ndarray) -> None:
+        self.stack = stack
+        self.low = low
+        self.high = high
+
+    def __len__(self) -> int:
+        return len(self.low)
+
+    @property
+    def centers(self) -> np.ndarray:
+        """See `Region.centers`."""
+        return self.stack.vectors[:, 0]
+
+    @property
+    def numbers_a_pair(self) -> int:
+        """See `Region.numbers_a_pair`."""
+        return self.stack.size**2
+
+    def part(self, rows: slice) -> Self:
+        """See `Region.part`."""
+        return type(self)(self.stack.part(rows), self.low[rows], self.high[rows])
+
+    def moved(self, step: np.ndarray) -> Self:
+        """See `Region.moved`."""
+        return type(self)(self.stack.moved(step), self.low, self.high)
+
+    def from_points(self, points: np.ndarray) -> SquaredDistances:
+        """See `Region.from_points`."""
+        nothing = np.zeros((len(points), 0))
+        alone = Stack.from_vectors(np.ascontiguousarray(points[:, None, :]))
+        return Zonotopes(alone, nothing, nothing).between(self)
+
+    def between(self, other: Any) -> SquaredDistances:
+        """See `Region.between`."""
+        left, right = self.stack, other.stack
+        products = pair_products(left, right)
+        found, least = (np.empty((len(self), len(other)), dtype=products.dtype) for _ in range(2))
+        vectors = [np.ascontiguousarray(each.vectors) for each in (left, right)]
+        own = left.own, right.own
+        bounds = self.low, self.high, other.low, other.high
+        _between(products, *vectors, *own, *bounds, CLOSE[products.dtype], found, least)
+        return SquaredDistances(found, least)
+
+
+@njit(cache=True, nogil=True)
+def _between(
+    products,
+    left,
+    right,
+    own_left,
+    own_right,
+    low_left,
+    high_left,
+    low_right,
+    high_right,
+    close,
+    found,
+    least,
+):
+    n, rest, m, size = products.shape
+    r, s = rest - 1, size - 1
+    gram, linear = np.empty((r + s, r + s)), np.empty(r + s)
+    low, high, z = np.empty(r + s), np.empty(r + s), np.empty(r + s)
+    gradient, factor = np.empty(r + s), np.empty((r + s + 1, r + s))
+    free, step = np.empty(r + s, dtype=np.intp), np.empty(left.shape[2])
+    for i in range(n):
+        low[:r], high[:r] = low_left[i], high_left[i]
+        gram[:r, :r] = own_left[i, 1:, 1:]
+        for j in range(m):
+            # |x - y + T't - R'u|^2, its matrix and half of its derivative at 0.
+            low[r:], high[r:] = low_right[j], high_right[j]
+            gram[r:, r:] = own_right[j, 1:, 1:]
+            for a in range(r):
+                linear[a] = own_left[i, a + 1, 0] - products[i, a + 1, j, 0]
+                for b in range(s):
+                    gram[a, r + b] = gram[r + b, a] = -products[i, a + 1, j, b + 1]
+            for b in range(s):
+                linear[r + b] = own_right[j, b + 1, 0] - products[i, 0, j, b + 1]
+            whole = own_left[i, 0, 0] + own_right[j, 0, 0]
+            z[:] = 0.0
+            enough = ENOUGH * whole
+            excess = bounded_minimum(gram, linear, low, high, enough, z, gradient, factor, free)
+            square = whole - 2.0 * products[i, 0, j, 0]
+            for a in range(r + s):
+                square += z[a] * (linear[a] + gradient[a])
+            if square < close * whole:
+                square = _square_again(left[i], right[j], z, step)
+            found[i, j] = square = max(square, 0.0)
+            least[i, j] = square if excess <= enough else _least(square, excess)
+
+
+@njit(cache=True, nogil=True)
+def _least(square, excess):
+    """What squared distances are at least: the plane across the shortest step found keeps both apart."""
+    return max(square - excess, 0.0) ** 2 / square if square > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _square_again(left, right, z, step):
+    """The squared distance of the two points, from differences."""
+    for k in range(len(step)):
+        step[k] = float(left[0, k]) - float(right[0, k])
+    r = left.shape[0] - 1
+    for a in range(r):
+        for k in range(len(step)):
+            step[k] += z[a] * left[a + 1, k]
+    for b in range(right.shape[0] - 1):
+        for k in range(len(step)):
+            step[k] -= z[r + b] * right[b + 1, k]
+    total = 0.0
+    for k in range(len(step)):
+        total += step[k] * step[k]
+    return total
