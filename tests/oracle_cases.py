@@ -28,9 +28,11 @@ from structinv.oracles import (
     Identity,
     InvarianceOracle,
     LocalTangents,
+    Offset,
     Permutations,
     Rotations,
     Scalings,
+    Segment,
     Shared,
     Shears,
     Shifts,
@@ -181,6 +183,24 @@ def tangent(tangents: Any, bounds: Any) -> Builder:
     return build
 
 
+def line(direction: Any, low: float, high: float, grades: Any = None) -> Builder:
+    """``x + t direction(x)`` with t between two numbers; grades by the share of the way to either."""
+
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
+        slope = direction(x) @ v
+        if grades is None:
+            return x @ v + cp.maximum(low * slope, high * slope)
+        shares = np.linspace(0.0, 1.0, len(grades))
+        worth = [
+            end * t * slope + cost * g
+            for end in (low, high)
+            for t, g in zip(shares, grades, strict=True)
+        ]
+        return x @ v + largest(worth)
+
+    return build
+
+
 def finite(oracle: FiniteOracle, grades: Any = None) -> Builder:
     def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
         members = oracle.orbit(x[None, :])[0]
@@ -311,6 +331,10 @@ CASES = [
         ("local_tangents",),
         ellipsoid(LOCAL_FACTOR, 0.5),
     ),
+    Case("segment", Segment(0.4, 1.5), ("segment",), line(np.array, -0.6, 0.5), sparse=True),
+    Case("segment-mirrored", Segment(-1.0, 1), ("segment",), line(np.array, -2.0, 0.0), sparse=True),
+    Case("offset", Offset(0.6), ("offset",), line(np.ones_like, -0.6, 0.6)),
+    Case("offset-none", Offset(0), ("offset",), identity()),
     Case("finite", _reorderings, (), finite(_reorderings)),
     Case(
         "shifts",
@@ -456,6 +480,21 @@ CASES = [
         Ellipsoid(FACTOR, 0.5).discounted(BENT),
         ("discounted",),
         ellipsoid(FACTOR, 0.5, BENT),
+        graded=True,
+    ),
+    Case(
+        "discounted-segment",
+        Segment(0.4, 1.5).discounted(BENT),
+        ("discounted", "segment"),
+        line(np.array, -0.6, 0.5, BENT),
+        sparse=True,
+        graded=True,
+    ),
+    Case(
+        "discounted-offset",
+        Offset(0.6).discounted(BENT),
+        ("discounted", "offset"),
+        line(np.ones_like, -0.6, 0.6, BENT),
         graded=True,
     ),
     Case(

@@ -92,6 +92,15 @@ def steps(tangents: Any, bounds: Any) -> Edit:
     return edit
 
 
+def steps_between(direction: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> Edit:
+    def edit(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+        u = direction(x)
+        t = _signs(rng, np.sum(u * lean, axis=1, keepdims=True))
+        return x + np.where(t > 0, high, -low) * t * u
+
+    return edit
+
+
 def one_of(*edits: Edit) -> Edit:
     """What either edit makes of the row."""
 
@@ -140,6 +149,9 @@ _fscale, _fdrop, _ball, _permuted = (
     permuted(*ORDERS),
 )
 
+_stretched = steps_between(np.array, -0.6, 0.5)
+_offset = steps_between(np.ones_like, -0.6, 0.6)
+
 EDITS: dict[str, Edit] = {
     "identity": nothing,
     "fscale": _fscale,
@@ -157,6 +169,10 @@ EDITS: dict[str, Edit] = {
     "tangent": steps(TANGENTS, 0.4),
     "tangent-rows": steps(row_tangents, [0.1, 0.3]),
     "tangent-oracle": steps(lambda X: row_factor(X).swapaxes(1, 2), 0.2),
+    "segment": _stretched,
+    "segment-mirrored": steps_between(np.array, -2.0, 0.0),
+    "offset": _offset,
+    "offset-none": nothing,
     "finite": _permuted,
     "shifts": warped(*((np.eye(2), np.array([0, t])) for t in (-1, -0.5, 0.5, 1)), mode="nearest"),
     "rotations": warped(turn(180), turn(-30)),
@@ -189,6 +205,8 @@ EDITS: dict[str, Edit] = {
     "discounted-fdrop": words(3, 0.0, 1.0),
     "discounted-box": box(RADII),
     "discounted-ellipsoid": _ball,
+    "discounted-segment": _stretched,
+    "discounted-offset": _offset,
     "discounted-finite": _permuted,
     "discounted-union": one_of(_fscale, _fdrop),
     "discounted-member": one_of(_fdrop, words(2, 0.9, 1.1)),

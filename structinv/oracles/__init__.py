@@ -23,6 +23,7 @@ from .images import (
 from .laws import Law, law_of
 from .local_tangents import LocalTangents
 from .permutations import Permutations
+from .segments import Offset, Segment
 from .shared import Shared
 from .union import Union
 from .weighted import Weighted
@@ -36,6 +37,8 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "box": Box,
     "ellipsoid": Ellipsoid,
     "tangent": TangentDerivative,
+    "segment": Segment,
+    "offset": Offset,
     "local_tangents": LocalTangents,
     "shifts": Shifts,
     "rotations": Rotations,
@@ -73,11 +76,13 @@ __all__ = [
     "LabelHull",
     "Law",
     "LocalTangents",
+    "Offset",
     "OnlyFor",
     "OracleCheckError",
     "Permutations",
     "Rotations",
     "Scalings",
+    "Segment",
     "Shared",
     "Shears",
     "Shifts",

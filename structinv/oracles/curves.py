@@ -1,0 +1,143 @@
+"""Rows on polynomial curves of one parameter: members, covers, local search."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..matrices import Matrix, floating
+from .arguments import check_count
+from .base import Cover, InvarianceOracle, dense_rows
+from .image_parameters import check_draw
+from .image_search import halve
+
+_HALVINGS = 12
+
+
+@dataclass(frozen=True)
+class Curves:
+    r"""The curves :math:`x_i(t) = x_i + \sum_k t^k x_{ik}` of some rows.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    powers : (n, p, d) array
+        What each power of t multiplies, from t itself to its p-th power.
+    """
+
+    X: np.ndarray
+    powers: np.ndarray
+
+    def at(self, t: np.ndarray) -> np.ndarray:
+        """The point of each row at a value of its own, (n,), as an (n, d) array."""
+        weights = self._weights(t)
+        return self._as_rows(self.X + np.einsum("np,npd->nd", weights, self.powers))
+
+    def table(self, t: np.ndarray) -> np.ndarray:
+        """The points of each row at values that all share, (s,), or at its own, (n, s): (n, s, d)."""
+        weights = self._weights(np.broadcast_to(t, (len(self.X), np.shape(t)[-1])))
+        return self._as_rows(self.X[:, None, :] + weights @ self.powers)
+
+    def speeds(self, furthest: np.ndarray) -> np.ndarray:
+        r"""Bounds :math:`\sum_k k |t|^{k-1} |x_{ik}|` on the speed where |t| is at most that, (n, g)."""
+        orders = np.arange(self.powers.shape[1])
+        sizes = np.linalg.norm(self.powers, axis=2).astype(np.float64)
+        return (sizes * (orders + 1)) @ furthest[None, :] ** orders[:, None]
+
+    def _weights(self, t: np.ndarray) -> np.ndarray:
+        return np.asarray(t, dtype=np.float64)[..., None] ** np.arange(1, self.powers.shape[1] + 1)
+
+    def _as_rows(self, points: np.ndarray) -> np.ndarray:
+        return points.astype(floating(self.X[:0]).dtype, copy=False)
+
+
+class CurveOracle(InvarianceOracle):
+    r"""The views that all sets on a polynomial curve share.
+
+    .. math:: S(x) = \{x + \sum_k t^k x_k : a \le t \le b\}, \quad a \le 0 \le b
+
+    A subclass gives the interval, what the powers of t multiply, names of members, and `support`.
+    """
+
+    grid: int = 9
+
+    @abstractmethod
+    def _interval(self) -> tuple[float, float]:
+        """The ends a <= 0 <= b."""
+
+    @abstractmethod
+    def _powers(self, X: np.ndarray) -> np.ndarray:
+        """What each power of t multiplies, (n, p, d)."""
+
+    @abstractmethod
+    def _name(self, t: float) -> str:
+        """A short name of the member at t."""
+
+    def _check_grid(self) -> None:
+        check_count("grid", self.grid, 2)
+
+    def _curves(self, X: Matrix) -> Curves:
+        self._check_rows(X)
+        rows = dense_rows(X)
+        return Curves(rows, self._powers(rows))
+
+    def _values(self) -> np.ndarray:
+        """The values of t in the cover: 0, then the others in order."""
+        t = np.linspace(*self._interval(), self.grid)
+        return np.r_[0.0, np.unique(t[t != 0])]
+
+    def cover(self, X: Matrix) -> Cover:
+        r"""See `InvarianceOracle.cover`: `grid` members at equal distances, beside the row itself.
+
+        A curve whose speed is at most s between two neighbours is no further than half of s times their
+        distance in t from one of them.
+        """
+        curves, values = self._curves(X), self._values()
+        ends = np.sort(values)
+        furthest = np.maximum(np.abs(ends[:-1]), np.abs(ends[1:]))
+        ways = curves.speeds(furthest) * np.diff(ends) / 2
+        return Cover(curves.table(values), np.max(ways, axis=1, initial=0.0))
+
+    def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
+        """See `InvarianceOracle.members`."""
+        return self._curves(X).at(self._values()[self._numbered(X, index)])
+
+    def _numbered(self, X: Matrix, index: np.ndarray) -> np.ndarray:
+        index, last = np.asarray(index, dtype=np.intp), len(self._values()) - 1
+        if index.shape != (X.shape[0],) or np.any((index < 0) | (index > last)):
+            raise ValueError(f"index must be {X.shape[0]} numbers from 0 to {last}, got {index!r}")
+        return index
+
+    def member_names(self, size: int) -> list[str]:
+        """See `InvarianceOracle.member_names`."""
+        return ["identity", *(self._name(float(t)) for t in self._values()[1:])]
+
+    def refine(
+        self, X: Matrix, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """See `InvarianceOracle.refine`; between the neighbours on the grid, which halve each step."""
+        index = self._numbered(X, index)
+        curves, values = self._curves(X), self._values()
+        points = curves.at(values[index])
+        if not len(points):
+            return points
+        ends = np.sort(values)
+        place = np.searchsorted(ends, values[index])
+        around = ends[np.maximum(place - 1, 0)], ends[np.minimum(place + 1, len(ends) - 1)]
+        best, reached = ends[place], score(points)
+        for _ in range(_HALVINGS):
+            around = halve(curves.at, score, best, around, points, reached)
+        return points
+
+    def tangents(self, X: Matrix) -> np.ndarray:
+        """The derivative at t = 0, (n, 1, d)."""
+        return np.array(self._curves(X).powers[:, :1])
+
+    def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
+        """Members at values of t that are uniform in the interval, (n, size, d)."""
+        check_draw(size, rng)
+        curves = self._curves(X)
+        return curves.table(rng.uniform(*self._interval(), (len(curves.X), size)))
