@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .. import answers
+from ..oracles.arguments import real_rows
 from .questions import (
     NOTHING,
     describe,
@@ -20,7 +21,7 @@ from .questions import (
     says,
 )
 from .spectral import Spectrum
-from .values import Norms, check_real, floats, is_real, real_rows
+from .values import Norms, check_real, floats, is_real
 
 if TYPE_CHECKING:
     from .combinations import Product, Scaled, Sum

@@ -7,9 +7,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 
-from .. import answers
 from ..compiled import njit
 from ..matrices import in_threads, refuse_half_or_masked
 
@@ -27,25 +25,6 @@ _LEAST, _MOST = float(np.finfo(SINGLE).tiny), float(np.finfo(SINGLE).max)
 
 # Squares of widths up to here, and of their inverses, are numbers.
 LARGEST_WIDTH = 1e150
-
-
-def real_rows(name: str, X: Any) -> np.ndarray:
-    """What kernels are asked about, as an array of floats of one or two dimensions."""
-    if sp.issparse(X):
-        raise TypeError(f"{name} must be dense for a kernel, got {type(X).__name__}: pass X.toarray()")
-    refuse_half_or_masked(name, X)
-    rows = np.asarray(X)
-    if rows.dtype.kind == "O":
-        rows = np.asarray(X, dtype=np.float64)
-    if rows.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
-    if rows.ndim not in (1, 2):
-        hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
-        raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
-    rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
-    if not answers.all_finite(rows):
-        raise ValueError(f"{name} must be finite, got NaN or infinity")
-    return rows
 
 
 def precision(*arrays: np.ndarray) -> np.dtype:
