@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from .. import answers
 from ..compiled import njit
 from ..matrices import in_threads, refuse_half_or_masked
 
@@ -139,3 +140,23 @@ def _squared_norms(X):
             total += np.float64(X[i, j]) * X[i, j]
         norms[i] = total
     return norms
+
+
+def check_rows(X: Any, Y: Any) -> None:
+    """Raise unless these are arrays of rows with as many features: users ask for tables themselves."""
+    for name, rows in (("X", X), ("Y", Y))[: 1 if Y is X else 2]:
+        refuse_half_or_masked(name, rows)
+        if not isinstance(rows, np.ndarray):
+            raise TypeError(
+                f"{name} must be an array, got {type(rows).__name__}; kernel(X, Y) takes lists and "
+                "data frames"
+            )
+        if rows.dtype.kind not in "fiub":
+            raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
+        if rows.ndim != 2:
+            hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
+            raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
+        if not answers.all_finite(rows):
+            raise ValueError(f"{name} must be finite, got NaN or infinity")
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(f"Y must have {X.shape[1]} features as X has, got {Y.shape[1]}")

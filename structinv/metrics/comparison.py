@@ -92,11 +92,23 @@ def compare(
     return _compared(oracle, X, Y, sides, make)
 
 
+def compare_regions(left: Region, right: Region, sides: str) -> Comparison:
+    """The comparison of sets that are known already; see `compare`."""
+    step = _to_origin(right)
+    moved = right.moved(step)
+    return Comparison(moved if left is right else left.moved(step), moved, sides, step)
+
+
+def _to_origin(region: Region) -> np.ndarray:
+    centers = region.centers
+    return (-np.mean(centers, axis=0, dtype=np.float64)).astype(centers.dtype)
+
+
 def _compared(
     oracle: InvarianceOracle, X: np.ndarray, Y: np.ndarray, sides: str, make: Make
 ) -> Comparison:
     right = make(oracle, Y)
-    step = (-np.mean(right.centers, axis=0, dtype=np.float64)).astype(Y.dtype)
+    step = _to_origin(right)
     moved = right.moved(step)
     if X is Y and sides != "one":
         return Comparison(moved, moved, sides, step)
