@@ -42,9 +42,9 @@ class Kernel(BaseEstimator, ABC):
 
     What a class says of its values, `symmetry`, `thread_safe`, `spectral_law`, `lipschitz`,
     `smoothness`, `uses_distances`, `uses_products`, `_partials` and `_blurred`, is about the `matrix`
-    that it defines or inherits. A class that defines `matrix` anew has none of its parent's, unless it says so again:
-    ask by `kernel_symmetry`, `kernel_thread_safe`, `kernel_spectral_law`, `kernel_lipschitz`,
-    `kernel_smoothness`, `kernel_arguments`.
+    that it defines or inherits. A class that defines `matrix` anew has none of its parent's, unless it
+    says so again: ask by `kernel_symmetry`, `kernel_thread_safe`, `kernel_spectral_law`,
+    `kernel_lipschitz`, `kernel_smoothness`, `kernel_arguments`.
 
     ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels too.
 
