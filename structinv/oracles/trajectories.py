@@ -185,8 +185,10 @@ class Trajectory(CurveOracle):
         away = np.vstack([x.astype(np.float64) - z, curves.powers[0]])
         squares = squared_distances(np.zeros(1), np.zeros((1, len(away))), (away @ away.T)[None])
         t = smallest_on_interval(squares, *self._interval())[0]
-        nearest = t ** np.arange(len(away)) @ away
-        return float(np.max(np.abs(nearest), initial=0.0)) <= rounding(x, z)
+        steps = t[0] ** np.arange(len(away))[:, None] * away
+        # Steps that cancel are rounded by their own sizes.
+        room = max(rounding(x, z), rounding(steps[1:], x))
+        return float(np.max(np.abs(np.sum(steps, axis=0)), initial=0.0)) <= room
 
     def deviation(self, oracle: ImageOracle, X: Matrix, steps: int = 201) -> np.ndarray:
         """How far a family of images is from these trajectories at the same values, (n,).
