@@ -31,12 +31,14 @@ from structinv.oracles import (
     Offset,
     Permutations,
     Rotations,
+    Sampled,
     Scalings,
     Segment,
     Shared,
     Shears,
     Shifts,
     TangentDerivative,
+    Trajectory,
     Weighted,
 )
 
@@ -111,6 +113,21 @@ def row_factor(X: np.ndarray) -> np.ndarray:
 def row_tangents(X: np.ndarray) -> np.ndarray:
     """Two directions of each row, (n, 2, d)."""
     return np.stack([np.roll(X, 1, axis=1) - X, np.ones_like(X)], axis=1)
+
+
+def row_tangents_alone(X: np.ndarray) -> np.ndarray:
+    """One direction of each row, (n, 1, d)."""
+    return row_tangents(X)[:, :1]
+
+
+def row_powers(X: np.ndarray) -> np.ndarray:
+    """What t and t squared multiply, (n, 2, d)."""
+    return np.stack([0.5 * np.roll(X, 1, axis=1) - 0.2, 0.3 * np.cos(X)], axis=1)
+
+
+def row_lags(X: np.ndarray) -> np.ndarray:
+    """Two members of each row, without the row, (n, 2, d)."""
+    return np.stack([np.roll(X, 1, axis=1), 0.5 * X - 0.1 * X**2], axis=1)
 
 
 def local_factor(reference: np.ndarray, n_directions: int, n_neighbors: int) -> Any:
@@ -201,11 +218,39 @@ def line(direction: Any, low: float, high: float, grades: Any = None) -> Builder
     return build
 
 
+def parabola(powers: Any, low: float, high: float) -> Builder:
+    """A quadratic of t between two numbers, as the dual of a programme over (t, t squared).
+
+    These lie in ``m_1^2 <= m_2 <= (low + high) m_1 - low high``, whose second part has the multiplier.
+    """
+
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
+        first, second = (part @ v for part in powers(x[None, :])[0])
+        if v.is_constant():
+            inner = np.roots([2.0 * second.value, first.value]) if second.value else []
+            t = np.clip(np.r_[low, high, inner], low, high)
+            return cp.Constant(x @ v.value + np.max(t * first.value + t**2 * second.value))
+        m = cp.Variable(nonneg=True)
+        worth = cp.quad_over_lin(first + m * (low + high), 4.0 * (m - second)) - m * low * high
+        return x @ v + worth
+
+    return build
+
+
 def finite(oracle: FiniteOracle, grades: Any = None) -> Builder:
     def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
         members = oracle.orbit(x[None, :])[0]
         added = np.zeros(len(members)) if grades is None else cost * np.asarray(grades)
         return largest([z @ v + a for z, a in zip(members, added, strict=True)])
+
+    return build
+
+
+def listed(function: Any) -> Builder:
+    """The row and what a function lists."""
+
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
+        return largest([x @ v, *(z @ v for z in function(x[None, :])[0])])
 
     return build
 
@@ -335,6 +380,25 @@ CASES = [
     Case("segment-mirrored", Segment(-1.0, 1), ("segment",), line(np.array, -2.0, 0.0), sparse=True),
     Case("offset", Offset(0.6), ("offset",), line(np.ones_like, -0.6, 0.6)),
     Case("offset-none", Offset(0), ("offset",), identity()),
+    Case(
+        "trajectory",
+        Trajectory(row_powers, 2, (-1.0, 1.5)),
+        ("trajectory",),
+        parabola(row_powers, -1.0, 1.5),
+    ),
+    Case(
+        "trajectory-one-sided",
+        Trajectory(row_powers, 2, (0, 0.7)),
+        ("trajectory",),
+        parabola(row_powers, 0.0, 0.7),
+    ),
+    Case(
+        "trajectory-line",
+        Trajectory(row_tangents_alone, 1, (-0.5, 0.25)),
+        ("trajectory",),
+        line(lambda x: np.roll(x, 1) - x, -0.5, 0.25),
+    ),
+    Case("sampled", Sampled(row_lags), ("sampled",), listed(row_lags)),
     Case("finite", _reorderings, (), finite(_reorderings)),
     Case(
         "shifts",

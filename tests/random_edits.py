@@ -26,7 +26,10 @@ from .oracle_cases import (
     Case,
     D,
     row_factor,
+    row_lags,
+    row_powers,
     row_tangents,
+    row_tangents_alone,
     rows,
     turn,
 )
@@ -97,6 +100,17 @@ def steps_between(direction: Callable[[np.ndarray], np.ndarray], low: float, hig
         u = direction(x)
         t = _signs(rng, np.sum(u * lean, axis=1, keepdims=True))
         return x + np.where(t > 0, high, -low) * t * u
+
+    return edit
+
+
+def along(powers: Callable[[np.ndarray], np.ndarray], low: float, high: float) -> Edit:
+    def edit(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+        x_k = powers(x)
+        grid = np.linspace(low, high, 61)[:, None] ** np.arange(1, x_k.shape[1] + 1)
+        best = np.argmax(np.einsum("mkd,md->mk", x_k, lean) @ grid.T, axis=1)
+        picks = np.where(rng.random(len(x)) < 0.5, best, rng.integers(61, size=len(x)))
+        return x + np.einsum("mk,mkd->md", grid[picks], x_k)
 
     return edit
 
@@ -173,6 +187,14 @@ EDITS: dict[str, Edit] = {
     "segment-mirrored": steps_between(np.array, -2.0, 0.0),
     "offset": _offset,
     "offset-none": nothing,
+    "trajectory": along(row_powers, -1.0, 1.5),
+    "trajectory-one-sided": along(row_powers, 0.0, 0.7),
+    "trajectory-line": along(row_tangents_alone, -0.5, 0.25),
+    "sampled": one_of(
+        nothing,
+        lambda x, label, rng, lean: row_lags(x)[:, 0],
+        lambda x, label, rng, lean: row_lags(x)[:, 1],
+    ),
     "finite": _permuted,
     "shifts": warped(*((np.eye(2), np.array([0, t])) for t in (-1, -0.5, 0.5, 1)), mode="nearest"),
     "rotations": warped(turn(180), turn(-30)),

@@ -23,6 +23,7 @@ LAYERS = [
     "machine",
     "matrices",
     "answers",
+    "polynomials",
     "tensor_rows",
     "learnt",
     "losses",

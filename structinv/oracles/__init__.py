@@ -23,8 +23,10 @@ from .images import (
 from .laws import Law, law_of
 from .local_tangents import LocalTangents
 from .permutations import Permutations
+from .sampled import Sampled
 from .segments import Offset, Segment
 from .shared import Shared
+from .trajectories import Trajectory
 from .union import Union
 from .weighted import Weighted
 from .words import FDrop, FScale
@@ -39,6 +41,8 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "tangent": TangentDerivative,
     "segment": Segment,
     "offset": Offset,
+    "trajectory": Trajectory,
+    "sampled": Sampled,
     "local_tangents": LocalTangents,
     "shifts": Shifts,
     "rotations": Rotations,
@@ -81,6 +85,7 @@ __all__ = [
     "OracleCheckError",
     "Permutations",
     "Rotations",
+    "Sampled",
     "Scalings",
     "Segment",
     "Shared",
@@ -88,6 +93,7 @@ __all__ = [
     "Shifts",
     "Support",
     "TangentDerivative",
+    "Trajectory",
     "Union",
     "Weighted",
     "check_oracle",

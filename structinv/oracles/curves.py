@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..matrices import Matrix, floating
+from ..matrices import Matrix, Rows, floating
 from .arguments import check_count
 from .base import Cover, InvarianceOracle, dense_rows
 from .image_parameters import check_draw
@@ -40,6 +40,10 @@ class Curves:
         """The points of each row at values that all share, (s,), or at its own, (n, s): (n, s, d)."""
         weights = self._weights(np.broadcast_to(t, (len(self.X), np.shape(t)[-1])))
         return self._as_rows(self.X[:, None, :] + weights @ self.powers)
+
+    def take(self, rows: Rows) -> Curves:
+        """Those of some rows."""
+        return Curves(self.X[rows], self.powers[rows])
 
     def speeds(self, furthest: np.ndarray) -> np.ndarray:
         r"""Bounds :math:`\sum_k k |t|^{k-1} |x_{ik}|` on the speed where |t| is at most that, (n, g)."""
@@ -95,7 +99,10 @@ class CurveOracle(InvarianceOracle):
         A curve whose speed is at most s between two neighbours is no further than half of s times their
         distance in t from one of them.
         """
-        curves, values = self._curves(X), self._values()
+        return self._cover(self._curves(X))
+
+    def _cover(self, curves: Curves) -> Cover:
+        values = self._values()
         ends = np.sort(values)
         furthest = np.maximum(np.abs(ends[:-1]), np.abs(ends[1:]))
         ways = curves.speeds(furthest) * np.diff(ends) / 2
@@ -103,12 +110,15 @@ class CurveOracle(InvarianceOracle):
 
     def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
         """See `InvarianceOracle.members`."""
-        return self._curves(X).at(self._values()[self._numbered(X, index)])
+        return self._members(self._curves(X), index)
 
-    def _numbered(self, X: Matrix, index: np.ndarray) -> np.ndarray:
+    def _members(self, curves: Curves, index: np.ndarray) -> np.ndarray:
+        return curves.at(self._values()[self._numbered(curves, index)])
+
+    def _numbered(self, curves: Curves, index: np.ndarray) -> np.ndarray:
         index, last = np.asarray(index, dtype=np.intp), len(self._values()) - 1
-        if index.shape != (X.shape[0],) or np.any((index < 0) | (index > last)):
-            raise ValueError(f"index must be {X.shape[0]} numbers from 0 to {last}, got {index!r}")
+        if index.shape != (len(curves.X),) or np.any((index < 0) | (index > last)):
+            raise ValueError(f"index must be {len(curves.X)} numbers from 0 to {last}, got {index!r}")
         return index
 
     def member_names(self, size: int) -> list[str]:
@@ -119,17 +129,21 @@ class CurveOracle(InvarianceOracle):
         self, X: Matrix, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
         """See `InvarianceOracle.refine`; between the neighbours on the grid, which halve each step."""
-        index = self._numbered(X, index)
-        curves, values = self._curves(X), self._values()
-        points = curves.at(values[index])
+        return self._refine(self._curves(X), index, score)
+
+    def _refine(
+        self, curves: Curves, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        values = self._values()[self._numbered(curves, index)]
+        points = curves.at(values)
         if not len(points):
             return points
-        ends = np.sort(values)
-        place = np.searchsorted(ends, values[index])
+        ends = np.sort(self._values())
+        place = np.searchsorted(ends, values)
         around = ends[np.maximum(place - 1, 0)], ends[np.minimum(place + 1, len(ends) - 1)]
-        best, reached = ends[place], score(points)
+        reached = score(points)
         for _ in range(_HALVINGS):
-            around = halve(curves.at, score, best, around, points, reached)
+            around = halve(curves.at, score, values, around, points, reached)
         return points
 
     def tangents(self, X: Matrix) -> np.ndarray:
@@ -138,6 +152,8 @@ class CurveOracle(InvarianceOracle):
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """Members at values of t that are uniform in the interval, (n, size, d)."""
+        return self._sample(self._curves(X), size, rng)
+
+    def _sample(self, curves: Curves, size: int, rng: np.random.Generator) -> np.ndarray:
         check_draw(size, rng)
-        curves = self._curves(X)
         return curves.table(rng.uniform(*self._interval(), (len(curves.X), size)))

@@ -100,6 +100,22 @@ class ImageOracle(ImageFamily):
             raise ValueError(f"index must be {len(rows)} numbers from 0 to {last}, got {index!r}")
         return maps.apply(rows, index[:, None])[:, 0]
 
+    def members_at(self, X: Matrix, values: np.ndarray, family: int = 0) -> np.ndarray:
+        """Members of one family at any values of the parameter, (n, m, d).
+
+        Parameters
+        ----------
+        X : (n, d) array
+        values : (m,) array
+            Neither listed nor between the ends, necessarily.
+        family : int, default=0
+            Its place in `families`.
+        """
+        rows, shape = self._rows(X)
+        warps = self._warps(np.full(len(values), family), np.asarray(values, dtype=np.float64))
+        maps = image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
+        return maps.apply(rows, np.tile(np.arange(len(values)), (len(rows), 1)))
+
     def member_names(self, size: int) -> list[str]:
         """See `InvarianceOracle.member_names`."""
         table, families = self._table(), self.families()

@@ -43,6 +43,7 @@ from ..losses import REGISTRY as LOSSES
 from ..losses import Affine, CvxpyLoss, Joined, MoreauEnvelope
 from ..oracles import REGISTRY as ORACLES
 from ..oracles import ImageShape
+from ..oracles.image_curves import ImageCurve
 from ..planes import PlaneSet
 from ..solvers import REGISTRY as SOLVERS
 from ..solvers import Reference
@@ -93,6 +94,7 @@ PARAMETERISED: dict[str, type] = {
     "solver.lbfgs": LBFGS,
     "solver.newton_cg": NewtonCG,
     "features.tokens": TokenVectorizer,
+    "oracle.image_curve": ImageCurve,
 }
 
 # Classes that are made anew from the arguments of their constructors.

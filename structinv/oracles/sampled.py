@@ -1,0 +1,73 @@
+"""Members of each row from a function: an object of its own for every row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .. import answers
+from ..matrices import Matrix, floating
+from .base import dense_rows
+from .finite import FiniteOracle
+
+
+class Sampled(FiniteOracle):
+    r"""The row and what a function lists beside it.
+
+    .. math:: S(x) = \{x\} \cup \{g_1(x), \dots, g_s(x)\}
+
+    An object of its own for every row: the model of a sample decides its object (Pozdnoukhov and
+    Bengio 2006, section 2.4). Members may be measured again, drawn from a model, or looked up.
+
+    Parameters
+    ----------
+    function : callable
+        From rows (n, d) to the s members of each, (n, s, d), with the same s in every call. The row
+        itself is added and need not be among them. The function sees any block of rows, in any order,
+        and what it gives for a row may depend on that row only: one that draws at random must take its
+        seed from the row. `check_oracle` compares blocks, orders, and the same call again.
+
+    Raises
+    ------
+    TypeError, ValueError
+        From `validate` and all views, if `function` cannot be called, or gives anything else than finite
+        numbers of shape (n, s, d).
+
+    Notes
+    -----
+    ``discounted(rho)`` takes a number for the grade of all members but the row, or a sequence of the
+    grades of the row and of its s members. Rows are dense; members have their precision.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Sampled
+    >>> def lags(X):
+    ...     "The signal a step earlier and a step later."
+    ...     return np.stack([np.roll(X, -1, axis=1), np.roll(X, 1, axis=1)], axis=1)
+    >>> X, V = np.array([[1.0, 2.0, 3.0]]), np.array([[1.0, 0.0, 0.0]])
+    >>> Sampled(lags).support(X, V, np.array([0])).points
+    array([[3., 1., 2.]])
+    """
+
+    def __init__(self, function: Callable[[np.ndarray], np.ndarray]) -> None:
+        self.function = function
+
+    def validate(self, n_features: int | None = None) -> None:
+        """Raise unless the function can be called."""
+        if not callable(self.function):
+            raise TypeError(f"function must be callable, got {self.function!r}")
+
+    def orbit(self, X: Matrix) -> np.ndarray:
+        """See `InvarianceOracle.orbit`; the row, then the members in the order of the function."""
+        self._check_rows(X)
+        rows = dense_rows(X)
+        found = answers.ask_stranger("function", self.function, rows)
+        members = answers.numbers("function", "members", found, (len(rows), "s", rows.shape[1]))
+        first = floating(rows)
+        return np.concatenate([first[:, None, :], members.astype(first.dtype, copy=False)], axis=1)
+
+    def member_names(self, size: int) -> list[str]:
+        """See `InvarianceOracle.member_names`."""
+        return ["identity", *(f"member {number}" for number in range(1, size))]

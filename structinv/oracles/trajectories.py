@@ -1,0 +1,252 @@
+"""Rows on polynomial trajectories, whose coefficients differ from row to row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Self
+
+import numpy as np
+
+from .. import answers
+from ..matrices import Matrix, Rows, rounding, row_dots
+from ..polynomials import largest_on_interval, smallest_on_interval, squared_distances
+from .arguments import check_count, check_directions
+from .base import BoundOracle, Cover, Support, dense_rows
+from .curves import CurveOracle, Curves
+from .image_base import ImageOracle
+from .image_curves import ImageCurve, check_one_family
+from .image_parameters import interval
+
+# Rows of a block whose images at many values are compared at once.
+_BLOCK = 64
+
+
+class Trajectory(CurveOracle):
+    r"""The row moved along a polynomial of one parameter (Graepel and Herbrich 2004).
+
+    .. math:: S(x) = \{x + \sum_{k=1}^p t^k x_k : a \le t \le b\}, \quad a \le 0 \le b
+
+    The worst case along v is where :math:`\langle v, x \rangle + \sum_k t^k \langle v, x_k \rangle` is
+    largest: at an end or at a stationary point, all of which are found. Graepel and Herbrich
+    train the same worst case by a semidefinite programme (Teo et al. 2007, section 4).
+
+    Parameters
+    ----------
+    function : callable
+        From rows (n, d) to their x_1, ..., x_p, (n, p, d). It sees any block of rows, and what it
+        gives for a row may depend on that row only.
+    degree : int
+        p, at least 1.
+    interval : pair of float, default=(-1, 1)
+        a and b, with 0 between them or at an end, so that the row itself is a member.
+    grid : int, default=9
+        Values of t in the `cover` that kernel machines start from, at equal distances, beside 0; at
+        least 2.
+
+    Raises
+    ------
+    TypeError, ValueError
+        From `validate` and all views, if a parameter is out of its range, or `function` gives anything
+        else than finite numbers of shape (n, p, d).
+
+    Notes
+    -----
+    `tangents` is x_1. Members at random have t uniform in the interval. Rows are dense; a bound oracle
+    keeps the x_k of all rows, n p d numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Trajectory
+    >>> def powers(X):
+    ...     "A parabola: one to the right, and as far up as the square."
+    ...     return np.broadcast_to(np.eye(2), (len(X), 2, 2))
+    >>> parabola = Trajectory(powers, degree=2)
+    >>> X, V = np.zeros((2, 2)), np.array([[1.0, -1.0], [1.0, 1.0]])
+    >>> parabola.support(X, V, np.array([0, 1])).points
+    array([[0.5 , 0.25],
+           [1.  , 1.  ]])
+    """
+
+    def __init__(
+        self,
+        function: Callable[[np.ndarray], np.ndarray],
+        degree: int,
+        interval: tuple[float, float] = (-1.0, 1.0),
+        grid: int = 9,
+    ) -> None:
+        self.function = function
+        self.degree = degree
+        self.interval = interval
+        self.grid = grid
+
+    @classmethod
+    def from_oracle(
+        cls,
+        oracle: ImageOracle,
+        degree: int = 2,
+        interval: tuple[float, float] | None = None,
+        method: str = "fit",
+        grid: int = 9,
+    ) -> Self:
+        r"""Polynomials that come near the members of a continuous family of images.
+
+        An approximation: members of the family are sums over pixels whose weights are no polynomials of
+        the parameter. `deviation` tells how far apart the two are.
+
+        Parameters
+        ----------
+        oracle : ImageOracle
+            With `between`, and one axis or direction: `Rotations`, `Scalings`, ``Shears(axes=0)``.
+        degree : int, default=2
+        interval : pair of float, optional
+            Of t, the value of the parameter less that of no change. By default that of the oracle's
+            `between`.
+        method : {"fit", "taylor"}, default="fit"
+            Least squares over the whole interval, or differences near no change; see
+            `structinv.oracles.image_curves.ImageCurve`.
+        grid : int, default=9
+
+        Returns
+        -------
+        Trajectory
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the oracle is none of this kind, or an argument out of its range.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from structinv.oracles import Rotations, Trajectory
+        >>> turns = Rotations(between=(-10, 10))
+        >>> X = np.linspace(0.0, 1.0, 25)[None, :]
+        >>> [float(Trajectory.from_oracle(turns, p).deviation(turns, X).round(4)[0]) for p in (1, 2)]
+        [0.4769, 0.119]
+        """
+        check_one_family(oracle)
+        if interval is None:
+            low, high = (end - oracle.neutral for end in map(float, oracle.between or ()))
+        else:
+            low, high = interval
+        made = cls(ImageCurve(oracle, degree, (low, high), method), degree, (low, high), grid)
+        made.validate()
+        made.function.validate()  # type: ignore[attr-defined]
+        return made
+
+    def validate(self, n_features: int | None = None) -> None:
+        """Raise unless the function can be called and 0 lies in an interval of finite numbers."""
+        if not callable(self.function):
+            raise TypeError(f"function must be callable, got {self.function!r}")
+        check_count("degree", self.degree)
+        low, high = self._interval()
+        if not low <= 0.0 <= high:
+            raise ValueError(
+                f"interval must contain 0, where a row does not change, got {self.interval!r}"
+            )
+        self._check_grid()
+
+    def _interval(self) -> tuple[float, float]:
+        return interval("interval", self.interval)
+
+    def _powers(self, X: np.ndarray) -> np.ndarray:
+        found = answers.ask_stranger("function", self.function, X)
+        return answers.numbers("function", "the x_k", found, (len(X), int(self.degree), X.shape[1]))
+
+    def _name(self, t: float) -> str:
+        return f"t = {t:g}"
+
+    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
+        """The x_k of all rows, made once; a subclass with its own answer is asked for that."""
+        self._check_rows(X)
+        kept = answers.as_written(self, Trajectory)
+        return _BoundTrajectory(self, X, y) if kept else BoundOracle(self, X, y)
+
+    def support(
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+    ) -> Support:
+        """See `InvarianceOracle.support`; exact, from all stationary points."""
+        curves = self._curves(X)
+        check_directions(X, V, assign, cost)
+        return self._furthest(curves, V, assign)
+
+    def _furthest(self, curves: Curves, V: np.ndarray, assign: np.ndarray) -> Support:
+        n, p, d = curves.powers.shape
+        slopes = row_dots(curves.powers.reshape(n * p, d), V, np.repeat(assign, p))
+        coefficients = np.column_stack([row_dots(curves.X, V, assign), slopes.reshape(n, p)])
+        return Support(curves.at(largest_on_interval(coefficients, *self._interval())[0]))
+
+    def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
+        """Whether `z` lies on the trajectory, up to rounding: at the least squared distance."""
+        return self._reaches(self._curves(x[None, :]), x, z)
+
+    def _reaches(self, curves: Curves, x: np.ndarray, z: np.ndarray) -> bool:
+        away = np.vstack([x.astype(np.float64) - z, curves.powers[0]])
+        squares = squared_distances(np.zeros(1), np.zeros((1, len(away))), (away @ away.T)[None])
+        t = smallest_on_interval(squares, *self._interval())[0]
+        steps = t[0] ** np.arange(len(away))[:, None] * away
+        # Steps that cancel are rounded by their own sizes.
+        room = max(rounding(x, z), rounding(steps[1:], x))
+        return float(np.max(np.abs(np.sum(steps, axis=0)), initial=0.0)) <= room
+
+    def deviation(self, oracle: ImageOracle, X: Matrix, steps: int = 201) -> np.ndarray:
+        """How far a family of images is from these trajectories at the same values, (n,).
+
+        Parameters
+        ----------
+        oracle : ImageOracle
+            As in `from_oracle`.
+        X : (n, d) array
+        steps : int, default=201
+            Values at which both are compared, at equal distances over the interval; what lies between
+            them is not looked at.
+
+        Returns
+        -------
+        (n,) array
+            The largest Euclidean distance.
+        """
+        check_one_family(oracle)
+        check_count("steps", steps, 2)
+        self._check_rows(X)
+        t, rows = np.linspace(*self._interval(), steps), dense_rows(X)
+        found = np.zeros(len(rows))
+        for first in range(0, len(rows), _BLOCK):
+            part = slice(first, first + _BLOCK)
+            apart = oracle.members_at(rows[part], oracle.neutral + t)
+            apart = apart - self._curves(rows[part]).table(t)
+            found[part] = np.max(np.linalg.norm(apart, axis=2), axis=1)
+        return found
+
+
+class _BoundTrajectory(BoundOracle):
+    """Trajectories of given rows, whose coefficients are made once."""
+
+    oracle: Trajectory
+
+    def __init__(self, oracle: Trajectory, X: Matrix, y: np.ndarray | None) -> None:
+        super().__init__(oracle, X, y)
+        self.curves = oracle._curves(X)
+
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+    ) -> Support:
+        return self.oracle._furthest(self.curves.take(rows), V, assign)
+
+    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        return self.oracle._members(self.curves.take(rows), index)
+
+    def cover(self, rows: Rows) -> Cover:
+        return self.oracle._cover(self.curves.take(rows))
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        return self.oracle._refine(self.curves.take(rows), index, score)
+
+    def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
+        return self.oracle._sample(self.curves.take(rows), size, rng)
+
+    def contains(self, row: int, z: np.ndarray) -> bool:
+        return self.oracle._reaches(self.curves.take(slice(row, row + 1)), self.X[row], z)

@@ -1,0 +1,308 @@
+"""Rows on polynomial trajectories, and lists of members from a function."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from structinv import InvariantLinearSVC, InvariantSVC, load, save
+from structinv.matrices import ALL_ROWS
+from structinv.oracles import (
+    Box,
+    FDrop,
+    OracleCheckError,
+    Rotations,
+    Sampled,
+    Scalings,
+    Shears,
+    Shifts,
+    Trajectory,
+    check_oracle,
+)
+
+from .oracle_cases import D, row_lags, row_powers, rows
+
+LINE = np.linspace(0.0, 1.0, 25)[None, :]
+BLOB = np.exp(-0.15 * ((np.arange(49) // 7 - 2.5) ** 2 + (np.arange(49) % 7 - 3.5) ** 2))[None, :]
+
+
+def bends(X):
+    """Coefficients up to the fifth power, (n, 5, d)."""
+    parts = [np.roll(X, 1, axis=1), -(X**2), np.sin(3 * X), 0.0 * X, np.roll(X, 2, axis=1) - 0.5]
+    return np.stack(parts, axis=1)
+
+
+def along(X, t, powers):
+    return X[:, None] + np.einsum("sk,nkd->nsd", t[:, None] ** np.arange(1, powers.shape[1] + 1), powers)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "error", "message"),
+    [
+        (Trajectory(row_powers, 2, (0.5, 1.0)), ValueError, r"interval must contain 0.*\(0.5, 1.0\)"),
+        (Trajectory(row_powers, 2, (1.0, -1.0)), ValueError, "low <= high"),
+        (Trajectory(row_powers, 2, (-1.0, np.nan)), ValueError, "interval must be finite"),
+        (Trajectory(row_powers, 2, (-1.0, True)), TypeError, "interval must be real numbers"),
+        (Trajectory(row_powers, 2, 1.0), TypeError, "interval must be a pair"),
+        (Trajectory(row_powers, 2, (-1.0, 0.0, 1.0)), ValueError, "interval must be a pair"),
+        (Trajectory(row_powers, 0), ValueError, "degree must be an integer of at least 1, got 0"),
+        (Trajectory(row_powers, 2.0), TypeError, "degree must be an integer"),
+        (Trajectory(row_powers, 2, grid=1), ValueError, "grid"),
+        (Trajectory("powers", 2), TypeError, "function must be callable, got 'powers'"),
+        (Trajectory(row_powers, 3), ValueError, r"function must return the x_k of shape \(8, 3, 5\)"),
+        (Trajectory(lambda X: X, 1), ValueError, r"of shape \(8, 1, 5\), got \(8, 5\)"),
+        (Trajectory(lambda X: [X], 1), TypeError, "function must return the x_k as an array"),
+        (Trajectory(lambda X: np.nan * X[:, None], 1), ValueError, "the x_k that are not finite"),
+        (Trajectory(lambda X: 1j * X[:, None], 1), TypeError, "the x_k as real numbers"),
+    ],
+)
+def test_bad_parameters_and_functions_are_named(oracle, error, message):
+    X, y = rows()
+    with pytest.raises(error, match=message):
+        oracle.bind(X, y)
+    with pytest.raises(error, match=message):
+        oracle.support(X, np.ones((1, D)), np.zeros(len(X), dtype=int))
+
+
+def test_a_function_that_changes_its_rows_is_named():
+    def spoil(X):
+        X += 1.0
+        return X[:, None]
+
+    for oracle in (Trajectory(spoil, 1), Sampled(spoil)):
+        with pytest.raises(ValueError, match="function must not change its inputs"):
+            oracle.cover(rows()[0])
+
+
+@pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 2.0), (-0.7, 0.0), (0.0, 0.0)])
+def test_support_is_the_best_of_a_dense_grid_and_better(ends):
+    X, y = rows(3)
+    oracle = Trajectory(bends, 5, ends)
+    check_oracle(oracle, X, y)
+    V, assign = np.random.default_rng(0).standard_normal((3, D)), np.arange(len(X)) % 3
+    reached = np.sum(oracle.support(X, V, assign).points * V[assign], axis=1)
+    grid = along(X, np.linspace(*ends, 20001), bends(X))
+    best = np.einsum("nsd,nd->ns", grid, V[assign]).max(axis=1)
+    assert np.all(reached >= best - 1e-12)
+    np.testing.assert_allclose(reached, best, rtol=0, atol=1e-5)
+
+
+def test_the_function_is_asked_once_for_all_rows():
+    calls = []
+
+    def counted(X):
+        calls.append(len(X))
+        return row_powers(X)
+
+    X, y = rows()
+    bound = Trajectory(counted, 2).bind(X, y)
+    none = np.zeros(3, dtype=int)
+    for part in (slice(0, 3), np.array([1, 4, 7])):
+        bound.support(part, np.ones((1, D)), none)
+        bound.members(part, none + 1)
+        bound.refine(part, none, lambda z: z[:, 0])
+        bound.cover(part)
+        bound.sample(part, 2, np.random.default_rng(0))
+    bound.contains(0, X[0])
+    assert calls == [len(X)]
+
+
+def test_a_subclass_with_members_of_its_own_is_asked_for_them():
+    class Coarse(Trajectory):
+        def members(self, X, index):
+            return X
+
+    X, _ = rows()
+    found = Coarse(row_powers, 2).bind(X).members(ALL_ROWS, np.full(len(X), 2))
+    np.testing.assert_array_equal(found, X)
+
+
+@pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 2.0), (-0.3, 0.5)])
+def test_no_member_is_further_from_the_cover_than_its_mesh(ends):
+    X, _ = rows(4)
+    oracle = Trajectory(bends, 5, ends, grid=12)
+    cover = oracle.cover(X)
+    np.testing.assert_array_equal(cover.points[:, 0], X)
+    members = along(X, np.linspace(*ends, 3001), bends(X))
+    for z, points, mesh in zip(members, cover.points, cover.mesh, strict=True):
+        away = np.linalg.norm(z[:, None] - points, axis=2).min(axis=1).max()
+        assert away <= mesh
+    line = Trajectory(lambda X: X[:, None], 1, ends, grid=12)
+    mesh = line.cover(X).mesh
+    members = line.sample(X, 20000, np.random.default_rng(0))
+    for z, points, bound in zip(members, line.cover(X).points, mesh, strict=True):
+        assert np.linalg.norm(z[:, None] - points, axis=2).min(axis=1).max() >= 0.99 * bound
+
+
+def test_refining_finds_a_member_between_the_grid():
+    X, _ = rows(4)
+    oracle = Trajectory(bends, 5, (-0.2, 0.3), grid=7)
+    target = oracle.sample(X, 1, np.random.default_rng(1))[:, 0]
+    cover = oracle.cover(X)
+    nearest = np.argmin(np.linalg.norm(cover.points - target[:, None], axis=2), axis=1)
+    found = oracle.refine(X, nearest, lambda z: -np.linalg.norm(z - target, axis=1))
+    assert np.max(np.linalg.norm(found - target, axis=1)) < 1e-3
+
+
+def test_membership_is_told_to_rounding():
+    X, _ = rows(5)
+    oracle = Trajectory(bends, 5, (-0.8, 1.0))
+    members = oracle.sample(X, 30, np.random.default_rng(0))
+    for x, points in zip(X, members, strict=True):
+        for z in points:
+            assert oracle.contains(x, z)
+            assert oracle.contains(x.astype(np.float32), z.astype(np.float32))
+            # A part across the curve, where there is one; five features leave some.
+            assert not oracle.contains(x, z + 1e-6 * np.array([1.0, -2.0, 3.0, 0.5, -1.0]))
+    beyond = along(X, np.array([-0.9, 1.1]), bends(X))
+    assert not any(oracle.contains(x, z) for x, points in zip(X, beyond, strict=True) for z in points)
+
+
+def test_members_are_named_by_their_values():
+    X, _ = rows()
+    oracle = Trajectory(row_powers, 2, (-0.5, 1.0), grid=4)
+    assert oracle.bind(X).member_names() == ["identity", "t = -0.5", "t = 0.5", "t = 1"]
+    wanted = X + 0.5 * row_powers(X)[:, 0] + 0.25 * row_powers(X)[:, 1]
+    np.testing.assert_allclose(oracle.members(X, np.full(len(X), 2)), wanted, rtol=1e-15)
+    np.testing.assert_array_equal(oracle.tangents(X), row_powers(X)[:, :1])
+
+
+@pytest.mark.parametrize("method", ["fit", "taylor"])
+def test_trajectories_of_images_come_nearer_with_the_degree(method):
+    turns = Rotations(between=(-12.0, 12.0), smoothing=0.0)
+    X = np.vstack([BLOB, BLOB.reshape(7, 7).T.reshape(1, 49)])
+    ends = [Trajectory.from_oracle(turns, p, method=method).deviation(turns, X) for p in (1, 2, 4)]
+    still = np.max(
+        np.linalg.norm(turns.members_at(X, np.linspace(-12, 12, 50)) - X[:, None], axis=2), axis=1
+    )
+    assert np.all(ends[0] < 0.6 * still)
+    assert np.all(ends[1] < 0.8 * ends[0])
+    assert np.all(ends[2] < ends[1] * (1.0 if method == "fit" else 1.5))
+
+
+def test_fits_are_least_squares_through_the_row():
+    oracle = Scalings(between=(0.8, 1.3))
+    curve = Trajectory.from_oracle(oracle, 3)
+    assert curve.interval == pytest.approx((-0.2, 0.3))
+    low, high = curve.interval
+    t = (low + high) / 2 + (high - low) / 2 * np.cos(np.pi * (np.arange(16) + 0.5) / 16)
+    members = oracle.members_at(BLOB, 1.0 + t)[0]
+    wanted = np.linalg.lstsq(t[:, None] ** np.arange(1, 4), members - BLOB, rcond=None)[0]
+    np.testing.assert_allclose(curve.function(BLOB)[0], wanted, rtol=1e-8, atol=1e-10)
+    np.testing.assert_array_equal(curve.cover(BLOB).points[:, 0], BLOB)
+
+
+def test_deviation_is_the_largest_distance_on_the_grid():
+    oracle = Shears(between=(-0.3, 0.2), axes=0)
+    curve, t = Trajectory.from_oracle(oracle), np.linspace(-0.3, 0.2, 11)
+    apart = oracle.members_at(LINE, t) - along(LINE, t, curve.function(LINE))
+    wanted = np.linalg.norm(apart, axis=2).max(axis=1)
+    np.testing.assert_allclose(curve.deviation(oracle, LINE, steps=11), wanted, rtol=1e-12)
+    with pytest.raises(ValueError, match="steps must be an integer of at least 2"):
+        curve.deviation(oracle, LINE, steps=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: Trajectory.from_oracle(Box(1.0)), TypeError, "oracle must be an image oracle"),
+        (lambda: Trajectory.from_oracle(Rotations(10)), ValueError, "oracle must have between"),
+        (lambda: Trajectory.from_oracle(Shifts(between=(0, 1))), ValueError, "got 4 in Shifts"),
+        (
+            lambda: Trajectory.from_oracle(Scalings(between=(1.1, 1.2))),
+            ValueError,
+            "interval must contain 0",
+        ),
+        (
+            lambda: Trajectory.from_oracle(Rotations(between=(-1, 1)), 0),
+            ValueError,
+            "degree must be an integer of at least 1",
+        ),
+        (
+            lambda: Trajectory.from_oracle(Rotations(between=(-1, 1)), interval=(1, 2)),
+            ValueError,
+            "interval must contain 0",
+        ),
+        (
+            lambda: Trajectory.from_oracle(Rotations(between=(-1, 1)), method="spline"),
+            ValueError,
+            r"method must be one of \('fit', 'taylor'\), got 'spline'",
+        ),
+        (
+            lambda: Trajectory(row_powers, 2).deviation(Box(1.0), LINE),
+            TypeError,
+            "oracle must be an image oracle",
+        ),
+    ],
+)
+def test_families_that_are_no_trajectory_are_named(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
+
+
+# The bound of a grid is wider than the gap asked for.
+@pytest.mark.filterwarnings("ignore:InvariantSVC ended with status 'oracle too coarse'")
+def test_trajectories_of_images_can_be_copied_saved_and_trained(tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 2
+    X = np.where(y[:, None] == 1, BLOB, BLOB.reshape(7, 7)[::-1].reshape(1, 49))
+    X = X + 0.1 * rng.standard_normal(X.shape)
+    oracle = Trajectory.from_oracle(Rotations(between=(-20, 20)), 2)
+    check_oracle(oracle, X, y)
+    V, assign = rng.standard_normal((1, 49)), np.zeros(len(X), dtype=int)
+    wanted = oracle.support(X, V, assign).points
+    for copy in (clone(oracle), pickle.loads(pickle.dumps(oracle))):
+        np.testing.assert_array_equal(copy.support(X, V, assign).points, wanted)
+    assert oracle.set_params(function__degree=2).get_params()["function__oracle__between"] == (-20, 20)
+    for model in (InvariantLinearSVC(oracle, C=10.0), InvariantSVC(oracle, C=1.0, gamma=0.5)):
+        model.fit(X, y)
+        assert model.score(X, y) == 1.0
+        save(model, tmp_path / "model")
+        again = load(tmp_path / "model")
+        np.testing.assert_array_equal(again.certify(X, y).margins, model.certify(X, y).margins)
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "message"),
+    [
+        (None, TypeError, "function must be callable, got None"),
+        (lambda X: X, ValueError, r"function must return members of shape \(., s, 5\), got"),
+        (lambda X: X[:, None, 1:], ValueError, "function must return members of shape"),
+        (lambda X: np.inf + X[:, None], ValueError, "members that are not finite"),
+        (lambda X: X.tolist(), TypeError, "function must return members as an array"),
+    ],
+)
+def test_bad_members_are_named(function, error, message):
+    X, y = rows()
+    for ask in (
+        lambda: Sampled(function).orbit(X),
+        lambda: InvariantLinearSVC(Sampled(function)).fit(X, y),
+    ):
+        with pytest.raises(error, match=message):
+            ask()
+
+
+def test_members_may_be_none_at_all():
+    X, y = rows()
+    alone = Sampled(lambda X: np.zeros((len(X), 0, X.shape[1])))
+    np.testing.assert_array_equal(alone.orbit(X), X[:, None])
+    assert Sampled(row_lags).bind(X).member_names() == ["identity", "member 1", "member 2"]
+    assert (Sampled(row_lags) | FDrop(1)).bind(X, y) is not None
+
+
+def test_functions_that_look_at_other_rows_or_draw_anew_fail_the_check():
+    X, y = rows()
+    rng = np.random.default_rng(0)
+
+    def centred(X):
+        return (X - X.mean(axis=0))[:, None]
+
+    def drawn(X):
+        return X[:, None] + rng.standard_normal((len(X), 2, X.shape[1]))
+
+    for function in (centred, drawn):
+        with pytest.raises(OracleCheckError):
+            check_oracle(Sampled(function), X, y)
+    with pytest.raises(OracleCheckError):
+        check_oracle(Trajectory(centred, 1), X, y)
