@@ -11,7 +11,8 @@ from .. import answers
 from ..matrices import Matrix, Rows, rounding, row_dots
 from ..polynomials import largest_on_interval, smallest_on_interval, squared_distances
 from .arguments import check_count, check_directions
-from .base import BoundOracle, Cover, Support, dense_rows
+from .base import BoundOracle, Cover, Hull, Support, dense_rows
+from .curve_hull import CurveHull
 from .curves import CurveOracle, Curves
 from .image_base import ImageOracle
 from .image_curves import ImageCurve, check_one_family
@@ -247,6 +248,11 @@ class _BoundTrajectory(BoundOracle):
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         return self.oracle._sample(self.curves.take(rows), size, rng)
+
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+        curves = self.curves
+        ends = self.oracle._interval()
+        return CurveHull(curves.X, signs, weights, intercept, curves.powers, ends)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         return self.oracle._reaches(self.curves.take(slice(row, row + 1)), self.X[row], z)
