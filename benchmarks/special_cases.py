@@ -108,7 +108,7 @@ def semidefinite(
             entries = cp.vstack([cp.vec(matrix, order="C") for matrix in matrices])
         total = total + entries @ table
     wanted = [machine.rows, *(cp.multiply(signs, powers[:, k] @ machine.w) for k in range(degree))]
-    return machine, cp.Problem(machine.objective, [cp.vstack(wanted).T == total])
+    return machine, cp.Problem(machine.objective, [total == cp.vstack(wanted).T])
 
 
 def cone(

@@ -8,8 +8,9 @@ from typing import Self
 import numpy as np
 
 from .. import answers
-from ..matrices import Matrix, Rows, rounding, row_dots
+from ..matrices import Matrix, Rows, floating, rounding, row_dots
 from ..polynomials import largest_on_interval, smallest_on_interval, squared_distances
+from ..regions import CurveRegion, Grid, Region, Stack
 from .arguments import check_count, check_directions
 from .base import BoundOracle, Cover, Hull, Support, dense_rows
 from .curve_hull import CurveHull
@@ -177,6 +178,15 @@ class Trajectory(CurveOracle):
         slopes = row_dots(curves.powers.reshape(n * p, d), V, np.repeat(assign, p))
         coefficients = np.column_stack([row_dots(curves.X, V, assign), slopes.reshape(n, p)])
         return Support(curves.at(largest_on_interval(coefficients, *self._interval())[0]))
+
+    def region(self, X: np.ndarray) -> Region:
+        """See `InvarianceOracle.region`; a subclass with its own answer has none of this one."""
+        if not answers.as_written(self, Trajectory):
+            return super().region(X)
+        curves = self._curves(X)
+        cover = self._cover(curves)
+        grid = Grid(self._values(), cover.points, cover.mesh)
+        return CurveRegion(Stack.of(floating(curves.X), curves.powers), self._interval(), grid)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """Whether `z` lies on the trajectory, up to rounding: at the least squared distance."""
