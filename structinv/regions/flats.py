@@ -12,7 +12,8 @@ from .points import CLOSE
 from .products import Stack, pair_products
 
 # Singular values of directions of length 1, below this share of the largest: they depend on others.
-DEPENDENT = 1e-7
+# Tangents are differences of images, whose rounding would else count as directions of its own.
+DEPENDENT = 1e-6
 # A direction of one plane of which less than this is left outside the other one lies in it.
 INSIDE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
 
