@@ -21,13 +21,14 @@ from .estimators import (
     VirtualSupportVectorSVC,
     VirtualSVC,
 )
-from .exceptions import UninformativeFitWarning
+from .exceptions import IndefiniteKernelWarning, UninformativeFitWarning
 from .foreign import certify
 from .model_selection import learn_widths, select_changes
 from .persistence import load, save
 from .prediction_bounds import PredictionBounds
 
 __all__ = [
+    "IndefiniteKernelWarning",
     "Certificate",
     "CustomStructuredSVC",
     "InvariantLinearSVC",

@@ -21,3 +21,23 @@ class UninformativeFitWarning(UserWarning):
     >>> [each.category is UninformativeFitWarning for each in caught]
     [True]
     """
+
+
+class IndefiniteKernelWarning(UserWarning):
+    """A kernel has negative eigenvalues on the training rows: it is no inner product of any features.
+
+    The problem is then no convex one in a function space, and the gap of a solution no certificate.
+    Kernels of distances between sets mend that by `spectrum`; for others see `structinv.kernels.mended`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from structinv import IndefiniteKernelWarning, InvariantSVC
+    >>> table = np.array([[1.0, -0.9, -0.9], [-0.9, 1.0, -0.9], [-0.9, -0.9, 1.0]])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     model = InvariantSVC(kernel="precomputed").fit(table, [0, 1, 1])
+    >>> IndefiniteKernelWarning in [each.category for each in caught], round(model.least_eigenvalue_, 3)
+    (True, -0.8)
+    """

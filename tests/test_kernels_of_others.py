@@ -18,7 +18,7 @@ from structinv.kernels import (
     kernel_arguments,
     kernel_lipschitz,
     kernel_smoothness,
-    kernel_spectrum,
+    kernel_spectral_law,
     kernel_symmetry,
 )
 from structinv.kernels.spectral import Spectrum
@@ -134,7 +134,7 @@ def test_a_class_that_defines_matrix_has_none_of_what_its_parent_says():
         assert kernel_symmetry(kernel) == "nothing"
         assert kernel_lipschitz(kernel) == np.inf
         assert kernel_smoothness(kernel) == 0.0
-        assert kernel_spectrum(kernel) is None
+        assert kernel_spectral_law(kernel) is None
         assert kernel.blurred(0.1, 2) is None
         with pytest.raises(NotImplementedError, match="has no derivatives: it defines matrix"):
             kernel.partials(np.ones(3), np.ones(3), 1)
@@ -144,7 +144,7 @@ def test_a_class_that_defines_matrix_has_none_of_what_its_parent_says():
     assert kernel_symmetry(Told() + Gaussian()) == "permutations"
     assert kernel_symmetry(Renamed()) == "isometries"
     assert kernel_lipschitz(Renamed(0.5)) == 2.0
-    assert kernel_spectrum(Renamed()) is not None
+    assert kernel_spectral_law(Renamed()) is not None
     assert kernel_smoothness(Renamed()) == np.inf
     assert kernel_arguments(Renamed()) == (True, False)
 
@@ -207,7 +207,7 @@ def test_what_kernels_of_the_library_say_counts(kind):
     assert kernel_lipschitz(kernel) == kernel.lipschitz()
     assert kernel_smoothness(kernel) == kernel.smoothness
     assert kernel_arguments(kernel) == (kernel.uses_distances, kernel.uses_products)
-    assert (kernel_spectrum(kernel) is None) == (kernel.spectrum() is None)
+    assert (kernel_spectral_law(kernel) is None) == (kernel.spectral_law() is None)
     for one in (kernel + kernel, kernel * kernel, 2.0 * kernel):
         assert kernel_symmetry(one) == kernel.symmetry
 
@@ -251,7 +251,7 @@ class Spectral(Gaussian):
 
     sigma = 1.0
 
-    def spectrum(self):
+    def spectral_law(self):
         return Drawn(self.frequencies, self.scales)
 
 

@@ -16,7 +16,7 @@ from structinv.kernels import (
     OrbitMean,
     Polynomial,
     RationalQuadratic,
-    kept_diagonals,
+    kept_by_rows,
     kernel_thread_safe,
     orbit_tables,
     orbits,
@@ -201,8 +201,7 @@ def test_diagonals_are_kept_and_not_stale(rows, monkeypatch):
 
 
 def test_few_diagonals_are_kept(rows, monkeypatch):
-    monkeypatch.setattr(kept_diagonals, "MOST", 3)
-    kept = kept_diagonals.KeptDiagonals()
+    kept = kept_by_rows.KeptByRows(3)
     made = []
     for number in (0, 1, 2, 0, 3, 0, 1):
         kept.get(

@@ -40,7 +40,7 @@ class OrbitFourier(KernelFeatures):
         With a law, see `InvarianceOracle.law`; nothing changes by default. Oracles that depend on
         labels are refused.
     kernel : Kernel, optional
-        Gaussian, Laplacian, Matern or RationalQuadratic, or another with `Kernel.spectrum`;
+        Gaussian, Laplacian, Matern or RationalQuadratic, or another with `Kernel.spectral_law`;
         ``Gaussian()`` by default. Sums and products have none.
     n_components : int, default=100
         Columns of the features: the cosine and the sine of each template side by side. Of an odd number

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from .. import answers
-from ..kernels import Kernel, kernel_spectrum
+from ..kernels import Kernel, kernel_spectral_law
 from ..kernels.spectral import Spectrum, normals
 
 # What SciPy has direction numbers of Sobol's sequence for.
@@ -58,7 +58,7 @@ def spectrum_of(kernel: Kernel, kind: str) -> Spectrum:
     ValueError
         If the kind needs frequencies whose law is the same in all directions.
     """
-    found = kernel_spectrum(kernel)
+    found = kernel_spectral_law(kernel)
     if found is None:
         raise TypeError(
             "kernel must be a function of x - y with a spectrum that is known, such as Gaussian, "

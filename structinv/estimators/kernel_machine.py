@@ -23,6 +23,7 @@ from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
 from .base import InvariantEstimator, check_number
 from .continuing import Continuing
+from .definiteness import trained_kernel
 from .estimates import named
 from .invariances import Invariances
 from .shapes import flat_rows, shaped
@@ -78,6 +79,7 @@ class KernelMachine(InvariantEstimator):
         check_known(term, size, 1e6 * self.cache_mb)
         kernel = shaped(self.kernel, self, X)
         kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+        kernel, self.least_eigenvalue_ = trained_kernel(kernel, term.X, type(self).__name__)
         n_features, n_outputs = term.X.shape[1], term.n_outputs
         invariances, cache_mb = self._invariances(), float(self.cache_mb)
         if not invariances.families:

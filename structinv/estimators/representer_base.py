@@ -23,6 +23,7 @@ from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
 from .base import ConvexEstimator, FitTask, check_boolean, check_number
 from .continuing import Continuing
+from .definiteness import trained_kernel
 from .invariances import Invariances
 from .kernel_machine import FUNCTIONS_AT_ONCE, check_cover, compacted, kernel_memory
 from .labels import check_one_kind, one_a_row, say_what_is_missing, without_label
@@ -107,6 +108,8 @@ class RepresenterEstimator(ConvexEstimator):
         """
         kernel = shaped(self.kernel, self, X)
         kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+        kernel, least = trained_kernel(kernel, X, type(self).__name__)
+        learnt = {**learnt, "least_eigenvalue_": least}
         families = [Evaluation(labelled).bind(X), *invariances.bound(X, self)]
         parts = [family.parts(kernel) for family in families]
         representers = Representers(kernel, parts, float(self.cache_mb))

@@ -293,7 +293,8 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
     def _kernel_of(self, kernel: Any, rows: np.ndarray) -> Kernel | None:
         if self._precomputed:
             return None
-        return as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=rows)
+        kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=rows)
+        return kernel.prepared(rows)
 
     def _gram(self, X: np.ndarray, rows: np.ndarray, used: np.ndarray) -> np.ndarray:
         """The Gram matrix of the rows in use, an array of this fit's own."""

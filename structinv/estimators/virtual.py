@@ -22,6 +22,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
 from .base import canonical, check_number, check_oracle_type, class_factors
+from .definiteness import trained_kernel
 from .estimates import EstimatesItself, checked_labels, named, virtual_memory
 from .interruption import all_or_nothing, check_on_interrupt, leaving_on_interrupt
 from .labels import labelled_rows
@@ -178,11 +179,14 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
     def _native(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel in NATIVE
 
-    def _svc_maker(self, X: Matrix) -> Callable[[], SVC]:
+    def _svc_maker(self, X: Any) -> Callable[[], SVC]:
         """Makes machines whose kernel belongs to the rows, whatever they are trained on."""
         gamma = resolve_gamma(self.gamma, X)
         kernel = shaped(self.kernel, self, X)
         kernel = as_kernel(kernel, gamma=gamma, degree=self.degree, coef0=self.coef0, X=X)
+        self.least_eigenvalue_: float | None = None
+        if not self._native:
+            kernel, self.least_eigenvalue_ = trained_kernel(kernel, X, type(self).__name__)
         settings = {
             "kernel": self.kernel if self._native else kernel,
             "gamma": gamma,

@@ -9,14 +9,17 @@ from .orbits import OrbitDistance, OrbitMean
 from .products import Linear, Polynomial
 from .questions import (
     kernel_arguments,
+    kernel_definite,
     kernel_diagonal,
     kernel_lipschitz,
     kernel_matrix,
     kernel_smoothness,
-    kernel_spectrum,
+    kernel_spectral_law,
     kernel_symmetry,
     kernel_thread_safe,
 )
+from .sets import SetKernel
+from .spectra import MendedKernel, ShiftedKernel, least_eigenvalue, mended, rounding_of
 from .values import half_norms, precision, squared_norms
 
 REGISTRY: dict[str, type[Kernel]] = {
@@ -43,18 +46,25 @@ __all__ = [
     "Product",
     "RationalQuadratic",
     "Scaled",
+    "SetKernel",
+    "MendedKernel",
+    "ShiftedKernel",
     "Sum",
     "as_kernel",
     "half_norms",
     "kernel_arguments",
+    "kernel_definite",
     "kernel_diagonal",
     "kernel_lipschitz",
     "kernel_matrix",
     "kernel_smoothness",
-    "kernel_spectrum",
+    "kernel_spectral_law",
     "kernel_symmetry",
     "kernel_thread_safe",
+    "least_eigenvalue",
+    "mended",
     "precision",
     "resolve_gamma",
+    "rounding_of",
     "squared_norms",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .. import answers
+from ..oracles.arguments import real_rows
 from .questions import (
     NOTHING,
     describe,
@@ -20,7 +21,7 @@ from .questions import (
     says,
 )
 from .spectral import Spectrum
-from .values import Norms, check_real, floats, is_real, real_rows
+from .values import Norms, check_real, floats, is_real
 
 if TYPE_CHECKING:
     from .combinations import Product, Scaled, Sum
@@ -39,11 +40,11 @@ class Kernel(BaseEstimator, ABC):
     It says which of the two it reads, by `uses_distances` and `uses_products`, how smooth it is,
     and overrides `_partials`.
 
-    What a class says of its values, `symmetry`, `thread_safe`, `spectrum`, `lipschitz`, `smoothness`,
-    `uses_distances`, `uses_products`, `_partials` and `_blurred`, is about the `matrix` that it defines
-    or inherits. A class that defines `matrix` anew has none of its parent's, unless it says so again:
-    ask by `kernel_symmetry`, `kernel_thread_safe`, `kernel_spectrum`, `kernel_lipschitz`,
-    `kernel_smoothness`, `kernel_arguments`.
+    What a class says of its values, `symmetry`, `thread_safe`, `spectral_law`, `lipschitz`,
+    `smoothness`, `uses_distances`, `uses_products`, `_partials` and `_blurred`, is about the `matrix`
+    that it defines or inherits. A class that defines `matrix` anew has none of its parent's, unless it
+    says so again: ask by `kernel_symmetry`, `kernel_thread_safe`, `kernel_spectral_law`,
+    `kernel_lipschitz`, `kernel_smoothness`, `kernel_arguments`.
 
     ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels too.
 
@@ -105,6 +106,25 @@ class Kernel(BaseEstimator, ABC):
         "nothing", the default.
         """
         return NOTHING
+
+    @property
+    def definite(self) -> bool:
+        """Whether it is positive semi-definite by construction; True, the default.
+
+        A kernel of which that is not so, or not known, says False: machines then look at the eigenvalues
+        of their training rows, and warn if one is below 0.
+        """
+        return True
+
+    # Of the table of the training rows that it was mended with, if it was.
+    least_eigenvalue: float | None = None
+
+    def prepared(self, X: np.ndarray) -> Kernel:
+        """This kernel as a machine uses it whose training rows are `X`: itself, by default.
+
+        Kernels that are mended with training rows return what they were mended to.
+        """
+        return self
 
     @property
     def thread_safe(self) -> bool:
@@ -245,7 +265,7 @@ class Kernel(BaseEstimator, ABC):
         """`blurred` by a variance above 0."""
         return None
 
-    def spectrum(self) -> Spectrum | None:
+    def spectral_law(self) -> Spectrum | None:
         """The law of w in ``k(x, y) = E cos(<w, x - y>)``; None, the default, where it is not known.
 
         Random features draw their templates from it.

@@ -13,6 +13,7 @@ from .names import check_kernel
 from .questions import (
     SYMMETRIES,
     kernel_arguments,
+    kernel_definite,
     kernel_diagonal,
     kernel_lipschitz,
     kernel_matrix,
@@ -59,6 +60,17 @@ class _Pair(Kernel):
         """What keeps the values of both."""
         both = kernel_symmetry(self.left), kernel_symmetry(self.right)
         return min(both, key=SYMMETRIES.index)
+
+    @property
+    def definite(self) -> bool:
+        """Whether both are."""
+        return kernel_definite(self.left) and kernel_definite(self.right)
+
+    def prepared(self, X: np.ndarray) -> Kernel:
+        """See `Kernel.prepared`: both are."""
+        left, right = self.left.prepared(X), self.right.prepared(X)
+        unchanged = left is self.left and right is self.right
+        return self if unchanged else type(self)(left, right)
 
     @property
     def thread_safe(self) -> bool:
@@ -235,6 +247,16 @@ class Scaled(Kernel):
     def symmetry(self) -> str:
         """The kernel's."""
         return kernel_symmetry(self.kernel)
+
+    @property
+    def definite(self) -> bool:
+        """The kernel's."""
+        return kernel_definite(self.kernel)
+
+    def prepared(self, X: np.ndarray) -> Kernel:
+        """See `Kernel.prepared`."""
+        kernel = self.kernel.prepared(X)
+        return self if kernel is self.kernel else Scaled(kernel, self.factor)
 
     @property
     def thread_safe(self) -> bool:

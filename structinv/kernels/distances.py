@@ -100,8 +100,8 @@ class Gaussian(_Stationary):
         factor = (1.0 + variance / square) ** (-0.5 * n_features)
         return factor * Gaussian(float(np.sqrt(square + variance)))
 
-    def spectrum(self):
-        """See `Kernel.spectrum`: normal coordinates."""
+    def spectral_law(self):
+        """See `Kernel.spectral_law`: normal coordinates."""
         return normals(self.sigma)
 
 
@@ -169,8 +169,8 @@ class RationalQuadratic(_Stationary):
             found[i + 1, 0] *= alpha + i
         return found
 
-    def spectrum(self):
-        """See `Kernel.spectrum`: normal, of a variance that has a gamma distribution."""
+    def spectral_law(self):
+        """See `Kernel.spectral_law`: normal, of a variance that has a gamma distribution."""
         return gamma_mixture(self.length_scale, self.alpha)
 
 
@@ -226,8 +226,8 @@ class Laplacian(_Stationary):
         in_threads(work, len(X), cost)
         return np.exp(values, out=values)
 
-    def spectrum(self):
-        """See `Kernel.spectrum`: Cauchy coordinates."""
+    def spectral_law(self):
+        """See `Kernel.spectral_law`: Cauchy coordinates."""
         return cauchy(self.gamma)
 
 
@@ -330,8 +330,8 @@ class Matern(_Stationary):
             return Gaussian(self.length_scale)._blurred(variance, n_features)
         return None
 
-    def spectrum(self):
-        """See `Kernel.spectrum`: Student's t of ``2 nu`` degrees of freedom."""
+    def spectral_law(self):
+        """See `Kernel.spectral_law`: Student's t of ``2 nu`` degrees of freedom."""
         if self.nu == np.inf:
             return normals(self.length_scale)
         return students(self.length_scale, self.nu)

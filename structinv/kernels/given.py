@@ -30,6 +30,7 @@ class CallableKernel(Kernel):
     """
 
     _BLOCK = 32
+    definite = False
 
     def __init__(self, function: Callable[[np.ndarray, np.ndarray], Any]) -> None:
         self.function = function
@@ -79,6 +80,8 @@ class PrecomputedKernel(Kernel):
     >>> table.matrix(np.array([[1.0]]), np.array([[0.0], [1.0]]))
     array([[1., 3.]])
     """
+
+    definite = False
 
     def __init__(self, gram: np.ndarray, numbers: np.ndarray | None = None) -> None:
         self.gram = gram

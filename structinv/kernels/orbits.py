@@ -5,22 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
-from .. import answers
-from ..matrices import refuse_half_or_masked
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.kept import Record, parameters_of
 from ..oracles.laws import Law, check_seed, check_size, law_of
 from .base import Kernel
-from .kept_diagonals import KeptDiagonals
+from .kept_by_rows import KeptByRows
 from .names import check_kernel
 from .orbit_tables import mean_diagonal, mean_table
-from .questions import ISOMETRIES, PERMUTATIONS, kernel_lipschitz, kernel_symmetry
-from .values import check_width, holds, precision, same_precision
+from .questions import ISOMETRIES, PERMUTATIONS, kernel_definite, kernel_lipschitz, kernel_symmetry
+from .values import check_rows, check_width, holds, precision, same_precision
 
 # Squared distances of embeddings are the difference of numbers that are rounded so often.
 ROUNDINGS = 8
+# Tables whose diagonals are kept: the centres of a machine, and blocks of its rows.
+DIAGONALS = 64
 # What a kernel of this file can make again.
 _MADE = ("_law", "_sides", "_stretched", "_diagonals")
 
@@ -84,6 +85,16 @@ class OrbitMean(Kernel):
         self.size = size
         self.random_state = random_state
 
+    @property
+    def definite(self) -> bool:
+        """Whether the kernel is, of whose values it is made."""
+        return kernel_definite(self.kernel)
+
+    def prepared(self, X: np.ndarray) -> Kernel:
+        """See `Kernel.prepared`: with that of the kernel."""
+        kernel = self.kernel.prepared(X)
+        return self if kernel is self.kernel else clone(self).set_params(kernel=kernel)
+
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
         if not isinstance(self.oracle, InvarianceOracle):
@@ -133,13 +144,13 @@ class OrbitMean(Kernel):
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`; half of the work where `Y` is `X` itself."""
         self.validate()
-        _check_rows(X, Y)
+        check_rows(X, Y)
         return self._table(X, Y)
 
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
         self.validate()
-        _check_rows(X, X)
+        check_rows(X, X)
         return self._own_values(X)
 
     def _table(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -155,14 +166,14 @@ class OrbitMean(Kernel):
     def _own_values(self, X: np.ndarray) -> np.ndarray:
         """`diagonal` of checked rows."""
         known, symmetry = self._law_record(X.shape[1]), kernel_symmetry(self.kernel)
-        kept: KeptDiagonals = self.__dict__.setdefault("_diagonals", KeptDiagonals())
+        kept: KeptByRows = self.__dict__.setdefault("_diagonals", KeptByRows(DIAGONALS))
         X = X.astype(precision(X), copy=False)
 
         def make() -> np.ndarray:
             values = mean_diagonal(self.kernel, X, *self._sides_by(known, symmetry))
             return values.astype(X.dtype, copy=False)
 
-        return kept.get(X, (known, symmetry, parameters_of(self.kernel)), make)
+        return np.array(kept.get(X, (known, symmetry, parameters_of(self.kernel)), make))
 
     def lipschitz(self, n_features: int | None = None) -> float:
         """That of the kernel times the mean of the maps' norms (`Law.stretch`): means carry no farther.
@@ -225,6 +236,16 @@ class OrbitDistance(Kernel):
         self.size = size
         self.random_state = random_state
 
+    @property
+    def definite(self) -> bool:
+        """Whether the kernel is, of whose values it is made."""
+        return kernel_definite(self.kernel)
+
+    def prepared(self, X: np.ndarray) -> Kernel:
+        """See `Kernel.prepared`: with that of the kernel."""
+        kernel = self.kernel.prepared(X)
+        return self if kernel is self.kernel else clone(self).set_params(kernel=kernel)
+
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
         check_width("tau", self.tau)
@@ -241,7 +262,7 @@ class OrbitDistance(Kernel):
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`."""
         self.validate()
-        _check_rows(X, Y)
+        check_rows(X, Y)
         mean = self._mean()
         left = mean._own_values(X)
         right = left if Y is X else mean._own_values(Y)
@@ -262,7 +283,7 @@ class OrbitDistance(Kernel):
     def diagonal(self, X):
         """See `Kernel.diagonal`."""
         self.validate()
-        _check_rows(X, X)
+        check_rows(X, X)
         return np.ones(len(X), dtype=precision(X))
 
     def lipschitz(self, n_features: int | None = None) -> float:
@@ -278,23 +299,3 @@ def _sides_of(law: Law, symmetry: str) -> tuple[Law | None, Law]:
     if symmetry not in (ISOMETRIES, PERMUTATIONS):
         return law, law
     return law.sides(reordering=symmetry == PERMUTATIONS)
-
-
-def _check_rows(X: Any, Y: Any) -> None:
-    """Raise unless these are arrays of rows with as many features: users ask for tables themselves."""
-    for name, rows in (("X", X), ("Y", Y))[: 1 if Y is X else 2]:
-        refuse_half_or_masked(name, rows)
-        if not isinstance(rows, np.ndarray):
-            raise TypeError(
-                f"{name} must be an array, got {type(rows).__name__}; kernel(X, Y) takes lists and "
-                "data frames"
-            )
-        if rows.dtype.kind not in "fiub":
-            raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
-        if rows.ndim != 2:
-            hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
-            raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
-        if not answers.all_finite(rows):
-            raise ValueError(f"{name} must be finite, got NaN or infinity")
-    if X.shape[1] != Y.shape[1]:
-        raise ValueError(f"Y must have {X.shape[1]} features as X has, got {Y.shape[1]}")

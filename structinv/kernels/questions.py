@@ -119,6 +119,22 @@ def kernel_arguments(kernel: Kernel) -> tuple[bool, bool]:
     return distances, products
 
 
+def kernel_definite(kernel: Kernel) -> bool:
+    """``kernel.definite``, looked at: whether it is positive semi-definite by construction.
+
+    That is what whoever derives from `Kernel` promises, so that a class which defines `matrix` anew need
+    not say it again.
+
+    Examples
+    --------
+    >>> from structinv.kernels import CallableKernel, Gaussian
+    >>> own = CallableKernel(lambda X, Y: X @ Y.T)
+    >>> kernel_definite(2.0 * Gaussian()), kernel_definite(Gaussian() + own)
+    (True, False)
+    """
+    return kernel.definite is True
+
+
 def kernel_thread_safe(kernel: Kernel) -> bool:
     """``kernel.thread_safe``, looked at; False where `matrix` is of another class.
 
@@ -132,19 +148,19 @@ def kernel_thread_safe(kernel: Kernel) -> bool:
     return says(kernel, "thread_safe") and kernel.thread_safe is True
 
 
-def kernel_spectrum(kernel: Kernel) -> Spectrum | None:
-    """``kernel.spectrum()``, looked at; None where `matrix` is of another class.
+def kernel_spectral_law(kernel: Kernel) -> Spectrum | None:
+    """``kernel.spectral_law()``, looked at; None where `matrix` is of another class.
 
     Raises
     ------
     TypeError
         If it is neither a Spectrum nor None.
     """
-    if not says(kernel, "spectrum"):
+    if not says(kernel, "spectral_law"):
         return None
-    found = kernel.spectrum()
+    found = kernel.spectral_law()
     if found is not None and not isinstance(found, Spectrum):
-        source = answers.method(kernel, "spectrum")
+        source = answers.method(kernel, "spectral_law")
         raise TypeError(f"{source} must return a Spectrum or None, got {found!r}")
     return found
 

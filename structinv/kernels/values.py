@@ -7,7 +7,6 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 
 from .. import answers
 from ..compiled import njit
@@ -27,25 +26,6 @@ _LEAST, _MOST = float(np.finfo(SINGLE).tiny), float(np.finfo(SINGLE).max)
 
 # Squares of widths up to here, and of their inverses, are numbers.
 LARGEST_WIDTH = 1e150
-
-
-def real_rows(name: str, X: Any) -> np.ndarray:
-    """What kernels are asked about, as an array of floats of one or two dimensions."""
-    if sp.issparse(X):
-        raise TypeError(f"{name} must be dense for a kernel, got {type(X).__name__}: pass X.toarray()")
-    refuse_half_or_masked(name, X)
-    rows = np.asarray(X)
-    if rows.dtype.kind == "O":
-        rows = np.asarray(X, dtype=np.float64)
-    if rows.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
-    if rows.ndim not in (1, 2):
-        hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
-        raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
-    rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
-    if not answers.all_finite(rows):
-        raise ValueError(f"{name} must be finite, got NaN or infinity")
-    return rows
 
 
 def precision(*arrays: np.ndarray) -> np.dtype:
@@ -160,3 +140,23 @@ def _squared_norms(X):
             total += np.float64(X[i, j]) * X[i, j]
         norms[i] = total
     return norms
+
+
+def check_rows(X: Any, Y: Any) -> None:
+    """Raise unless these are arrays of rows with as many features: users ask for tables themselves."""
+    for name, rows in (("X", X), ("Y", Y))[: 1 if Y is X else 2]:
+        refuse_half_or_masked(name, rows)
+        if not isinstance(rows, np.ndarray):
+            raise TypeError(
+                f"{name} must be an array, got {type(rows).__name__}; kernel(X, Y) takes lists and "
+                "data frames"
+            )
+        if rows.dtype.kind not in "fiub":
+            raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
+        if rows.ndim != 2:
+            hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
+            raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
+        if not answers.all_finite(rows):
+            raise ValueError(f"{name} must be finite, got NaN or infinity")
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(f"Y must have {X.shape[1]} features as X has, got {Y.shape[1]}")

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq, lsq_linear
 
-from ..matrices import ALL_ROWS, Matrix, Rows, rounding, take
+from ..matrices import ALL_ROWS, Matrix, Rows, floating, rounding, take
+from ..regions import Balls, Boxes, Ellipsoids, Region, Stack, Zonotopes
 from .affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import (
@@ -55,6 +56,10 @@ class _Framed(InvarianceOracle):
         raise self._absent("graded support, so it cannot be discounted", verb="has no")
 
     @abstractmethod
+    def _region(self, X: np.ndarray, F: np.ndarray) -> Region:
+        """The sets of the rows of a frame as geometry."""
+
+    @abstractmethod
     def _hull(
         self,
         X: np.ndarray,
@@ -95,6 +100,14 @@ class _Framed(InvarianceOracle):
         framed = self._framed(X)
         check_directions(X, V, assign, cost)
         return framed.graded_support(ALL_ROWS, V, assign, cost, rho)
+
+    def region(self, X: np.ndarray) -> Region:
+        """See `InvarianceOracle.region`; a subclass with its own answer has none of this one."""
+        if answers_for_itself(self, _Framed):
+            return super().region(X)
+        self._check_rows(X)
+        rows = floating(dense_rows(X))
+        return self._region(rows, self._frame(rows))
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """The columns of the frame, (n, r, d)."""
@@ -248,6 +261,13 @@ class Ellipsoid(_Framed):
         U *= rng.uniform(size=(*size[:-1], 1)) ** (1 / max(size[-1], 1))
         return self.radius * U / np.linalg.norm(U, axis=-1, keepdims=True)
 
+    def _region(self, X: np.ndarray, F: np.ndarray) -> Region:
+        number: Any = self.factor if self.additive else None
+        if number is not None and np.ndim(number) == 0:
+            return Balls(X, float(self.radius) * float(number))
+        factors = float(self.radius) * (F if F.ndim == 3 else F[None])
+        return Ellipsoids.of(X, factors, common=self.additive)
+
     def _hull(
         self,
         X: np.ndarray,
@@ -359,6 +379,11 @@ class TangentDerivative(_Framed):
     def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         return rng.uniform(-1.0, 1.0, size) * np.asarray(self.bounds)
 
+    def _region(self, X: np.ndarray, F: np.ndarray) -> Region:
+        directions = np.broadcast_to(F.swapaxes(-1, -2), (len(X), F.shape[-1], X.shape[1]))
+        bounds = np.broadcast_to(np.asarray(self.bounds, dtype=np.float64), directions.shape[:2])
+        return Zonotopes(Stack.of(X, directions), -bounds, bounds)
+
     def _hull(
         self,
         X: np.ndarray,
@@ -455,6 +480,14 @@ class Box(InvarianceOracle):
             lost[better] = 1.0 - grade
         steps = share * (np.sign(V) * radius)[assign]
         return Support(_moved(X, steps), rho=np.clip(1.0 - lost @ part, 0.0, 1.0))
+
+    def region(self, X: np.ndarray) -> Region:
+        """See `InvarianceOracle.region`; a subclass with its own answer has none of this one."""
+        if answers_for_itself(self, Box):
+            return super().region(X)
+        self._check_rows(X)
+        radius = np.asarray(self.radius, dtype=np.float64)
+        return Boxes(floating(dense_rows(X)), np.broadcast_to(radius, X.shape[1]))
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """The unit vectors of the features that may move, (n, t, d)."""

@@ -9,8 +9,10 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from ..matrices import Matrix
+from .. import answers
+from ..matrices import Matrix, refuse_half_or_masked
 
 
 def check_directions(
@@ -105,3 +107,22 @@ def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np
     if length is not None and len(grades) != length:
         raise ValueError(f"rho must have {length} entries here, got {len(grades)}")
     return grades
+
+
+def real_rows(name: str, X: Any) -> np.ndarray:
+    """What kernels and distances are asked about, as an array of floats of one or two dimensions."""
+    if sp.issparse(X):
+        raise TypeError(f"{name} must be dense, got {type(X).__name__}: pass X.toarray()")
+    refuse_half_or_masked(name, X)
+    rows = np.asarray(X)
+    if rows.dtype.kind == "O":
+        rows = np.asarray(X, dtype=np.float64)
+    if rows.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {rows.dtype}")
+    if rows.ndim not in (1, 2):
+        hint = f": pass {name}.reshape(len({name}), -1)" if rows.ndim > 2 else ""
+        raise ValueError(f"{name} must have shape (n, d), a row an input, got {rows.shape}{hint}")
+    rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+    if not answers.all_finite(rows):
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    return rows

@@ -16,6 +16,7 @@ from .hulls import Hull, LabelHull
 from .support import Cover, Support
 
 if TYPE_CHECKING:
+    from ..regions import Region
     from .combinators import Discounted, OnlyFor
     from .compose import Compose
     from .laws import Law
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class InvarianceOracle(BaseEstimator, ABC):
     """A description of S(x), the set of inputs that share the label of x.
 
-    An author writes one method, `support`. The other views (`orbit`, `tangents`, `sample`,
+    An author writes one method, `support`. The other views (`orbit`, `tangents`, `region`, `sample`,
     `contains`, `graded_support`) are optional, and asking for an absent one is an error that names
     it. The constructor stores its parameters and does nothing else, so that oracles clone, pickle
     and can be searched over; `validate` is where parameters are checked, before any work.
@@ -140,6 +141,15 @@ class InvarianceOracle(BaseEstimator, ABC):
     def tangents(self, X: Matrix) -> np.ndarray:
         """Derivatives of the changed input at no change, (n, t, d), per unit of each parameter."""
         raise self._absent("tangents")
+
+    def region(self, X: np.ndarray) -> Region:
+        """The sets S(x) of dense rows as geometry, for distances between them (`structinv.metrics`).
+
+        By default the list of a finite oracle, or the `cover` of another one, with a bound.
+        """
+        from .geometry import listed_or_covered
+
+        return listed_or_covered(self, X)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """`size` random members of each S(x), as an (n, size, d) array."""

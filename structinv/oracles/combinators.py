@@ -19,6 +19,7 @@ from ..matrices import (
     select,
     take,
 )
+from ..regions import Region
 from .arguments import check_directions, check_row_by_row, grade_profile, hint_of
 from .base import (
     BoundOracle,
@@ -30,6 +31,7 @@ from .base import (
 )
 from .bound_part import BoundPart
 from .checked import bind, tangents_of
+from .geometry import region_of
 from .identity import Identity
 from .laws import Law, changes_otherwise, law_of
 
@@ -81,6 +83,12 @@ class OfOnePart(InvarianceOracle):
     def check_labels(self, classes: np.ndarray) -> None:
         """See `InvarianceOracle.check_labels`; asks the part."""
         self.oracle.check_labels(classes)
+
+    def region(self, X: np.ndarray) -> Region:
+        """See `InvarianceOracle.region`: that of the part, unless sets depend on labels."""
+        if self.depends_on_label:
+            return super().region(X)
+        return region_of(self.oracle, X)
 
 
 class Pair(Combination):

@@ -10,11 +10,21 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
-from ..matrices import ALL_ROWS, Matrix, Rows, rounding, row_dots, select, take
+from ..matrices import ALL_ROWS, Matrix, Rows, floating, rounding, row_dots, select, take
+from ..regions import Parts, Region
 from .arguments import check_row_by_row
-from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, pulled_back
+from .base import (
+    BoundOracle,
+    Cover,
+    InvarianceOracle,
+    Support,
+    answers_for_itself,
+    dense_rows,
+    pulled_back,
+)
 from .checked import bind
 from .combinators import Pair, best_of, upper_of
+from .geometry import region_of
 from .joined_laws import ComposedLaw
 from .laws import Law, TakenLaw, changes_otherwise, law_of
 
@@ -60,6 +70,19 @@ class Compose(Pair):
             check_row_by_row("a part of @", part, "write Shared(left @ right)")
             if part.graded:
                 raise NotImplementedError(_no_grades(part))
+
+    def region(self, X: np.ndarray) -> Region:
+        """See `InvarianceOracle.region`: a sum of sets, or a union over members of the right part."""
+        if self.finite or answers_for_itself(self, Compose):
+            return super().region(X)
+        self._check_rows(X)
+        if self.left.additive:
+            return region_of(self.right, X).widened(region_of(self.left, X))
+        if not self.right.finite:
+            return super().region(X)
+        members = bind(self.right, floating(X)).orbit(ALL_ROWS)
+        each = (np.ascontiguousarray(members[:, k]) for k in range(members.shape[1]))
+        return Parts([region_of(self.left, rows) for rows in each])
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
         """See `InvarianceOracle.pullback`; None unless both parts are linear maps."""

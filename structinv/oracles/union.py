@@ -10,10 +10,21 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..matrices import ALL_ROWS, Matrix, Rows, floating, pick
+from ..regions import Parts, Region
 from .arguments import check_directions
-from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, dense_rows, pulled_back
+from .base import (
+    BoundOracle,
+    Cover,
+    Hull,
+    InvarianceOracle,
+    Support,
+    answers_for_itself,
+    dense_rows,
+    pulled_back,
+)
 from .checked import bind
 from .combinators import Pair, best_of
+from .geometry import region_of
 from .joined_laws import MixedLaw
 from .laws import Law, changes_otherwise, law_of
 from .union_hull import UnionHull
@@ -50,6 +61,13 @@ class Union(Pair):
     def whole_example(self) -> bool:  # type: ignore[override]
         """Whether a part speaks of whole examples."""
         return self.left.whole_example or self.right.whole_example
+
+    def region(self, X: np.ndarray) -> Region:
+        """See `InvarianceOracle.region`: the union of those of the parts."""
+        if self.finite or answers_for_itself(self, Union):
+            return super().region(X)
+        self._check_rows(X)
+        return Parts([region_of(leaf, X) for leaf in self.leaves()])
 
     def leaves(self) -> list[InvarianceOracle]:
         """The oracles of a union of unions, from left to right."""

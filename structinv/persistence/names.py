@@ -29,11 +29,14 @@ from ..functionals import (
 from ..kernels import REGISTRY as KERNELS
 from ..kernels import (
     CallableKernel,
+    MendedKernel,
     OrbitDistance,
     OrbitMean,
     PrecomputedKernel,
     Product,
     Scaled,
+    SetKernel,
+    ShiftedKernel,
     Sum,
 )
 from ..losses import REGISTRY as LOSSES
@@ -74,6 +77,9 @@ PARAMETERISED: dict[str, type] = {
     "kernel.scaled": Scaled,
     "kernel.callable": CallableKernel,
     "kernel.precomputed": PrecomputedKernel,
+    "kernel.set": SetKernel,
+    "kernel.mended": MendedKernel,
+    "kernel.shifted": ShiftedKernel,
     "kernel.orbit_mean": OrbitMean,
     "kernel.orbit_distance": OrbitDistance,
     "kernel.folded": Folded,

@@ -77,13 +77,22 @@ class Region(ABC):
     def between(self, other: Any) -> SquaredDistances:
         """From each set to each set of another region of the same kind, (len(self), len(other))."""
 
+    def widened(self, other: Any) -> Region:
+        """The sums of each set and that of another region around the same rows, less the row itself.
+
+        Raises
+        ------
+        NotImplementedError
+            If the sum of these kinds is not known.
+        """
+        raise NotImplementedError(f"the sum of a {self.kind} and a {other.kind} is not known")
+
     def listed(self) -> np.ndarray | None:
         """All points of each set, (n, s, d), where these are lists; None, the default, elsewhere."""
         return None
 
-    @property
-    def numbers_a_pair(self) -> int:
-        """About how many numbers are held at once for a pair of rows."""
+    def numbers_a_pair(self, between: bool) -> int:
+        """About how many numbers are held at once for a pair: of two sets, or of a point and a set."""
         return 1
 
 

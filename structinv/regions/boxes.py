@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -52,6 +52,12 @@ class Boxes(Region):
     def moved(self, step: np.ndarray) -> Self:
         """See `Region.moved`."""
         return type(self)(self._centers + step, self.radius)
+
+    def widened(self, other: Any) -> Region:
+        """See `Region.widened`: with both radii."""
+        if other.kind != self.kind:
+            return super().widened(other)
+        return Boxes(self._centers, self.radius + other.radius)
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
         """See `Region.from_points`; in closed form."""

@@ -63,10 +63,9 @@ class Covers(Region):
         """See `Region.centers`."""
         return self.members[:, 0]
 
-    @property
-    def numbers_a_pair(self) -> int:
+    def numbers_a_pair(self, between: bool) -> int:
         """See `Region.numbers_a_pair`."""
-        return self.members.shape[1] ** 2 + 8 * self.members.shape[2]
+        return self.members.shape[1] ** (1 + between) + 8 * self.members.shape[2]
 
     def part(self, rows: slice) -> Self:
         """See `Region.part`."""

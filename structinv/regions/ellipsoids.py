@@ -54,6 +54,12 @@ class Balls(Region):
         """See `Region.moved`."""
         return type(self)(self._centers + step, self.radius)
 
+    def widened(self, other: Any) -> Region:
+        """See `Region.widened`: with both radii."""
+        if other.kind != self.kind:
+            return super().widened(other)
+        return Balls(self._centers, self.radius + other.radius)
+
     def from_points(self, points: np.ndarray) -> SquaredDistances:
         """See `Region.from_points`."""
         return self._outside(points, self._centers, self.radius)
@@ -126,10 +132,9 @@ class Ellipsoids(Region):
         """See `Region.centers`."""
         return self.stack.vectors[:, 0]
 
-    @property
-    def numbers_a_pair(self) -> int:
+    def numbers_a_pair(self, between: bool) -> int:
         """See `Region.numbers_a_pair`."""
-        return self.stack.size if self.common else self.stack.size**2
+        return self.stack.size ** (1 + (between and not self.common))
 
     def part(self, rows: slice) -> Self:
         """See `Region.part`."""
@@ -282,7 +287,7 @@ def _search(gram, linear, r, whole, rate, z, ahead, gradient, last):
     z[:] = 0.0
     ahead[:] = 0.0
     momentum, best, bound = 1.0, max(whole, 0.0), 0.0
-    for step in range(STEPS):
+    for _ in range(STEPS):
         last[:] = z
         _derivative(gram, linear, ahead, gradient)
         for a in range(size):

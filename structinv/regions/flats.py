@@ -62,10 +62,9 @@ class Flats(Region):
         """See `Region.centers`."""
         return self.stack.vectors[:, 0]
 
-    @property
-    def numbers_a_pair(self) -> int:
+    def numbers_a_pair(self, between: bool) -> int:
         """See `Region.numbers_a_pair`."""
-        return self.stack.size**2
+        return self.stack.size ** (1 + between)
 
     def part(self, rows: slice) -> Self:
         """See `Region.part`."""

@@ -52,10 +52,9 @@ class Parts(Region):
         """Whether it is for all parts."""
         return all(each.exact_between and each.exact_from_points for each in self.regions)
 
-    @property
-    def numbers_a_pair(self) -> int:
+    def numbers_a_pair(self, between: bool) -> int:
         """See `Region.numbers_a_pair`."""
-        return max(each.numbers_a_pair for each in self.regions)
+        return max(each.numbers_a_pair(between) for each in self.regions)
 
     def part(self, rows: slice) -> Self:
         """See `Region.part`."""

@@ -44,10 +44,9 @@ class Points(Region):
         """See `Region.centers`."""
         return self.members[:, 0]
 
-    @property
-    def numbers_a_pair(self) -> int:
+    def numbers_a_pair(self, between: bool) -> int:
         """See `Region.numbers_a_pair`."""
-        return self.members.shape[1] ** 2
+        return self.members.shape[1] ** (1 + between)
 
     def part(self, rows: slice) -> Self:
         """See `Region.part`."""

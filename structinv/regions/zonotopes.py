@@ -55,10 +55,9 @@ class Zonotopes(Region):
         """See `Region.centers`."""
         return self.stack.vectors[:, 0]
 
-    @property
-    def numbers_a_pair(self) -> int:
+    def numbers_a_pair(self, between: bool) -> int:
         """See `Region.numbers_a_pair`."""
-        return self.stack.size**2
+        return self.stack.size ** (1 + between)
 
     def part(self, rows: slice) -> Self:
         """See `Region.part`."""
@@ -67,6 +66,15 @@ class Zonotopes(Region):
     def moved(self, step: np.ndarray) -> Self:
         """See `Region.moved`."""
         return type(self)(self.stack.moved(step), self.low, self.high)
+
+    def widened(self, other: Any) -> Region:
+        """See `Region.widened`: with the directions of both."""
+        if other.kind != self.kind:
+            return super().widened(other)
+        vectors = np.concatenate([self.stack.vectors, other.stack.vectors[:, 1:]], axis=1)
+        bounds = ((self.low, other.low), (self.high, other.high))
+        low, high = (np.concatenate(each, axis=1) for each in bounds)
+        return Zonotopes(Stack.from_vectors(vectors), low, high)
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
         """See `Region.from_points`."""

@@ -1,4 +1,4 @@
-"""Diagonals of tables that are asked about again and again, as by machines that ask in blocks."""
+"""What is made of rows that are asked about again and again, as by machines that ask in blocks."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ import numpy as np
 
 from ..oracles.kept import Record
 
-# Tables whose diagonals are kept: the centres of a machine, and blocks of its rows.
-MOST = 64
 
+class KeptByRows:
+    """What is made of tables of rows, such as ``k(x, x)``, by a digest of all their numbers.
 
-class KeptDiagonals:
-    """``k(x, x)`` of the rows of tables, by a digest of all their numbers.
+    Arrays may change in place: those that hold other numbers are others. Only the digests and what was
+    made are kept, of the tables asked about last.
 
-    Arrays may change in place: those that hold other numbers are others. Only the digests and the
-    diagonals are kept, those of the tables asked about last.
+    Parameters
+    ----------
+    most : int
+        How many tables.
 
     Examples
     --------
-    >>> kept, X = KeptDiagonals(), np.ones((2, 3))
+    >>> kept, X = KeptByRows(2), np.ones((2, 3))
     >>> kept.get(X, "sums", lambda: X.sum(axis=1))
     array([3., 3.])
     >>> X[0] = 2.0
@@ -32,20 +34,21 @@ class KeptDiagonals:
     array([6., 3.])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self.most = most
         self._known: OrderedDict[tuple[Any, ...], Record] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, X: np.ndarray, key: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The diagonal of a table, an array of the caller's own.
+    def get(self, X: np.ndarray, key: Any, make: Callable[[], Any]) -> Any:
+        """What was made of a table, the very object: not to be changed.
 
         Parameters
         ----------
         X : (n, d) array
         key : object
-            Of the kernel: equal for kernels with equal values.
+            Of who makes it: equal where the same is made.
         make : callable
-            Makes the diagonal, where it is not known.
+            Makes it, where it is not known.
         """
         numbers = np.ascontiguousarray(X)
         digest = blake2b(numbers.data if numbers.size else b"", digest_size=16).digest()
@@ -57,9 +60,9 @@ class KeptDiagonals:
         with self._lock:
             self._known[table] = record
             self._known.move_to_end(table)
-            while len(self._known) > MOST:
+            while len(self._known) > self.most:
                 self._known.popitem(last=False)
-        return np.array(record.made)
+        return record.made
 
-    def __reduce__(self) -> tuple[type[KeptDiagonals], tuple[()]]:
-        return KeptDiagonals, ()
+    def __reduce__(self) -> tuple[type[KeptByRows], tuple[int]]:
+        return KeptByRows, (self.most,)

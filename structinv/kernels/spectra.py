@@ -1,0 +1,249 @@
+"""Kernels that are not positive semi-definite: how far off they are, and how they are mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..machine import check_memory
+from ..oracles.arguments import closest_of
+from .base import Kernel
+from .kept_by_rows import KeptByRows
+from .names import check_kernel
+from .questions import kernel_diagonal, kernel_matrix
+from .values import check_rows, precision, same_precision
+
+SPECTRA = ("clip", "flip", "square", "shift")
+# Tables whose features are kept: all rows that a machine knows, and those it asks about.
+FEATURES = 2
+# Three tables of all pairs: the kernel, its eigenvectors, and what finds them.
+_TABLES = 3
+
+
+def least_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
+    """The least and the largest eigenvalue of a kernel's table of some rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : (n, d) array
+
+    Returns
+    -------
+    least, largest : float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import CallableKernel
+    >>> least_eigenvalue(CallableKernel(lambda X, Y: X @ Y.T - 1.0), np.eye(2))
+    (-1.0, 1.0)
+    """
+    values = np.linalg.eigvalsh(_symmetric(kernel, X))
+    return float(values[0]), float(values[-1])
+
+
+def rounding_of(dtype: np.dtype) -> float:
+    """The share of the largest eigenvalue that counts as rounding: a root of the precision's unit."""
+    return float(np.sqrt(np.finfo(dtype).eps))
+
+
+def mended(kernel: Kernel, X: Any, spectrum: str = "clip") -> Kernel:
+    r"""A kernel made positive semi-definite with training rows.
+
+    With :math:`K = U \Lambda U'` over the rows, the mended kernel is
+
+    .. math:: k_x'\, U h(\Lambda) U'\, k_z, \quad h(\lambda) = \max(\lambda, 0) / \lambda^2, \;
+        |\lambda| / \lambda^2, \; 1
+
+    for ``"clip"``, ``"flip"`` and ``"square"``, with :math:`k_x` the kernel of x and all training rows;
+    eigenvalues that are 0 up to rounding are left out. It is positive semi-definite for all points, not
+    only for the training rows, where it is K with its eigenvalues clipped at 0, with their absolute
+    values, or their squares (Chen, Garcia, Gupta, Rahimi and Cazzanti 2009; Wu, Chang and Zhang 2005).
+
+    ``"shift"`` adds the size of the least eigenvalue to k(x, z) where x and z are the same row: positive
+    semi-definite on the training rows is promised, and **on no others**.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Without a spectrum of its own.
+    X : (n, d) array-like
+        The training rows. Finding eigenvectors takes n^3 steps, and every value of the mended kernel
+        values of `kernel` with all n rows.
+    spectrum : {"clip", "flip", "square", "shift"}, default="clip"
+
+    Returns
+    -------
+    Kernel
+        With `least_eigenvalue`, that of the table of the training rows.
+
+    Raises
+    ------
+    TypeError, ValueError, MemoryError
+        If an argument is not what it should be, or the table does not fit in memory.
+
+    Examples
+    --------
+    With scikit-learn's machine, which hears of no spectrum:
+
+    >>> import numpy as np
+    >>> from sklearn.svm import SVC
+    >>> from structinv.kernels import Gaussian, SetKernel, mended
+    >>> from structinv.oracles import Segment
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.standard_normal((30, 2)), np.arange(30) % 2
+    >>> kernel = mended(SetKernel(Segment(0.1, 10.0), Gaussian(0.5)), X, "clip")
+    >>> kernel.least_eigenvalue < -0.01
+    True
+    >>> bool(np.linalg.eigvalsh(kernel(rng.standard_normal((40, 2))))[0] > -1e-10)
+    True
+    >>> SVC(kernel=kernel).fit(X, y).predict(X[:2]).shape
+    (2,)
+    """
+    check_kernel("kernel", kernel)
+    check_spectrum(spectrum)
+    rows = np.asarray(X) if not isinstance(X, np.ndarray) else X
+    check_rows(rows, rows)
+    kernel.validate(rows.shape[1])
+    n = len(rows)
+    check_memory(f"mending a kernel with {n} rows", _TABLES * 8.0 * n**2, "take fewer rows")
+    values, vectors = np.linalg.eigh(_symmetric(kernel, rows))
+    least, largest = float(values[0]), float(np.max(np.abs(values)))
+    if spectrum == "shift":
+        return ShiftedKernel(kernel, least)
+    kept = np.abs(values) > n * np.finfo(precision(rows)).eps * largest
+    if spectrum == "clip":
+        kept &= values > 0
+    values, vectors = np.abs(values[kept]), vectors[:, kept]
+    root = vectors if spectrum == "square" else vectors / np.sqrt(values)
+    return MendedKernel(kernel, rows.copy(), root, least)
+
+
+def check_spectrum(spectrum: Any) -> None:
+    """Raise ValueError unless it is the name of a way to mend a kernel."""
+    if not isinstance(spectrum, str) or spectrum not in SPECTRA:
+        hint = closest_of(spectrum, SPECTRA)
+        raise ValueError(f"spectrum must be one of {list(SPECTRA)}, got {spectrum!r}{hint}")
+
+
+class MendedKernel(Kernel):
+    """``k_x' R R' k_z`` with a root R: see `mended`, which makes it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rows : (n, d) array
+        The training rows.
+    root : (n, r) array of float64
+    least_eigenvalue : float
+        Of the table of `kernel` for the training rows.
+    """
+
+    definite = True
+    least_eigenvalue: float
+
+    def __init__(
+        self, kernel: Kernel, rows: np.ndarray, root: np.ndarray, least_eigenvalue: float
+    ) -> None:
+        self.kernel = kernel
+        self.rows = rows
+        self.root = root
+        self.least_eigenvalue = least_eigenvalue
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `Kernel.validate`."""
+        check_kernel("kernel", self.kernel)
+        if n_features is not None and n_features != self.rows.shape[1]:
+            raise ValueError(
+                f"X must have the {self.rows.shape[1]} features of the rows that the kernel was mended "
+                f"with, got {n_features}"
+            )
+        self.kernel.validate(n_features)
+
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`."""
+        check_rows(X, Y)
+        same = Y is X
+        X, Y = same_precision(X, Y)
+        left = self._features(X)
+        right = left if same else self._features(Y)
+        return (left @ right.T).astype(X.dtype, copy=False)
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        check_rows(X, X)
+        features = self._features(X)
+        return np.einsum("ij,ij->i", features, features).astype(precision(X), copy=False)
+
+    def _features(self, X: np.ndarray) -> np.ndarray:
+        """``k_x' R`` of all rows, kept for those asked about last."""
+        kept: KeptByRows = self.__dict__.setdefault("_kept", KeptByRows(FEATURES))
+        found: np.ndarray = kept.get(
+            X, None, lambda: kernel_matrix(self.kernel, X, self.rows) @ self.root
+        )
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what can be made again."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_kept", None)
+        return state
+
+
+class ShiftedKernel(Kernel):
+    """A kernel plus a constant where both inputs are the same row: see `mended`.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    least_eigenvalue : float
+        Of the table of `kernel` for the training rows; what is added is its size, where it is below 0.
+    """
+
+    definite = False
+    least_eigenvalue: float
+
+    def __init__(self, kernel: Kernel, least_eigenvalue: float) -> None:
+        self.kernel = kernel
+        self.least_eigenvalue = least_eigenvalue
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `Kernel.validate`."""
+        check_kernel("kernel", self.kernel)
+        self.kernel.validate(n_features)
+
+    def matrix(self, X, Y, norms=None):
+        """See `Kernel.matrix`."""
+        check_rows(X, Y)
+        values = np.array(kernel_matrix(self.kernel, X, Y))
+        left, right = _numbers(*same_precision(X, Y))
+        values += self._shift * (left[:, None] == right)
+        return values
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`."""
+        check_rows(X, X)
+        return kernel_diagonal(self.kernel, X) + precision(X).type(self._shift)
+
+    @property
+    def _shift(self) -> float:
+        return max(0.0, -float(self.least_eigenvalue))
+
+
+def _numbers(X: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the rows of both, equal for equal rows."""
+    # Zeros of either sign are equal.
+    both = np.ascontiguousarray(np.concatenate([X, Y])) + X.dtype.type(0.0)
+    texts = both.view(np.dtype((np.void, both.dtype.itemsize * both.shape[1])))[:, 0]
+    found = np.unique(texts, return_inverse=True)[1]
+    return found[: len(X)], found[len(X) :]
+
+
+def _symmetric(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """The table of some rows in double precision, without what rounding makes unequal."""
+    table = kernel_matrix(kernel, X, X).astype(np.float64)
+    table += table.T.copy()
+    table *= 0.5
+    return table
