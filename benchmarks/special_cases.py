@@ -13,8 +13,8 @@ Two-class machines of linear functions on the worst case, ``1/2 |w|^2 + 1/2 b^2 
 
 Rows are two digits of scikit-learn's 8 x 8 images. "stated" is the optimum that a method states,
 "objective" what its weights reach, evaluated by the exact worst cases (those of the trajectory for a
-list), and "off" how far either is from the best known lower bound. "seconds" is the whole call, for cvxpy
-the way from its expressions to the solver included, and "solver" what the solver says it took by itself.
+list), and "off" how far either is from the best known lower bound. "seconds" is the whole call, for
+cvxpy the way from its expressions to the solver included, and "solver" what the solver says it took.
 "over" is the whole call over ours at that tolerance. Functions are compiled before any clock starts.
 """
 
