@@ -1,20 +1,21 @@
-"""What Teo et al. (2007) call special cases, against the programmes of those who came before, in one table.
+"""What Teo et al. (2007) call special cases, against the programmes of those who came before.
 
 Two-class machines of linear functions on the worst case, ``1/2 |w|^2 + 1/2 b^2 + C sum of losses``:
 
-- trajectories, polynomials of the angle, against the semidefinite programme of Graepel and Herbrich (2004): a
-  polynomial that is at least 0 on an interval is a weighted sum of squares, whose coefficients are positive
-  semidefinite matrices;
+- trajectories, polynomials of the angle, against the semidefinite programme of Graepel and Herbrich
+  (2004): a polynomial that is at least 0 on an interval is a weighted sum of squares, whose
+  coefficients are positive semidefinite matrices;
 - the same trajectories at 21 values, as a list: what is found when no polynomial is looked at;
-- ellipsoids, each row with a factor of its own, against the second-order cone programme of Bhattacharyya,
-  Pannagadatta and Smola (2004);
-- dropped words against the quadratic programme of Globerson and Roweis (2006), whose inner maximum is the dual
-  of a linear programme.
+- ellipsoids, each row with a factor of its own, against the second-order cone programme of
+  Bhattacharyya, Pannagadatta and Smola (2004);
+- dropped words against the quadratic programme of Globerson and Roweis (2006), whose inner maximum is
+  the dual of a linear programme.
 
-Rows are two digits of scikit-learn's 8 x 8 images. "stated" is the optimum that a method states, "objective"
-what its weights reach, evaluated by the exact worst cases, and "off" how far that is from the best known
-lower bound. "seconds" is the whole call, for cvxpy the way from its expressions to the solver included, and
-"solver" what the solver says it took by itself. Functions are compiled before any clock starts.
+Rows are two digits of scikit-learn's 8 x 8 images. "stated" is the optimum that a method states,
+"objective" what its weights reach, evaluated by the exact worst cases (those of the trajectory for a
+list), and "off" how far either is from the best known lower bound. "seconds" is the whole call, for
+cvxpy the way from its expressions to the solver included, and "solver" what the solver says it took.
+"over" is the whole call over ours at that tolerance. Functions are compiled before any clock starts.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Line:
 
 
 class Margins:
-    """The variables of a machine, and ``y (<w, x> + b) - 1 + xi`` of its rows, which are to stay above 0."""
+    """A machine's variables, and ``y (<w, x> + b) - 1 + xi`` of its rows, to stay above 0."""
 
     def __init__(self, X: np.ndarray, signs: np.ndarray, C: float) -> None:
         self.X = X
@@ -84,8 +85,8 @@ def semidefinite(
 ) -> tuple[Margins, cp.Problem]:
     """Graepel and Herbrich: each row's polynomial is at least 0 on the interval.
 
-    Of even degree it is ``s0(t) + (t - a)(b - t) s1(t)``, of odd degree ``(t - a) s0(t) + (b - t) s1(t)``, with
-    sums of squares s0 and s1 (Lukács; Nesterov 2000).
+    Of even degree it is ``s0(t) + (t - a)(b - t) s1(t)``, of odd degree ``(t - a) s0(t) +
+    (b - t) s1(t)``, with sums of squares s0 and s1 (Lukács; Nesterov 2000).
     """
     machine = Margins(X, signs, C)
     degree, (a, b) = powers.shape[1], ends
@@ -178,7 +179,9 @@ def problems(X: np.ndarray, signs: np.ndarray, C: float, degrees: Sequence[int])
         )
         steps = Sampled(Values(path, VALUES))
         name = f"{VALUES} values, degree {degree}"
-        made.append(Problem(name, steps, lambda z=steps.orbit(X): listed(X, signs, C, z), judged=path))
+        made.append(
+            Problem(name, steps, lambda steps=steps: listed(X, signs, C, steps.orbit(X)), judged=path)
+        )
     ball = Ellipsoid(Directions(), radius=1.0)
     factors = Directions()(X)
     made.append(Problem("ellipsoids", ball, lambda: cone(X, signs, C, factors, 1.0)))

@@ -8,9 +8,9 @@ its planes, the null plane included, is
    \sum_j \alpha_{ij} \le 1,
 
 and needs a few places :math:`t_{ij}` a row, as many as a visit makes use of. A visit maximises the dual
-over its own :math:`\alpha_i` and places: it adds the worst place, and moves mass between pairs of places by
-exact steps. All of that happens in p + 1 numbers, the products with the x_k, whatever the number of
-features.
+over its own :math:`\alpha_i` and places: it adds the worst place, and moves mass between pairs of
+places by exact steps. All of that happens in p + 1 numbers, the products with the x_k, whatever the
+number of features.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Array = np.ndarray
 _ROUNDS = 30
 _EXCHANGES = 200
 # Part of a row's gap that a visit may leave; exact visits need as many passes.
-_LEAVE = 1e-2
-_FIT_ROUNDS = 300
+_LEAVE = 0.1
+_FIT_ROUNDS = 100
 
 
 class CurveHull(Hull):
@@ -99,7 +99,11 @@ class CurveHull(Hull):
         return self.signs[:, None] * points, moments[:, 0].copy()
 
     def restore(self, normals: Matrix, levels: Array) -> None:
-        """See `Hull.restore`; the nearest planes of these sets."""
+        """See `Hull.restore`; the nearest planes of these sets, by least squares.
+
+        Places are not told by planes. They are found again to some 1e-5 of the planes' size, which are
+        then planes of this set, and what the dual is made from.
+        """
         levels = np.clip(np.asarray(levels, dtype=np.float64), 0.0, 1.0)
         points = self.signs[:, None] * dense_rows(normals)
         wanted = np.einsum("nkd,nd->nk", self.vectors, points, dtype=np.float64)
