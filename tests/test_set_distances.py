@@ -284,6 +284,12 @@ def test_parameters_of_nearest_are_refused_by_name(change, message):
         nearest(Box(0.1), X, Y, **change)
 
 
+def test_rows_in_the_place_of_the_oracle_are_refused_by_name():
+    for ask in (set_distance, nearest, tangent_distance):
+        with pytest.raises(TypeError, match="oracle must be an InvarianceOracle, got array"):
+            ask(X, Y, Box(0.1))
+
+
 def test_lists_of_numbers_and_integers_are_rows():
     table = set_distance(Box(0.5), [[0, 0], [3, 0]])
     np.testing.assert_allclose(table, [[0.0, 2.0], [2.0, 0.0]])
