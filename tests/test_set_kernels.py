@@ -18,6 +18,7 @@ from structinv import (
     RepresenterClassifier,
     VirtualSVC,
 )
+from structinv.embeddings import OrbitNystroem
 from structinv.kernels import (
     CallableKernel,
     Gaussian,
@@ -217,7 +218,7 @@ def test_tables_and_functions_of_users_are_looked_at_too():
 
 
 def test_only_some_of_many_rows_are_looked_at(monkeypatch):
-    monkeypatch.setattr("structinv.estimators.definiteness.MOST_ROWS", 20)
+    monkeypatch.setattr("structinv.kernels.definiteness.MOST_ROWS", 20)
     with pytest.warns(IndefiniteKernelWarning, match="on 20 of the training rows"):
         InvariantSVC(kernel=WIDE).fit(X, y)
 
@@ -234,6 +235,19 @@ def test_scikit_learn_takes_the_kernels():
     # scikit-learn asks a callable about one pair at a time.
     features = Nystroem(kernel=WIDE, n_components=5, random_state=0).fit_transform(X[:12])
     assert features.shape == (12, 5)
+
+
+def test_features_of_landmarks_warn_and_mend_too():
+    with pytest.warns(IndefiniteKernelWarning, match="OrbitNystroem: kernel OrbitMean"):
+        plain = OrbitNystroem(kernel=WIDE, n_components=20).fit(X)
+    assert plain.least_eigenvalue_ < -0.05
+    mending = clone(WIDE).set_params(spectrum="clip")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IndefiniteKernelWarning)
+        features = OrbitNystroem(kernel=mending, n_components=40).fit(X)
+    F = features.transform(NEW)
+    np.testing.assert_allclose(F @ F.T, mended(WIDE, X, "clip")(NEW), atol=1e-6)
+    assert OrbitNystroem(n_components=20).fit(X).least_eigenvalue_ is None
 
 
 def test_kernel_ridge_takes_the_mended_kernel_and_refuses_the_other():
