@@ -107,7 +107,7 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
     kernel_ : Kernel
         The kernel with its parameters resolved; of "precomputed" a table of the rows in use.
     least_eigenvalue_ : float or None
-        Of the kernel's table of the training rows, of at most 2000 of them, before a `spectrum` mends it;
+        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it;
         None for kernels that are positive semi-definite by construction.
     solution_ : Solution
         ``primal``, ``dual``, ``gap`` (absolute), ``relative_gap``, ``status``, ``history``; ``f`` and

@@ -49,7 +49,7 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt
     intercept_ : (1,) array
     kernel_ : Kernel
     least_eigenvalue_ : float or None
-        Of the kernel's table of the training rows, of at most 2000 of them, before a `spectrum` mends it;
+        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it;
         None for kernels that are positive semi-definite by construction.
     solution_ : Solution
     n_iter_ : int
