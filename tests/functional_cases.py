@@ -21,9 +21,10 @@ from structinv.functionals import (
     SecondDerivative,
     Tangents,
     TransformDifference,
+    VicinalAverages,
     WeightedSum,
 )
-from structinv.oracles import Ellipsoid, Rotations, Shifts
+from structinv.oracles import Ellipsoid, Rotations, Segment, Shifts
 
 from .oracle_cases import Reorderings
 
@@ -99,6 +100,19 @@ CASES = [
     Case("local_average", lambda: LocalAverage(0.7, n_nodes=9), rows(5, 1), "line", by_row=True),
     Case("second_derivative", lambda: SecondDerivative(1, 1), by_row=True),
     Case("second_derivative", lambda: SecondDerivative(0, 2), detail="mixed", by_row=True),
+    Case(
+        "vicinal_averages",
+        lambda: VicinalAverages(Ellipsoid(np.eye(D)[:, :2]), [0.4, 0.2], n_nodes=4),
+        by_row=True,
+    ),
+    Case("vicinal_averages", lambda: VicinalAverages(noise=0.3, n_nodes=4), detail="noise", by_row=True),
+    Case(
+        "vicinal_averages",
+        lambda: VicinalAverages(Segment(0.5, 2.0), 0.2, 0.3, n_nodes=4),
+        rows(5, 2),
+        "both",
+        by_row=True,
+    ),
     Case("scaled", lambda: Scaled(Gradient(), -2.5), by_row=True),
     Case("weighted_sum", lambda: WeightedSum(Evaluation(), PartialDerivative([0]), 0.5, -2.0)),
     Case(

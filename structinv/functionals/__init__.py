@@ -18,6 +18,7 @@ from .families import (
 from .folding import Folded
 from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
 from .representers import Representers
+from .vicinal import VicinalAverages
 
 # The tests of the contract run through this table.
 REGISTRY: dict[str, type[Functional]] = {
@@ -31,6 +32,7 @@ REGISTRY: dict[str, type[Functional]] = {
     "graph_laplacian": GraphLaplacian,
     "local_average": LocalAverage,
     "second_derivative": SecondDerivative,
+    "vicinal_averages": VicinalAverages,
     "scaled": Scaled,
     "weighted_sum": WeightedSum,
 }
@@ -61,6 +63,7 @@ __all__ = [
     "Tangents",
     "TransformDifference",
     "Values",
+    "VicinalAverages",
     "WeightedSum",
     "check_functional",
 ]

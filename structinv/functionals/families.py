@@ -17,12 +17,10 @@ from ..oracles import InvarianceOracle
 from ..oracles.checked import bind, tangents_of
 from .base import Functional, differences
 from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
+from .quadrature import MOST_NODES, nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-# Gauss-Hermite nodes in all, beyond which an average is refused.
-MOST_NODES = 1000
 
 
 class Evaluation(Functional):
@@ -345,12 +343,7 @@ class LocalAverage(Functional):
                 f"LocalAverage has no closed form for {kernel!r}, and quadrature with n_nodes="
                 f"{self.n_nodes} in {X.shape[1]} features would need more than {MOST_NODES} nodes a row"
             )
-        nodes, weights = np.polynomial.hermite_e.hermegauss(self.n_nodes)
-        grid = np.stack(np.meshgrid(*[nodes] * X.shape[1], indexing="ij"), axis=-1)
-        grid = grid.reshape(-1, X.shape[1])
-        shares = np.ones(1)
-        for _ in range(X.shape[1]):
-            shares = np.outer(shares, weights / weights.sum()).ravel()
+        grid, shares = nodes(int(self.n_nodes), X.shape[1])
         around = (X[:, None, :] + float(self.width) * grid).reshape(-1, X.shape[1]).astype(X.dtype)
         mix = sp.kron(sp.identity(len(X)), shares[None, :], format="csr")
         return [Values(around, mix), minus]

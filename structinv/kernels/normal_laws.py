@@ -42,6 +42,8 @@ class LawKernel(DirectedKernel):
         """See `Kernel.diagonal`; in closed form."""
         self._check(X, X)
         X = X.astype(precision(X), copy=False)
+        if not len(X):
+            return np.zeros(0, dtype=X.dtype)
         return np.exp(self._known(X).numbers[:, OWN]).astype(X.dtype)
 
     def _looked_at(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:

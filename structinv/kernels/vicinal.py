@@ -117,6 +117,8 @@ class VicinalKernel(LawKernel):
         """
         self._check(X, Y)
         X, Y = same_precision(X, Y)
+        if not len(X) or not len(Y):
+            return np.zeros((len(X), len(Y)), dtype=X.dtype)
         right = self._known(Y)
         points = self._looked_at(self._laws(X, np.zeros((len(X), 0, X.shape[1])), 0.0), X.dtype)
         return self._table(points, right, X.dtype)
