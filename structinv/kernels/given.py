@@ -13,7 +13,9 @@ from .values import precision, same_precision
 
 
 class CallableKernel(Kernel):
-    """A kernel that a function of yours computes; whether it is positive definite is not checked.
+    """A kernel that a function of yours computes.
+
+    Whether it is positive semi-definite is not known: machines look at the eigenvalues of training rows.
 
     Parameters
     ----------

@@ -74,11 +74,12 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
 
     Notes
     -----
-    Exact up to rounding: lists (`Flip`, `Rotations((5, 10))`: jittering), `Box`, `Segment`, `Offset`,
-    `TangentDerivative`, sums and unions of these by ``@`` and ``|``; one-sided also `Ellipsoid`, and
-    between two sets if its factor is the same for all rows. Ellipsoids of other shapes, images with
-    `between` and trajectories are searched for, with a bound. Rows of one point of the other kind are
-    told by name.
+    Exact up to rounding: lists (`Flip`, `Rotations((5, 10))`: jittering), `Box`, `Segment`, `Offset` and
+    `TangentDerivative`; `Ellipsoid` and `Trajectory` from a point, and ellipsoids of one common factor
+    between two sets. Else the nearest points are searched for, with a bound: ellipsoids of different
+    factors, trajectories, images with `between`. Unions are as exact as their parts; between two sets
+    their parts must be of one kind, or lists. ``left @ right`` is known where `right` is a list, or both
+    are of one kind and `left` additive, as ``Offset(0.1) @ Segment(0.5, 2.0)``.
 
     scikit-learn's neighbours take the table by ``metric="precomputed"``. A callable metric works, too,
     and is slow, since it is asked about one pair at a time.
