@@ -33,7 +33,6 @@ from sklearn.svm import SVC
 from structinv.kernels import Gaussian, SetKernel
 from structinv.matrices import in_threads, one_blas_thread
 from structinv.metrics import nearest, set_distance, tangent_distance
-from structinv.metrics.comparison import _tiles
 from structinv.oracles import (
     Box,
     ImageOracle,
@@ -47,6 +46,7 @@ from structinv.oracles import (
 )
 from structinv.oracles.geometry import tangent_planes
 from structinv.regions import Stack, pair_products
+from structinv.regions.tiles import tiles
 
 PARTS = ("speed", "neighbours", "kernels", "eigenvalues")
 WIDTHS = (0.15, 0.2, 0.3, 0.45)
@@ -119,14 +119,14 @@ def products_alone(left: Stack, right: Stack, one_sided: bool) -> None:
     """The inner products that a table takes, in the tiles and threads that it is made with."""
     numbers = right.size if one_sided else right.size**2
     left = Stack(left.vectors[:, :1], left.own) if one_sided else left
-    tiles = _tiles(len(left.vectors), len(right.vectors), numbers, False)
+    parts = tiles(len(left.vectors), len(right.vectors), numbers, False)
 
     def work(part: slice) -> None:
-        for rows, columns in tiles[part]:
+        for rows, columns in parts[part]:
             pair_products(left.part(rows), right.part(columns))
 
     with one_blas_thread():
-        in_threads(work, len(tiles), 2**40, most=4)
+        in_threads(work, len(parts), 2**40, most=4)
 
 
 def loop_over_pairs(X: np.ndarray, Y: np.ndarray, tangents: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

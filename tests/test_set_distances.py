@@ -198,7 +198,7 @@ def test_tables_do_not_depend_on_the_tiles(monkeypatch):
     rng = np.random.default_rng(0)
     many = rng.random((40, 5))
     whole = set_distance(Offset(0.3) @ Segment(0.5, 2.0), many)
-    monkeypatch.setattr("structinv.metrics.comparison._NUMBERS_A_TILE", 100)
+    monkeypatch.setattr("structinv.regions.tiles.NUMBERS_A_TILE", 100)
     np.testing.assert_allclose(set_distance(Offset(0.3) @ Segment(0.5, 2.0), many), whole, atol=1e-12)
 
 

@@ -7,19 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..matrices import in_threads, one_blas_thread
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import closest_of
 from ..oracles.geometry import region_of, tangent_planes
 from ..regions import Region, SquaredDistances
 from ..regions.parts import between
+from ..regions.tiles import fill_tables
 
 SIDES = ("one", "two", "mean")
-# Numbers that are held at once for a tile: they stay in a core's cache.
-_NUMBERS_A_TILE = 2**20
-_MOST_COLUMNS = 256
-# Tiles that are done before Ctrl-C is heard.
-_TILES_AT_ONCE = 4
 
 Make = Callable[[InvarianceOracle, np.ndarray], Region]
 
@@ -129,42 +124,16 @@ def table(compared: Comparison, n: int, m: int, same: bool) -> tuple[np.ndarray,
     """
     found = np.empty((n, m), dtype=compared.right.centers.dtype)
     least = found if compared.exact else np.empty_like(found)
-    mirrored = same and compared.sides != "one"
+    tables = (found,) if least is found else (found, least)
 
-    def fill(rows: slice, columns: slice) -> None:
-        some = compared.distances(rows, columns)
-        found[rows, columns] = some.found
-        if least is not found:
-            least[rows, columns] = some.least
-        if mirrored:
-            for whole in (found,) if least is found else (found, least):
-                tile = whole[rows, columns]
-                # Rounding, and searches, need not be the same from both sides.
-                whole[columns, rows] = np.triu(tile) + np.triu(tile, 1).T if rows == columns else tile.T
+    def make(rows: slice, columns: slice) -> tuple[np.ndarray, ...]:
+        return compared.distances(rows, columns)[: len(tables)]
 
-    tiles = _tiles(n, m, compared.numbers_a_pair(), mirrored)
-
-    def work(part: slice) -> None:
-        for rows, columns in tiles[part]:
-            fill(rows, columns)
-
-    with one_blas_thread():
-        in_threads(work, len(tiles), n * m * compared.numbers_a_pair() * 16, most=_TILES_AT_ONCE)
+    fill_tables(tables, compared.numbers_a_pair(), same and compared.sides != "one", make)
     if same:
-        np.fill_diagonal(found, 0.0)
-        np.fill_diagonal(least, 0.0)
+        for each in tables:
+            np.fill_diagonal(each, 0.0)
     return found, least
-
-
-def _tiles(n: int, m: int, numbers: int, mirrored: bool) -> list[tuple[slice, slice]]:
-    """Blocks of rows and columns; of a symmetric table those on and above the diagonal."""
-    pairs = max(1, _NUMBERS_A_TILE // numbers)
-    width = min(_MOST_COLUMNS, max(1, int(np.sqrt(pairs)) if mirrored else pairs), m)
-    height = width if mirrored else max(1, pairs // width)
-    rows = [slice(first, min(first + height, n)) for first in range(0, n, height)]
-    columns = [slice(first, min(first + width, m)) for first in range(0, m, width)]
-    kept: Any = [(r, c) for r in rows for c in columns if not mirrored or c.start >= r.start]
-    return list(kept)
 
 
 def _roots(squares: SquaredDistances) -> SquaredDistances:
