@@ -176,6 +176,29 @@ def _stationary(c, low, high, places, others, work):
 
 
 @njit(cache=True, nogil=True)
+def largest_place(c, low, high, places, others, work):
+    """Where one polynomial is largest on an interval within [-1, 1], and how large.
+
+    Parameters
+    ----------
+    c : (p + 1,) array
+        Its last coefficient is not 0, unless it is the only one.
+    low, high : float
+    places, others : (p + 3,) arrays
+        Work space, as is the next.
+    work : (2, p + 2) array
+    """
+    best, where = -np.inf, 0.0
+    if low <= 0.0 <= high:
+        best = c[0]
+    for k in range(_stationary(c, low, high, places, others, work)):
+        value = _value(c, places[k])
+        if value > best:
+            best, where = value, places[k]
+    return where, best
+
+
+@njit(cache=True, nogil=True)
 def _largest(table, low, high, t, values):
     size = table.shape[1]
     places, others = np.empty(size + 2), np.empty(size + 2)
@@ -195,13 +218,6 @@ def _largest(table, low, high, t, values):
             for k in range(size):
                 scaled[k] /= largest
         c = scaled[: degree + 1]
-        count = _stationary(c, low / reach, high / reach, places, others, work)
-        best, where = -np.inf, 0.0
-        if low <= 0.0 <= high:
-            best = c[0]
-        for k in range(count):
-            value = _value(c, places[k])
-            if value > best:
-                best, where = value, places[k]
+        where, _ = largest_place(c, low / reach, high / reach, places, others, work)
         t[i] = min(max(where * reach, low), high)
         values[i] = _value(table[i], t[i])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels import Kernel, kernel_matrix
+from ..kernels import Kernel, kernel_matrix, trained_kernel
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_count
@@ -69,6 +69,9 @@ class OrbitNystroem(KernelFeatures):
         are many. See `kernel_error`.
     orbit_kernel_ : OrbitMean or OrbitDistance
         The kernel K.
+    least_eigenvalue_ : float or None
+        Of the table of at most 2000 rows of `fit`, before a `spectrum` mends it; None for kernels that
+        are positive semi-definite by construction. See `structinv.kernels.SetKernel`.
     oracle_ : InvarianceOracle
     seed_ : int
         `random_state`, or what was drawn from it.
@@ -130,6 +133,8 @@ class OrbitNystroem(KernelFeatures):
                 f"n_components={self.n_components} and n_samples={len(X)}"
             )
         self._learn_kernel()
+        kernel, self.least_eigenvalue_ = trained_kernel(self.orbit_kernel_, X, type(self).__name__)
+        self.orbit_kernel_ = kernel
         found = LANDMARKS[self.landmarks](X, int(self.n_components), self.orbit_kernel_, rng)
         self.landmarks_, self.landmark_indices_ = found
         self.normalization_, self.rank_ = inverse_root(

@@ -106,6 +106,9 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
     classes_ : (n_classes,) array
     kernel_ : Kernel
         The kernel with its parameters resolved; of "precomputed" a table of the rows in use.
+    least_eigenvalue_ : float or None
+        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it;
+        None for kernels that are positive semi-definite by construction.
     solution_ : Solution
         ``primal``, ``dual``, ``gap`` (absolute), ``relative_gap``, ``status``, ``history``; ``f`` and
         ``planes`` live in a space of their own that holds nothing but their points.
@@ -118,6 +121,8 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
     -----
     ConvergenceWarning
         If the fit ended before the gap was reached; the status says why and what to try.
+    IndefiniteKernelWarning
+        If the kernel is none on the training rows: it has an eigenvalue below 0.
     UninformativeFitWarning
         If the oracle's changes leave next to nothing to learn: all training rows are predicted to be
         of one class where a fit without changes puts a tenth of the errors right, or the function wins

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ..functionals import Representers
-from ..kernels import Kernel, PrecomputedKernel, as_kernel, precision
+from ..kernels import Kernel, PrecomputedKernel, as_kernel, precision, trained_kernel
 from ..machine import check_memory
 from ..matrices import Matrix
 from ..objective import Objective, Penalty, WorstCase
@@ -23,7 +23,6 @@ from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
 from .base import InvariantEstimator, check_number
 from .continuing import Continuing
-from .definiteness import trained_kernel
 from .estimates import named
 from .invariances import Invariances
 from .shapes import flat_rows, shaped

@@ -110,6 +110,9 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     support_vectors_, dual_coef_ : (m, n_features) and (n_outputs, m) arrays
         Changed rows that joined the expansion with an oracle, and their coefficients.
     kernel_ : Kernel
+    least_eigenvalue_ : float or None
+        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it;
+        None for kernels that are positive semi-definite by construction.
     solution_ : Solution
     n_iter_ : int
     n_features_in_ : int
@@ -118,6 +121,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     -----
     ConvergenceWarning
         If the fit ended before the gap was reached.
+    IndefiniteKernelWarning
+        If the kernel is none on the training rows: it has an eigenvalue below 0.
     UninformativeFitWarning
         If the oracle's changes leave next to nothing to learn.
 

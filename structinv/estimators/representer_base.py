@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..functionals import Evaluation, Representers
-from ..kernels import Kernel, as_kernel, kernel_matrix
+from ..kernels import Kernel, as_kernel, kernel_matrix, trained_kernel
 from ..losses import REGISTRY as LOSSES
 from ..losses import ScalarLoss
 from ..objective import Objective, Term
@@ -23,7 +23,6 @@ from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
 from .base import ConvexEstimator, FitTask, check_boolean, check_number
 from .continuing import Continuing
-from .definiteness import trained_kernel
 from .invariances import Invariances
 from .kernel_machine import FUNCTIONS_AT_ONCE, check_cover, compacted, kernel_memory
 from .labels import check_one_kind, one_a_row, say_what_is_missing, without_label

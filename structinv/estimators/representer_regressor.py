@@ -48,6 +48,9 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt
     alpha_ : (1, n_functionals) array
     intercept_ : (1,) array
     kernel_ : Kernel
+    least_eigenvalue_ : float or None
+        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it;
+        None for kernels that are positive semi-definite by construction.
     solution_ : Solution
     n_iter_ : int
     n_features_in_ : int

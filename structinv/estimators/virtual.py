@@ -15,14 +15,13 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..compiled import njit
-from ..kernels import Kernel, as_kernel, resolve_gamma
+from ..kernels import Kernel, as_kernel, resolve_gamma, trained_kernel
 from ..machine import check_memory
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
 from .base import canonical, check_number, check_oracle_type, class_factors
-from .definiteness import trained_kernel
 from .estimates import EstimatesItself, checked_labels, named, virtual_memory
 from .interruption import all_or_nothing, check_on_interrupt, leaving_on_interrupt
 from .labels import labelled_rows
@@ -268,6 +267,9 @@ class VirtualSVC(_VirtualSampleClassifier):
         The row of X that each support vector comes from.
     support_members_ : (n_support,) array of int
         Which member of that row's orbit it is; 0 is the row itself.
+    least_eigenvalue_ : float or None
+        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it; None for
+        kernels that are positive semi-definite by construction.
     n_virtual_ : int
         How many samples the machine was trained on, without a row's repeated members.
     n_features_in_ : int
@@ -347,6 +349,9 @@ class VirtualSupportVectorSVC(_VirtualSampleClassifier):
         The row of X that each support vector comes from.
     support_members_ : (n_support,) array of int
         Which member of that row's orbit it is; 0 is the row itself.
+    least_eigenvalue_ : float or None
+        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it; None for
+        kernels that are positive semi-definite by construction.
     n_virtual_ : int
         How many samples the second machine was trained on, without a row's repeated members.
     n_features_in_ : int

@@ -2,6 +2,7 @@
 
 from .base import Kernel
 from .combinations import Product, Scaled, Sum
+from .definiteness import trained_kernel
 from .distances import Gaussian, Laplacian, Matern, RationalQuadratic
 from .given import CallableKernel, PrecomputedKernel
 from .names import as_kernel, resolve_gamma
@@ -74,4 +75,5 @@ __all__ = [
     "resolve_gamma",
     "rounding_of",
     "squared_norms",
+    "trained_kernel",
 ]

@@ -131,21 +131,22 @@ def table(compared: Comparison, n: int, m: int, same: bool) -> tuple[np.ndarray,
     least = found if compared.exact else np.empty_like(found)
     mirrored = same and compared.sides != "one"
 
-    def fill(tile: tuple[slice, slice]) -> None:
-        rows, columns = tile
+    def fill(rows: slice, columns: slice) -> None:
         some = compared.distances(rows, columns)
         found[rows, columns] = some.found
         if least is not found:
             least[rows, columns] = some.least
         if mirrored:
             for whole in (found,) if least is found else (found, least):
-                whole[columns, rows] = whole[rows, columns].T
+                tile = whole[rows, columns]
+                # Rounding, and searches, need not be the same from both sides.
+                whole[columns, rows] = np.triu(tile) + np.triu(tile, 1).T if rows == columns else tile.T
 
     tiles = _tiles(n, m, compared.numbers_a_pair(), mirrored)
 
     def work(part: slice) -> None:
-        for tile in tiles[part]:
-            fill(tile)
+        for rows, columns in tiles[part]:
+            fill(rows, columns)
 
     with one_blas_thread():
         in_threads(work, len(tiles), n * m * compared.numbers_a_pair() * 16, most=_TILES_AT_ONCE)

@@ -9,6 +9,7 @@ import numpy as np
 from ..machine import check_memory
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_count, real_rows
+from ..oracles.geometry import check_distances_of
 from .comparison import check_sides, compare, sets_of, table
 
 # Distances that `nearest` holds at once.
@@ -226,6 +227,7 @@ def nearest(
     >>> distances.round(3) + 0.0, numbers
     (array([[0.   , 0.707]]), array([[1, 2]]))
     """
+    check_distances_of(oracle)
     check_sides(sides)
     X, Y = _rows(X, Y)
     check_count("k", k, 1, len(Y), "rows of Y")
@@ -248,6 +250,7 @@ def nearest(
 
 
 def _bounds(oracle: InvarianceOracle, X: Any, Y: Any, sides: str, tangents: bool) -> DistanceBounds:
+    check_distances_of(oracle)
     check_sides(sides)
     same = Y is None or Y is X
     X, Y = _rows(X, None if same else Y)

@@ -262,9 +262,9 @@ class Ellipsoid(_Framed):
         return self.radius * U / np.linalg.norm(U, axis=-1, keepdims=True)
 
     def _region(self, X: np.ndarray, F: np.ndarray) -> Region:
-        factor: Any = self.factor
-        if self.additive and np.ndim(factor) == 0:
-            return Balls(X, float(self.radius) * float(factor))
+        number: Any = self.factor if self.additive else None
+        if number is not None and np.ndim(number) == 0:
+            return Balls(X, float(self.radius) * float(number))
         factors = float(self.radius) * (F if F.ndim == 3 else F[None])
         return Ellipsoids.of(X, factors, common=self.additive)
 

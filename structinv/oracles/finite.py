@@ -38,8 +38,7 @@ class FiniteOracle(InvarianceOracle):
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; exact, by enumeration."""
-        members, scores = self._scored_orbit(X, V, assign, cost)
-        return Support(members[np.arange(len(members)), np.argmax(scores, axis=1)])
+        return best_members(self._asked(X, V, assign, cost), V, assign)
 
     def graded_support(
         self,
@@ -50,12 +49,13 @@ class FiniteOracle(InvarianceOracle):
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; exact, by enumeration."""
-        members, scores = self._scored_orbit(X, V, assign, cost)
-        size = members.shape[1]
+        members = self._asked(X, V, assign, cost)
+        return best_members(members, V, assign, cost, self._grades(members.shape[1], rho))
+
+    def _grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
+        """The grades of members, looked at."""
         source = answers.method(self, "member_grades")
-        grades = answers.grades(source, self.member_grades(size, rho), (size,))
-        best = np.argmax(scores + cost[:, None] * grades, axis=1)
-        return Support(members[np.arange(len(members)), best], rho=grades[best])
+        return answers.grades(source, self.member_grades(size, rho), (size,))
 
     def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
         """See `InvarianceOracle.member_scores`; None if a subclass answers in another way."""
@@ -72,13 +72,13 @@ class FiniteOracle(InvarianceOracle):
         """The orbit, looked at."""
         return answers.members(answers.method(self, "orbit"), self.orbit(X), dense_rows(X))
 
-    def _scored_orbit(
+    def _asked(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> np.ndarray:
+        """The orbit, once the question has been looked at."""
         self._check_rows(X)
         check_directions(X, V, assign, cost)
-        members = self._members(X)
-        return members, np.einsum("nsd,nd->ns", members, V[assign])
+        return self._members(X)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """Members drawn uniformly, with replacement."""
@@ -91,3 +91,19 @@ class FiniteOracle(InvarianceOracle):
         members = self._members(x[None, :])[0]
         near = np.isclose(members, z, rtol=resolution(members), atol=1e-12)
         return bool(np.any(np.all(near, axis=1)))
+
+
+def best_members(
+    members: np.ndarray,
+    V: np.ndarray,
+    assign: np.ndarray,
+    cost: np.ndarray | None = None,
+    grades: np.ndarray | None = None,
+) -> Support:
+    """The furthest of each row's members, (n, s, d); with grades (s,) that of the largest worth."""
+    scores = np.einsum("nsd,nd->ns", members, V[assign])
+    if grades is not None:
+        assert cost is not None
+        scores = scores + cost[:, None] * grades
+    best = np.argmax(scores, axis=1)
+    return Support(members[np.arange(len(members)), best], rho=None if grades is None else grades[best])

@@ -37,7 +37,7 @@ def region_of(oracle: InvarianceOracle, X: np.ndarray) -> Region:
     >>> region_of(Box(0.5), np.zeros((3, 2))).kind
     'box'
     """
-    _check(oracle)
+    check_distances_of(oracle)
     source = answers.method(oracle, "region")
     found = answers.ask(oracle, source, oracle.region, floating(X))
     if not isinstance(found, Region):
@@ -60,7 +60,7 @@ def tangent_planes(oracle: InvarianceOracle, X: np.ndarray) -> Flats:
     NotImplementedError
         If it has no tangents.
     """
-    _check(oracle)
+    check_distances_of(oracle)
     oracle.validate(X.shape[1])
     X = floating(X)
     return Flats.spanned(X, tangents_of(oracle, X))
@@ -86,7 +86,8 @@ def _in_precision(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(points, dtype=rows.dtype)
 
 
-def _check(oracle: Any) -> None:
+def check_distances_of(oracle: Any) -> None:
+    """Raise TypeError or ValueError unless it is an oracle whose sets belong to rows without labels."""
     if not isinstance(oracle, InvarianceOracle):
         raise TypeError(f"oracle must be an InvarianceOracle, got {oracle!r}{hint_of(oracle)}")
     if oracle.depends_on_label:

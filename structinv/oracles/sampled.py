@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from .. import answers
-from ..matrices import Matrix, floating
-from .base import dense_rows
-from .finite import FiniteOracle
+from ..matrices import Matrix, Rows, floating
+from .base import BoundOracle, Cover, Support, dense_rows
+from .finite import FiniteOracle, best_members
 
 
 class Sampled(FiniteOracle):
@@ -37,7 +37,8 @@ class Sampled(FiniteOracle):
     Notes
     -----
     ``discounted(rho)`` takes a number for the grade of all members but the row, or a sequence of the
-    grades of the row and of its s members. Rows are dense; members have their precision.
+    grades of the row and of its s members. Rows are dense; members have their precision. A bound oracle
+    keeps the members of all rows, n (s + 1) d numbers.
 
     Examples
     --------
@@ -68,6 +69,57 @@ class Sampled(FiniteOracle):
         first = floating(rows)
         return np.concatenate([first[:, None, :], members.astype(first.dtype, copy=False)], axis=1)
 
+    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
+        """The members of all rows, made once; a subclass with its own answer is asked for that."""
+        self._check_rows(X)
+        kept = answers.as_written(self, Sampled)
+        return _BoundSampled(self, X, y) if kept else BoundOracle(self, X, y)
+
     def member_names(self, size: int) -> list[str]:
         """See `InvarianceOracle.member_names`."""
         return ["identity", *(f"member {number}" for number in range(1, size))]
+
+
+class _BoundSampled(BoundOracle):
+    """Members of given rows, which are made once."""
+
+    oracle: Sampled
+
+    def __init__(self, oracle: Sampled, X: Matrix, y: np.ndarray | None) -> None:
+        super().__init__(oracle, X, y)
+        self.kept = oracle.orbit(X)
+
+    def support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+    ) -> Support:
+        return best_members(self.kept[rows], V, assign)
+
+    def graded_support(
+        self,
+        rows: Rows,
+        V: np.ndarray,
+        assign: np.ndarray,
+        cost: np.ndarray,
+        rho: float | Sequence[float],
+    ) -> Support:
+        grades = self.oracle._grades(self.kept.shape[1], rho)
+        return best_members(self.kept[rows], V, assign, cost, grades)
+
+    def orbit(self, rows: Rows) -> np.ndarray:
+        return self.kept[rows]
+
+    def cover(self, rows: Rows) -> Cover:
+        members = self.kept[rows]
+        return Cover(members, np.zeros(len(members)))
+
+    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        members = self.kept[rows]
+        return members[np.arange(len(members)), index]
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        return self.members(rows, index)
+
+    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        return self.kept[rows] @ V.astype(self.kept.dtype).T

@@ -8,10 +8,12 @@ from typing import Self
 import numpy as np
 
 from .. import answers
-from ..matrices import Matrix, Rows, rounding, row_dots
+from ..matrices import Matrix, Rows, floating, rounding, row_dots
 from ..polynomials import largest_on_interval, smallest_on_interval, squared_distances
+from ..regions import CurveRegion, Grid, Region, Stack
 from .arguments import check_count, check_directions
-from .base import BoundOracle, Cover, Support, dense_rows
+from .base import BoundOracle, Cover, Hull, Support, dense_rows
+from .curve_hull import CurveHull
 from .curves import CurveOracle, Curves
 from .image_base import ImageOracle
 from .image_curves import ImageCurve, check_one_family
@@ -177,6 +179,15 @@ class Trajectory(CurveOracle):
         coefficients = np.column_stack([row_dots(curves.X, V, assign), slopes.reshape(n, p)])
         return Support(curves.at(largest_on_interval(coefficients, *self._interval())[0]))
 
+    def region(self, X: np.ndarray) -> Region:
+        """See `InvarianceOracle.region`; a subclass with its own answer has none of this one."""
+        if not answers.as_written(self, Trajectory):
+            return super().region(X)
+        curves = self._curves(X)
+        cover = self._cover(curves)
+        grid = Grid(self._values(), cover.points, cover.mesh)
+        return CurveRegion(Stack.of(floating(curves.X), curves.powers), self._interval(), grid)
+
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """Whether `z` lies on the trajectory, up to rounding: at the least squared distance."""
         return self._reaches(self._curves(x[None, :]), x, z)
@@ -247,6 +258,11 @@ class _BoundTrajectory(BoundOracle):
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         return self.oracle._sample(self.curves.take(rows), size, rng)
+
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+        curves = self.curves
+        ends = self.oracle._interval()
+        return CurveHull(curves.X, signs, weights, intercept, curves.powers, ends)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         return self.oracle._reaches(self.curves.take(slice(row, row + 1)), self.X[row], z)

@@ -3,6 +3,7 @@
 from .base import Region, SquaredDistances
 from .boxes import Boxes
 from .covers import Covers
+from .curves import CurveRegion, Grid
 from .ellipsoids import Balls, Ellipsoids
 from .flats import Flats
 from .parts import Parts
@@ -14,8 +15,10 @@ __all__ = [
     "Balls",
     "Boxes",
     "Covers",
+    "CurveRegion",
     "Ellipsoids",
     "Flats",
+    "Grid",
     "Parts",
     "Points",
     "Region",

@@ -7,12 +7,17 @@ from typing import Any, Self
 import numpy as np
 
 from ..compiled import njit
+from ..matrices import in_threads, one_blas_thread
 from .base import Region, SquaredDistances, exactly
 from .points import CLOSE
 from .products import Stack, pair_products
 
 # Singular values of directions of length 1, below this share of the largest: they depend on others.
-DEPENDENT = 1e-7
+# Tangents are differences of images, whose rounding would else count as directions of its own.
+DEPENDENT = 1e-6
+# Squares of such below which a second pass makes up for the digits that inner products have lost.
+NEARLY_DEPENDENT = 1e-5
+_ROWS_AT_ONCE = 256
 # A direction of one plane of which less than this is left outside the other one lies in it.
 INSIDE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
 
@@ -49,9 +54,12 @@ class Flats(Region):
         """The planes through `centers` (n, d) along `directions` (n, r, d)."""
         vectors = np.empty((len(centers), 1 + directions.shape[1], centers.shape[1]), centers.dtype)
         vectors[:, 0] = centers
-        for first in range(0, len(centers), 256):
-            some = slice(first, first + 256)
-            vectors[some, 1:] = orthonormal(directions[some])
+
+        def span(rows: slice) -> None:
+            vectors[rows, 1:] = orthonormal(directions[rows])
+
+        with one_blas_thread():
+            in_threads(span, len(centers), 8 * directions.size, most=_ROWS_AT_ONCE)
         return cls(Stack.from_vectors(vectors))
 
     def __len__(self) -> int:
@@ -99,18 +107,27 @@ def orthonormal(directions: np.ndarray) -> np.ndarray:
     directions : (n, r, d) array
         Their lengths do not count.
     """
-    basis = directions.astype(np.float64)
-    lengths = np.linalg.norm(basis, axis=2, keepdims=True)
-    np.divide(basis, lengths, out=basis, where=lengths > 0)
-    # Inner products alone leave an error of the square of what directions depend on each other.
-    for least in (DEPENDENT**2, 0.5):
-        squares, turns = np.linalg.eigh(basis @ basis.swapaxes(1, 2))
-        largest = np.max(squares, axis=1, initial=0.0)[:, None]
-        kept = squares > least * largest
-        scales = np.zeros_like(squares)
-        np.divide(1.0, np.sqrt(squares, where=kept, out=scales), out=scales, where=kept)
-        basis = (turns * scales[:, None, :]).swapaxes(1, 2) @ basis
+    directions = directions.astype(np.float64, copy=False)
+    gram = directions @ directions.swapaxes(1, 2)
+    sizes = np.sqrt(np.einsum("nii->ni", gram))
+    inverse = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+    gram *= inverse[:, :, None] * inverse[:, None, :]
+    roots, squares = _inverse_roots(gram, DEPENDENT**2)
+    basis = (roots * inverse[:, None, :]) @ directions
+    # Inner products leave an error of the square of what directions nearly depend on each other.
+    near = np.flatnonzero(np.any((squares > 0) & (squares < NEARLY_DEPENDENT), axis=1))
+    if len(near):
+        some = basis[near]
+        basis[near] = _inverse_roots(some @ some.swapaxes(1, 2), 0.5)[0] @ some
     return basis
+
+
+def _inverse_roots(gram: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
+    """What makes vectors with these inner products orthonormal, and the eigenvalues that count."""
+    squares, turns = np.linalg.eigh(gram)
+    squares[squares <= least * np.max(squares, axis=1, initial=0.0)[:, None]] = 0.0
+    scales = np.divide(1.0, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0)
+    return (turns * scales[:, None, :]).swapaxes(1, 2), squares
 
 
 @njit(cache=True, nogil=True)

@@ -6,6 +6,10 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from ..matrices import in_threads, one_blas_thread
+
+_ROWS_AT_ONCE = 256
+
 
 class Stack(NamedTuple):
     """Rows with directions of their own, and their inner products.
@@ -31,9 +35,13 @@ class Stack(NamedTuple):
     def from_vectors(cls, vectors: np.ndarray) -> Self:
         """The stack of vectors (n, 1 + r, d)."""
         own = np.empty((*vectors.shape[:2], vectors.shape[1]))
-        for first in range(0, len(vectors), 256):
-            some = vectors[first : first + 256].astype(np.float64, copy=False)
-            own[first : first + 256] = some @ some.swapaxes(1, 2)
+
+        def fill(rows: slice) -> None:
+            some = vectors[rows].astype(np.float64, copy=False)
+            np.matmul(some, some.swapaxes(1, 2), out=own[rows])
+
+        with one_blas_thread():
+            in_threads(fill, len(vectors), 4 * vectors.size, most=_ROWS_AT_ONCE)
         return cls(vectors, own)
 
     @property

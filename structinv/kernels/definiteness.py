@@ -7,7 +7,9 @@ import warnings
 import numpy as np
 
 from ..exceptions import IndefiniteKernelWarning
-from ..kernels import Kernel, kernel_definite, least_eigenvalue, rounding_of
+from .base import Kernel
+from .questions import kernel_definite
+from .spectra import least_eigenvalue, rounding_of
 
 # Rows whose table is looked at, at equal distances in the order given: eigenvalues take n^3 steps.
 MOST_ROWS = 2000

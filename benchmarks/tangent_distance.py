@@ -1,0 +1,381 @@
+"""Tangent distance on MNIST: speed, nearest neighbours, kernels, and how far these are from kernels.
+
+Seven tangents a digit (Simard, LeCun, Denker and Victorri 1998): two shifts, rotation, scaling, a shear,
+a stretch of one axis, and thickness, the squared length of the gradient.
+
+- ``speed``: tables of 1000 x 10000 digits beside the matrix products that they take, made in the same
+  tiles by the same threads, and beside a plain NumPy loop over pairs, a sample of which is timed.
+- ``neighbours``: the nearest of all 60000 training digits, for all 10000 test digits. Blur, size of the
+  images, sides and k are chosen on training digits alone: 2000 of the last 10000 against 10000 of the
+  first 50000, drawn with seed 0.
+- ``kernels``: Gaussians of tangent distance on 1000 to 10000 training digits, one against one
+  (scikit-learn's SVC on the table), beside Euclidean distances. Width and C by 3 folds on the training
+  digits.
+- ``eigenvalues``: of tables of SetKernel on real rows: how many are below 0, the least, and the share of
+  the sum of their sizes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from digits import add_data_option, load_mnist
+from report import table, versions, write_json
+from scipy import ndimage
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC
+
+from structinv.kernels import Gaussian, SetKernel
+from structinv.matrices import in_threads, one_blas_thread
+from structinv.metrics import nearest, set_distance, tangent_distance
+from structinv.metrics.comparison import _tiles
+from structinv.oracles import (
+    Box,
+    ImageOracle,
+    InvarianceOracle,
+    Rotations,
+    Scalings,
+    Segment,
+    Shears,
+    Shifts,
+    TangentDerivative,
+)
+from structinv.oracles.geometry import tangent_planes
+from structinv.regions import Stack, pair_products
+
+PARTS = ("speed", "neighbours", "kernels", "eigenvalues")
+WIDTHS = (0.15, 0.2, 0.3, 0.45)
+COSTS = (1.0, 10.0, 100.0)
+
+
+class Thickness:
+    """How strokes grow: the squared length of the gradient, one direction a row."""
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """The tangents (n, 1, d) of square images."""
+        side = round(X.shape[1] ** 0.5)
+        images = X.reshape(-1, side, side)
+        squares = sum(np.square(each) for each in np.gradient(images, axis=(1, 2)))
+        return squares.reshape(len(X), 1, -1)
+
+
+class Squeezes(ImageOracle):
+    """Images made narrower or wider."""
+
+    parameter, neutral = "factors", 1.0
+
+    def __init__(
+        self, factors: Any = None, shape: Any = None, between: tuple[float, float] | None = None
+    ) -> None:
+        self.factors = factors
+        self.shape = shape
+        self.between = between
+
+    def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `ImageOracle`."""
+        matrices = np.tile(np.eye(2), (len(values), 1, 1))
+        matrices[:, 1, 1] = values
+        return matrices, np.zeros((len(values), 2))
+
+    def describe(self, family: Any, value: float) -> str:
+        """See `ImageOracle`."""
+        return f"squeeze {value:g}"
+
+
+def seven() -> InvarianceOracle:
+    """Whose tangents they are; how far each may go does not count."""
+    changes = Rotations(between=(-15, 15)) | Scalings(between=(0.9, 1.1))
+    changes = changes | Shears(between=(-0.2, 0.2), axes=0) | Squeezes(between=(0.9, 1.1))
+    return changes | Shifts(between=(0, 1)) | TangentDerivative(Thickness(), 1.0)
+
+
+def prepared(X: np.ndarray, blur: float, side: int) -> np.ndarray:
+    """Blurred images of so many pixels a side, in single precision."""
+    images = X.reshape(-1, 28, 28).astype(np.float32)
+    images = ndimage.gaussian_filter(images, (0, blur, blur)) if blur else images
+    if side != 28:
+        # Means over squares of a finer grid keep the mass of strokes.
+        images = ndimage.zoom(images, (1, 2 * side / 28, 2 * side / 28), order=1)
+        images = images.reshape(-1, side, 2, side, 2).mean(axis=(2, 4))
+    return np.ascontiguousarray(images.reshape(len(X), -1))
+
+
+def seconds_of(work: Callable[[], Any], times: int = 3) -> float:
+    """The median of some runs."""
+    found = []
+    for _ in range(times):
+        start = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - start)
+    return float(np.median(found))
+
+
+def products_alone(left: Stack, right: Stack, one_sided: bool) -> None:
+    """The inner products that a table takes, in the tiles and threads that it is made with."""
+    numbers = right.size if one_sided else right.size**2
+    left = Stack(left.vectors[:, :1], left.own) if one_sided else left
+    tiles = _tiles(len(left.vectors), len(right.vectors), numbers, False)
+
+    def work(part: slice) -> None:
+        for rows, columns in tiles[part]:
+            pair_products(left.part(rows), right.part(columns))
+
+    with one_blas_thread():
+        in_threads(work, len(tiles), 2**40, most=4)
+
+
+def loop_over_pairs(X: np.ndarray, Y: np.ndarray, tangents: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Tangent distances as a user would write them: least squares for every pair."""
+    found = np.empty((len(X), len(Y)))
+    for i in range(len(X)):
+        for j in range(len(Y)):
+            step = X[i] - Y[j]
+            A = np.vstack([tangents[0][i], tangents[1][j]]).T
+            found[i, j] = np.linalg.norm(step - A @ np.linalg.lstsq(A, step, rcond=None)[0])
+    return found
+
+
+def speed(train: np.ndarray, test: np.ndarray, n: int, m: int) -> list[list[Any]]:
+    """Seconds of tables, of their products, and of a loop."""
+    oracle, rows = seven(), []
+    for dtype in (np.float64, np.float32):
+        X, Y = test[:n].astype(dtype), train[:m].astype(dtype)
+        tangent_distance(oracle, X[:10], Y[:10])
+        planes = tangent_planes(oracle, X), tangent_planes(oracle, Y)
+        making = seconds_of(lambda Y=Y: tangent_planes(oracle, Y), 1)
+        few = X[:20].astype(np.float64), Y[:20].astype(np.float64)
+        tangents = oracle.tangents(few[0]), oracle.tangents(few[1])
+        loop = seconds_of(lambda few=few, tangents=tangents: loop_over_pairs(*few, tangents), 3)
+        loop *= n * m / 400
+        expected = loop_over_pairs(*few, tangents)
+        for sides in ("one", "two"):
+            products = seconds_of(
+                lambda p=planes, s=sides: products_alone(p[0].stack, p[1].stack, s == "one")
+            )
+            whole = seconds_of(lambda X=X, Y=Y, s=sides: tangent_distance(oracle, X, Y, s))
+            if sides == "two":
+                error = np.max(np.abs(tangent_distance(oracle, X[:20], Y[:20]) - expected))
+            row = [np.dtype(dtype).name, sides, f"{products:.2f}", f"{making:.2f}", f"{whole:.2f}"]
+            row += [f"{whole / products:.2f}"]
+            row += (
+                [f"{loop:.0f}", f"{loop / whole:.0f}", f"{error:.1e}"]
+                if sides == "two"
+                else ["", "", ""]
+            )
+            rows.append(row)
+    return rows
+
+
+def error_of(distances: np.ndarray, numbers: np.ndarray, labels: np.ndarray, truth: np.ndarray) -> float:
+    """The error in per cent of votes weighted by inverse distances."""
+    weights = 1.0 / np.maximum(distances, 1e-9)
+    votes = np.zeros((len(truth), 10))
+    for k in range(numbers.shape[1]):
+        votes[np.arange(len(truth)), labels[numbers[:, k]]] += weights[:, k]
+    return 100.0 * float(np.mean(np.argmax(votes, axis=1) != truth))
+
+
+def neighbours(data: Sequence[np.ndarray], n_test: int, n_train: int, chooser: int) -> list[list[Any]]:
+    """Choose on training digits, then one run on the test digits."""
+    X, y, X_test, y_test = data
+    rng = np.random.default_rng(0)
+    first, last = rng.permutation(50000)[: 5 * chooser], 50000 + rng.permutation(10000)[:chooser]
+    rows, best = [], (np.inf, None)
+    for side in (28, 16):
+        for blur in (0.0, 0.7, 1.0):
+            some, held = prepared(X[first], blur, side), prepared(X[last], blur, side)
+            for sides in ("one", "two"):
+                found = nearest(seven(), held, some, 5, sides=sides, tangents=True)
+                for k in (1, 3, 5):
+                    error = error_of(found[0][:, :k], found[1][:, :k], y[first], y[last])
+                    setting = side, blur, sides, k
+                    rows.append(["chosen among", *setting, f"{error:.2f}", ""])
+                    best = min(best, (error, setting), key=lambda one: one[0])
+    side, blur, sides, k = best[1]
+    train, test = prepared(X[:n_train], blur, side), prepared(X_test[:n_test], blur, side)
+    start = time.perf_counter()
+    found = nearest(seven(), test, train, k, sides=sides, tangents=True)
+    passed = time.perf_counter() - start
+    for name, many in (("test", k), ("test, k = 1", 1)):
+        error = error_of(found[0][:, :many], found[1][:, :many], y[:n_train], y_test[:n_test])
+        rows.append([name, side, blur, sides, many, f"{error:.2f}", f"{passed:.0f}"])
+    return rows
+
+
+def clipped(table_: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A table with its eigenvalues clipped at 0, and other rows by the same formula."""
+    values, vectors = np.linalg.eigh(table_)
+    kept = values > 1e-10 * values[-1]
+    root = vectors[:, kept] / np.sqrt(values[kept])
+    features = table_ @ root
+    return features @ features.T, (rows @ root) @ features.T
+
+
+def tuned(squares: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """Width and C with the least error on 3 folds; of equal ones the first."""
+    best = (np.inf, (0.0, 0.0))
+    scale = float(np.sqrt(np.median(squares)))
+    for width in WIDTHS:
+        gram = np.exp(-squares / (2.0 * (width * scale) ** 2))
+        for C in COSTS:
+            errors = []
+            for fit, held in StratifiedKFold(3, shuffle=True, random_state=0).split(gram, y):
+                machine = SVC(C=C, kernel="precomputed").fit(gram[np.ix_(fit, fit)], y[fit])
+                errors.append(np.mean(machine.predict(gram[np.ix_(held, fit)]) != y[held]))
+            best = min(best, (float(np.mean(errors)), (width * scale, C)), key=lambda one: one[0])
+    return best[1]
+
+
+def kernels(data: Sequence[np.ndarray], sizes: Sequence[int], n_test: int) -> list[list[Any]]:
+    """Errors of machines on tables of distances."""
+    X, y, X_test, y_test = data
+    rows = []
+    for n in sizes:
+        chosen = np.random.default_rng(0).permutation(60000)[:n]
+        labels, truth = y[chosen], y_test[:n_test]
+        for name in ("Euclidean", "tangent"):
+            start = time.perf_counter()
+            train, test = prepared(X[chosen], 0.7, 28), prepared(X_test[:n_test], 0.7, 28)
+            if name == "tangent":
+                own, others = tangent_distance(seven(), train), tangent_distance(seven(), test, train)
+            else:
+                own, others = set_distance(Box(0.0), train), set_distance(Box(0.0), test, train)
+            made = time.perf_counter() - start
+            squares = np.square(own, dtype=np.float64)
+            width, C = tuned(squares, labels)
+            gram, new = (
+                np.exp(-np.square(each, dtype=np.float64) / (2 * width**2)) for each in (own, others)
+            )
+            least = float(np.linalg.eigvalsh(gram)[0])
+            for way, tables in (
+                ("as it is", lambda g=gram, k=new: (g, k)),
+                ("clip", lambda g=gram, k=new: clipped(g, k)),
+            ):
+                mended_gram, mended_new = tables()
+                machine = SVC(C=C, kernel="precomputed").fit(mended_gram, labels)
+                error = 100.0 * np.mean(machine.predict(mended_new) != truth)
+                row = [
+                    n,
+                    name,
+                    way,
+                    f"{error:.2f}",
+                    f"{least:.2g}",
+                    len(machine.support_),
+                    f"{width:.2f}",
+                ]
+                rows.append([*row, f"{C:g}", f"{made:.0f}"])
+    return rows
+
+
+def eigenvalues(images: np.ndarray, n: int) -> list[list[Any]]:
+    """How far tables of real rows are from positive semi-definite ones."""
+    rows = []
+    turns = Rotations((-10, -5, 5, 10))
+    for name, oracle, sides in (
+        ("4 rotations", turns, "two"),
+        ("4 rotations", turns, "mean"),
+        ("7 tangents", seven(), "tangent"),
+        ("7 tangents, bounded", TangentDerivative(Scaled(), 1.0), "two"),
+        ("segment 0.5 to 2", Segment(0.5, 2.0), "two"),
+        ("box 0.1", Box(0.1), "two"),
+    ):
+        distances = set_distance(oracle, images[:n], sides=sides) if sides != "tangent" else None
+        distances = tangent_distance(oracle, images[:n]) if distances is None else distances
+        scale = float(np.median(distances[np.triu_indices(n, 1)]))
+        for share in (0.25, 0.5, 1.0):
+            kernel = SetKernel(oracle, Gaussian(share * scale), sides)
+            values = np.linalg.eigvalsh(kernel.matrix(images[:n], images[:n]).astype(np.float64))
+            below = values < -1e-10 * values[-1]
+            lost = np.abs(values[below]).sum() / np.abs(values).sum()
+            row = [name, sides, share, f"{values[0]:.2g}", f"{values[-1]:.3g}"]
+            rows.append([*row, int(below.sum()), f"{100 * lost:.2f}"])
+    return rows
+
+
+class Scaled:
+    """The seven tangents, a tenth of the image long each."""
+
+    def __call__(self, X: np.ndarray) -> np.ndarray:
+        """The directions (n, 7, d)."""
+        tangents = seven().tangents(X)
+        lengths = np.linalg.norm(tangents, axis=2, keepdims=True)
+        sizes = 0.1 * np.linalg.norm(X, axis=1)[:, None, None]
+        return sizes * tangents / np.maximum(lengths, 1e-12)
+
+
+def main() -> None:
+    """Run the parts asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_data_option(parser)
+    parser.add_argument("--parts", default=",".join(PARTS), help="some of " + ", ".join(PARTS))
+    parser.add_argument("--quick", action="store_true", help="few digits: to see that it runs")
+    parser.add_argument("--out", type=Path, help="also write the results to this JSON file")
+    parser.add_argument("--sizes", default="1000,3000,10000", help="training digits of kernels")
+    given = parser.parse_args()
+    data = (*load_mnist(given.data, "train"), *load_mnist(given.data, "t10k"))
+    X, y, X_test, y_test = data
+    print(versions(), "\n")
+    results: dict[str, Any] = {}
+    parts = given.parts.split(",")
+    if "speed" in parts:
+        n, m = (50, 300) if given.quick else (1000, 10000)
+        results["speed"] = speed(X, X_test, n, m)
+        headers = [
+            "rows",
+            "sides",
+            "products, s",
+            "planes of Y, s",
+            "table, s",
+            "ratio",
+            "loop, s",
+            "loop / table",
+            "error",
+        ]
+        print(
+            table(f"{n} x {m} tangent distances, 7 tangents of 784 pixels", headers, results["speed"]),
+            flush=True,
+        )
+    if "eigenvalues" in parts:
+        n = 60 if given.quick else 500
+        results["eigenvalues"] = eigenvalues(prepared(X[:n], 0.7, 28).astype(np.float64), n)
+        headers = ["sets", "sides", "width / median distance", "least", "largest", "below 0", "share, %"]
+        print(
+            table(f"Eigenvalues of Gaussians of distances, {n} digits", headers, results["eigenvalues"]),
+            flush=True,
+        )
+    if "neighbours" in parts:
+        sizes = (100, 1000, 40) if given.quick else (10000, 60000, 2000)
+        results["neighbours"] = neighbours(data, *sizes)
+        headers = ["digits", "side", "blur", "sides", "k", "error, %", "s"]
+        print(
+            table("Nearest neighbours by tangent distance", headers, results["neighbours"]), flush=True
+        )
+    if "kernels" in parts:
+        sizes = (200,) if given.quick else tuple(int(each) for each in given.sizes.split(","))
+        results["kernels"] = kernels(data, sizes, 200 if given.quick else 10000)
+        headers = [
+            "digits",
+            "distance",
+            "spectrum",
+            "error, %",
+            "least",
+            "support vectors",
+            "width",
+            "C",
+            "tables, s",
+        ]
+        print(
+            table("Gaussians of distances, SVC one against one", headers, results["kernels"]), flush=True
+        )
+    write_json(given.out, results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,316 @@
+r"""Averaged planes for rows on polynomial curves.
+
+The set of a row is :math:`S(x_i) = \{x_i(t) = \sum_{k=0}^p t^k x_{ik} : a \le t \le b\}`. The hull of
+its planes, the null plane included, is
+
+.. math:: a_i = y_i \sum_k \mu_{ik} x_{ik}, \quad \text{offset } \mu_{i0}, \quad
+   \mu_i = \sum_j \alpha_{ij} (1, t_{ij}, \dots, t_{ij}^p), \quad \alpha_{ij} \ge 0, \quad
+   \sum_j \alpha_{ij} \le 1,
+
+and needs a few places :math:`t_{ij}` a row, as many as a visit makes use of. A visit maximises the dual
+over its own :math:`\alpha_i` and places: it adds the worst place, and moves mass between pairs of
+places by exact steps. All of that happens in p + 1 numbers, the products with the x_k, whatever the
+number of features.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiled import njit
+from ..matrices import Matrix
+from ..polynomials import largest_place
+from .base import dense_rows
+from .hulls import Hull
+from .identity_hull import contiguous
+
+Array = np.ndarray
+
+_ROUNDS = 30
+_EXCHANGES = 200
+# Part of a row's gap that a visit may leave; exact visits need as many passes.
+_LEAVE = 0.1
+_FIT_ROUNDS = 100
+
+
+class CurveHull(Hull):
+    """In-hull steps of rows on curves; see the module.
+
+    Parameters
+    ----------
+    X, signs, weights, intercept
+        See `IdentityHull`.
+    powers : (n, p, d) array
+        What each power of t multiplies.
+    ends : pair of float
+        a <= 0 <= b.
+    """
+
+    def __init__(
+        self,
+        X: Array,
+        signs: Array,
+        weights: Array,
+        intercept: bool,
+        powers: Array,
+        ends: tuple[float, float],
+    ) -> None:
+        self.signs = np.ascontiguousarray(signs, dtype=np.float64)
+        self.weights = np.array(weights, dtype=np.float64)
+        self.intercept = bool(intercept)
+        n, degree, _ = powers.shape
+        # Places are shares of the furthest one.
+        reach = max(abs(ends[0]), abs(ends[1])) or 1.0
+        self.ends = ends[0] / reach, ends[1] / reach
+        scale = reach ** np.arange(1, degree + 1)
+        self.vectors = contiguous(np.concatenate([X[:, None, :], powers * scale[:, None]], axis=1))
+        wide = self.vectors.astype(np.float64, copy=False)
+        self.gram = wide @ wide.transpose(0, 2, 1)
+        # More are never needed at an optimum, but may be on the way to one.
+        size = 2 * degree + 4
+        self.places, self.masses = np.zeros((n, size)), np.zeros((n, size))
+
+    @property
+    def moments(self) -> Array:
+        """The mu of each row, (n, p + 1); the first is the level."""
+        orders = np.arange(self.vectors.shape[1])
+        return np.einsum("ns,nsk->nk", self.masses, self.places[:, :, None] ** orders)
+
+    @property
+    def offset(self) -> float:
+        """See `Hull.offset`."""
+        return float(self.weights @ self.masses.sum(axis=1))
+
+    def sweep(self, f: Array, order: Array, gaps: Array) -> None:
+        """See `Hull.sweep`."""
+        rows = (self.vectors, self.gram, self.signs, self.weights, self.intercept)
+        _sweep(rows, *self.ends, self.places, self.masses, f, order, gaps)
+
+    def combination(self) -> Array:
+        """See `Hull.combination`."""
+        normals, levels = self.planes()
+        f = self.weights @ normals
+        return np.append(f, self.weights @ (self.signs * levels)) if self.intercept else f
+
+    def planes(self) -> tuple[Array, Array]:
+        """See `Hull.planes`."""
+        moments = self.moments
+        points = np.einsum("nk,nkd->nd", moments, self.vectors, dtype=np.float64)
+        return self.signs[:, None] * points, moments[:, 0].copy()
+
+    def restore(self, normals: Matrix, levels: Array) -> None:
+        """See `Hull.restore`; the nearest planes of these sets, by least squares.
+
+        Places are not told by planes. They are found again to some 1e-5 of the planes' size, which are
+        then planes of this set, and what the dual is made from.
+        """
+        levels = np.clip(np.asarray(levels, dtype=np.float64), 0.0, 1.0)
+        points = self.signs[:, None] * dense_rows(normals)
+        wanted = np.einsum("nkd,nd->nk", self.vectors, points, dtype=np.float64)
+        self.masses[:] = 0.0
+        _fit(self.gram, wanted, levels, *self.ends, self.places, self.masses)
+
+
+@njit(cache=True, nogil=True)
+def _at(c, t):
+    total = 0.0
+    for k in range(c.size - 1, -1, -1):
+        total = total * t + c[k]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _steepest(h, unit, low, high, work):
+    """The place of the least margin, and how far that is below `unit`."""
+    down, places, others, table = work
+    degree = 0
+    for k in range(h.size):
+        down[k] = -h[k]
+        if h[k] != 0.0:
+            degree = k
+    t, most = largest_place(down[: degree + 1], low, high, places, others, table)
+    return t, unit + most
+
+
+@njit(cache=True, nogil=True)
+def _move(step, first, second, gram, h, image):
+    """Move mass to a place from another, or from the null plane where that is NaN."""
+    power, other = 1.0, 1.0
+    image[:] = 0.0
+    for k in range(h.size):
+        change = power - (0.0 if np.isnan(second) else other)
+        power *= first
+        other *= second
+        for j in range(h.size):
+            image[j] += change * gram[k, j]
+    for j in range(h.size):
+        h[j] += step * image[j]
+
+
+@njit(cache=True, nogil=True)
+def _curvature(first, second, gram):
+    """The squared length of the difference of the members at two places; NaN is the null plane."""
+    total, power, other = 0.0, 1.0, 1.0
+    for k in range(gram.shape[0]):
+        change = power - (0.0 if np.isnan(second) else other)
+        inner, at, there = 0.0, 1.0, 1.0
+        for j in range(gram.shape[0]):
+            inner += (at - (0.0 if np.isnan(second) else there)) * gram[k, j]
+            at *= first
+            there *= second
+        total += change * inner
+        power *= first
+        other *= second
+    return max(total, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def _exchange(places, masses, h, unit, gram, goal, image):
+    """Move mass between pairs of places, the null plane among them, by exact steps."""
+    for _ in range(_EXCHANGES):
+        # A place gains by its lack of margin, the null plane by nothing.
+        best, most, worst, least, used = -1, 0.0, -1, 0.0, 0.0
+        for j in range(places.size):
+            used += masses[j]
+        if used >= 1.0:
+            least = np.inf
+        for j in range(places.size):
+            lack = unit - _at(h, places[j])
+            if lack > most:
+                best, most = j, lack
+            if masses[j] > 0.0 and lack < least:
+                worst, least = j, lack
+        if most - least <= goal or best == worst:
+            return
+        room = masses[worst] if worst >= 0 else 1.0 - used
+        if best >= 0:
+            second = places[worst] if worst >= 0 else np.nan
+            curve = _curvature(places[best], second, gram)
+            step = (most - least) / curve if curve * room > most - least else room
+            _move(step, places[best], second, gram, h, image)
+            masses[best] += step
+        else:
+            curve = _curvature(places[worst], np.nan, gram)
+            step = (most - least) / curve if curve * room > most - least else room
+            _move(-step, places[worst], np.nan, gram, h, image)
+        if worst >= 0:
+            masses[worst] = 0.0 if step == room else masses[worst] - step
+
+
+@njit(cache=True, nogil=True)
+def _gap(lack, masses, places, h, unit):
+    """The loss less the averaged plane: each place is short of the loss by some."""
+    total = max(lack, 0.0)
+    for j in range(places.size):
+        if masses[j] > 0.0:
+            total -= masses[j] * (unit - _at(h, places[j]))
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _solve(places, masses, h, unit, gram, low, high, goal, rounds, work):
+    """Add worst places and exchange mass until the gap is small enough; returns the gap on arrival."""
+    first = 0.0
+    for turn in range(rounds):
+        t, lack = _steepest(h, unit, low, high, work[:4])
+        gap = _gap(lack, masses, places, h, unit)
+        if turn == 0:
+            first = gap
+            goal = max(goal, _LEAVE * gap) if rounds == _ROUNDS else goal
+        if gap <= goal:
+            break
+        if lack > 0.0:
+            slot = 0
+            for j in range(places.size):
+                if places[j] == t and masses[j] > 0.0:
+                    slot = j
+                    break
+                if masses[j] < masses[slot]:
+                    slot = j
+            if masses[slot] > 0.0 and places[slot] != t:
+                _move(-masses[slot], places[slot], np.nan, gram, h, work[4])
+                masses[slot] = 0.0
+            places[slot] = t
+        _exchange(places, masses, h, unit, gram, 0.1 * goal, work[4])
+    return first
+
+
+@njit(cache=True, nogil=True)
+def _room(size):
+    table = np.empty((2, size + 1))
+    return np.empty(size), np.empty(size + 2), np.empty(size + 2), table, np.empty(size)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _dot(x, f):
+    total = 0.0
+    for j in range(x.size):
+        total += x[j] * f[j]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _add(step, x, f):
+    for j in range(x.size):
+        f[j] += step * x[j]
+
+
+@njit(cache=True, nogil=True)
+def _sweep(rows, low, high, places, masses, f, order, gaps):
+    vectors, gram, signs, weights, intercept = rows
+    size, d = vectors.shape[1], vectors.shape[2]
+    work, h, before, curve = _room(size), np.empty(size), np.empty(size), np.empty((size, size))
+    for i in order:
+        c, y = weights[i], signs[i]
+        gaps[i] = 0.0
+        if c == 0:
+            continue
+        for k in range(size):
+            h[k] = y * _dot(vectors[i, k], f)
+            for j in range(size):
+                curve[k, j] = c * gram[i, k, j]
+        if intercept:
+            h[0] += y * f[d]
+            curve[0, 0] += c
+        _moments(places[i], masses[i], before)
+        gap = _solve(places[i], masses[i], h, 1.0, curve, low, high, 1e-12, _ROUNDS, work)
+        gaps[i] = c * max(gap, 0.0)
+        _moments(places[i], masses[i], h)
+        for k in range(size):
+            step = c * y * (h[k] - before[k])
+            if step != 0.0:
+                _add(step, vectors[i, k], f)
+                if intercept and k == 0:
+                    f[d] += step
+
+
+@njit(cache=True, nogil=True)
+def _moments(places, masses, into):
+    into[:] = 0.0
+    for j in range(places.size):
+        power = masses[j]
+        for k in range(into.size):
+            into[k] += power
+            power *= places[j]
+
+
+@njit(cache=True, nogil=True)
+def _fit(gram, wanted, levels, low, high, places, masses):
+    """Least squares: the products with the vectors, and the level, of each row."""
+    size = gram.shape[1]
+    work, h, curve = _room(size), np.empty(size), np.empty((size, size))
+    for i in range(gram.shape[0]):
+        if levels[i] == 0.0:
+            continue
+        # As heavy as the vectors, so that neither gives way to the other.
+        heavy = 0.0
+        for k in range(size):
+            heavy = max(heavy, gram[i, k, k])
+        heavy = heavy if heavy > 0.0 else 1.0
+        for k in range(size):
+            h[k] = -wanted[i, k] / heavy
+            for j in range(size):
+                curve[k, j] = gram[i, k, j] / heavy
+        h[0] -= levels[i]
+        curve[0, 0] += 1.0
+        _solve(places[i], masses[i], h, 0.0, curve, low, high, 1e-15, _FIT_ROUNDS, work)

@@ -1,0 +1,295 @@
+"""Distances between the sets of all oracles: enumeration, supporting planes, random members."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from structinv.metrics import distance_bounds, nearest, set_distance, tangent_distance
+from structinv.oracles import (
+    Box,
+    Ellipsoid,
+    FDrop,
+    Flip,
+    InvarianceOracle,
+    Offset,
+    Rotations,
+    Segment,
+    Shifts,
+    Support,
+    TangentDerivative,
+)
+from structinv.oracles.geometry import region_of
+
+from .oracle_cases import CASES, rows
+
+
+def told(case):
+    """Whether the case's oracle tells what its sets look like."""
+    try:
+        region_of(case.oracle, rows()[0][:1])
+    except (NotImplementedError, ValueError):
+        return False
+    return True
+
+
+TOLD = [case for case in CASES if told(case)]
+X = rows(0)[0][:3] + 1.0
+Y = rows(1)[0][:3]
+# Words, labels, and covers that nobody knows.
+UNTOLD = {"fscale", "fdrop", "only_for", "union", "compose", "discounted", "shared", "budget"}
+
+
+def test_only_oracles_without_a_list_or_a_shape_are_left_out():
+    left = {name for case in CASES if case not in TOLD for name in case.covers}
+    assert left <= UNTOLD
+
+
+def from_support(case, x, y, sides):
+    """The distance from a point, or a set, to a convex set: the largest of its supporting planes."""
+    v = cp.Variable(len(x))
+    near = -case.support_expression(x, 0, -v) if sides == "two" else v @ x
+    problem = cp.Problem(cp.Maximize(near - case.support_expression(y, 0, v)), [cp.norm(v) <= 1])
+    return max(problem.solve(solver=cp.CLARABEL), 0.0)
+
+
+@pytest.mark.parametrize("sides", ["one", "two"])
+@pytest.mark.parametrize("case", [c for c in TOLD if c.oracle.convex and c.exact], ids=str)
+def test_convex_sets_against_their_supporting_planes(case, sides):
+    found = distance_bounds(case.oracle, X, Y, sides)
+    expected = [[from_support(case, x, y, sides) for y in Y] for x in X]
+    np.testing.assert_allclose(found.found, expected, atol=2e-6)
+    np.testing.assert_allclose(found.least, expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("case", [c for c in TOLD if c.oracle.finite], ids=str)
+def test_lists_against_enumeration(case):
+    left, right = (case.oracle.orbit(each) for each in (X, Y))
+    two = np.linalg.norm(left[:, None, :, None] - right[None, :, None], axis=-1).min(axis=(2, 3))
+    one = np.linalg.norm(X[:, None, None] - right[None], axis=-1).min(axis=2)
+    back = np.linalg.norm(left[:, None] - Y[None, :, None], axis=-1).min(axis=2)
+    for sides, expected in (("one", one), ("two", two), ("mean", (one + back) / 2)):
+        found = distance_bounds(case.oracle, X, Y, sides)
+        assert found.exact
+        np.testing.assert_allclose(found.found, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("case", TOLD, ids=str)
+def test_bounds_hold_for_random_members(case):
+    rng = np.random.default_rng(0)
+    try:
+        left, right = (case.oracle.sample(each, 300, rng) for each in (X, Y))
+    except NotImplementedError:
+        left, right = (case.oracle.orbit(each) for each in (X, Y))
+    one = np.linalg.norm(X[:, None, None] - right[None], axis=-1).min(axis=2)
+    two = np.array([[_least(a, b) for b in right] for a in left])
+    for sides, members in (("one", one), ("two", two)):
+        try:
+            bounds = distance_bounds(case.oracle, X, Y, sides)
+        except NotImplementedError:
+            assert sides == "two"
+            assert case.name == "union-dense"
+            continue
+        assert np.all(bounds.least <= members + 1e-6)
+        assert np.all(bounds.least <= bounds.found + 1e-12)
+        # What was searched for is hardly worse than the best of many random members.
+        assert np.all(bounds.found <= members + 0.02)
+        assert not bounds.exact or np.allclose(bounds.found, bounds.least, atol=1e-9)
+
+
+def _least(left, right):
+    return np.linalg.norm(left[:, None] - right[None], axis=-1).min()
+
+
+@pytest.mark.parametrize("case", TOLD, ids=str)
+def test_tables_of_one_side_are_symmetric_with_zeros(case):
+    for sides in ("two", "mean"):
+        try:
+            table = set_distance(case.oracle, X, sides=sides)
+        except NotImplementedError:
+            continue
+        np.testing.assert_array_equal(table, table.T)
+        np.testing.assert_array_equal(np.diagonal(table), 0.0)
+        other = distance_bounds(case.oracle, X, X.copy(), sides)
+        # What is searched for from either side in turn need not be the same.
+        np.testing.assert_allclose(table, other.found, atol=1e-6 if other.exact else 1e-3)
+
+
+def test_single_precision_rows_have_single_precision_distances():
+    for oracle in (Box(0.1), Segment(0.5, 2.0), Ellipsoid(0.3), Flip(shape=(1, 5))):
+        single = set_distance(oracle, X.astype(np.float32), Y.astype(np.float32))
+        assert single.dtype == np.float32
+        np.testing.assert_allclose(single, set_distance(oracle, X, Y), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "oracle", [Offset(0.2), Shifts(1, shape=(1, 5)), TangentDerivative(np.eye(5)[:2], 0.1)]
+)
+def test_rows_far_from_the_origin_lose_no_digits(oracle):
+    far = X + 1e7
+    near = set_distance(oracle, far, far + 0.25 * np.eye(5)[:3])
+    expected = [
+        [np.linalg.norm(_nearest_change(oracle, a - b)) for b in far + 0.25 * np.eye(5)[:3]] for a in far
+    ]
+    if oracle.additive:
+        np.testing.assert_allclose(near, expected, atol=1e-6)
+    assert np.all(np.isfinite(near))
+
+
+def _nearest_change(oracle, change):
+    """What is left of a change after twice the set of an additive oracle, by coordinates."""
+    if isinstance(oracle, Offset):
+        return change - np.clip(change.mean(), -2 * oracle.limit, 2 * oracle.limit)
+    left = change.copy()
+    left[:2] -= np.clip(change[:2], -0.2, 0.2)
+    return left
+
+
+def test_tangent_distances_against_least_squares():
+    rng = np.random.default_rng(0)
+    images = rng.random((6, 49))
+    oracle = Rotations(between=(-10, 10), shape=(7, 7)) | Shifts(between=(0, 1), shape=(7, 7))
+    tangents = oracle.tangents(images)
+    two, one = (tangent_distance(oracle, images, sides=sides) for sides in ("two", "one"))
+    for i in range(6):
+        for j in range(6):
+            step = images[i] - images[j]
+            both = np.vstack([tangents[i], tangents[j]]).T
+            left = [step - A @ np.linalg.lstsq(A, step, rcond=None)[0] for A in (both, tangents[j].T)]
+            assert two[i, j] == pytest.approx(np.linalg.norm(left[0]), abs=1e-9)
+            assert one[i, j] == pytest.approx(np.linalg.norm(left[1]), abs=1e-9)
+
+
+def test_tangents_that_depend_on_one_another_count_once():
+    twice = TangentDerivative(np.array([[1.0, 0, 0, 0, 0], [2.0, 0, 0, 0, 0], [0.0] * 5]), 1.0)
+    once = TangentDerivative(np.array([[1.0, 0, 0, 0, 0]]), 1.0)
+    np.testing.assert_allclose(tangent_distance(twice, X, Y), tangent_distance(once, X, Y), atol=1e-12)
+    thrice = TangentDerivative(np.array([[1.0, 0, 0, 0, 0]]), 3.0)
+    np.testing.assert_allclose(set_distance(twice, X, Y), set_distance(thrice, X, Y), atol=1e-9)
+
+
+def test_rows_of_zeros_do_not_change_size():
+    zero = np.zeros((1, 5))
+    np.testing.assert_allclose(set_distance(Segment(0.5, 2.0), zero, X, "one"), _to_segment(X)[None])
+    np.testing.assert_allclose(tangent_distance(Segment(0.5, 2.0), zero, zero), [[0.0]])
+
+
+def _to_segment(rows):
+    return 0.5 * np.linalg.norm(rows, axis=1)
+
+
+@pytest.mark.parametrize("sides", ["one", "two", "mean"])
+def test_nearest_rows_are_those_of_the_table(sides, monkeypatch):
+    monkeypatch.setattr("structinv.metrics.distances._AT_ONCE", 40)
+    rng = np.random.default_rng(0)
+    many, few = rng.random((30, 5)), rng.random((7, 5))
+    many[11] = many[3]
+    table = set_distance(Segment(0.8, 1.2), few, many, sides)
+    for k in (1, 4, 30):
+        distances, numbers = nearest(Segment(0.8, 1.2), few, many, k, sides=sides)
+        order = np.argsort(table, axis=1, kind="stable")[:, :k]
+        np.testing.assert_array_equal(numbers, order)
+        np.testing.assert_allclose(distances, np.take_along_axis(table, order, axis=1), atol=1e-12)
+    _, numbers = nearest(Segment(0.8, 1.2), few, many, 1, tangents=True)
+    planes = tangent_distance(Segment(0.8, 1.2), few, many)
+    assert np.all(planes[np.arange(7), numbers[:, 0]] <= planes.min(axis=1) + 1e-12)
+
+
+def test_tables_do_not_depend_on_the_tiles(monkeypatch):
+    rng = np.random.default_rng(0)
+    many = rng.random((40, 5))
+    whole = set_distance(Offset(0.3) @ Segment(0.5, 2.0), many)
+    monkeypatch.setattr("structinv.metrics.comparison._NUMBERS_A_TILE", 100)
+    np.testing.assert_allclose(set_distance(Offset(0.3) @ Segment(0.5, 2.0), many), whole, atol=1e-12)
+
+
+class Lines(InvarianceOracle):
+    """Tells nothing but its support."""
+
+    def support(self, X, V, assign, cost=None):
+        return Support(X)
+
+
+class Wrong(Box):
+    def region(self, X):
+        return X
+
+
+class Shorter(Box):
+    def region(self, X):
+        return super().region(X[:1])
+
+
+class Otherwise(Box):
+    """A box whose support is another one's."""
+
+    def support(self, X, V, assign, cost=None):
+        return super().support(X, V, assign, cost)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "kind", "message"),
+    [
+        (FDrop(2), NotImplementedError, "FDrop does not define a region"),
+        (Lines(), NotImplementedError, "Lines does not define a region"),
+        (Otherwise(0.1), NotImplementedError, "Otherwise does not define a region"),
+        (Wrong(0.1), TypeError, "Wrong.region must return a Region, got ndarray"),
+        (Shorter(0.1), ValueError, "Shorter.region must return the sets of 3 rows, got 1"),
+        (Box(0.1).only_for([1]), ValueError, "must not depend on labels"),
+        (Segment(2.0, 0.5), ValueError, "low must be at most 1"),
+        (Rotations((5,)), ValueError, "shape"),
+        (Box, TypeError, "oracle must be an InvarianceOracle"),
+        ("box", TypeError, "oracle must be an InvarianceOracle"),
+    ],
+)
+def test_oracles_without_distances_are_refused_by_name(oracle, kind, message):
+    with pytest.raises(kind, match=message):
+        set_distance(oracle, X, Y)
+
+
+def test_oracles_without_tangents_are_refused_by_name():
+    with pytest.raises(NotImplementedError, match="FDrop does not define tangents"):
+        tangent_distance(FDrop(2), X, Y)
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "message"),
+    [
+        (X[0], ValueError, r"X must have shape \(n, d\)"),
+        (X[:, :, None], ValueError, r"X must have shape \(n, d\)"),
+        (X[:0], ValueError, "X must have rows"),
+        (np.full((2, 5), np.nan), ValueError, "X must be finite"),
+        ([["a"] * 5], (TypeError, ValueError), "X|could not convert"),
+        (X.astype(np.float16), TypeError, "X"),
+        (X[:, :4], ValueError, "Y must have 4 features as X has, got 5"),
+    ],
+)
+def test_rows_that_are_none_are_refused_by_name(rows, kind, message):
+    with pytest.raises(kind, match=message):
+        set_distance(Box(0.1), rows, Y)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"sides": "both"}, "sides must be one of"),
+        ({"sides": None}, "sides must be one of"),
+        ({"k": 0}, "k must be"),
+        ({"k": 4}, "k must be"),
+        ({"k": 1.5}, "k must be"),
+        ({"tangents": "yes"}, "tangents must be"),
+    ],
+)
+def test_parameters_of_nearest_are_refused_by_name(change, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        nearest(Box(0.1), X, Y, **change)
+
+
+def test_rows_in_the_place_of_the_oracle_are_refused_by_name():
+    for ask in (set_distance, nearest, tangent_distance):
+        with pytest.raises(TypeError, match="oracle must be an InvarianceOracle, got array"):
+            ask(X, Y, Box(0.1))
+
+
+def test_lists_of_numbers_and_integers_are_rows():
+    table = set_distance(Box(0.5), [[0, 0], [3, 0]])
+    np.testing.assert_allclose(table, [[0.0, 2.0], [2.0, 0.0]])

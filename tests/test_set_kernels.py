@@ -1,0 +1,305 @@
+"""Kernels of distances between sets, kernels that are none, and how they are mended."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC
+
+from structinv import (
+    IndefiniteKernelWarning,
+    InvariantSVC,
+    InvariantSVR,
+    OrbitRidge,
+    RepresenterClassifier,
+    VirtualSVC,
+)
+from structinv.embeddings import OrbitNystroem
+from structinv.kernels import (
+    CallableKernel,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Matern,
+    OrbitMean,
+    SetKernel,
+    as_kernel,
+    kernel_definite,
+    least_eigenvalue,
+    mended,
+)
+from structinv.metrics import set_distance, tangent_distance
+from structinv.oracles import Box, FDrop, Flip, Identity, Rotations, Segment
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((40, 2))
+y = (np.abs(X[:, 0]) > np.abs(X[:, 1])).astype(int)
+NEW = rng.standard_normal((25, 2))
+WIDE = SetKernel(Segment(0.1, 10.0), Gaussian(0.5))
+MENDING = ("clip", "flip", "square")
+
+
+@pytest.mark.parametrize("sides", ["two", "mean", "tangent"])
+@pytest.mark.parametrize("inner", [Gaussian(0.7), Matern(1.5, 2.5), 2.0 * Gaussian() * Gaussian(3.0)])
+def test_values_are_those_of_the_distances(sides, inner):
+    kernel = SetKernel(Segment(0.5, 2.0), inner, sides)
+    if sides == "tangent":
+        distances = tangent_distance(kernel.oracle, NEW, X)
+    else:
+        distances = set_distance(kernel.oracle, NEW, X, sides)
+    # The same function of the distances of points on a line.
+    line = inner.matrix(distances.reshape(-1, 1), np.zeros((1, 1)))
+    np.testing.assert_allclose(kernel(NEW, X).reshape(-1, 1), line, atol=1e-12)
+    np.testing.assert_allclose(kernel.diagonal(X), np.diagonal(kernel(X)), atol=1e-12)
+    assert kernel(X.astype(np.float32)).dtype == np.float32
+
+
+def test_without_changes_it_is_the_kernel():
+    np.testing.assert_allclose(SetKernel(Identity(), Gaussian())(NEW, X), Gaussian()(NEW, X), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        ({"sides": "one"}, ValueError, "not symmetric"),
+        ({"sides": "twice"}, ValueError, "sides must be one of"),
+        ({"kernel": Linear()}, ValueError, "function of distances alone"),
+        ({"kernel": Laplacian()}, ValueError, "function of distances alone"),
+        ({"kernel": Gaussian() + Linear()}, ValueError, "function of distances alone"),
+        ({"kernel": "rbf"}, TypeError, "write structinv.kernels.Gaussian"),
+        ({"kernel": Gaussian(0.0)}, ValueError, "sigma"),
+        ({"oracle": Segment}, TypeError, "oracle must be an InvarianceOracle"),
+        ({"oracle": Segment(2.0, 3.0)}, ValueError, "low must be at most 1"),
+        ({"oracle": FDrop(1)}, NotImplementedError, "FDrop does not define a region"),
+        (
+            {"oracle": FDrop(1), "sides": "tangent"},
+            NotImplementedError,
+            "FDrop does not define tangents",
+        ),
+        ({"oracle": Box(0.1).only_for([1])}, ValueError, "must not depend on labels"),
+        ({"oracle": Rotations((5,))}, ValueError, "shape"),
+        ({"spectrum": "clipped"}, ValueError, "did you mean 'clip'|spectrum must be one of"),
+    ],
+)
+def test_parameters_are_refused_by_name(change, kind, message):
+    kernel = clone(WIDE).set_params(**change)
+    before = set(vars(InvariantSVC(kernel=kernel)))
+    model = InvariantSVC(kernel=kernel)
+    for ask in (lambda: kernel(X), lambda: model.fit(X, y)):
+        with pytest.raises(kind, match=message):
+            ask()
+    assert set(vars(model)) == before
+
+
+def test_a_fit_warns_by_name_with_the_least_eigenvalue():
+    model = InvariantSVC(kernel=WIDE)
+    least = np.linalg.eigvalsh(WIDE(X))[0]
+    assert least < -0.05
+    with pytest.warns(IndefiniteKernelWarning, match=rf"SetKernel is not .* from {least:.3g} to"):
+        model.fit(X, y)
+    assert model.least_eigenvalue_ == pytest.approx(least, abs=1e-9)
+
+
+@pytest.mark.parametrize("spectrum", MENDING)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_mended_kernels_are_positive_semi_definite_everywhere(spectrum, dtype):
+    kernel = mended(WIDE, X.astype(dtype), spectrum)
+    assert kernel_definite(kernel)
+    points = np.vstack([X, NEW]).astype(dtype)
+    table = kernel(points)
+    values = np.linalg.eigvalsh(table.astype(np.float64))
+    assert values[0] > -(1e-10 if dtype == np.float64 else 1e-4) * values[-1]
+    # On the training rows: the eigenvalues changed, the eigenvectors kept.
+    old, vectors = np.linalg.eigh(WIDE(X))
+    new = {"clip": np.maximum(old, 0.0), "flip": np.abs(old), "square": old**2}[spectrum]
+    expected = vectors * new @ vectors.T
+    np.testing.assert_allclose(
+        kernel(X.astype(dtype)), expected, atol=1e-9 if dtype == np.float64 else 1e-3
+    )
+    # For new rows: the formula, term by term.
+    kept = old > 1e-12 if spectrum == "clip" else np.abs(old) > 1e-12
+    middle = (vectors[:, kept] * (new / np.where(kept, old, 1.0) ** 2)[kept]) @ vectors[:, kept].T
+    right = WIDE(NEW, X) @ middle @ WIDE(X, X[:5])
+    atol = 1e-8 if dtype == np.float64 else 1e-2
+    np.testing.assert_allclose(kernel(NEW.astype(dtype), X[:5].astype(dtype)), right, atol=atol)
+    np.testing.assert_allclose(kernel.diagonal(points), np.diagonal(table), atol=atol)
+
+
+def test_a_shift_promises_training_rows_alone():
+    kernel = mended(WIDE, X, "shift")
+    np.testing.assert_allclose(np.linalg.eigvalsh(kernel(X))[0], 0.0, atol=1e-10)
+    np.testing.assert_allclose(kernel(NEW, X), WIDE(NEW, X))
+    assert not kernel_definite(kernel)
+    twice = np.vstack([X[:2], X[:1]])
+    np.testing.assert_allclose(
+        (kernel(twice) - WIDE(twice))[0], [0.0, 0.0, 0.0] + kernel._shift * np.array([1, 0, 1])
+    )
+    np.testing.assert_allclose(kernel.diagonal(X), np.diagonal(kernel(X)))
+
+
+MACHINES = [
+    InvariantSVC(random_state=0),
+    InvariantSVC(Flip(shape=(1, 2)), random_state=0),
+    RepresenterClassifier(random_state=0),
+    VirtualSVC(random_state=0),
+]
+
+
+@pytest.mark.parametrize("spectrum", [*MENDING, "shift"])
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda m: type(m).__name__ + str(m.oracle or ""))
+def test_machines_mend_with_their_training_rows(machine, spectrum):
+    model = clone(machine).set_params(kernel=clone(WIDE).set_params(spectrum=spectrum))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IndefiniteKernelWarning)
+        model.fit(X, y)
+    assert model.least_eigenvalue_ == pytest.approx(np.linalg.eigvalsh(WIDE(X))[0], abs=1e-9)
+    given = clone(machine).set_params(kernel=mended(WIDE, X, spectrum)).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(NEW), given.decision_function(NEW), atol=1e-9)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
+    # Another kernel is another fit: nothing is left of the former.
+    assert model.set_params(kernel="rbf").fit(X, y).least_eigenvalue_ is None
+
+
+@pytest.mark.parametrize("spectrum", MENDING)
+def test_the_gap_of_a_mended_fit_is_that_of_the_table(spectrum):
+    """The same optimum as scikit-learn's machine on the mended table, without an intercept for both."""
+    kernel = mended(WIDE, X, spectrum)
+    model = InvariantSVC(kernel=kernel, C=1.0, tol=1e-8).fit(X, y)
+    table = kernel(X)
+    signs = 2.0 * y - 1.0
+    import cvxpy as cp
+
+    alpha = cp.Variable(len(X))
+    root = np.linalg.cholesky(table + 1e-12 * np.eye(len(X)))
+    dual = cp.sum(alpha) - 0.5 * cp.sum_squares(root.T @ cp.multiply(alpha, signs))
+    best = cp.Problem(cp.Maximize(dual), [alpha >= 0, alpha <= 1]).solve("CLARABEL")
+    assert model.solution_.dual <= best + 1e-6 * best
+    assert model.solution_.primal >= best - 1e-6 * best
+    assert model.solution_.relative_gap <= 1e-8
+
+
+def test_outside_of_an_estimator_a_spectrum_asks_for_training_rows():
+    kernel = clone(WIDE).set_params(spectrum="clip")
+    with pytest.raises(ValueError, match=r"write structinv.kernels.mended\(kernel, X_train, 'clip'\)"):
+        kernel(X)
+    # Within sums, multiples and means, too.
+    whole = 2.0 * kernel + Gaussian()
+    model = InvariantSVC(kernel=whole).fit(X, y)
+    expected = 2.0 * mended(WIDE, X, "clip")(NEW, X) + Gaussian()(NEW, X)
+    np.testing.assert_allclose(model.kernel_(NEW, X), expected, atol=1e-10)
+    mean = OrbitMean(Flip(shape=(1, 2)), kernel)
+    assert InvariantSVC(kernel=mean).fit(X, y).score(X, y) > 0.5
+
+
+def test_definiteness_of_what_is_made_of_kernels():
+    assert kernel_definite(Gaussian() * Linear() + 2.0 * Laplacian())
+    assert not kernel_definite(Gaussian() + WIDE)
+    assert not kernel_definite(3.0 * WIDE)
+    assert not kernel_definite(OrbitMean(Flip(shape=(1, 2)), WIDE))
+    assert not kernel_definite(CallableKernel(lambda a, b: a @ b.T))
+
+
+def test_tables_and_functions_of_users_are_looked_at_too():
+    table = WIDE(X)
+    with pytest.warns(IndefiniteKernelWarning, match="PrecomputedKernel is not positive"):
+        InvariantSVC(kernel="precomputed").fit(table, y)
+    with pytest.warns(IndefiniteKernelWarning, match="CallableKernel is not positive"):
+        InvariantSVR(kernel=lambda a, b: WIDE.matrix(a, b)).fit(X, X[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IndefiniteKernelWarning)
+        good = InvariantSVC(kernel="precomputed").fit(Gaussian()(X), y)
+        InvariantSVC(kernel=lambda a, b: a @ b.T).fit(X.astype(np.float32), y)
+    assert good.least_eigenvalue_ > -1e-9
+
+
+def test_only_some_of_many_rows_are_looked_at(monkeypatch):
+    monkeypatch.setattr("structinv.kernels.definiteness.MOST_ROWS", 20)
+    with pytest.warns(IndefiniteKernelWarning, match="on 20 of the training rows"):
+        InvariantSVC(kernel=WIDE).fit(X, y)
+
+
+def test_scikit_learn_takes_the_kernels():
+    table = WIDE(X)
+    by_table = SVC(kernel="precomputed").fit(table, y)
+    by_kernel = SVC(kernel=WIDE).fit(X, y)
+    np.testing.assert_array_equal(by_table.predict(WIDE(NEW, X)), by_kernel.predict(NEW))
+    whole = mended(WIDE, X, "clip")
+    machine = SVC(kernel=whole).fit(X, y)
+    table = SVC(kernel="precomputed").fit(whole(X), y)
+    np.testing.assert_array_equal(machine.predict(NEW), table.predict(whole(NEW, X)))
+    # scikit-learn asks a callable about one pair at a time.
+    features = Nystroem(kernel=WIDE, n_components=5, random_state=0).fit_transform(X[:12])
+    assert features.shape == (12, 5)
+
+
+def test_features_of_landmarks_warn_and_mend_too():
+    with pytest.warns(IndefiniteKernelWarning, match="OrbitNystroem: kernel OrbitMean"):
+        plain = OrbitNystroem(kernel=WIDE, n_components=20).fit(X)
+    assert plain.least_eigenvalue_ < -0.05
+    mending = clone(WIDE).set_params(spectrum="clip")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IndefiniteKernelWarning)
+        features = OrbitNystroem(kernel=mending, n_components=40).fit(X)
+    F = features.transform(NEW)
+    np.testing.assert_allclose(F @ F.T, mended(WIDE, X, "clip")(NEW), atol=1e-6)
+    assert OrbitNystroem(n_components=20).fit(X).least_eigenvalue_ is None
+
+
+def test_kernel_ridge_takes_the_mended_kernel_and_refuses_the_other():
+    values = X[:, 0] * X[:, 1]
+    assert OrbitRidge(clone(WIDE).set_params(spectrum="clip")).fit(X, values).best_score_ is not None
+    with pytest.raises(ValueError, match=r"mended\(kernel, X\) mends it"):
+        OrbitRidge(WIDE, alphas=(1e-6, 1e-3)).fit(X, values)
+
+
+def test_parameters_of_the_oracle_can_be_searched_over():
+    model = InvariantSVC(kernel=clone(WIDE).set_params(spectrum="clip"), random_state=0)
+    grid = {"kernel__oracle__high": [2.0, 10.0], "kernel__kernel__sigma": [0.3, 1.0]}
+    found = GridSearchCV(model, grid, cv=2).fit(X, y)
+    assert np.all(np.isfinite(found.cv_results_["mean_test_score"]))
+    assert found.best_estimator_.kernel_.kernel.oracle.high in (2.0, 10.0)
+
+
+def test_sets_are_made_anew_where_parameters_or_rows_change_in_place():
+    kernel, rows = clone(WIDE), X.copy()
+    first = kernel(rows, rows[:3])
+    kernel.oracle.high = 1.0
+    np.testing.assert_allclose(kernel(rows, rows[:3]), clone(kernel)(rows, rows[:3]))
+    kernel.oracle.high = 10.0
+    rows[:3] += 1.0
+    assert not np.allclose(kernel(rows, rows[:3]), first)
+
+
+def test_changes_of_sides_are_new_sets():
+    kernel = SetKernel(Segment(0.5, 2.0), Gaussian())
+    two = kernel(X)
+    kernel.sides = "tangent"
+    np.testing.assert_allclose(kernel(X), SetKernel(Segment(0.5, 2.0), Gaussian(), "tangent")(X))
+    assert not np.allclose(kernel(X), two)
+
+
+def test_the_least_eigenvalue_of_a_table():
+    least, largest = least_eigenvalue(WIDE, X)
+    values = np.linalg.eigvalsh(WIDE(X))
+    assert (least, largest) == pytest.approx((values[0], values[-1]))
+    assert as_kernel("rbf", gamma=1.0, degree=3, coef0=0.0, X=X).prepared(X).least_eigenvalue is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        (("rbf", X), TypeError, "kernel must be a Kernel"),
+        ((WIDE, X, "clippy"), ValueError, "spectrum must be one of"),
+        ((WIDE, np.full((2, 2), np.nan)), ValueError, "finite"),
+        ((WIDE, X[0]), ValueError, "shape"),
+        ((clone(WIDE).set_params(spectrum="clip"), X), ValueError, "spectrum='clip' mends the kernel"),
+    ],
+)
+def test_mending_refuses_by_name(arguments, kind, message):
+    with pytest.raises(kind, match=message):
+        mended(*arguments)
