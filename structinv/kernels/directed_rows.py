@@ -16,7 +16,7 @@ from ..oracles.kept import parameters_of
 from ..regions import Stack
 from .base import Kernel
 from .kept_by_rows import KeptByRows
-from .values import DOUBLE, SINGLE, check_rows, same_precision
+from .values import DOUBLE, LARGEST_WIDTH, SINGLE, check_rows, same_precision
 
 # Rows whose directions are kept: all rows that a machine knows, and those it asks about.
 KEPT = 2
@@ -30,6 +30,8 @@ _COST = 16
 # Exponents of float32 rows may be so large before their inner products are taken in double precision,
 # as those lose 1e-7 of it.
 MOST_IN_SINGLE = 1e3
+# How much memory is free is not asked for less.
+FEW_BYTES = 1e7
 # Rows whose directions are turned at once.
 ROWS_AT_ONCE = 256
 
@@ -117,7 +119,12 @@ class DirectedKernel(Kernel):
         """The rows with their directions, kept for those asked about last."""
         kept: KeptByRows = self.__dict__.setdefault("_rows", KeptByRows(KEPT))
         key = parameters_of(tuple(self.get_params(deep=False).values()))
-        found: DirectedRows = kept.get(X, key, lambda: self._looked_at(self._made(floating(X)), X.dtype))
+
+        def make() -> DirectedRows:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return self._looked_at(self._made(floating(X)), X.dtype)
+
+        found: DirectedRows = kept.get(X, key, make)
         return found
 
     def _looked_at(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:
@@ -156,6 +163,10 @@ class DirectedKernel(Kernel):
                     out[columns, rows] = tile.T
                 out[rows, columns] = tile
 
+        if len(tiles) == 1:
+            # Pair by pair, threads would take most of the time.
+            work(slice(0, 1))
+            return out
         with one_blas_thread():
             in_threads(work, len(tiles), out.size * numbers * _COST, most=_TILES_AT_ONCE)
         return out
@@ -181,7 +192,9 @@ class DirectedKernel(Kernel):
 
     def _check_room(self, X: np.ndarray, size: int) -> None:
         # The directions, those made of them, and what is kept.
-        check_memory(f"the directions of {len(X)} rows", 24.0 * X.size * (1 + size), "take fewer rows")
+        needed = 24.0 * X.size * (1 + size)
+        if needed > FEW_BYTES:
+            check_memory(f"the directions of {len(X)} rows", needed, "take fewer rows")
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what can be made again."""
@@ -212,6 +225,8 @@ def turned(directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     -------
     (n, r, d) and (n, r) arrays
     """
+    if not np.max(np.abs(directions), initial=0.0) <= LARGEST_WIDTH:
+        raise ValueError("tangents are so long that their squares are no numbers: scale the features")
     found, squares = np.empty_like(directions), np.zeros(directions.shape[:2])
     if not directions.shape[1]:
         return found, squares

@@ -120,7 +120,8 @@ class VicinalKernel(LawKernel):
         if not len(X) or not len(Y):
             return np.zeros((len(X), len(Y)), dtype=X.dtype)
         right = self._known(Y)
-        points = self._looked_at(self._laws(X, np.zeros((len(X), 0, X.shape[1])), 0.0), X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            points = self._looked_at(self._laws(X, np.zeros((len(X), 0, X.shape[1])), 0.0), X.dtype)
         return self._table(points, right, X.dtype)
 
     def _made(self, X: np.ndarray) -> DirectedRows:
