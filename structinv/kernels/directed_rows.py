@@ -8,25 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..machine import check_memory
-from ..matrices import ALL_ROWS, floating, in_threads, one_blas_thread
+from ..matrices import ALL_ROWS, floating
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.checked import bind, tangents_of
 from ..oracles.kept import parameters_of
 from ..regions import Stack
+from ..regions.tiles import fill_tables
 from .base import Kernel
 from .kept_by_rows import KeptByRows
 from .values import DOUBLE, LARGEST_WIDTH, SINGLE, check_rows, same_precision
 
 # Rows whose directions are kept: all rows that a machine knows, and those it asks about.
 KEPT = 2
-# Inner products that are held at once for a tile: they stay in a core's cache.
-_NUMBERS_A_TILE = 2**20
-_MOST_COLUMNS = 256
-# Tiles that are done before Ctrl-C is heard.
-_TILES_AT_ONCE = 4
-# Work on an inner product in units of what a thread is worth.
-_COST = 16
 # Exponents of float32 rows may be so large before their inner products are taken in double precision,
 # as those lose 1e-7 of it.
 MOST_IN_SINGLE = 1e3
@@ -150,25 +144,13 @@ class DirectedKernel(Kernel):
             right = right.in_double()
             left = right if same else left.in_double()
         out = np.empty((len(left.numbers), len(right.numbers)), dtype=dtype)
-        numbers = left.stack.size * right.stack.size
-        tiles = _tiles(len(left.numbers), len(right.numbers), numbers, same)
 
-        def work(part: slice) -> None:
-            for rows, columns in tiles[part]:
-                tile = np.empty((rows.stop - rows.start, columns.stop - columns.start), dtype=dtype)
-                self._fill(left.part(rows), right.part(columns), tile)
-                if same and rows == columns:
-                    _mirror_upper(tile)
-                elif same:
-                    out[columns, rows] = tile.T
-                out[rows, columns] = tile
+        def make(rows: slice, columns: slice) -> tuple[np.ndarray]:
+            tile = np.empty((rows.stop - rows.start, columns.stop - columns.start), dtype=dtype)
+            self._fill(left.part(rows), right.part(columns), tile)
+            return (tile,)
 
-        if len(tiles) == 1:
-            # Pair by pair, threads would take most of the time.
-            work(slice(0, 1))
-            return out
-        with one_blas_thread():
-            in_threads(work, len(tiles), out.size * numbers * _COST, most=_TILES_AT_ONCE)
+        fill_tables((out,), left.stack.size * right.stack.size, same, make)
         return out
 
     def _tangents(self, X: np.ndarray) -> np.ndarray:
@@ -236,21 +218,3 @@ def turned(directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         squares[rows], turns = np.linalg.eigh(some @ some.swapaxes(1, 2))
         found[rows] = turns.swapaxes(1, 2) @ some
     return found, np.maximum(squares, 0.0)
-
-
-def _tiles(n: int, m: int, numbers: int, same: bool) -> list[tuple[slice, slice]]:
-    """Blocks of rows and columns; of a symmetric table those on and above the diagonal."""
-    pairs = max(1, _NUMBERS_A_TILE // numbers)
-    width = min(_MOST_COLUMNS, max(1, int(np.sqrt(pairs)) if same else pairs), m)
-    height = width if same else max(1, pairs // width)
-    rows, columns = (
-        [slice(first, min(first + size, last)) for first in range(0, last, size)]
-        for size, last in ((height, n), (width, m))
-    )
-    return [(r, c) for r in rows for c in columns if not same or c.start >= r.start]
-
-
-def _mirror_upper(table: np.ndarray) -> None:
-    """Put what is above the diagonal below it."""
-    lower = np.tril_indices(len(table), -1)
-    table[lower] = table.T[lower]

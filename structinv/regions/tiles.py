@@ -59,6 +59,10 @@ def fill_tables(
                     table[columns, rows] = tile.T
                 table[rows, columns] = tile
 
+    if len(parts) == 1:
+        # Pair by pair, threads and their limits would take most of the time.
+        work(slice(0, 1))
+        return
     with one_blas_thread():
         in_threads(work, len(parts), n * m * numbers * _COST, most=_TILES_AT_ONCE)
 
