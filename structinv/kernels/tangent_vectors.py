@@ -23,10 +23,20 @@ class _TangentSum(DirectedKernel):
     """
 
     definite = False
-    sigma: float
-    gamma_w: float
-    eta: float
-    directions: str
+
+    def __init__(
+        self,
+        oracle: InvarianceOracle,
+        sigma: float = 1.0,
+        gamma_w: float = 1.0,
+        eta: float = 1.0,
+        directions: str = "tangents",
+    ) -> None:
+        self.oracle = oracle
+        self.sigma = sigma
+        self.gamma_w = gamma_w
+        self.eta = eta
+        self.directions = directions
 
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
@@ -129,20 +139,6 @@ class TangentVectorKernel(_TangentSum):
            [0.187, 0.069, 1.   ]])
     """
 
-    def __init__(
-        self,
-        oracle: InvarianceOracle,
-        sigma: float = 1.0,
-        gamma_w: float = 1.0,
-        eta: float = 1.0,
-        directions: str = "tangents",
-    ) -> None:
-        self.oracle = oracle
-        self.sigma = sigma
-        self.gamma_w = gamma_w
-        self.eta = eta
-        self.directions = directions
-
     def _rates(self) -> tuple[float, float, float, float]:
         plain = 0.5 / float(self.sigma) ** 2
         return plain, plain, plain + 0.5 / float(self.gamma_w) ** 2, float(self.eta)
@@ -185,20 +181,6 @@ class TangentOverlapKernel(_TangentSum):
            [0.607, 1.   , 0.298],
            [0.492, 0.298, 1.   ]])
     """
-
-    def __init__(
-        self,
-        oracle: InvarianceOracle,
-        sigma: float = 1.0,
-        gamma_w: float = 1.0,
-        eta: float = 1.0,
-        directions: str = "tangents",
-    ) -> None:
-        self.oracle = oracle
-        self.sigma = sigma
-        self.gamma_w = gamma_w
-        self.eta = eta
-        self.directions = directions
 
     def _rates(self) -> tuple[float, float, float, float]:
         rate = 0.25 / float(self.sigma) ** 2

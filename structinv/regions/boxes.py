@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
-
 import numpy as np
 
 from ..compiled import njit
-from .base import Region, SquaredDistances, exactly
+from .base import SquaredDistances, exactly
+from .padded import Padded
 
 
-class Boxes(Region):
+class Boxes(Padded):
     r"""Boxes with the same radii around all rows.
 
     Distances are ``sqrt(sum_i max(0, |x_i - y_i| - r_i)^2)`` from a point, with the sum of both radii
@@ -32,40 +31,6 @@ class Boxes(Region):
     """
 
     kind = "box"
-
-    def __init__(self, centers: np.ndarray, radius: np.ndarray) -> None:
-        self._centers = centers
-        self.radius = radius
-
-    def __len__(self) -> int:
-        return len(self._centers)
-
-    @property
-    def centers(self) -> np.ndarray:
-        """See `Region.centers`."""
-        return self._centers
-
-    def part(self, rows: slice) -> Self:
-        """See `Region.part`."""
-        return type(self)(self._centers[rows], self.radius)
-
-    def moved(self, step: np.ndarray) -> Self:
-        """See `Region.moved`."""
-        return type(self)(self._centers + step, self.radius)
-
-    def widened(self, other: Any) -> Region:
-        """See `Region.widened`: with both radii."""
-        if other.kind != self.kind:
-            return super().widened(other)
-        return Boxes(self._centers, self.radius + other.radius)
-
-    def from_points(self, points: np.ndarray) -> SquaredDistances:
-        """See `Region.from_points`; in closed form."""
-        return self._outside(points, self._centers, self.radius)
-
-    def between(self, other: Boxes) -> SquaredDistances:
-        """See `Region.between`; in closed form."""
-        return self._outside(self._centers, other._centers, self.radius + other.radius)
 
     def _outside(self, left: np.ndarray, right: np.ndarray, radius: np.ndarray) -> SquaredDistances:
         dtype = np.result_type(left, right)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..compiled import njit
 from .base import Region, SquaredDistances, exactly
+from .padded import Padded
 from .points import CLOSE, nearest_members
 from .products import Stack, pair_products
 
@@ -16,7 +17,7 @@ STEPS = 500
 ENOUGH = 1e-10
 
 
-class Balls(Region):
+class Balls(Padded):
     """Balls with the same radius around all rows.
 
     Parameters
@@ -33,40 +34,6 @@ class Balls(Region):
     """
 
     kind = "ball"
-
-    def __init__(self, centers: np.ndarray, radius: float) -> None:
-        self._centers = centers
-        self.radius = radius
-
-    def __len__(self) -> int:
-        return len(self._centers)
-
-    @property
-    def centers(self) -> np.ndarray:
-        """See `Region.centers`."""
-        return self._centers
-
-    def part(self, rows: slice) -> Self:
-        """See `Region.part`."""
-        return type(self)(self._centers[rows], self.radius)
-
-    def moved(self, step: np.ndarray) -> Self:
-        """See `Region.moved`."""
-        return type(self)(self._centers + step, self.radius)
-
-    def widened(self, other: Any) -> Region:
-        """See `Region.widened`: with both radii."""
-        if other.kind != self.kind:
-            return super().widened(other)
-        return Balls(self._centers, self.radius + other.radius)
-
-    def from_points(self, points: np.ndarray) -> SquaredDistances:
-        """See `Region.from_points`."""
-        return self._outside(points, self._centers, self.radius)
-
-    def between(self, other: Balls) -> SquaredDistances:
-        """See `Region.between`."""
-        return self._outside(self._centers, other._centers, self.radius + other.radius)
 
     def _outside(self, left: np.ndarray, right: np.ndarray, radius: float) -> SquaredDistances:
         squares, _ = nearest_members(left[:, None, :], right[:, None, :])

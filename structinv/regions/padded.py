@@ -1,0 +1,59 @@
+"""Sets that are a body of one size around every row."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from .base import Region, SquaredDistances
+
+
+class Padded(Region):
+    """Bodies of the same radius, or radii, around all rows: two are as far apart as one of both radii.
+
+    Parameters
+    ----------
+    centers : (n, d) array
+    radius : float or (d,) array
+        At least 0.
+    """
+
+    def __init__(self, centers: np.ndarray, radius: Any) -> None:
+        self._centers = centers
+        self.radius = radius
+
+    def __len__(self) -> int:
+        return len(self._centers)
+
+    @property
+    def centers(self) -> np.ndarray:
+        """See `Region.centers`."""
+        return self._centers
+
+    def part(self, rows: slice) -> Self:
+        """See `Region.part`."""
+        return type(self)(self._centers[rows], self.radius)
+
+    def moved(self, step: np.ndarray) -> Self:
+        """See `Region.moved`."""
+        return type(self)(self._centers + step, self.radius)
+
+    def widened(self, other: Any) -> Region:
+        """See `Region.widened`: with both radii."""
+        if other.kind != self.kind:
+            return super().widened(other)
+        return type(self)(self._centers, self.radius + other.radius)
+
+    def from_points(self, points: np.ndarray) -> SquaredDistances:
+        """See `Region.from_points`; in closed form."""
+        return self._outside(points, self._centers, self.radius)
+
+    def between(self, other: Any) -> SquaredDistances:
+        """See `Region.between`; in closed form."""
+        return self._outside(self._centers, other.centers, self.radius + other.radius)
+
+    @abstractmethod
+    def _outside(self, left: np.ndarray, right: np.ndarray, radius: Any) -> SquaredDistances:
+        """Squared distances of points and bodies of this radius around others."""
