@@ -4,6 +4,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from structinv import metrics
+from structinv.kernels import Gaussian, SetKernel
 from structinv.metrics import distance_bounds, nearest, set_distance, tangent_distance
 from structinv.oracles import (
     Box,
@@ -17,8 +19,10 @@ from structinv.oracles import (
     Shifts,
     Support,
     TangentDerivative,
+    Trajectory,
 )
 from structinv.oracles.geometry import region_of
+from structinv.regions import tiles
 
 from .oracle_cases import CASES, rows
 
@@ -179,7 +183,7 @@ def _to_segment(rows):
 
 @pytest.mark.parametrize("sides", ["one", "two", "mean"])
 def test_nearest_rows_are_those_of_the_table(sides, monkeypatch):
-    monkeypatch.setattr("structinv.metrics.distances._AT_ONCE", 40)
+    monkeypatch.setattr(metrics.distances, "_AT_ONCE", 40)
     rng = np.random.default_rng(0)
     many, few = rng.random((30, 5)), rng.random((7, 5))
     many[11] = many[3]
@@ -198,7 +202,7 @@ def test_tables_do_not_depend_on_the_tiles(monkeypatch):
     rng = np.random.default_rng(0)
     many = rng.random((40, 5))
     whole = set_distance(Offset(0.3) @ Segment(0.5, 2.0), many)
-    monkeypatch.setattr("structinv.regions.tiles.NUMBERS_A_TILE", 100)
+    monkeypatch.setattr(tiles, "NUMBERS_A_TILE", 100)
     np.testing.assert_allclose(set_distance(Offset(0.3) @ Segment(0.5, 2.0), many), whole, atol=1e-12)
 
 
@@ -286,10 +290,85 @@ def test_parameters_of_nearest_are_refused_by_name(change, message):
 
 def test_rows_in_the_place_of_the_oracle_are_refused_by_name():
     for ask in (set_distance, nearest, tangent_distance):
-        with pytest.raises(TypeError, match="oracle must be an InvarianceOracle, got array"):
+        with pytest.raises(TypeError, match="got an array of shape .* the oracle comes first"):
             ask(X, Y, Box(0.1))
 
 
 def test_lists_of_numbers_and_integers_are_rows():
     table = set_distance(Box(0.5), [[0, 0], [3, 0]])
     np.testing.assert_allclose(table, [[0.0, 2.0], [2.0, 0.0]])
+
+
+def parallel(angle, dtype=np.float64):
+    """Two rows at an angle, and the distance of their segments from half of a row to twice as much.
+
+    The end of the longer one is nearest to the other: half of its length times the angle's sine.
+    """
+    rows = np.array([[3.0, 4.0], [3.3, 4.4]])
+    rows[1] += 5.5 * np.tan(angle) * np.array([-0.8, 0.6])
+    rows = rows.astype(dtype)
+    x, y = rows.astype(np.float64)
+    return rows, 0.5 * abs(x[0] * y[1] - x[1] * y[0]) / np.linalg.norm(x)
+
+
+@pytest.mark.parametrize(
+    ("angle", "dtype"), [(1e-2, "f4"), (1e-4, "f4"), (1e-4, "f8"), (1e-7, "f8"), (1e-9, "f8")]
+)
+def test_nearly_parallel_directions_are_told_apart(angle, dtype):
+    rows, expected = parallel(angle, dtype)
+    bounds = distance_bounds(Segment(0.5, 2.0), rows[:1], rows[1:])
+    near = max(1e-5 if dtype == "f4" else 1e-9, 1e-15 / angle)
+    assert bounds.found[0, 0] == pytest.approx(expected, rel=near)
+    assert bounds.least[0, 0] <= expected * (1 + near)
+    # Planes through the origin and both rows hold their difference.
+    assert tangent_distance(Segment(0.5, 2.0), rows.astype(np.float64))[0, 1] < 1e-12
+
+
+def test_tangents_of_very_different_length_all_count():
+    for length in (1e-200, 1e-160, 1e-20, 1e160, 1e200):
+        oracle = TangentDerivative(np.array([[1.0, 0, 0, 0], [0, length, 0, 0]]), 1.0)
+        found = tangent_distance(oracle, np.ones((1, 4)), np.zeros((1, 4)))
+        np.testing.assert_allclose(found, [[np.sqrt(2.0)]])
+
+
+def shifted(X):
+    return np.stack([np.roll(X, 1, axis=1), np.roll(X, 2, axis=1)], axis=1)
+
+
+@pytest.mark.parametrize("oracle", [Trajectory(shifted, 2), Rotations(between=(-20, 20), shape=(4, 4))])
+def test_searches_end_alike_from_both_sides(oracle):
+    rows = np.random.default_rng(0).random((7, 16))
+    table = distance_bounds(oracle, rows[:3], rows[3:])
+    other = distance_bounds(oracle, rows[3:], rows[:3])
+    np.testing.assert_allclose(table.found, other.found.T, atol=1e-12)
+    np.testing.assert_allclose(table.least, other.least.T, atol=1e-12)
+    np.testing.assert_allclose(
+        set_distance(oracle, rows), set_distance(oracle, rows, rows.copy()), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize(
+    "oracle", [Segment(0.5, 2.0), Box(0.1), Trajectory(shifted, 2), Flip(shape=(4, 4))]
+)
+@pytest.mark.parametrize(
+    ("factor", "dtype"), [(1e200, "f8"), (1e160, "f8"), (1e-200, "f8"), (1e20, "f4")]
+)
+def test_rows_whose_squares_are_no_numbers_are_refused_by_name(oracle, factor, dtype):
+    rows = (np.random.default_rng(0).random((4, 16)) * factor).astype(dtype)
+    kernel = SetKernel(oracle, Gaussian())
+    for ask in (
+        lambda: set_distance(oracle, rows),
+        lambda: nearest(oracle, rows, rows),
+        lambda: kernel(rows),
+    ):
+        with pytest.raises(ValueError, match="scale the features"):
+            ask()
+
+
+def test_rows_of_zeros_alone_have_distances():
+    np.testing.assert_array_equal(set_distance(Segment(0.5, 2.0), np.zeros((2, 3))), 0.0)
+
+
+def test_sides_in_the_place_of_rows_are_told():
+    with pytest.raises(TypeError, match="write sides='one'"):
+        set_distance(Box(0.1), X, "one")

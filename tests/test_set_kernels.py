@@ -28,6 +28,7 @@ from structinv.kernels import (
     OrbitMean,
     SetKernel,
     as_kernel,
+    definiteness,
     kernel_definite,
     least_eigenvalue,
     mended,
@@ -218,7 +219,7 @@ def test_tables_and_functions_of_users_are_looked_at_too():
 
 
 def test_only_some_of_many_rows_are_looked_at(monkeypatch):
-    monkeypatch.setattr("structinv.kernels.definiteness.MOST_ROWS", 20)
+    monkeypatch.setattr(definiteness, "MOST_ROWS", 20)
     with pytest.warns(IndefiniteKernelWarning, match="on 20 of the training rows"):
         InvariantSVC(kernel=WIDE).fit(X, y)
 
@@ -238,7 +239,7 @@ def test_scikit_learn_takes_the_kernels():
 
 
 def test_features_of_landmarks_warn_and_mend_too():
-    with pytest.warns(IndefiniteKernelWarning, match="OrbitNystroem: kernel OrbitMean"):
+    with pytest.warns(IndefiniteKernelWarning, match="OrbitNystroem: kernel SetKernel"):
         plain = OrbitNystroem(kernel=WIDE, n_components=20).fit(X)
     assert plain.least_eigenvalue_ < -0.05
     mending = clone(WIDE).set_params(spectrum="clip")
@@ -303,3 +304,22 @@ def test_the_least_eigenvalue_of_a_table():
 def test_mending_refuses_by_name(arguments, kind, message):
     with pytest.raises(kind, match=message):
         mended(*arguments)
+
+
+@pytest.mark.parametrize("spectrum", [*MENDING, "shift"])
+def test_the_least_eigenvalue_is_that_before_mending(spectrum):
+    kernel, least = clone(WIDE).set_params(spectrum=spectrum), np.linalg.eigvalsh(WIDE(X))[0]
+    values = X[:, 0]
+    models = [
+        OrbitNystroem(kernel=kernel, n_components=20).fit(X),
+        InvariantSVC(kernel=2.0 * kernel).fit(X, y),
+        InvariantSVC(kernel=Gaussian() + kernel).fit(X, y),
+        OrbitRidge(kernel, alphas=1.0).fit(X, values),
+    ]
+    for model in models:
+        assert model.least_eigenvalue_ == pytest.approx(least, abs=1e-9)
+    assert OrbitRidge().fit(X, values).least_eigenvalue_ is None
+
+
+def test_no_rows_have_an_empty_table():
+    assert WIDE.matrix(X[:0], X).shape == (0, 40)

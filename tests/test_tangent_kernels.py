@@ -31,6 +31,7 @@ from structinv.oracles import (
     Segment,
     TangentDerivative,
 )
+from structinv.regions import tiles
 
 from .object_kernels import ORACLE, spread_of
 
@@ -214,7 +215,7 @@ def test_single_precision_is_near_double(kind):
 @every_kind
 def test_tables_do_not_depend_on_threads(kind, monkeypatch):
     X, Y = rows(150), rows(90, seed=1)
-    monkeypatch.setattr("structinv.regions.tiles.NUMBERS_A_TILE", 36 * 400)
+    monkeypatch.setattr(tiles, "NUMBERS_A_TILE", 36 * 400)
     kernel = kind(ORACLE)
     whole, own = kernel.matrix(X, Y), kernel.matrix(X, X)
     monkeypatch.setattr("structinv.matrices.VALUES_A_THREAD", 100)

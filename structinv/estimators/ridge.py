@@ -13,7 +13,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import answers
-from ..kernels import Kernel, as_kernel, kernel_matrix, precision
+from ..kernels import Kernel, as_kernel, kernel_matrix, precision, trained_kernel
 from ..machine import check_memory
 from ..matrices import refuse_half_or_masked
 from ..oracles.arguments import closest_of
@@ -78,6 +78,9 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         The factor of kernel and noise that makes the targets likeliest at `alpha_`.
     X_fit_ : (n, n_features) array
         The training rows; of "precomputed" empty.
+    least_eigenvalue_ : float or None
+        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it; None for
+        kernels that are positive semi-definite by construction, and for "precomputed".
     kernel_ : Kernel or None
         The kernel with its parameters resolved; of "precomputed" None.
     n_features_in_ : int
@@ -291,10 +294,12 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         return weights
 
     def _kernel_of(self, kernel: Any, rows: np.ndarray) -> Kernel | None:
+        self.least_eigenvalue_: float | None = None
         if self._precomputed:
             return None
         kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=rows)
-        return kernel.prepared(rows)
+        found, self.least_eigenvalue_ = trained_kernel(kernel, rows, type(self).__name__)
+        return found
 
     def _gram(self, X: np.ndarray, rows: np.ndarray, used: np.ndarray) -> np.ndarray:
         """The Gram matrix of the rows in use, an array of this fit's own."""

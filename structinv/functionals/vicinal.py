@@ -46,8 +46,8 @@ class VicinalAverages(Functional):
     Raises
     ------
     TypeError, ValueError, NotImplementedError
-        When it is bound, if a parameter is out of its range, the oracle depends on labels or has no
-        tangents, or more than 1000 nodes a row would be needed.
+        When it is bound, if a parameter is out of its range, or the oracle depends on labels or has no
+        tangents; when it meets a kernel, if more than 1000 nodes a row would be needed.
 
     Examples
     --------

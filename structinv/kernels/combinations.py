@@ -66,6 +66,12 @@ class _Pair(Kernel):
         """Whether both are."""
         return kernel_definite(self.left) and kernel_definite(self.right)
 
+    @property
+    def least_eigenvalue(self) -> float | None:  # type: ignore[override]
+        """That of the part that was mended, the less of both."""
+        known = [each.least_eigenvalue for each in (self.left, self.right)]
+        return min((each for each in known if each is not None), default=None)
+
     def prepared(self, X: np.ndarray) -> Kernel:
         """See `Kernel.prepared`: both are."""
         left, right = self.left.prepared(X), self.right.prepared(X)
@@ -252,6 +258,11 @@ class Scaled(Kernel):
     def definite(self) -> bool:
         """The kernel's."""
         return kernel_definite(self.kernel)
+
+    @property
+    def least_eigenvalue(self) -> float | None:  # type: ignore[override]
+        """The kernel's, before it was multiplied."""
+        return self.kernel.least_eigenvalue
 
     def prepared(self, X: np.ndarray) -> Kernel:
         """See `Kernel.prepared`."""

@@ -45,13 +45,26 @@ def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel
     dtype = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
     if least < -rounding_of(dtype) * largest:
         seen = "the training rows" if len(some) == len(rows) else f"{len(some)} of the training rows"
+        part = _indefinite_part(kernel)
+        name = type(part).__name__
+        ways = "structinv.kernels.mended(kernel, X)"
+        if "spectrum" in part.get_params(deep=False):
+            ways = f"spectrum='clip', 'flip' or 'square', or by {ways}"
         warnings.warn(
-            f"{owner}: kernel {type(kernel).__name__} is not positive semi-definite: on {seen} its "
-            f"eigenvalues go from {least:.3g} to {largest:.3g}, and the gap of the fit certifies "
-            "nothing; mend it by spectrum='clip', 'flip' or 'square' (SetKernel), or by "
-            "structinv.kernels.mended(kernel, X)",
+            f"{owner}: kernel {name} is not positive semi-definite: on {seen} eigenvalues go from "
+            f"{least:.3g} to {largest:.3g}, so that no gap of a fit certifies anything; mend it by "
+            f"{ways}",
             IndefiniteKernelWarning,
             stacklevel=2,
         )
     known = kernel.least_eigenvalue
     return kernel, least if known is None else known
+
+
+def _indefinite_part(kernel: Kernel) -> Kernel:
+    """Of a kernel made of kernels, the part that is none."""
+    parts = [each for each in kernel.get_params(deep=False).values() if isinstance(each, Kernel)]
+    for part in parts:
+        if not kernel_definite(part):
+            return _indefinite_part(part)
+    return kernel

@@ -38,7 +38,8 @@ def check_kernel(name: str, kernel: Any, allowed: str = "a Kernel") -> None:
     hint = hint_of(kernel) or _as_object(kernel)
     if callable(kernel) and not hint:
         hint = "; write structinv.kernels.CallableKernel(...) around a function"
-    raise TypeError(f"{name} must be {allowed}, got {kernel!r}{hint}")
+    given = f"an array of shape {kernel.shape}" if isinstance(kernel, np.ndarray) else repr(kernel)
+    raise TypeError(f"{name} must be {allowed}, got {given}{hint}")
 
 
 def _as_object(name: Any) -> str:

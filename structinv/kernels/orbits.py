@@ -90,6 +90,11 @@ class OrbitMean(Kernel):
         """Whether the kernel is, of whose values it is made."""
         return kernel_definite(self.kernel)
 
+    @property
+    def least_eigenvalue(self) -> float | None:  # type: ignore[override]
+        """The kernel's, of whose values it is made."""
+        return self.kernel.least_eigenvalue
+
     def prepared(self, X: np.ndarray) -> Kernel:
         """See `Kernel.prepared`: with that of the kernel."""
         kernel = self.kernel.prepared(X)
@@ -240,6 +245,11 @@ class OrbitDistance(Kernel):
     def definite(self) -> bool:
         """Whether the kernel is, of whose values it is made."""
         return kernel_definite(self.kernel)
+
+    @property
+    def least_eigenvalue(self) -> float | None:  # type: ignore[override]
+        """The kernel's, of whose values it is made."""
+        return self.kernel.least_eigenvalue
 
     def prepared(self, X: np.ndarray) -> Kernel:
         """See `Kernel.prepared`: with that of the kernel."""

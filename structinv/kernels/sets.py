@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics.comparison import Comparison, check_sides, compare_regions, table
+from ..metrics.comparison import Comparison, check_sides, check_sizes, compare_regions, table
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.geometry import region_of, tangent_planes
@@ -58,7 +58,10 @@ class SetKernel(Kernel):
 
     Notes
     -----
-    Sets of the rows asked about last are kept: the tangents of training rows are made once.
+    Sets of the rows asked about last are kept: the tangents of training rows are made once. Functions
+    inside an oracle count as others only if they are other objects.
+
+    No Lipschitz constant is known: machines certify lists of changes, but no continuum of them.
 
     Examples
     --------
@@ -122,6 +125,8 @@ class SetKernel(Kernel):
         check_rows(X, Y)
         same = Y is X
         X, Y = same_precision(X, Y)
+        if not len(X) or not len(Y):
+            return np.zeros((len(X), len(Y)), dtype=X.dtype)
         compared = self._compared(X, X if same else Y)
         distances, _ = table(compared, len(X), len(Y), same)
         return self._of_squares(np.square(distances, out=distances))
@@ -142,10 +147,9 @@ class SetKernel(Kernel):
 
     def _compared(self, X: np.ndarray, Y: np.ndarray) -> Comparison:
         sides = "mean" if self.sides == "mean" else "two"
-        if len(X) and len(Y):
-            right = self._region(Y)
-            return compare_regions(right if X is Y else self._region(X), right, sides)
-        raise ValueError(f"X and Y must have rows, got shapes {X.shape} and {Y.shape}")
+        check_sizes(X, Y)
+        right = self._region(Y)
+        return compare_regions(right if X is Y else self._region(X), right, sides)
 
     def _region(self, X: np.ndarray) -> Region:
         kept: KeptByRows = self.__dict__.setdefault("_regions", KeptByRows(REGIONS))

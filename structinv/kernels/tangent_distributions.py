@@ -54,7 +54,7 @@ class TangentDistributionKernel(LawKernel):
     -----
     A pair takes the inner products of both rows and their tangents, and a system of as many unknowns as
     one of them has tangents: no table of features by features. Tangents that depend on each other will
-    do. Those of the rows asked about last are kept.
+    do; each counts, so that one given twice is another law. Those of the rows asked about last are kept.
 
     Examples
     --------

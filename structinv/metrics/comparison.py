@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import answers
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import closest_of
 from ..oracles.geometry import region_of, tangent_planes
@@ -94,6 +95,24 @@ def compare_regions(left: Region, right: Region, sides: str) -> Comparison:
     return Comparison(moved if left is right else left.moved(step), moved, sides, step)
 
 
+def check_sizes(X: np.ndarray, Y: np.ndarray) -> None:
+    """Raise ValueError if squares of entries are no numbers with all their digits."""
+    _check_size(X)
+    if Y is not X:
+        _check_size(Y)
+
+
+def _check_size(rows: np.ndarray) -> None:
+    largest = float(np.max(np.abs(rows), initial=0.0))
+    kind = np.finfo(rows.dtype)
+    low, high = float(kind.tiny) ** 0.5 * 1e3, float(kind.max) ** 0.5 * 1e-3
+    if largest > 0 and not low <= largest <= high:
+        raise ValueError(
+            f"rows must have entries whose squares are numbers in {rows.dtype}, the largest from "
+            f"{low:.0e} to {high:.0e}, got {largest:.3g}: scale the features"
+        )
+
+
 def _to_origin(region: Region) -> np.ndarray:
     centers = region.centers
     return (-np.mean(centers, axis=0, dtype=np.float64)).astype(centers.dtype)
@@ -102,6 +121,7 @@ def _to_origin(region: Region) -> np.ndarray:
 def _compared(
     oracle: InvarianceOracle, X: np.ndarray, Y: np.ndarray, sides: str, make: Make
 ) -> Comparison:
+    check_sizes(X, Y)
     right = make(oracle, Y)
     step = _to_origin(right)
     moved = right.moved(step)
@@ -129,7 +149,14 @@ def table(compared: Comparison, n: int, m: int, same: bool) -> tuple[np.ndarray,
     def make(rows: slice, columns: slice) -> tuple[np.ndarray, ...]:
         return compared.distances(rows, columns)[: len(tables)]
 
-    fill_tables(tables, compared.numbers_a_pair(), same and compared.sides != "one", make)
+    # What is too large is said by name, not by NumPy.
+    with np.errstate(over="ignore", invalid="ignore"):
+        fill_tables(tables, compared.numbers_a_pair(), same and compared.sides != "one", make)
+    if not all(answers.all_finite(each) for each in tables):
+        raise ValueError(
+            "distances are no numbers: rows, or what the oracle makes of them, are too large; scale the "
+            "features"
+        )
     if same:
         for each in tables:
             np.fill_diagonal(each, 0.0)

@@ -77,9 +77,11 @@ def set_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str = "
     Exact up to rounding: lists (`Flip`, `Rotations((5, 10))`: jittering), `Box`, `Segment`, `Offset` and
     `TangentDerivative`; `Ellipsoid` and `Trajectory` from a point, and ellipsoids of one common factor
     between two sets. Else the nearest points are searched for, with a bound: ellipsoids of different
-    factors, trajectories, images with `between`. Unions are as exact as their parts; between two sets
-    their parts must be of one kind, or lists. ``left @ right`` is known where `right` is a list, or both
-    are of one kind and `left` additive, as ``Offset(0.1) @ Segment(0.5, 2.0)``.
+    factors, trajectories, images with `between`. A finer `grid` of the oracle comes nearer, and has
+    tighter bounds. Unions are as exact as their parts, which must be of one kind, or lists, between two
+    sets. ``left @ right`` is exact where `right` is a list, and where `left` is additive and both are
+    boxes, balls, or combinations of directions, as in ``Offset(0.1) @ Segment(0.5, 2.0)``; else it is
+    searched for in its cover, if it has one.
 
     scikit-learn's neighbours take the table by ``metric="precomputed"``. A callable metric works, too,
     and is slow, since it is asked about one pair at a time.
@@ -142,9 +144,9 @@ def tangent_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str
     .. math:: \min_{t, u} |x_i + T(x_i) t - y_j - T(y_j) u|
 
     with both sides moving, ``sides="two"`` (Simard, LeCun and Denker 1993; Pozdnoukhov and Bengio 2006,
-    eqs. 16 and 17); "one" moves the side of Y alone. Exact, in closed form. Tangents that depend on one
-    another count once. With coefficients that are bounded it is `set_distance` of
-    ``TangentDerivative(oracle, bounds)``.
+    eqs. 16 and 17); "one" moves the side of Y alone. In closed form. Tangents of a row that depend on
+    one another count once: of unit tangents, less than a millionth is taken to be rounding. With
+    coefficients that are bounded it is `set_distance` of ``TangentDerivative(oracle, bounds)``.
 
     Parameters
     ----------
@@ -169,15 +171,15 @@ def tangent_distance(oracle: InvarianceOracle, X: Any, Y: Any = None, sides: str
     >>> import numpy as np
     >>> from structinv.metrics import tangent_distance
     >>> from structinv.oracles import Offset, Segment
-    >>> signals = np.array([[1.0, 2.0, 3.0], [5.0, 7.0, 9.0], [1.0, 0.0, 1.0]])
-    >>> tangent_distance(Offset(1.0) | Segment(0.5, 2.0), signals).round(3) + 0.0
-    array([[0., 0., 0.],
-           [0., 0., 0.],
-           [0., 0., 0.]])
-    >>> tangent_distance(Offset(1.0), signals, sides="one").round(3) + 0.0
-    array([[0.   , 1.414, 1.633],
-           [1.414, 0.   , 2.944],
-           [1.633, 2.944, 0.   ]])
+    >>> signals = np.array([[1.0, 2.0, 3.0], [5.0, 6.0, 7.0], [1.0, 0.0, 1.0]])
+    >>> tangent_distance(Offset(1.0), signals).round(3) + 0.0
+    array([[0.   , 0.   , 1.633],
+           [0.   , 0.   , 1.633],
+           [1.633, 1.633, 0.   ]])
+    >>> tangent_distance(Segment(0.5, 2.0), signals, sides="one").round(3) + 0.0
+    array([[0.   , 0.934, 2.449],
+           [2.619, 0.   , 6.164],
+           [0.926, 0.831, 0.   ]])
     """
     return _bounds(oracle, X, Y, sides, True).found
 
@@ -266,6 +268,8 @@ def _rows(X: Any, Y: Any) -> tuple[np.ndarray, np.ndarray]:
     """Both as arrays of rows in their common precision; the same one if `Y` is None."""
     given = (("X", X),) if Y is None else (("X", X), ("Y", Y))
     rows = []
+    if isinstance(Y, str):
+        raise TypeError(f"Y must be rows, got {Y!r}: write sides={Y!r}")
     for name, value in given:
         array = real_rows(name, value)
         if array.ndim != 2:

@@ -89,7 +89,10 @@ def _in_precision(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
 def check_distances_of(oracle: Any) -> None:
     """Raise TypeError or ValueError unless it is an oracle whose sets belong to rows without labels."""
     if not isinstance(oracle, InvarianceOracle):
-        raise TypeError(f"oracle must be an InvarianceOracle, got {oracle!r}{hint_of(oracle)}")
+        given = repr(oracle)
+        if isinstance(oracle, np.ndarray):
+            given = f"an array of shape {oracle.shape}; the oracle comes first"
+        raise TypeError(f"oracle must be an InvarianceOracle, got {given}{hint_of(oracle)}")
     if oracle.depends_on_label:
         raise ValueError(
             f"oracle must not depend on labels, which rows to predict do not have, got {oracle!r}"

@@ -18,8 +18,10 @@ DEPENDENT = 1e-6
 # Squares of such below which a second pass makes up for the digits that inner products have lost.
 NEARLY_DEPENDENT = 1e-5
 _ROWS_AT_ONCE = 256
-# A direction of one plane of which less than this is left outside the other one lies in it.
-INSIDE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-5}
+# Squares of what is left of a direction outside the other plane: below the first, distances are made
+# again from rows and directions themselves; there, below the second, it lies in that plane.
+NEARLY_INSIDE = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-3}
+INSIDE = 1e-24
 
 
 class Flats(Region):
@@ -91,9 +93,9 @@ class Flats(Region):
         left, right = self.stack, other.stack
         products = pair_products(left, right)
         squares = np.empty((len(self), len(other)), dtype=products.dtype)
-        close, inside = CLOSE[products.dtype], INSIDE[products.dtype]
+        close, near = CLOSE[products.dtype], NEARLY_INSIDE[products.dtype]
         vectors = [np.ascontiguousarray(each.vectors) for each in (left, right)]
-        _outside_spans(products, *vectors, left.own, right.own, close, inside, squares)
+        _outside_spans(products, *vectors, left.own, right.own, close, near, squares)
         return exactly(squares)
 
 
@@ -107,7 +109,7 @@ def orthonormal(directions: np.ndarray) -> np.ndarray:
     directions : (n, r, d) array
         Their lengths do not count.
     """
-    directions = directions.astype(np.float64, copy=False)
+    directions = _of_common_size(directions.astype(np.float64, copy=False))
     gram = directions @ directions.swapaxes(1, 2)
     sizes = np.sqrt(np.einsum("nii->ni", gram))
     inverse = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
@@ -122,6 +124,14 @@ def orthonormal(directions: np.ndarray) -> np.ndarray:
     return basis
 
 
+def _of_common_size(directions: np.ndarray) -> np.ndarray:
+    """Directions whose squares are numbers: each over its largest entry where one is far from 1."""
+    peaks = np.max(np.abs(directions), axis=2, keepdims=True, initial=0.0)
+    if not np.any((peaks > 1e100) | ((peaks > 0) & (peaks < 1e-100))):
+        return directions
+    return np.divide(directions, peaks, out=np.zeros_like(directions), where=peaks > 0)
+
+
 def _inverse_roots(gram: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:
     """What makes vectors with these inner products orthonormal, and the eigenvalues that count."""
     squares, turns = np.linalg.eigh(gram)
@@ -131,7 +141,7 @@ def _inverse_roots(gram: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarr
 
 
 @njit(cache=True, nogil=True)
-def _outside_spans(products, left, right, own_left, own_right, close, inside, squares):
+def _outside_spans(products, left, right, own_left, own_right, close, near, squares):
     n, rest, m, size = products.shape
     r, s = rest - 1, size - 1
     # 1 - M'M in its lower triangle, then its Cholesky factor, and what is left of x - y.
@@ -152,22 +162,24 @@ def _outside_spans(products, left, right, own_left, own_right, close, inside, sq
                 for a in range(r):
                     rest_along -= cross[a, b] * along[a]
                 across[b] = rest_along
+            nearly = False
             if r == 0:
                 # Directions of one side are orthonormal as they are.
                 for b in range(s):
                     square -= across[b] * across[b]
             else:
-                square -= _projected(cross, own_right[j], across, factor, inside)
-            if square < close * whole:
-                square = _outside_again(left[i], right[j], step, basis, inside)
+                projected, nearly = _projected(cross, own_right[j], across, factor, near)
+                square -= projected
+            if nearly or square < close * whole:
+                square = _outside_again(left[i], right[j], step, basis)
             squares[i, j] = square
 
 
 @njit(cache=True, nogil=True)
-def _projected(cross, own, across, factor, inside):
-    """``w' (1 - M'M)^-1 w``, leaving out directions of which next to nothing is left."""
+def _projected(cross, own, across, factor, near):
+    """``w' (1 - M'M)^-1 w``, and whether next to nothing is left of a direction."""
     r, s = cross.shape
-    total = 0.0
+    total, nearly = 0.0, False
     for b in range(s):
         for c in range(b + 1):
             # Zero vectors have no length.
@@ -179,18 +191,20 @@ def _projected(cross, own, across, factor, inside):
             if c < b:
                 factor[b, c] = entry * factor[c, c]
             else:
-                # Of the pivot its inverse.
-                factor[b, b] = 1.0 / np.sqrt(entry) if entry > inside else 0.0
+                # Of the pivot its inverse; zero vectors are no directions.
+                known = own[b + 1, b + 1] > 0.5
+                factor[b, b] = 1.0 / np.sqrt(entry) if known and entry > near else 0.0
+                nearly = nearly or (known and entry <= near)
         part = across[b]
         for k in range(b):
             part -= factor[b, k] * across[k]
         across[b] = part * factor[b, b]
         total += across[b] * across[b]
-    return total
+    return total, nearly
 
 
 @njit(cache=True, nogil=True)
-def _outside_again(left, right, step, basis, inside):
+def _outside_again(left, right, step, basis):
     """The squared distance from differences: Gram and Schmidt, twice."""
     d = left.shape[1]
     for k in range(d):
@@ -209,7 +223,7 @@ def _outside_again(left, right, step, basis, inside):
             square = 0.0
             for k in range(d):
                 square += basis[size, k] ** 2
-            if square > inside * length:
+            if square > INSIDE * length:
                 basis[size] /= np.sqrt(square)
                 size += 1
     for _ in range(2):

@@ -12,6 +12,8 @@ SWEEPS = 4
 ROUNDS = 200
 # Parts of a diagonal entry below this share of it are rounding.
 DEPENDENT = 1e-13
+# Squares of what is left of a vector, below this share: it depends on others.
+PARALLEL = 1e-26
 
 
 @njit(cache=True, nogil=True)
@@ -149,13 +151,202 @@ def _newton_step(gram, low, high, z, gradient, factor, free):
         for c in range(a + 1, size):
             rest -= factor[c, a] * step[c]
         step[a] = rest * factor[a, a]
-    share, first = 1.0, -1
+    return _move(low, high, z, step, free)
+
+
+@njit(cache=True, nogil=True)
+def triangular(vectors, target, factor, room):
+    """Reduce ``|target - vectors' z|^2`` to as many numbers as there are vectors; what is left over.
+
+    Gram and Schmidt, twice, in double precision: inner products of vectors would lose what tells nearly
+    parallel ones apart.
+
+    Parameters
+    ----------
+    vectors : (k, d) array of float64
+        Overwritten by an orthonormal basis; zero vectors stand for those that depend on others.
+    target : (d,) array
+        Overwritten by what no z reaches.
+    factor : (k, k + 1) array
+        On return the vectors in the basis, one a column, and the target in the last.
+    room : (k,) array
+
+    Returns
+    -------
+    float
+        The square of what is left of the target.
+    """
+    size, d = vectors.shape
+    factor[:] = 0.0
     for a in range(size):
+        length = 0.0
+        for k in range(d):
+            length += vectors[a, k] ** 2
+        for _ in range(2):
+            for b in range(a):
+                factor[b, a] += _take_off(vectors[a], vectors[b])
+        square = 0.0
+        for k in range(d):
+            square += vectors[a, k] ** 2
+        if square > PARALLEL * length:
+            factor[a, a] = np.sqrt(square)
+            vectors[a] /= factor[a, a]
+        else:
+            vectors[a] = 0.0
+    for _ in range(2):
+        for b in range(size):
+            factor[b, size] += _take_off(target, vectors[b])
+    total = 0.0
+    for k in range(d):
+        total += target[k] ** 2
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _take_off(vector, unit):
+    """Take off what of a vector is along another of length 1; how much that was."""
+    product = 0.0
+    for k in range(len(unit)):
+        product += vector[k] * unit[k]
+    for k in range(len(unit)):
+        vector[k] -= product * unit[k]
+    return product
+
+
+@njit(cache=True, nogil=True)
+def bounded_least_squares(factor, low, high, rest, z, gradient, free, work):
+    """Minimise ``|factor z - c|^2 + rest`` with ``low <= z <= high``, c the last column of `factor`.
+
+    As `bounded_minimum`, but all steps are made on the vectors themselves, not on their inner products,
+    so that nearly parallel ones are told apart.
+
+    Parameters
+    ----------
+    factor : (k, k + 1) array
+        From `triangular`.
+    low, high : (k,) arrays
+    rest : float
+    z : (k,) array
+        The start; on return, the minimum.
+    gradient, free : (k,) arrays, work : (k + 2, k) array
+        Room to work in.
+
+    Returns
+    -------
+    square, excess : float
+        The least square, and how far half of it may be above the least one.
+    """
+    size = len(z)
+    left = work[size]
+    for a in range(size):
+        z[a] = min(max(z[a], low[a]), high[a])
+    square, excess = 0.0, 0.0
+    for _ in range(ROUNDS):
+        share = 0.0
+        while share < 1.0:
+            square = rest + _residual(factor, z, left, gradient)
+            n_free = 0
+            for a in range(size):
+                if low[a] < z[a] < high[a]:
+                    free[n_free] = a
+                    n_free += 1
+            if n_free == 0:
+                break
+            share = _step_on_vectors(factor, low, high, z, left, free[:n_free], work)
+        square = rest + _residual(factor, z, left, gradient)
+        excess = _excess(low, high, z, gradient)
+        if excess <= 1e-14 * square:
+            break
+        entering = _best_of_columns(factor, low, high, z, gradient)
+        if entering < 0:
+            break
+        length = 0.0
+        for b in range(size):
+            length += factor[b, entering] ** 2
+        goal = z[entering] - gradient[entering] / length
+        z[entering] = min(max(goal, low[entering]), high[entering])
+    return square, excess
+
+
+@njit(cache=True, nogil=True)
+def _residual(factor, z, left, gradient):
+    """``c - factor z`` and minus its inner products with the columns; its square."""
+    size = len(z)
+    total = 0.0
+    for b in range(size):
+        value = factor[b, size]
+        for a in range(size):
+            value -= factor[b, a] * z[a]
+        left[b] = value
+        total += value * value
+    for a in range(size):
+        value = 0.0
+        for b in range(size):
+            value -= factor[b, a] * left[b]
+        gradient[a] = value
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _best_of_columns(factor, low, high, z, gradient):
+    """The coordinate whose own step gains most, -1 if none gains."""
+    size = len(z)
+    best, chosen = 0.0, -1
+    for a in range(size):
+        length = 0.0
+        for b in range(size):
+            length += factor[b, a] ** 2
+        if length > 0.0:
+            step = min(max(z[a] - gradient[a] / length, low[a]), high[a]) - z[a]
+            gain = -step * (gradient[a] + 0.5 * step * length)
+            if gain > best:
+                best, chosen = gain, a
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def _step_on_vectors(factor, low, high, z, left, free, work):
+    """A step of the free coordinates to their minimum, up to the first bound: which share of it."""
+    size, n_free = len(z), len(free)
+    # The free columns' orthonormal basis, a row each, and their triangular factor.
+    basis, upper = work[:size], np.zeros((n_free, n_free))
+    step = work[size + 1]
+    for a in range(n_free):
+        length = 0.0
+        for b in range(size):
+            basis[a, b] = factor[b, free[a]]
+            length += basis[a, b] ** 2
+        for _ in range(2):
+            for b in range(a):
+                upper[b, a] += _take_off(basis[a], basis[b])
+        square = 0.0
+        for b in range(size):
+            square += basis[a, b] ** 2
+        if square > PARALLEL * length:
+            upper[a, a] = np.sqrt(square)
+            basis[a] /= upper[a, a]
+        else:
+            basis[a] = 0.0
+    for a in range(n_free - 1, -1, -1):
+        value = 0.0
+        for b in range(size):
+            value += basis[a, b] * left[b]
+        for c in range(a + 1, n_free):
+            value -= upper[a, c] * step[c]
+        step[a] = value / upper[a, a] if upper[a, a] > 0.0 else 0.0
+    return _move(low, high, z, step, free)
+
+
+@njit(cache=True, nogil=True)
+def _move(low, high, z, step, free):
+    """Move the free coordinates along a step, up to the first bound: which share of it."""
+    share, first = 1.0, -1
+    for a in range(len(free)):
         at = free[a]
         bound = high[at] if step[a] > 0.0 else low[at]
         if abs(step[a]) * share > abs(bound - z[at]):
             share, first = (bound - z[at]) / step[a], a
-    for a in range(size):
+    for a in range(len(free)):
         at = free[a]
         z[at] = min(max(z[at] + share * step[a], low[at]), high[at])
     if first >= 0:

@@ -82,7 +82,14 @@ def between(left: Region, right: Region) -> SquaredDistances:
         If kinds differ and neither is a list of points.
     """
     if left.kind == right.kind:
-        return left.between(right)
+        forth = left.between(right)
+        if left.exact_between:
+            return forth
+        # A search may end elsewhere from the other side.
+        back = right.between(left)
+        return SquaredDistances(
+            np.minimum(forth.found, back.found.T), np.maximum(forth.least, back.least.T)
+        )
     lists = [each.listed() for each in (left, right)]
     if lists[0] is not None:
         return _of_members(lists[0], right.from_points)

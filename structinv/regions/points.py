@@ -87,7 +87,7 @@ def nearest_members(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np
     left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
     products = left.reshape(-1, d) @ right.reshape(-1, d).T
     squares = np.empty((n, m), dtype=products.dtype)
-    numbers = np.empty((n, m, 2), dtype=np.intp)
+    numbers = np.zeros((n, m, 2), dtype=np.intp)
     close = CLOSE[np.dtype(products.dtype)]
     _least_of_members(products.reshape(n, s, m, t), left, right, close, squares, numbers)
     return squares, numbers

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..compiled import njit
 from .base import Region, SquaredDistances
-from .least_squares import bounded_minimum
+from .least_squares import bounded_least_squares, bounded_minimum, triangular
 from .points import CLOSE
 from .products import Stack, pair_products
 
@@ -114,7 +114,7 @@ def _between(
     gram, linear = np.empty((r + s, r + s)), np.empty(r + s)
     low, high, z = np.empty(r + s), np.empty(r + s), np.empty(r + s)
     gradient, factor = np.empty(r + s), np.empty((r + s + 1, r + s))
-    free, step = np.empty(r + s, dtype=np.intp), np.empty(left.shape[2])
+    free, room = np.empty(r + s, dtype=np.intp), np.empty(r + s)
     for i in range(n):
         low[:r], high[:r] = low_left[i], high_left[i]
         gram[:r, :r] = own_left[i, 1:, 1:]
@@ -136,7 +136,9 @@ def _between(
             for a in range(r + s):
                 square += z[a] * (linear[a] + gradient[a])
             if square < close * whole:
-                square = _square_again(left[i], right[j], z, step)
+                # The products have lost the digits of what is near, or nearly parallel.
+                square, excess = _again(left[i], right[j], low, high, z, gradient, free, room)
+                enough = ENOUGH * square
             found[i, j] = square = max(square, 0.0)
             least[i, j] = square if excess <= enough else _least(square, excess)
 
@@ -148,18 +150,16 @@ def _least(square, excess):
 
 
 @njit(cache=True, nogil=True)
-def _square_again(left, right, z, step):
-    """The squared distance of the two points, from differences."""
-    for k in range(len(step)):
-        step[k] = float(left[0, k]) - float(right[0, k])
-    r = left.shape[0] - 1
-    for a in range(r):
-        for k in range(len(step)):
-            step[k] += z[a] * left[a + 1, k]
-    for b in range(right.shape[0] - 1):
-        for k in range(len(step)):
-            step[k] -= z[r + b] * right[b + 1, k]
-    total = 0.0
-    for k in range(len(step)):
-        total += step[k] * step[k]
-    return total
+def _again(left, right, low, high, z, gradient, free, room):
+    """The least square and its excess, from rows and directions themselves."""
+    r, size, d = left.shape[0] - 1, len(z), left.shape[1]
+    vectors, target = np.empty((size, d)), np.empty(d)
+    factor, work = np.empty((size, size + 1)), np.empty((size + 2, size))
+    for k in range(d):
+        target[k] = float(left[0, k]) - float(right[0, k])
+        for a in range(r):
+            vectors[a, k] = -float(left[a + 1, k])
+        for b in range(size - r):
+            vectors[r + b, k] = float(right[b + 1, k])
+    rest = triangular(vectors, target, factor, room)
+    return bounded_least_squares(factor, low, high, rest, z, gradient, free, work)
