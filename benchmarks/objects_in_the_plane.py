@@ -97,16 +97,15 @@ def draw(panel: plt.Axes, name: str, machine: Machine, rows: Rows) -> None:
     ticks = np.linspace(0.0, 3.4, 140)
     grid = np.stack(np.meshgrid(ticks, ticks), axis=-1)
     values = score(grid.reshape(-1, 2)).reshape(len(ticks), -1)
-    shown = np.clip(values, -2, 2)
-    panel.pcolormesh(ticks, ticks, shown, cmap="RdBu", norm=CenteredNorm(halfrange=2), alpha=0.45,
-                     shading="gouraud", rasterized=True)  # fmt: skip
+    panel.imshow(np.clip(values, -2, 2), origin="lower", extent=(0, 3.4, 0, 3.4), cmap="RdBu",
+                 norm=CenteredNorm(halfrange=3), alpha=0.6, interpolation="bilinear")  # fmt: skip
     for level, style in ((0.0, "solid"), (-1.0, "dotted"), (1.0, "dotted")):
         if values.min() < level < values.max():
             panel.contour(ticks, ticks, values, levels=[level], colors="black", linestyles=[style],
                           linewidths=1.4 if level == 0 else 0.8)  # fmt: skip
     for label, colour in enumerate(COLOURS):
-        panel.scatter(*X[y == label].T, s=16, color=colour)
-    panel.scatter(*X[support].T, s=70, facecolors="none", edgecolors="black", linewidths=1.1)
+        panel.scatter(*X[y == label].T, s=20, color=colour, edgecolor="white", linewidths=0.5, zorder=3)
+    panel.scatter(*X[support].T, s=70, facecolors="none", edgecolors="black", linewidths=1.1, zorder=4)
     panel.set(aspect="equal", xlim=(0, 3.4), ylim=(0, 3.4), xticks=range(4), yticks=range(4))
     panel.set_title(f"{name}\n{len(support)} support vectors", fontsize=10)
 
@@ -124,6 +123,7 @@ def picture(path: Path, rows: Rows) -> None:
     lines = [Line2D([], [], color="black", label="boundary"),
              Line2D([], [], color="black", ls="dotted", label="margin: score of 1")]  # fmt: skip
     figure.legend(handles=[*dots, ring, *lines], loc="outside lower center", ncols=5, frameon=False)
+    figure.get_layout_engine().set(h_pad=0.1)
     figure.savefig(path, dpi=150)
 
 

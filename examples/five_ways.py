@@ -1,16 +1,20 @@
 """One invariance of the same digits, used in five ways: error, seconds, support vectors, certificate.
 
-Digits may shift by one pixel in four directions or turn by up to 10 degrees. All machines have the
-Gaussian kernel of one width; C and the weight of flatness were chosen on other digits. "Certified" is the
-share of test digits whose label provably no change of the list turns; "attacked" is the share that
-is right for every change, found by trying them all, which every machine has and only some can tell.
+Digits may shift by one pixel in four directions or turn by 10 degrees. All machines have a Gaussian
+kernel and C = 10; its width, and the weight of flatness, are chosen by three folds of the 150 training
+digits. Support vectors of changed digits are counted one by one, as are the values and tangents of which
+the flat function is made.
+
+"All changes" is the share of digits whose label no change turns, found by trying all of them.
+"Certified" is what the model itself proves of that, or none where it cannot: for a list the two agree,
+as they do here; between two limits there are more changes than can be tried.
 """
 
 import time
-import warnings
 
 import numpy as np
 from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 from structinv import (
@@ -19,56 +23,66 @@ from structinv import (
     VirtualSupportVectorSVC,
     VirtualSVC,
 )
-from structinv.exceptions import UninformativeFitWarning
 from structinv.functionals import Tangents
 from structinv.kernels import Gaussian, OrbitMean, SetKernel
 from structinv.oracles import Rotations, Shifts
 
-SIGMA, C = 1.6, 10.0
+SIGMAS = [1.0, 1.6, 2.4]
 
 
 def machines(changes):
-    """Name, what is trained, and whether `certify` certifies against these changes."""
-    kernel = Gaussian(SIGMA)
-    mean, sets = OrbitMean(changes, kernel), SetKernel(changes, kernel, spectrum="clip")
-    flat = RepresenterClassifier(kernel, invariances=[Tangents(changes)], nu=0.1, C=C, tol=1e-2)
-    return [
-        ("plain", SVC(kernel=kernel, C=C)),
-        ("worst case", InvariantSVC(changes, kernel=kernel, C=C, tol=1e-2, random_state=0)),
-        ("flat function", flat),
-        ("orbit kernel", InvariantSVC(kernel=mean, C=C, tol=1e-2, random_state=0)),
-        ("object kernel", InvariantSVC(kernel=sets, C=C, tol=1e-2, random_state=0)),
-        ("virtual samples", VirtualSVC(changes, kernel=kernel, C=C)),
-        ("virtual support vectors", VirtualSupportVectorSVC(changes, kernel=kernel, C=C)),
-        ("worst case, orbit kernel", InvariantSVC(changes, kernel=mean, C=C, tol=1e-2, random_state=0)),
-    ]
+    """By name: what is trained, and where its parameters are."""
+    kernel, settings = Gaussian(), {"C": 10.0, "tol": 1e-2}
+    sets = SetKernel(changes, kernel, spectrum="clip")
+    inner = {"kernel__kernel__sigma": SIGMAS}
+    outer = {"kernel__sigma": SIGMAS}
+    flat = RepresenterClassifier(kernel, invariances=[Tangents(changes)], **settings)
+    return {
+        "plain": (SVC(kernel=kernel, C=10.0), outer),
+        "worst case": (InvariantSVC(changes, kernel=kernel, **settings), outer),
+        "flat function": (flat, outer | {"nu": [0.01, 0.1, 1.0]}),
+        "orbit kernel": (InvariantSVC(kernel=OrbitMean(changes, kernel), **settings), inner),
+        "object kernel": (InvariantSVC(kernel=sets, **settings), inner),
+        "virtual samples": (VirtualSVC(changes, kernel=kernel, C=10.0), outer),
+        "virtual support vectors": (VirtualSupportVectorSVC(changes, kernel=kernel, C=10.0), outer),
+    }
 
 
-def attacked(model, changes, X, y):
-    """Share of rows that are right whatever changes."""
+def terms(model):
+    """Of how many functions of the kernel the model is a sum."""
+    flat = isinstance(model, RepresenterClassifier)
+    return model.alpha_.shape[1] if flat else len(model.support_)
+
+
+def whatever_changes(model, changes, X, y):
+    """Share of rows that are right after each change."""
     members = changes.orbit(X)
     guesses = model.predict(members.reshape(-1, X.shape[1])).reshape(members.shape[:2])
     return np.mean(np.all(guesses == y[:, None], axis=1))
 
 
 def main():
-    """Train eight machines and print what they are good for."""
-    warnings.simplefilter("ignore", UninformativeFitWarning)
+    """Train seven machines and print what they are good for."""
     X, y = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(y))
     X, y = X[order] / 16, y[order]
-    rows, few, asked = slice(0, 150), slice(0, 40), slice(800, 1797)
     changes = Shifts(1, directions=4) | Rotations(degrees=(-10, 10))
-    print(f"{'':<26}{'error':>7}{'seconds':>9}{'support':>9}{'attacked':>10}{'certified':>11}")
-    for name, model in machines(changes):
-        model.fit(X[few], y[few])  # compiles, and is forgotten
+    train, test, few = slice(0, 150), slice(800, 1797), slice(800, 1000)
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    print(f"{'':<25}{'error':>6}{'seconds':>9}{'support':>9}{'all changes':>13}{'certified':>11}")
+    for name, (model, grid) in machines(changes).items():
+        search = GridSearchCV(model, grid, cv=folds, refit=False, error_score="raise")
+        model.set_params(**search.fit(X[train], y[train]).best_params_)
         start = time.perf_counter()
-        model.fit(X[rows], y[rows])
+        model.fit(X[train], y[train])
         seconds = time.perf_counter() - start
-        support = len(model.support_) if hasattr(model, "support_") else len(y[rows])
-        error = 1 - model.score(X[asked], y[asked])
-        robust = attacked(model, changes, X[asked][:200], y[asked][:200])
-        print(f"{name:<26}{error:>7.1%}{seconds:>9.2f}{support:>9}{robust:>10.1%}", flush=True)
+        error = 1 - model.score(X[test], y[test])
+        robust = whatever_changes(model, changes, X[few], y[few])
+        certified = "none"
+        if isinstance(model, InvariantSVC):
+            certified = f"{model.certify(X[few], y[few], oracle=changes).accuracy:.1%}"
+        line = f"{name:<25}{error:>6.1%}{seconds:>9.2f}{terms(model):>9}{robust:>13.1%}{certified:>11}"
+        print(line, flush=True)
 
 
 if __name__ == "__main__":
