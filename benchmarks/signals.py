@@ -1,8 +1,9 @@
 """Signals of unknown size and zero level: plain, standardised, virtual samples, objects, worst cases.
 
-The signals are made by `structinv.datasets.make_signals`: a slow or a quick rhythm of any phase, multiplied
-by a random factor, with its zero level moved. They stand for the electroencephalograms of Pozdnoukhov
-and Bengio 2006 (section 5.2), which are not to be had: no figure here compares with one of theirs.
+The signals are made by `structinv.datasets.make_signals`: a slow or a quick rhythm of any phase,
+multiplied by a random factor, with its zero level moved. They stand for the electroencephalograms of
+Pozdnoukhov and Bengio 2006 (section 5.2), which are not to be had: no figure here compares with one of
+theirs.
 
 Every draw of training signals has a seed of its own; the 2000 test signals are the same for all. The
 methods are told the limits that the generator has: `Segment(low, high)` and `Offset(limit)`.
@@ -12,15 +13,15 @@ methods are told the limits that the generator has: `Segment(low, high)` and `Of
   That is what a scientist would do, and it needs no limits.
 - virtual samples: `VirtualSVC`, five random members of each signal beside itself.
 - segment, segment + offset: `SetKernel` of the Gaussian, clipped.
-- vicinal kernel: `VicinalKernel` in SVC, laws around both signals; vicinal machine: trained with the same
-  table, evaluated at the signals themselves.
+- vicinal kernel: `VicinalKernel` in SVC, laws around both signals; vicinal machine: trained with the
+  same table, evaluated at the signals themselves.
 - worst case: `InvariantSVC` with covers of four factors times three levels, to a gap of 0.1 in folds
   and 0.02 at last, at C = 10; linear worst case: `InvariantLinearSVC`, whose support is exact.
 
 Parameters are chosen by 3 folds of the training signals (2 for the kernel machine on worst cases), from
 the grids below, which were fixed beforehand; on ties the first point. Seconds are those of the last
-fit with its table of kernels, on a machine that had other work to do. Errors are means over
-the draws with their standard errors; p of paired t tests over the draws, which share a test set, so that they
+fit with its table of kernels, on a machine that had other work to do. Errors are means over the draws
+with their standard errors; p of paired t tests over the draws, which share a test set, so that they
 speak of training signals and not of test signals.
 """
 
