@@ -20,7 +20,10 @@ from .questions import (
 )
 from .sets import SetKernel
 from .spectra import MendedKernel, ShiftedKernel, least_eigenvalue, mended, rounding_of
+from .tangent_distributions import TangentDistributionKernel
+from .tangent_vectors import TangentOverlapKernel, TangentVectorKernel
 from .values import half_norms, precision, squared_norms
+from .vicinal import VicinalKernel
 
 REGISTRY: dict[str, type[Kernel]] = {
     "gaussian": Gaussian,
@@ -50,6 +53,10 @@ __all__ = [
     "MendedKernel",
     "ShiftedKernel",
     "Sum",
+    "TangentDistributionKernel",
+    "TangentOverlapKernel",
+    "TangentVectorKernel",
+    "VicinalKernel",
     "as_kernel",
     "half_norms",
     "kernel_arguments",

@@ -38,6 +38,10 @@ from ..kernels import (
     SetKernel,
     ShiftedKernel,
     Sum,
+    TangentDistributionKernel,
+    TangentOverlapKernel,
+    TangentVectorKernel,
+    VicinalKernel,
 )
 from ..losses import REGISTRY as LOSSES
 from ..losses import Affine, CvxpyLoss, Joined, MoreauEnvelope
@@ -80,6 +84,10 @@ PARAMETERISED: dict[str, type] = {
     "kernel.set": SetKernel,
     "kernel.mended": MendedKernel,
     "kernel.shifted": ShiftedKernel,
+    "kernel.tangent_distribution": TangentDistributionKernel,
+    "kernel.tangent_overlap": TangentOverlapKernel,
+    "kernel.tangent_vector": TangentVectorKernel,
+    "kernel.vicinal": VicinalKernel,
     "kernel.orbit_mean": OrbitMean,
     "kernel.orbit_distance": OrbitDistance,
     "kernel.folded": Folded,

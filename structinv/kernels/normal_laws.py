@@ -1,0 +1,175 @@
+"""Rows as the means of normal laws, and what two such laws have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..compiled import njit
+from ..regions import Stack, pair_products
+from .directed_rows import MOST_IN_SINGLE, DirectedKernel, DirectedRows
+from .values import DOUBLE, precision
+
+# Which of the numbers of a law is that of its kernel with itself.
+OWN = 3
+
+
+class LawKernel(DirectedKernel):
+    r"""A kernel of what two normal laws around the rows have in common.
+
+    With covariances L and L' and :math:`C = w + L + L'` it is
+
+    .. math:: |C|^{-1/2} e^{-r\, D' C^{-1} D} f_x f_z
+
+    for numbers f of either row. A subclass makes the laws, tells w, r and the logarithm of what values
+    are at most, and what to do where values of rows with themselves are no numbers.
+    """
+
+    definite = True
+
+    @abstractmethod
+    def _constants(self) -> tuple[float, float, float]:
+        """``(w, r, log of the most)``."""
+
+    @abstractmethod
+    def _advice(self) -> str:
+        """What is so large, and what to do about it."""
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`; in closed form."""
+        self._check(X, X)
+        X = X.astype(precision(X), copy=False)
+        return np.exp(self._known(X).numbers[:, OWN]).astype(X.dtype)
+
+    def _looked_at(self, rows: DirectedRows, dtype: np.dtype) -> DirectedRows:
+        own = super()._looked_at(rows, dtype).numbers[:, OWN]
+        least, most = np.log(np.finfo(dtype).tiny), np.log(np.finfo(dtype).max)
+        outside = (own < least) | (own > most)
+        if np.any(outside):
+            raise ValueError(
+                f"K(x, x) = exp({own[outside][0]:.4g}) in {rows.stack.vectors.shape[2]} features is no "
+                f"{dtype} number with all its digits: {self._advice()}"
+            )
+        return rows
+
+    def _sharpness(self, left: DirectedRows, right: DirectedRows) -> float:
+        width, rate, _ = self._constants()
+        return rate / (width + float(np.min(left.numbers[:, 0]) + np.min(right.numbers[:, 0])))
+
+    def _fill(self, left: DirectedRows, right: DirectedRows, out: np.ndarray) -> None:
+        products = pair_products(left.stack, right.stack)
+        d = left.stack.vectors.shape[2]
+        numbers = left.numbers, right.numbers
+        _overlaps(products, left.stack.own, right.stack.own, *numbers, d, *self._constants(), out)
+
+
+def normal_laws(
+    centers: np.ndarray,
+    axes: np.ndarray,
+    squares: np.ndarray,
+    numbers: Sequence[np.ndarray],
+    width: float = 0.0,
+) -> DirectedRows:
+    """Laws with means `centers` and covariances ``v 1 + sum_k b_k b_k'``.
+
+    Parameters
+    ----------
+    centers : (n, d) array
+    axes : (n, r, d) array of float64
+        The b_k, orthogonal to one another.
+    squares : (n, r) array
+        Their squared lengths.
+    numbers : four (n,) arrays
+        The v; of the factor f of a row its logarithm a feature, and what it is beside that; and the
+        logarithm of the row's kernel with itself.
+    width : float, default=0.0
+        The w of `LawKernel`.
+
+    Returns
+    -------
+    DirectedRows
+        In the precision of the centers, or in double where axes are so long, against the least
+        variance, that single precision would not do.
+    """
+    least = width + 2.0 * float(np.min(numbers[0]))
+    if float(np.max(squares, initial=0.0)) > MOST_IN_SINGLE * least:
+        centers = centers.astype(DOUBLE, copy=False)
+    return DirectedRows(Stack.of(centers, axes), np.column_stack(numbers))
+
+
+def in_units(X: np.ndarray, sigma: float) -> np.ndarray:
+    """``X / sigma`` in the precision of X; infinite where that has no such numbers."""
+    with np.errstate(over="ignore"):
+        return (X / np.float64(sigma)).astype(X.dtype)
+
+
+@njit(cache=True, nogil=True)
+def _overlaps(
+    products: Any,
+    own_left: Any,
+    own_right: Any,
+    left: Any,
+    right: Any,
+    d: int,
+    width: float,
+    rate: float,
+    most: float,
+    out: Any,
+) -> None:
+    r, s = own_left.shape[1] - 1, own_right.shape[1] - 1
+    cross, factor = np.empty((r, s)), np.empty((s, s))
+    inverse, along, across = np.empty(r), np.empty(r), np.empty(s)
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            v = width + left[i, 0] + right[j, 0]
+            square = max(own_left[i, 0, 0] + own_right[j, 0, 0] - 2.0 * products[i, 0, j, 0], 0.0)
+            for a in range(r):
+                inverse[a] = 1.0 / (v + own_left[i, a + 1, a + 1])
+                along[a] = own_left[i, a + 1, 0] - products[i, a + 1, j, 0]
+                for b in range(s):
+                    cross[a, b] = products[i, a + 1, j, b + 1]
+            for b in range(s):
+                across[b] = products[i, 0, j, b + 1] - own_right[j, b + 1, 0]
+            rest, grown = _rest(square, v, inverse, along, across, cross, own_right[j], factor)
+            level = d * (left[i, 1] + right[j, 1] - 0.5 * np.log(v)) + left[i, 2] + right[j, 2]
+            out[i, j] = np.exp(min(level - 0.5 * grown - rate * rest / v, most))
+
+
+@njit(cache=True, nogil=True)
+def _rest(
+    square: float, v: float, inverse: Any, along: Any, across: Any, cross: Any, own: Any, factor: Any
+) -> Any:
+    """``v D' C^-1 D`` and ``log |C / v|`` by a system of the right axes, the left ones eliminated."""
+    r, s = cross.shape
+    grown, volume, rest = 0.0, 1.0, square
+    for a in range(r):
+        volume *= 1.0 / (v * inverse[a])
+        rest -= along[a] * along[a] * inverse[a]
+        if volume > 1e100:
+            grown, volume = grown + np.log(volume), 1.0
+    for b in range(s):
+        part = across[b]
+        for a in range(r):
+            part -= cross[a, b] * along[a] * inverse[a]
+        for c in range(b + 1):
+            entry = v + own[b + 1, b + 1] if c == b else 0.0
+            for a in range(r):
+                entry -= cross[a, b] * cross[a, c] * inverse[a]
+            for k in range(c):
+                entry -= factor[b, k] * factor[c, k]
+            if c < b:
+                factor[b, c] = entry * factor[c, c]
+                part -= factor[b, c] * across[c]
+            else:
+                # No pivot of a matrix that is at least v is less, but for rounding.
+                entry = max(entry, v)
+                factor[b, b] = 1.0 / np.sqrt(entry)
+                volume *= entry / v
+        across[b] = part * factor[b, b]
+        rest -= across[b] * across[b]
+        if volume > 1e100:
+            grown, volume = grown + np.log(volume), 1.0
+    return max(rest, 0.0), grown + np.log(volume)

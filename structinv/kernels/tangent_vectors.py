@@ -1,0 +1,244 @@
+"""Kernels that fall off slowly along the tangents of either input, and fast across them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..compiled import njit
+from ..oracles import InvarianceOracle
+from ..oracles.arguments import closest_of
+from ..regions import Stack
+from .directed_rows import DirectedKernel, DirectedRows, unit_directions
+from .values import check_real, check_rows, check_width, precision
+
+DIRECTIONS = ("tangents", "differences")
+
+
+class _TangentSum(DirectedKernel):
+    """The mean of both sides' ``[exp(-a |D|^2) + h sum_j exp(-b d_par^2 - c d_perp^2)] / (1 + h J)``.
+
+    A subclass tells the rates a, b, c and the share h of every direction.
+    """
+
+    definite = False
+    sigma: float
+    gamma_w: float
+    eta: float
+    directions: str
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `Kernel.validate`."""
+        super().validate(n_features)
+        check_width("sigma", self.sigma)
+        check_width("gamma_w", self.gamma_w)
+        check_real("eta", self.eta, strict=False)
+        if not isinstance(self.directions, str) or self.directions not in DIRECTIONS:
+            hint = closest_of(self.directions, DIRECTIONS)
+            raise ValueError(
+                f"directions must be one of {list(DIRECTIONS)}, got {self.directions!r}{hint}"
+            )
+
+    def _rates(self) -> tuple[float, float, float, float]:
+        """``(a, b, c, h)``."""
+        raise NotImplementedError
+
+    def diagonal(self, X):
+        """See `Kernel.diagonal`: 1."""
+        check_rows(X, X)
+        return np.ones(len(X), dtype=precision(X))
+
+    @property
+    def _level(self) -> float:
+        return 1.0
+
+    def _made(self, X: np.ndarray) -> DirectedRows:
+        of = self._tangents if self.directions == "tangents" else self._differences
+        unit = unit_directions(of(X))
+        counts = np.any(unit != 0, axis=2).sum(axis=1, keepdims=True)
+        return DirectedRows(Stack.of(X, unit), counts.astype(np.float64))
+
+    def _sharpness(self, left: DirectedRows, right: DirectedRows) -> float:
+        return max(self._rates()[:3])
+
+    def _fill(self, left: DirectedRows, right: DirectedRows, out: np.ndarray) -> None:
+        ours, theirs = left.stack, right.stack
+        d = ours.vectors.shape[2]
+        # Directions of one side meet rows of the other alone.
+        forth = ours.vectors.reshape(-1, d) @ theirs.vectors[:, 0].T
+        back = np.ascontiguousarray(ours.vectors[:, 0]) @ theirs.vectors[:, 1:].reshape(-1, d).T
+        forth = forth.reshape(len(out), ours.size, -1)
+        back = back.reshape(*out.shape, theirs.size - 1)
+        counts = left.numbers[:, 0], right.numbers[:, 0]
+        _tangent_sums(forth, back, ours.own, theirs.own, *counts, self._rates(), out)
+
+
+class TangentVectorKernel(_TangentSum):
+    r"""A Gaussian that falls off across the tangents of either input, and hardly along them.
+
+    With the density around x
+
+    .. math:: p_x(z) = \frac{e^{-|z - x|^2 / (2 \sigma^2)}}{1 + \eta J}
+        \Bigl[1 + \eta \sum_{j=1}^{J} e^{-d_j^2 / (2 \gamma_w^2)}\Bigr], \quad
+        d_j^2 = |z - x|^2 - \frac{\langle z - x, l_j \rangle^2}{|l_j|^2}
+
+    for the tangents :math:`l_j` of x, it is ``K(x, z) = (p_x(z) + p_z(x)) / 2``, with ``K(x, x) = 1``
+    (after Pozdnoukhov and Bengio 2006, eqs. 19, 21 and 38, and 2004): points along a tangent are nearer
+    than others.
+
+    K is the mean of two one-sided densities and **need not be positive semi-definite**: `definite` is
+    False, and fits look at the eigenvalues. `TangentDistributionKernel` always is.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+        One that has `tangents`, or lists its members; see `directions`.
+    sigma : float, default=1.0
+        Width in all directions, above 0, in the units of the features.
+    gamma_w : float, default=1.0
+        Width across a tangent, above 0.
+    eta : float, default=1.0
+        Weight of each tangent against the plain Gaussian, at least 0.
+    directions : {"tangents", "differences"}, default="tangents"
+        The oracle's tangents, or the finite differences ``l_j = z_j - x`` to all other members
+        :math:`z_j` of its list, which is then finite. Lengths do not count.
+
+    Raises
+    ------
+    TypeError, ValueError
+        From `validate` and all questions, if a parameter is out of its range, or the oracle depends on
+        labels.
+    NotImplementedError
+        If the oracle has no tangents, or lists no members.
+
+    Notes
+    -----
+    A zero vector is no direction: J is the number of the others. Directions of the rows asked about last
+    are kept, so that those of training rows are made once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import TangentVectorKernel
+    >>> from structinv.oracles import Offset
+    >>> signals = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, -1.0]])
+    >>> TangentVectorKernel(Offset(1.0), sigma=1.0, gamma_w=0.5)(signals).round(3)
+    array([[1.   , 0.368, 0.187],
+           [0.368, 1.   , 0.069],
+           [0.187, 0.069, 1.   ]])
+    """
+
+    def __init__(
+        self,
+        oracle: InvarianceOracle,
+        sigma: float = 1.0,
+        gamma_w: float = 1.0,
+        eta: float = 1.0,
+        directions: str = "tangents",
+    ) -> None:
+        self.oracle = oracle
+        self.sigma = sigma
+        self.gamma_w = gamma_w
+        self.eta = eta
+        self.directions = directions
+
+    def _rates(self) -> tuple[float, float, float, float]:
+        plain = 0.5 / float(self.sigma) ** 2
+        return plain, plain, plain + 0.5 / float(self.gamma_w) ** 2, float(self.eta)
+
+
+class TangentOverlapKernel(_TangentSum):
+    r"""Overlaps of the densities of `TangentVectorKernel`, term by term: the practical form.
+
+    .. math:: K(x, z) \propto e^{-|D|^2 / (4 s^2)} + \eta \sum_j [I_j(x) + I_j(z)], \quad
+        I_j = \exp\Bigl(-\frac{d_{par}^2}{4 s^2}
+            - d_{perp}^2 \frac{s^2 + g^2}{2 s^2 (2 g^2 + s^2)}\Bigr)
+
+    with D = x - z, s = `sigma`, g = `gamma_w`, and ``d_par`` and ``d_perp`` the parts of D along and
+    across the j-th tangent of x, or of z (after Pozdnoukhov and Bengio 2006, eq. 24). Each term is the
+    integral of the product of one side's plain Gaussian with a term of the other side's density, divided
+    by its largest value; products of two tangents' terms are left out, that of both plain Gaussians is
+    kept. Either side's terms are divided by ``1 + 2 eta J``, so that ``K(x, x) = 1``.
+
+    K **need not be positive semi-definite**: `definite` is False, and fits look at the eigenvalues.
+    `TangentDistributionKernel`, the exact overlap of two laws, always is.
+
+    Parameters
+    ----------
+    oracle, sigma, gamma_w, eta, directions
+        See `TangentVectorKernel`.
+
+    Raises
+    ------
+    TypeError, ValueError, NotImplementedError
+        As `TangentVectorKernel`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.kernels import TangentOverlapKernel
+    >>> from structinv.oracles import Offset
+    >>> signals = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, -1.0]])
+    >>> TangentOverlapKernel(Offset(1.0), sigma=1.0, gamma_w=0.5)(signals).round(3)
+    array([[1.   , 0.607, 0.492],
+           [0.607, 1.   , 0.298],
+           [0.492, 0.298, 1.   ]])
+    """
+
+    def __init__(
+        self,
+        oracle: InvarianceOracle,
+        sigma: float = 1.0,
+        gamma_w: float = 1.0,
+        eta: float = 1.0,
+        directions: str = "tangents",
+    ) -> None:
+        self.oracle = oracle
+        self.sigma = sigma
+        self.gamma_w = gamma_w
+        self.eta = eta
+        self.directions = directions
+
+    def _rates(self) -> tuple[float, float, float, float]:
+        rate = 0.25 / float(self.sigma) ** 2
+        # Of the square of a large number none would be left.
+        ratio = min(float(self.gamma_w) / float(self.sigma), 1e100) ** 2
+        return rate, rate, rate * (2.0 + 2.0 * ratio) / (1.0 + 2.0 * ratio), 2.0 * float(self.eta)
+
+
+@njit(cache=True, nogil=True)
+def _tangent_sums(
+    forth: Any, back: Any, own_left: Any, own_right: Any, left: Any, right: Any, rates: Any, out: Any
+) -> None:
+    """Means of both sides' sums over directions; see `_TangentSum`.
+
+    Parameters
+    ----------
+    forth : (n, 1 + r, m) array
+        Inner products of the left vectors with the right rows.
+    back : (n, m, s) array
+        Of the left rows with the right directions.
+    own_left, own_right : (n, 1 + r, 1 + r) and (m, 1 + s, 1 + s) arrays
+    left, right : (n,) and (m,) arrays
+        How many directions there are.
+    rates : tuple of four floats
+    out : (n, m) array
+    """
+    near, along_rate, across_rate, share = rates
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            square = max(own_left[i, 0, 0] + own_right[j, 0, 0] - 2.0 * forth[i, 0, j], 0.0)
+            plain = np.exp(-near * square)
+            ours = theirs = plain
+            for a in range(1, own_left.shape[1]):
+                if own_left[i, a, a] > 0.0:
+                    along = own_left[i, a, 0] - forth[i, a, j]
+                    along = min(along * along, square)
+                    ours += share * np.exp(-along_rate * along - across_rate * (square - along))
+            for b in range(1, own_right.shape[1]):
+                if own_right[j, b, b] > 0.0:
+                    along = own_right[j, b, 0] - back[i, j, b - 1]
+                    along = min(along * along, square)
+                    theirs += share * np.exp(-along_rate * along - across_rate * (square - along))
+            out[i, j] = 0.5 * (ours / (1.0 + share * left[i]) + theirs / (1.0 + share * right[j]))
