@@ -20,8 +20,8 @@ Machines are scikit-learn's SVC on tables of kernel values with balanced class w
 - box on filtered: box kernels over the filter that was chosen.
 
 sigma (a multiple of the root mean square distance of training faces, with each filter and t by itself),
-C, t and the filter are chosen by 3 folds of the training faces, by the balanced error of 10 persons drawn
-at random. "Noise known": validation faces have noise of the kind and size that is tested; "noise
+C, t and the filter are chosen by 3 folds of the training faces, by the balanced error of 10 persons
+drawn at random. "Noise known": validation faces have noise of the kind and size that is tested; "noise
 unknown": they are clean. The rules are the same for all machines. On ties the first of the lists is
 taken, which is the smaller t, sigma and C.
 """
@@ -358,17 +358,21 @@ def print_clean(runs: Sequence[dict[str, Any]], title: str) -> None:
 
 
 def print_parts(runs: Sequence[dict[str, Any]], title: str) -> None:
-    """Errors by t and by filter, chosen for each noise, and the least eigenvalues of the kernels."""
-    for part, head in (("by t", "t"), ("by filter", "filter")):
-        rows = []
+    """Errors by t and by filter, chosen for each noise, differences, and least eigenvalues."""
+    for part, head, base in (("by t", "t", "0"), ("by filter", "filter", "none")):
+        rows, less = [], []
         for name in runs[0][part]["clean"]:
             found = [numbers(runs, part, name, noise, noise, "balanced") for noise in NOISES]
+            plain = [numbers(runs, part, base, noise, noise, "balanced") for noise in NOISES]
             rows.append([name, *(mean_and_error(one, ".1f") for one in found)])
+            pairs = zip(found, plain, strict=True)
+            less.append([name, *(mean_and_error(one - other, "+.1f") for one, other in pairs)])
             if part == "by t":
                 least = [run[part][noise][name]["least"] for run in runs for noise in NOISES]
                 rows[-1] += [f"{np.median(least):.2g}", f"{np.min(least):.2g}"]
         more = ["least eigenvalue, median", "of all"] if part == "by t" else []
         print(table(f"{title}: balanced error {part}, %", [head, *NOISES, *more], rows))
+        print(table(f"{title}: the same less that of {head} {base}", [head, *NOISES], less[1:]))
 
 
 def print_choices(runs: Sequence[dict[str, Any]], title: str) -> None:
