@@ -17,8 +17,8 @@ Scalings((0.9, 1.1))``, 9 members a face, or the tangents of both. Kernels are G
 - orbit mean: `OrbitMean` of the list.
 - worst case: `InvariantSVC` with the list.
 
-The machine is always `InvariantSVC`, which trains all persons jointly, to a relative gap of 0.05; all but
-the last have no oracle and take tables of kernel values. Kernels that need not be positive
+The machine is always `InvariantSVC`, which trains all persons jointly, to a relative gap of 0.05; all
+but the last have no oracle and take tables of kernel values. Kernels that need not be positive
 semi-definite are clipped with their training rows.
 
 sigma, C, gamma_w (a multiple of sigma) and eta are chosen by two folds of the training faces, where
@@ -258,7 +258,7 @@ def wrong(scores: np.ndarray, y: np.ndarray) -> float:
 def choose(
     method: Method, rows: np.ndarray, y: np.ndarray, size: int, seed: int
 ) -> tuple[Params, float]:
-    """The best parameters on held-out faces, turned: the first of those asked about, in the same order."""
+    """The best parameters on held-out faces, turned: the first of all faces asked about."""
     folds = [(rows, rows)]
     if size > 1:
         folds = [(rows[some], rows[held]) for some, held in folds_of(y[rows], 2, seed)]
