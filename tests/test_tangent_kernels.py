@@ -10,8 +10,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 
 import structinv
-from structinv import IndefiniteKernelWarning, InvariantSVC
-from structinv.functionals import Evaluation, VicinalAverages
+from structinv import IndefiniteKernelWarning, InvariantSVC, RepresenterClassifier
+from structinv.functionals import Evaluation, Gradient, VicinalAverages
 from structinv.kernels import (
     Gaussian,
     TangentDistributionKernel,
@@ -414,3 +414,34 @@ def test_numbers_that_are_none_are_refused_by_name(monkeypatch):
     monkeypatch.setattr("structinv.machine.free_memory", lambda: 1e7)
     with pytest.raises(MemoryError, match="the directions of 50 rows would take 14.4 MB, and 10 MB are"):
         TangentVectorKernel(ORACLE).matrix(rows(50, 2000), rows(50, 2000))
+
+
+@pytest.mark.parametrize("loss", ["squared", "hinge", "logistic"])
+def test_the_vicinal_machine_is_losses_on_averages(loss):
+    X, y = rows(20), np.arange(20) % 2
+    new, signs = rows(7, seed=1), 2.0 * y - 1.0
+    oracle, spread = Offset(1.0), 0.4
+    averages = VicinalAverages(oracle, spread, noise=0.1, n_nodes=15)
+    model = RepresenterClassifier(Gaussian(2.0), loss=loss, C=2.0, tol=1e-9, losses_on=averages)
+    model.fit(X, y)
+    kernel = VicinalKernel(oracle, sigma=2.0, spread=spread, noise=0.1)
+    M, D = kernel(X), kernel.one_vicinal(new, X)
+    if loss == "squared":
+        a = np.linalg.solve(M + np.eye(20) / (2.0 * 2.0), signs)
+    else:
+        a = RepresenterClassifier(kernel, loss=loss, C=2.0, tol=1e-9).fit(X, y).alpha_[0]
+    np.testing.assert_allclose(model.decision_function(new), D @ a, atol=1e-4)
+
+
+def test_losses_on_something_else_are_refused_by_name():
+    X, y = rows(20), np.arange(20) % 2
+    for wrong, message in (
+        (VicinalAverages, "write VicinalAverages"),
+        ("averages", "losses_on must be a Functional"),
+        (Gradient(), "losses_on must have one functional a row"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            RepresenterClassifier(losses_on=wrong).fit(X, y)
+    model = RepresenterClassifier(oracle=Flip(), loss="hinge", losses_on=VicinalAverages())
+    with pytest.raises(ValueError, match="losses_on must be None with an oracle"):
+        model.fit(X, y)

@@ -99,6 +99,10 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
         KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
+    losses_on : Functional, optional
+        What the losses of labels look at, one functional a labelled row: values of f, by default.
+        `structinv.functionals.VicinalAverages` makes it the vicinal machine (Pozdnoukhov and Bengio
+        2006, section 4), which learns from averages and predicts at points. Not with an oracle.
 
     Attributes
     ----------
@@ -201,6 +205,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_seconds: float = 120.0,
         on_interrupt: str = "raise",
+        losses_on: Functional | None = None,
     ) -> None:
         self.kernel = kernel
         self.invariances = invariances
@@ -227,6 +232,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
+        self.losses_on = losses_on
 
     def _check_parameters(self) -> Invariances:
         invariances = super()._check_parameters()

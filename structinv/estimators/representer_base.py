@@ -10,12 +10,13 @@ from sklearn.base import is_regressor
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ..functionals import Evaluation, Representers
+from ..functionals import BoundFunctional, Evaluation, Functional, Representers
 from ..kernels import Kernel, as_kernel, kernel_matrix, trained_kernel
 from ..losses import REGISTRY as LOSSES
 from ..losses import ScalarLoss
 from ..objective import Objective, Term
 from ..oracles import InvarianceOracle
+from ..oracles.arguments import hint_of
 from ..oracles.checked import bind
 from ..solvers import REGISTRY, Representer, Solution, Solver
 from ..solvers.newton_cg import NewtonCG
@@ -42,9 +43,18 @@ class RepresenterEstimator(ConvexEstimator):
 
     _losses: tuple[str, ...] = ()
     oracle: InvarianceOracle | None = None
+    losses_on: Functional | None = None
 
     def _check_parameters(self) -> Invariances:
         self._check_common()
+        if self.losses_on is not None:
+            if not isinstance(self.losses_on, Functional):
+                hint = hint_of(self.losses_on)
+                raise TypeError(f"losses_on must be a Functional or None, got {self.losses_on!r}{hint}")
+            if self.oracle is not None:
+                raise ValueError(
+                    "losses_on must be None with an oracle, whose worst cases are of values"
+                )
         check_number("C", self.C, minimum=0.0, strict=True)
         check_number("cache_mb", self.cache_mb, minimum=0.0)
         check_boolean("bias", self.bias)
@@ -109,8 +119,14 @@ class RepresenterEstimator(ConvexEstimator):
         kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
         kernel, least = trained_kernel(kernel, X, type(self).__name__)
         learnt = {**learnt, "least_eigenvalue_": least}
-        families = [Evaluation(labelled).bind(X), *invariances.bound(X, self)]
+        families = [self._labelled_functionals(X, labelled), *invariances.bound(X, self)]
         parts = [family.parts(kernel) for family in families]
+        size, n_labelled = parts[0][0].size, len(X[labelled])
+        if size != n_labelled:
+            raise ValueError(
+                f"losses_on must have one functional a row, got {size} of {self.losses_on!r} for "
+                f"{n_labelled} labelled rows"
+            )
         representers = Representers(kernel, parts, float(self.cache_mb))
         space = RepresenterSpace(
             representers,
@@ -132,6 +148,12 @@ class RepresenterEstimator(ConvexEstimator):
         learn(self, solution)
         going.keep(solution)
         return objective
+
+    def _labelled_functionals(self, X: np.ndarray, labelled: np.ndarray) -> BoundFunctional:
+        """What the losses of labels look at: values of f at the labelled rows, by default."""
+        if self.losses_on is None:
+            return Evaluation(labelled).bind(X)
+        return shaped(self.losses_on, self, X).bind(X[labelled])
 
     def _keep(self, representers: Representers, space: RepresenterSpace, solution: Solution) -> None:
         """Learn from the solution what predictions need."""

@@ -37,7 +37,7 @@ class RepresenterRegressor(RegressorMixin, RepresenterEstimator):
     ----------
     kernel, invariances, invariance_loss, C, nu, bias, loss_params, invariance_loss_params, gamma, \
 degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose, \
-warm_start, checkpoint, checkpoint_seconds, on_interrupt
+warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
         See `RepresenterClassifier`.
     loss : {"squared", "epsilon_insensitive", "absolute", "huber"}, default="squared"
     unlabeled : float, optional
@@ -100,6 +100,7 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_seconds: float = 120.0,
         on_interrupt: str = "raise",
+        losses_on: Functional | None = None,
     ) -> None:
         self.kernel = kernel
         self.invariances = invariances
@@ -124,6 +125,7 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
+        self.losses_on = losses_on
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RepresenterRegressor:
