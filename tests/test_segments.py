@@ -7,11 +7,18 @@ import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.matrices import ALL_ROWS, row_dots
-from structinv.oracles import Box, Offset, Segment, check_oracle
+from structinv.oracles import Box, FiniteOracle, Offset, Segment, check_oracle
 
 from .oracle_cases import D, rows
 
 LINES = [Segment(0.3, 1.7, grid=5), Segment(0.1, 1.0), Offset(0.8, grid=6)]
+
+
+class Mirrored(FiniteOracle):
+    """Features in the order of a mirror."""
+
+    def orbit(self, X):
+        return np.stack([X, X[:, ::-1]], axis=1)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +56,36 @@ def test_no_member_is_further_from_the_cover_than_its_mesh_and_one_is_as_far(ora
     for z, points, mesh in zip(members, cover.points, cover.mesh, strict=True):
         away = np.linalg.norm(z[:, None] - points, axis=2).min(axis=1).max()
         assert 0.99 * mesh <= away <= mesh * (1 + 1e-12) + 1e-15
+
+
+@pytest.mark.parametrize(
+    "oracle",
+    [Offset(0.8, grid=6) @ Segment(0.3, 1.7, grid=5), Segment(0.3, 1.7, grid=5) @ Mirrored()],
+    ids=["sum", "after a list"],
+)
+def test_compositions_bound_how_far_members_are_from_their_cover(oracle):
+    X, _ = rows()
+    cover = oracle.cover(X)
+    members = oracle.sample(X, 20000, np.random.default_rng(0))
+    for z, points, mesh in zip(members, cover.points, cover.mesh, strict=True):
+        away = np.linalg.norm(z[:, None] - points, axis=2).min(axis=1).max()
+        assert 0.5 * mesh < away <= mesh
+
+
+def test_compositions_of_two_continua_know_no_mesh_unless_they_add_up():
+    assert np.all(np.isinf((Segment(0.3, 1.7) @ Offset(0.8)).cover(rows()[0]).mesh))
+
+
+# The bound between the points of the cover is wider than the gap asked for.
+@pytest.mark.filterwarnings("ignore:InvariantSVC ended with status 'oracle too coarse'")
+def test_sizes_and_levels_together_are_certified():
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = np.where(y[:, None] == 1, [2.0, -2.0], [-2.0, 2.0]) + 0.1 * rng.standard_normal((40, 2))
+    oracle = Offset(0.5, grid=33) @ Segment(0.8, 1.25, grid=33)
+    model = InvariantSVC(oracle, C=10.0, gamma=0.2, tol=0.1).fit(X, y)
+    assert model.solution_.relative_gap < 1.0
+    assert model.certify(X, y).accuracy == 1.0
 
 
 def test_members_have_the_names_of_their_factors_and_levels():

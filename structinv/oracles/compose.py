@@ -210,11 +210,19 @@ class _BoundCompose(BoundOracle):
         )
 
     def cover(self, rows: Rows) -> Cover:
-        points = self._each_after(
-            self.right.cover(rows).points, rows, lambda left: left.cover(ALL_ROWS).points
-        )
+        right, meshes = self.right.cover(rows), []
+
+        def points_of(left: BoundOracle) -> np.ndarray:
+            cover = left.cover(ALL_ROWS)
+            meshes.append(cover.mesh.reshape(len(right.points), -1).max(axis=1))
+            return cover.points
+
+        points = self._each_after(right.points, rows, points_of)
+        if self.oracle.left.additive or self.oracle.right.finite:
+            # What the left part adds is as far from its cover wherever the right part has moved to.
+            return Cover(points, right.mesh + meshes[0])
         # How far the left part carries two points apart is not known.
-        return Cover(points, np.full(len(points), 0.0 if self.oracle.finite else np.inf))
+        return Cover(points, np.full(len(points), np.inf))
 
     def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
         first, second = np.divmod(index, len(self.left_names))
