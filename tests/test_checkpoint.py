@@ -101,8 +101,9 @@ def test_a_fit_goes_on_where_it_was(tmp_path, cut, solver, oracle, n_classes):
     resumed = model.fit(X, y).solution_
     assert resumed.status is Status.CONVERGED
     assert resumed.relative_gap <= model.tol
-    assert resumed.dual <= whole.primal
-    assert whole.dual <= resumed.primal
+    # Both may reach the optimum to the last digit, which another processor rounds otherwise.
+    assert resumed.dual <= whole.primal * (1 + 1e-14)
+    assert whole.dual <= resumed.primal * (1 + 1e-14)
     assert not path.exists()
     # What was known when it was cut short is known again.
     first = resumed.history[0]

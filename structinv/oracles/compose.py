@@ -214,7 +214,7 @@ class _BoundCompose(BoundOracle):
 
         def points_of(left: BoundOracle) -> np.ndarray:
             cover = left.cover(ALL_ROWS)
-            meshes.append(cover.mesh.reshape(len(right.points), -1).max(axis=1))
+            meshes.append(cover.mesh.reshape(right.points.shape[:2]).max(axis=1))
             return cover.points
 
         points = self._each_after(right.points, rows, points_of)
