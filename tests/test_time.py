@@ -148,6 +148,10 @@ def test_a_cut_leaves_bounds_on_both_sides_of_the_optimum(name, small_portions):
     solver, state_type, make = PROBLEMS[name]
     problem, best = make()
     slack = 1e-5 * (1.0 + abs(best))
+    asked = problem.rows_asked
+    solver.step(problem, solver.init(problem, np.random.default_rng(0)))
+    # A sweep that has met every row has its estimate, even if it is cut when it goes over some again.
+    whole = problem.rows_asked - asked
     for before in (0, 2):
         for questions in (0, 1, 2, 3, 5, 8, 13, 30):
             state = solver.init(problem, np.random.default_rng(0))
@@ -157,14 +161,16 @@ def test_a_cut_leaves_bounds_on_both_sides_of_the_optimum(name, small_portions):
                 solver.step(problem, state)
             for _ in range(2):
                 problem.hurried = Countdown(questions)
+                asked = problem.rows_asked
                 estimate = solver.step(problem, state)
+                asked = problem.rows_asked - asked
                 ended = problem.hurried.left < 0
                 problem.hurried = lambda: False
                 bounds = solver.bounds(problem, state)
                 value = problem.value(bounds.f)
                 assert bounds.dual <= best + slack
                 assert value.upper >= best - slack
-                if ended and estimate is not None:
+                if ended and estimate is not None and not (asked and asked == whole):
                     # Nobody may conclude from a gap that was not measured.
                     assert estimate >= value.upper - best - slack
             planes = solver.planes(problem, state)
