@@ -16,6 +16,7 @@ from structinv import (
     InvariantSVR,
     OrbitRidge,
     RepresenterClassifier,
+    UninformativeFitWarning,
     VirtualSVC,
 )
 from structinv.embeddings import OrbitNystroem
@@ -74,6 +75,7 @@ def test_without_changes_it_is_the_kernel():
         ({"kernel": "rbf"}, TypeError, "write structinv.kernels.Gaussian"),
         ({"kernel": Gaussian(0.0)}, ValueError, "sigma"),
         ({"oracle": Segment}, TypeError, "oracle must be an InvarianceOracle"),
+        ({"oracle": Gaussian(), "kernel": Identity()}, TypeError, "the oracle comes first"),
         ({"oracle": Segment(2.0, 3.0)}, ValueError, "low must be at most 1"),
         ({"oracle": FDrop(1)}, NotImplementedError, "FDrop does not define a region"),
         (
@@ -323,3 +325,14 @@ def test_the_least_eigenvalue_is_that_before_mending(spectrum):
 
 def test_no_rows_have_an_empty_table():
     assert WIDE.matrix(X[:0], X).shape == (0, 40)
+
+
+@pytest.mark.parametrize("spectrum", [None, "clip"])
+def test_a_kernel_that_tells_no_rows_apart_is_warned_about(spectrum):
+    # All lines go through 0, so that all tangent lines are at distance 0.
+    same = SetKernel(Segment(0.5, 2.0), Gaussian(), "tangent", spectrum)
+    with pytest.warns(UninformativeFitWarning, match="SetKernel has the same value, 1, for all pairs"):
+        InvariantSVC(kernel=same).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UninformativeFitWarning)
+        InvariantSVC(kernel=WIDE).fit(X, y)

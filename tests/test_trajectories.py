@@ -43,7 +43,7 @@ def along(X, t, powers):
         (Trajectory(row_powers, 2, (0.5, 1.0)), ValueError, r"interval must contain 0.*\(0.5, 1.0\)"),
         (Trajectory(row_powers, 2, (1.0, -1.0)), ValueError, "low <= high"),
         (Trajectory(row_powers, 2, (-1.0, np.nan)), ValueError, "interval must be finite"),
-        (Trajectory(row_powers, 2, (-1.0, True)), TypeError, "interval must be real numbers"),
+        (Trajectory(row_powers, 2, (-1.0, True)), TypeError, "interval must be a pair of real numbers"),
         (Trajectory(row_powers, 2, 1.0), TypeError, "interval must be a pair"),
         (Trajectory(row_powers, 2, (-1.0, 0.0, 1.0)), ValueError, "interval must be a pair"),
         (Trajectory(row_powers, 0), ValueError, "degree must be an integer of at least 1, got 0"),
@@ -302,7 +302,9 @@ def test_functions_that_look_at_other_rows_or_draw_anew_fail_the_check():
         return X[:, None] + rng.standard_normal((len(X), 2, X.shape[1]))
 
     for function in (centred, drawn):
-        with pytest.raises(OracleCheckError):
+        with pytest.raises((OracleCheckError, ValueError)):
             check_oracle(Sampled(function), X, y)
+        with pytest.raises(ValueError, match="the same members in every call and every block"):
+            InvariantLinearSVC(Sampled(function)).fit(X, y)
     with pytest.raises(OracleCheckError):
         check_oracle(Trajectory(centred, 1), X, y)

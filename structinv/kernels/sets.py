@@ -92,9 +92,9 @@ class SetKernel(Kernel):
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
         if not isinstance(self.oracle, InvarianceOracle):
-            raise TypeError(
-                f"oracle must be an InvarianceOracle, got {self.oracle!r}{hint_of(self.oracle)}"
-            )
+            swapped = isinstance(self.oracle, Kernel) and isinstance(self.kernel, InvarianceOracle)
+            hint = "; the oracle comes first, then the kernel" if swapped else hint_of(self.oracle)
+            raise TypeError(f"oracle must be an InvarianceOracle, got {self.oracle!r}{hint}")
         if isinstance(self.sides, str) and self.sides == "one":
             raise ValueError(
                 "sides must be one of 'two', 'mean', 'tangent', got 'one': distances from a point to a "

@@ -77,7 +77,8 @@ def listed_or_covered(oracle: InvarianceOracle, X: np.ndarray) -> Region:
     except NotImplementedError as error:
         raise NotImplementedError(
             f"{type(oracle).__name__} does not define a region, which distances between sets need: it "
-            "is neither a list, nor has it a cover"
+            "is neither a list, nor has it a cover; list members (see structinv.oracles.Sampled), or "
+            "define `region` in a subclass"
         ) from error
     return Covers(rows, _in_precision(rows, cover.points), cover.mesh, oracle.refine)
 

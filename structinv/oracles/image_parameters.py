@@ -37,16 +37,16 @@ def interval(name: str, between: Any) -> tuple[float, float]:
     if len(ends) != 2:
         raise ValueError(f"{name} must be a pair (low, high), got {between!r}")
     for end in ends:
-        check_number(name, end)
+        check_number(name, end, "a pair of real numbers")
     if ends[0] > ends[1]:
         raise ValueError(f"{name} must be a pair (low, high) with low <= high, got {between!r}")
     return float(ends[0]), float(ends[1])
 
 
-def check_number(name: str, value: Any) -> None:
+def check_number(name: str, value: Any, kind: str = "a real number") -> None:
     """Raise unless the value is a finite real number."""
     if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name} must be real numbers, got {value!r}")
+        raise TypeError(f"{name} must be {kind}, got {value!r}")
     if not np.isfinite(float(value)):
         raise ValueError(f"{name} must be finite, got {value!r}")
 

@@ -11,6 +11,9 @@ from ..matrices import Matrix, Rows, floating
 from .base import BoundOracle, Cover, Support, dense_rows
 from .finite import FiniteOracle, best_members
 
+# Members of a row in two blocks may differ by so much of their size, as products of matrices do.
+_AGAIN = 1e-3
+
 
 class Sampled(FiniteOracle):
     r"""The row and what a function lists beside it.
@@ -32,7 +35,8 @@ class Sampled(FiniteOracle):
     ------
     TypeError, ValueError
         From `validate` and all views, if `function` cannot be called, or gives anything else than finite
-        numbers of shape (n, s, d).
+        numbers of shape (n, s, d); from `bind`, and with it every fit, if the last row has
+        other members when asked about alone.
 
     Notes
     -----
@@ -64,10 +68,13 @@ class Sampled(FiniteOracle):
         """See `InvarianceOracle.orbit`; the row, then the members in the order of the function."""
         self._check_rows(X)
         rows = dense_rows(X)
-        found = answers.ask_stranger("function", self.function, rows)
-        members = answers.numbers("function", "members", found, (len(rows), "s", rows.shape[1]))
         first = floating(rows)
-        return np.concatenate([first[:, None, :], members.astype(first.dtype, copy=False)], axis=1)
+        members = self._listed(rows).astype(first.dtype, copy=False)
+        return np.concatenate([first[:, None, :], members], axis=1)
+
+    def _listed(self, rows: np.ndarray) -> np.ndarray:
+        found = answers.ask_stranger("function", self.function, rows)
+        return answers.numbers("function", "members", found, (len(rows), "s", rows.shape[1]))
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The members of all rows, made once; a subclass with its own answer is asked for that."""
@@ -88,6 +95,19 @@ class _BoundSampled(BoundOracle):
     def __init__(self, oracle: Sampled, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
         self.kept = oracle.orbit(X)
+        self._check_again()
+
+    def _check_again(self) -> None:
+        """Raise ValueError if the last row, asked about alone, has other members than among all rows."""
+        last = self.kept[-1:]
+        again = self.oracle.orbit(self.X[-1:]) if len(last) else last
+        scale = np.max(np.abs(last), initial=0.0)
+        if again.shape != last.shape or np.any(np.abs(again - last) > _AGAIN * scale):
+            raise ValueError(
+                "function must give a row the same members in every call and every block of rows, but "
+                "it gave the last row others when asked about that row alone; one that draws at random "
+                "must take its seed from the row"
+            )
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
