@@ -9,6 +9,7 @@ import numpy as np
 from ..compiled import njit
 from ..matrices import in_threads, one_blas_thread
 from .base import Region, SquaredDistances, exactly
+from .least_squares import triangular
 from .points import CLOSE
 from .products import Stack, pair_products
 
@@ -18,10 +19,9 @@ DEPENDENT = 1e-6
 # Squares of such below which a second pass makes up for the digits that inner products have lost.
 NEARLY_DEPENDENT = 1e-5
 _ROWS_AT_ONCE = 256
-# Squares of what is left of a direction outside the other plane: below the first, distances are made
-# again from rows and directions themselves; there, below the second, it lies in that plane.
+# Squares of what is left of a direction outside the other plane, below which distances are made again
+# from rows and directions themselves.
 NEARLY_INSIDE = {np.dtype(np.float64): 1e-7, np.dtype(np.float32): 1e-3}
-INSIDE = 1e-24
 
 
 class Flats(Region):
@@ -147,7 +147,8 @@ def _outside_spans(products, left, right, own_left, own_right, close, near, squa
     # 1 - M'M in its lower triangle, then its Cholesky factor, and what is left of x - y.
     cross, factor = np.empty((r, s)), np.empty((s, s))
     along, across = np.empty(r), np.empty(s)
-    step, basis = np.empty(left.shape[2]), np.empty((r + s, left.shape[2]))
+    vectors, target = np.empty((r + s, left.shape[2])), np.empty(left.shape[2])
+    whole_factor = np.empty((r + s, r + s + 1))
     for i in range(n):
         for j in range(m):
             whole = own_left[i, 0, 0] + own_right[j, 0, 0]
@@ -171,7 +172,7 @@ def _outside_spans(products, left, right, own_left, own_right, close, near, squa
                 projected, nearly = _projected(cross, own_right[j], across, factor, near)
                 square -= projected
             if nearly or square < close * whole:
-                square = _outside_again(left[i], right[j], step, basis)
+                square = _outside_again(left[i], right[j], vectors, target, whole_factor)
             squares[i, j] = square
 
 
@@ -204,41 +205,10 @@ def _projected(cross, own, across, factor, near):
 
 
 @njit(cache=True, nogil=True)
-def _outside_again(left, right, step, basis):
-    """The squared distance from differences: Gram and Schmidt, twice."""
-    d = left.shape[1]
-    for k in range(d):
-        step[k] = float(left[0, k]) - float(right[0, k])
-    size = 0
-    for which in range(2):
-        vectors = left if which == 0 else right
-        for a in range(1, vectors.shape[0]):
-            length = 0.0
-            for k in range(d):
-                basis[size, k] = vectors[a, k]
-                length += basis[size, k] ** 2
-            for _ in range(2):
-                for b in range(size):
-                    _take_off(basis[size], basis[b])
-            square = 0.0
-            for k in range(d):
-                square += basis[size, k] ** 2
-            if square > INSIDE * length:
-                basis[size] /= np.sqrt(square)
-                size += 1
-    for _ in range(2):
-        for b in range(size):
-            _take_off(step, basis[b])
-    total = 0.0
-    for k in range(d):
-        total += step[k] * step[k]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _take_off(vector, unit):
-    product = 0.0
-    for k in range(len(unit)):
-        product += vector[k] * unit[k]
-    for k in range(len(unit)):
-        vector[k] -= product * unit[k]
+def _outside_again(left, right, vectors, target, factor):
+    """The squared distance from rows and directions themselves."""
+    vectors[: left.shape[0] - 1] = left[1:]
+    vectors[left.shape[0] - 1 :] = right[1:]
+    for k in range(len(target)):
+        target[k] = float(left[0, k]) - float(right[0, k])
+    return triangular(vectors, target, factor)

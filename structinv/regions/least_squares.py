@@ -155,7 +155,7 @@ def _newton_step(gram, low, high, z, gradient, factor, free):
 
 
 @njit(cache=True, nogil=True)
-def triangular(vectors, target, factor, room):
+def triangular(vectors, target, factor):
     """Reduce ``|target - vectors' z|^2`` to as many numbers as there are vectors; what is left over.
 
     Gram and Schmidt, twice, in double precision: inner products of vectors would lose what tells nearly
@@ -169,7 +169,6 @@ def triangular(vectors, target, factor, room):
         Overwritten by what no z reaches.
     factor : (k, k + 1) array
         On return the vectors in the basis, one a column, and the target in the last.
-    room : (k,) array
 
     Returns
     -------

@@ -114,7 +114,7 @@ def _between(
     gram, linear = np.empty((r + s, r + s)), np.empty(r + s)
     low, high, z = np.empty(r + s), np.empty(r + s), np.empty(r + s)
     gradient, factor = np.empty(r + s), np.empty((r + s + 1, r + s))
-    free, room = np.empty(r + s, dtype=np.intp), np.empty(r + s)
+    free = np.empty(r + s, dtype=np.intp)
     for i in range(n):
         low[:r], high[:r] = low_left[i], high_left[i]
         gram[:r, :r] = own_left[i, 1:, 1:]
@@ -137,7 +137,7 @@ def _between(
                 square += z[a] * (linear[a] + gradient[a])
             if square < close * whole:
                 # The products have lost the digits of what is near, or nearly parallel.
-                square, excess = _again(left[i], right[j], low, high, z, gradient, free, room)
+                square, excess = _again(left[i], right[j], low, high, z, gradient, free)
                 enough = ENOUGH * square
             found[i, j] = square = max(square, 0.0)
             least[i, j] = square if excess <= enough else _least(square, excess)
@@ -150,7 +150,7 @@ def _least(square, excess):
 
 
 @njit(cache=True, nogil=True)
-def _again(left, right, low, high, z, gradient, free, room):
+def _again(left, right, low, high, z, gradient, free):
     """The least square and its excess, from rows and directions themselves."""
     r, size, d = left.shape[0] - 1, len(z), left.shape[1]
     vectors, target = np.empty((size, d)), np.empty(d)
@@ -161,5 +161,5 @@ def _again(left, right, low, high, z, gradient, free, room):
             vectors[a, k] = -float(left[a + 1, k])
         for b in range(size - r):
             vectors[r + b, k] = float(right[b + 1, k])
-    rest = triangular(vectors, target, factor, room)
+    rest = triangular(vectors, target, factor)
     return bounded_least_squares(factor, low, high, rest, z, gradient, free, work)
