@@ -2,6 +2,11 @@ import os
 import signal
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # Processes share the cores: threads of BLAS, which wait busily, would take them from each other.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import settings
