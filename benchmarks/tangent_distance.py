@@ -231,14 +231,20 @@ def tuned(squares: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     return best[1]
 
 
-def kernels(data: Sequence[np.ndarray], sizes: Sequence[int], n_test: int) -> list[list[Any]]:
+def kernels(
+    data: Sequence[np.ndarray],
+    sizes: Sequence[int],
+    n_test: int,
+    names: Sequence[str],
+    given: tuple[float, float] | None,
+) -> list[list[Any]]:
     """Errors of machines on tables of distances."""
     X, y, X_test, y_test = data
     rows = []
     for n in sizes:
         chosen = np.random.default_rng(0).permutation(60000)[:n]
         labels, truth = y[chosen], y_test[:n_test]
-        for name in ("Euclidean", "tangent"):
+        for name in names:
             start = time.perf_counter()
             train, test = prepared(X[chosen], 0.7, 28), prepared(X_test[:n_test], 0.7, 28)
             if name == "tangent":
@@ -247,7 +253,7 @@ def kernels(data: Sequence[np.ndarray], sizes: Sequence[int], n_test: int) -> li
                 own, others = set_distance(Box(0.0), train), set_distance(Box(0.0), test, train)
             made = time.perf_counter() - start
             squares = np.square(own, dtype=np.float64)
-            width, C = tuned(squares, labels)
+            width, C = given or tuned(squares, labels)
             gram, new = (
                 np.exp(-np.square(each, dtype=np.float64) / (2 * width**2)) for each in (own, others)
             )
@@ -318,6 +324,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few digits: to see that it runs")
     parser.add_argument("--out", type=Path, help="also write the results to this JSON file")
     parser.add_argument("--sizes", default="1000,3000,10000", help="training digits of kernels")
+    parser.add_argument("--distances", default="Euclidean,tangent", help="of kernels")
+    parser.add_argument("--given", nargs=2, type=float, help="width and C, in the place of folds")
     given = parser.parse_args()
     data = (*load_mnist(given.data, "train"), *load_mnist(given.data, "t10k"))
     X, y, X_test, y_test = data
@@ -359,7 +367,8 @@ def main() -> None:
         )
     if "kernels" in parts:
         sizes = (200,) if given.quick else tuple(int(each) for each in given.sizes.split(","))
-        results["kernels"] = kernels(data, sizes, 200 if given.quick else 10000)
+        names, pair = given.distances.split(","), given.given and tuple(given.given)
+        results["kernels"] = kernels(data, sizes, 200 if given.quick else 10000, names, pair)
         headers = [
             "digits",
             "distance",

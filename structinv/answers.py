@@ -11,6 +11,8 @@ import scipy.sparse as sp
 
 from .matrices import Matrix, read_only, rounding, with_data
 
+# Answers for a row in two blocks may differ by so much of their size, as products of matrices do.
+_AGAIN = 1e-3
 # Precisions that compiled functions take.
 _PRECISIONS = (np.dtype(np.float64), np.dtype(np.float32))
 
@@ -161,6 +163,36 @@ def number(source: str, what: str, value: Any, *, least: float, finite: bool = T
     if not found >= least or (finite and not np.isfinite(found)):
         raise ValueError(f"{source} must return {what} of at least {least:g}, got {found!r}")
     return found
+
+
+def repeats(source: str, what: str, kept: np.ndarray, ask: Callable[[], np.ndarray]) -> None:
+    """Raise ValueError if the last row has another answer when asked about alone.
+
+    Functions that draw at random, or look at other rows, are found out by it, most of the time.
+
+    Parameters
+    ----------
+    source, what : str
+        See `numbers`.
+    kept : (n, ...) array
+        The answer for all rows.
+    ask : callable
+        Gives the answer for the last row alone, (1, ...).
+
+    Examples
+    --------
+    >>> repeats("function", "members", np.array([[1.0], [2.0]]), lambda: np.array([[2.0]]))
+    """
+    last = kept[-1:]
+    if not last.size:
+        return
+    again, size = ask(), float(np.max(np.abs(last)))
+    if again.shape != last.shape or np.any(np.abs(again - last) > _AGAIN * size):
+        raise ValueError(
+            f"{source} must give {what} of a row that are the same in every call and block of rows, "
+            "but gave the last row others when asked about that row alone; one that draws at random "
+            "must take its seed from the row"
+        )
 
 
 def grades(source: str, value: Any, shape: tuple[int | str, ...]) -> np.ndarray:

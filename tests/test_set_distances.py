@@ -13,6 +13,7 @@ from structinv.oracles import (
     FDrop,
     Flip,
     InvarianceOracle,
+    LocalTangents,
     Offset,
     Rotations,
     Segment,
@@ -372,3 +373,41 @@ def test_rows_of_zeros_alone_have_distances():
 def test_sides_in_the_place_of_rows_are_told():
     with pytest.raises(TypeError, match="write sides='one'"):
         set_distance(Box(0.1), X, "one")
+
+
+@pytest.mark.parametrize(("dtype", "offset", "rtol"), [("f4", 1e3, 1e-4), ("f8", 1e6, 1e-6)])
+def test_rows_far_from_0_keep_their_digits(dtype, offset, rtol):
+    # Segments then reach much further than they lie apart.
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((8, 3)) + offset).astype(dtype)
+    bounds = distance_bounds(Segment(0.25, 4.0), X[:4], X[4:])
+    for i, j in np.ndindex(4, 4):
+        x, z = X[i].astype(np.longdouble), X[4 + j].astype(np.longdouble)
+        # Multiples shrink together until one of them is at the low end.
+        least = min(
+            np.linalg.norm(low - np.clip(low @ far / (far @ far), 0.25, 4.0) * far)
+            for low, far in ((0.25 * x, z), (0.25 * z, x))
+        )
+        assert bounds.found[i, j] == pytest.approx(float(least), rel=rtol)
+        assert bounds.least[i, j] <= float(least) * (1 + rtol)
+
+
+def test_equal_rows_have_sets_that_meet_in_single_precision():
+    rng = np.random.default_rng(0)
+    oracle = LocalTangents(rng.random((60, 25)), 3, 10)
+    A, B = rng.random((40, 25)).astype("f4"), rng.random((30, 25)).astype("f4")
+    bounds = distance_bounds(oracle, A, np.vstack([A, B]))
+    assert np.all(bounds.least <= bounds.found)
+    assert np.max(np.diagonal(bounds.least)) < 1e-6
+
+
+def test_sums_that_are_not_known_are_searched_in_their_cover():
+    X = np.random.default_rng(0).random((3, 16))
+    bounds = distance_bounds(Offset(0.1) @ Rotations(between=(-10, 10)), X)
+    assert not bounds.exact
+    assert np.all(bounds.least <= bounds.found)
+
+
+def test_neighbours_need_others_to_be_found_among():
+    with pytest.raises(TypeError, match="Y must be rows, got None"):
+        nearest(Offset(1.0), np.ones((2, 3)), None)

@@ -336,3 +336,22 @@ def test_a_kernel_that_tells_no_rows_apart_is_warned_about(spectrum):
     with warnings.catch_warnings():
         warnings.simplefilter("error", UninformativeFitWarning)
         InvariantSVC(kernel=WIDE).fit(X, y)
+
+
+@pytest.mark.parametrize("spectrum", ["clip", "shift"])
+def test_a_mended_kernel_refuses_other_parameters(spectrum):
+    kernel = mended(WIDE, X, spectrum)
+    with pytest.raises(ValueError, match="a mended kernel has no parameters to set"):
+        kernel.set_params(kernel__kernel__sigma=3.0)
+    with pytest.raises(ValueError, match="a mended kernel has no parameters to set"):
+        SVC(kernel=kernel).set_params(kernel__kernel__kernel__sigma=3.0)
+    np.testing.assert_array_equal(clone(kernel)(NEW), kernel(NEW))
+
+
+def test_arguments_of_eigenvalues_are_looked_at():
+    with pytest.raises(TypeError, match="kernel"):
+        least_eigenvalue(X, WIDE)
+    with pytest.raises(ValueError, match="X must have rows"):
+        least_eigenvalue(WIDE, X[:0])
+    with pytest.raises(ValueError, match="did you mean 'clip'"):
+        mended(WIDE, X, "Clip")

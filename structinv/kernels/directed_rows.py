@@ -52,8 +52,7 @@ class DirectedRows(NamedTuple):
 
     def in_double(self) -> DirectedRows:
         """The same in double precision."""
-        vectors = self.stack.vectors.astype(DOUBLE, copy=False)
-        return DirectedRows(Stack(vectors, self.stack.own), self.numbers)
+        return DirectedRows(self.stack.in_double(), self.numbers)
 
     @property
     def largest_square(self) -> float:

@@ -15,6 +15,8 @@ from .values import DOUBLE, precision
 
 # Which of the numbers of a law is that of its kernel with itself.
 OWN = 3
+# Widths from 0 beyond which single precision rounds rows by more than it does values of the kernel.
+FAR = 16.0
 
 
 class LawKernel(DirectedKernel):
@@ -103,9 +105,14 @@ def normal_laws(
 
 
 def in_units(X: np.ndarray, sigma: float) -> np.ndarray:
-    """``X / sigma`` in the precision of X; infinite where that has no such numbers."""
+    """``X / sigma`` in the precision of X; infinite where that has no such numbers.
+
+    In double precision where rows are so far from 0 that what tells them apart would be rounded off.
+    """
     with np.errstate(over="ignore"):
-        return (X / np.float64(sigma)).astype(X.dtype)
+        units = X / np.float64(sigma)
+        far = float(np.max(np.abs(units), initial=0.0)) > FAR
+        return units if far and np.all(np.isfinite(units.astype(X.dtype))) else units.astype(X.dtype)
 
 
 @njit(cache=True, nogil=True)

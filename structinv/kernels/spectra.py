@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,6 +33,11 @@ def least_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
     -------
     least, largest : float
 
+    Raises
+    ------
+    TypeError, ValueError
+        If `kernel` is none, or `X` no table of rows.
+
     Examples
     --------
     >>> import numpy as np
@@ -40,6 +45,10 @@ def least_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
     >>> least_eigenvalue(CallableKernel(lambda X, Y: X @ Y.T - 1.0), np.eye(2))
     (-1.0, 1.0)
     """
+    check_kernel("kernel", kernel)
+    check_rows(X, X)
+    if not len(X):
+        raise ValueError(f"X must have rows, got shape {X.shape}")
     values = np.linalg.eigvalsh(_symmetric(kernel, X))
     return float(values[0]), float(values[-1])
 
@@ -128,7 +137,21 @@ def check_spectrum(spectrum: Any) -> None:
         raise ValueError(f"spectrum must be one of {list(SPECTRA)}, got {spectrum!r}{hint}")
 
 
-class MendedKernel(Kernel):
+class _OfTrainingRows(Kernel):
+    """A kernel that belongs to training rows and to the kernel it was made of, with its parameters."""
+
+    def set_params(self, **params: Any) -> Self:
+        """Refuses any: with other parameters the kernel is another one, which must be mended anew."""
+        if params:
+            raise ValueError(
+                f"a mended kernel has no parameters to set, got {sorted(params)}: mend the other "
+                "kernel, mended(kernel, X, spectrum); in searches take an estimator of structinv, and "
+                "the kernel's own spectrum"
+            )
+        return self
+
+
+class MendedKernel(_OfTrainingRows):
     """``k_x' R R' k_z`` with a root R: see `mended`, which makes it.
 
     Parameters
@@ -192,7 +215,7 @@ class MendedKernel(Kernel):
         return state
 
 
-class ShiftedKernel(Kernel):
+class ShiftedKernel(_OfTrainingRows):
     """A kernel plus a constant where both inputs are the same row: see `mended`.
 
     Parameters

@@ -232,6 +232,8 @@ def nearest(
     """
     check_distances_of(oracle)
     check_sides(sides)
+    if Y is None:
+        raise TypeError("Y must be rows, got None: for neighbours among X itself pass X twice")
     X, Y = _rows(X, Y)
     check_count("k", k, 1, len(Y), "rows of Y")
     if not isinstance(tangents, bool | np.bool_):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq, lsq_linear
 
+from .. import answers
 from ..matrices import ALL_ROWS, Matrix, Rows, floating, rounding, take
 from ..regions import Balls, Boxes, Ellipsoids, Region, Stack, Zonotopes
 from .affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
@@ -74,7 +75,19 @@ class _Framed(InvarianceOracle):
         """The frame of all rows, evaluated once; a subclass with its own answer is asked for that."""
         self._check_rows(X)
         own = answers_for_itself(self, _Framed)
-        return BoundOracle(self, X, y) if own else _BoundFrame(self, X, y)
+        if own:
+            return BoundOracle(self, X, y)
+        bound = _BoundFrame(self, X, y)
+        if not self.additive:
+            # Directions may be turned, as singular vectors are; their size may not change.
+            sizes = np.linalg.norm(bound.frame, axis=(1, 2))
+            answers.repeats(
+                f"the function of {type(self).__name__}",
+                "directions",
+                sizes,
+                lambda: np.linalg.norm(self._frame(X[-1:]), axis=(1, 2)),
+            )
+        return bound
 
     def _framed(self, X: Matrix) -> _BoundFrame:
         self._check_rows(X)
@@ -235,7 +248,8 @@ class Ellipsoid(_Framed):
 
     def _frame(self, X: np.ndarray) -> np.ndarray:
         if callable(self.factor):
-            return _shaped("factor(X)", self.factor(X), (*X.shape, "r"))
+            found = answers.ask_stranger("factor", self.factor, X)
+            return _shaped("factor(X)", found, (*X.shape, "r"))
         factor = np.asarray(self.factor, dtype=np.float64)
         return factor if factor.ndim else factor * np.eye(X.shape[1])
 
@@ -367,7 +381,7 @@ class TangentDerivative(_Framed):
         if isinstance(self._tangents, InvarianceOracle):
             tangents = tangents_of(self._tangents, X)
         else:
-            tangents = self._tangents(X)
+            tangents = answers.ask_stranger("tangents", self._tangents, X)
         n, d = X.shape
         tangents = _shaped("tangents(X)", tangents, (n, "t", d))
         _number_or_vector("bounds", np.asarray(self.bounds), tangents.shape[1])

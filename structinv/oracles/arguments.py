@@ -90,8 +90,11 @@ def hint_of(given: Any) -> str:
 
 def closest_of(given: Any, known: Sequence[str]) -> str:
     """Which of the known words may have been meant by a misspelt one; else nothing."""
-    close = get_close_matches(given, known, 1) if isinstance(given, str) else []
-    return "".join(f": did you mean {each!r}?" for each in close)
+    if not isinstance(given, str):
+        return ""
+    plain = {each.lower(): each for each in known}
+    close = get_close_matches(given.lower(), plain, 1)
+    return "".join(f": did you mean {plain[each]!r}?" for each in close)
 
 
 def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np.ndarray:

@@ -77,7 +77,8 @@ class Compose(Pair):
             return super().region(X)
         self._check_rows(X)
         if self.left.additive:
-            return region_of(self.right, X).widened(region_of(self.left, X))
+            whole = region_of(self.right, X).widened(region_of(self.left, X))
+            return super().region(X) if whole is None else whole
         if not self.right.finite:
             return super().region(X)
         members = bind(self.right, floating(X)).orbit(ALL_ROWS)

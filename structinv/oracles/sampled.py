@@ -11,9 +11,6 @@ from ..matrices import Matrix, Rows, floating
 from .base import BoundOracle, Cover, Support, dense_rows
 from .finite import FiniteOracle, best_members
 
-# Members of a row in two blocks may differ by so much of their size, as products of matrices do.
-_AGAIN = 1e-3
-
 
 class Sampled(FiniteOracle):
     r"""The row and what a function lists beside it.
@@ -95,19 +92,7 @@ class _BoundSampled(BoundOracle):
     def __init__(self, oracle: Sampled, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
         self.kept = oracle.orbit(X)
-        self._check_again()
-
-    def _check_again(self) -> None:
-        """Raise ValueError if the last row, asked about alone, has other members than among all rows."""
-        last = self.kept[-1:]
-        again = self.oracle.orbit(self.X[-1:]) if len(last) else last
-        scale = np.max(np.abs(last), initial=0.0)
-        if again.shape != last.shape or np.any(np.abs(again - last) > _AGAIN * scale):
-            raise ValueError(
-                "function must give a row the same members in every call and every block of rows, but "
-                "it gave the last row others when asked about that row alone; one that draws at random "
-                "must take its seed from the row"
-            )
+        answers.repeats("function", "members", self.kept, lambda: oracle.orbit(self.X[-1:]))
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None

@@ -49,7 +49,8 @@ class Trajectory(CurveOracle):
     ------
     TypeError, ValueError
         From `validate` and all views, if a parameter is out of its range, or `function` gives anything
-        else than finite numbers of shape (n, p, d).
+        else than finite numbers of shape (n, p, d); from `bind`, and with it every fit, if the last row
+        has others when asked about alone.
 
     Notes
     -----
@@ -239,6 +240,8 @@ class _BoundTrajectory(BoundOracle):
     def __init__(self, oracle: Trajectory, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
         self.curves = oracle._curves(X)
+        powers = self.curves.powers
+        answers.repeats("function", "the x_k", powers, lambda: oracle._curves(X[-1:]).powers)
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None

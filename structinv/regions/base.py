@@ -77,15 +77,12 @@ class Region(ABC):
     def between(self, other: Any) -> SquaredDistances:
         """From each set to each set of another region of the same kind, (len(self), len(other))."""
 
-    def widened(self, other: Any) -> Region:
+    def widened(self, other: Any) -> Region | None:
         """The sums of each set and that of another region around the same rows, less the row itself.
 
-        Raises
-        ------
-        NotImplementedError
-            If the sum of these kinds is not known.
+        None, the default, where the sum of these kinds is not known.
         """
-        raise NotImplementedError(f"the sum of a {self.kind} and a {other.kind} is not known")
+        return None
 
     def listed(self) -> np.ndarray | None:
         """All points of each set, (n, s, d), where these are lists; None, the default, elsewhere."""

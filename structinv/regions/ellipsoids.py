@@ -119,12 +119,14 @@ class Ellipsoids(Region):
         """See `Region.between`; exact if the shape is common, else with a bound."""
         if self.common:
             return other._outside(self.centers, 2.0 * other.lengths)
-        left, right = self.stack, other.stack
+        # The search has nothing to go by but inner products.
+        left, right = self.stack.in_double(), other.stack.in_double()
         products = pair_products(left, right)
-        found, least = (np.empty((len(self), len(other)), dtype=products.dtype) for _ in range(2))
+        found, least = (np.empty((len(self), len(other))) for _ in range(2))
         sizes = [np.ascontiguousarray(each) for each in (self.lengths, other.lengths)]
         _between_ellipsoids(products, left.own, right.own, *sizes, found, least)
-        return SquaredDistances(found, least)
+        dtype = self.centers.dtype
+        return SquaredDistances(*(each.astype(dtype, copy=False) for each in (found, least)))
 
     def _outside(self, points: np.ndarray, lengths: np.ndarray) -> SquaredDistances:
         """From points to the sets with half axes of these lengths."""

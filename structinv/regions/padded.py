@@ -40,7 +40,7 @@ class Padded(Region):
         """See `Region.moved`."""
         return type(self)(self._centers + step, self.radius)
 
-    def widened(self, other: Any) -> Region:
+    def widened(self, other: Any) -> Region | None:
         """See `Region.widened`: with both radii."""
         if other.kind != self.kind:
             return super().widened(other)

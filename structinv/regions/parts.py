@@ -87,9 +87,8 @@ def between(left: Region, right: Region) -> SquaredDistances:
             return forth
         # A search may end elsewhere from the other side.
         back = right.between(left)
-        return SquaredDistances(
-            np.minimum(forth.found, back.found.T), np.maximum(forth.least, back.least.T)
-        )
+        found = np.minimum(forth.found, back.found.T)
+        return SquaredDistances(found, np.minimum(np.maximum(forth.least, back.least.T), found))
     lists = [each.listed() for each in (left, right)]
     if lists[0] is not None:
         return _of_members(lists[0], right.from_points)

@@ -53,6 +53,10 @@ class Stack(NamedTuple):
         """The stack of some rows."""
         return Stack(self.vectors[rows], self.own[rows])
 
+    def in_double(self) -> Stack:
+        """The same in double precision."""
+        return Stack(self.vectors.astype(np.float64, copy=False), self.own)
+
     def moved(self, step: np.ndarray) -> Stack:
         """The rows moved by a vector, their directions as they are."""
         vectors = self.vectors.copy()

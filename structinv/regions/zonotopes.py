@@ -67,7 +67,7 @@ class Zonotopes(Region):
         """See `Region.moved`."""
         return type(self)(self.stack.moved(step), self.low, self.high)
 
-    def widened(self, other: Any) -> Region:
+    def widened(self, other: Any) -> Region | None:
         """See `Region.widened`: with the directions of both."""
         if other.kind != self.kind:
             return super().widened(other)
@@ -84,14 +84,29 @@ class Zonotopes(Region):
 
     def between(self, other: Any) -> SquaredDistances:
         """See `Region.between`."""
-        left, right = self.stack, other.stack
+        left, right, dtype = self.stack, other.stack, self.centers.dtype
+        reach = self._reach(), other._reach()
+        if any(far > size for far, size in map(_largest, (left, right), reach)):
+            # Steps that are longer than what they make up for cancel.
+            left, right = left.in_double(), right.in_double()
         products = pair_products(left, right)
         found, least = (np.empty((len(self), len(other)), dtype=products.dtype) for _ in range(2))
         vectors = [np.ascontiguousarray(each.vectors) for each in (left, right)]
         own = left.own, right.own
         bounds = self.low, self.high, other.low, other.high
-        _between(products, *vectors, *own, *bounds, CLOSE[products.dtype], found, least)
-        return SquaredDistances(found, least)
+        _between(products, *vectors, *own, *bounds, *reach, CLOSE[products.dtype], found, least)
+        return SquaredDistances(*(each.astype(dtype, copy=False) for each in (found, least)))
+
+    def _reach(self) -> np.ndarray:
+        """How far from its row a set may reach, (n,): the sum over its directions."""
+        lengths = np.sqrt(np.einsum("naa->na", self.stack.own)[:, 1:])
+        return np.sum(np.maximum(np.abs(self.low), np.abs(self.high)) * lengths, axis=1)
+
+
+def _largest(stack: Stack, reach: np.ndarray) -> tuple[float, float]:
+    """The furthest reach of these sets, and the longest of the rows."""
+    sizes = np.sqrt(stack.own[:, 0, 0])
+    return float(np.max(reach, initial=0.0)), float(np.max(sizes, initial=0.0))
 
 
 @njit(cache=True, nogil=True)
@@ -105,6 +120,8 @@ def _between(
     high_left,
     low_right,
     high_right,
+    reach_left,
+    reach_right,
     close,
     found,
     least,
@@ -135,7 +152,7 @@ def _between(
             square = whole - 2.0 * products[i, 0, j, 0]
             for a in range(r + s):
                 square += z[a] * (linear[a] + gradient[a])
-            if square < close * whole:
+            if square < close * (whole + (reach_left[i] + reach_right[j]) ** 2):
                 # The products have lost the digits of what is near, or nearly parallel.
                 square, excess = _again(left[i], right[j], low, high, z, gradient, free)
                 enough = ENOUGH * square
