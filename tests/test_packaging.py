@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -83,6 +84,7 @@ def imported_modules(name, *, at_import=False):
     return {module for module in everything if module.split(".")[0] == "structinv"} - {name}
 
 
+@cache
 def imports(name, *, at_import=False):
     """All that a module imports, anywhere or when it is imported itself."""
     path = MODULES[name]
@@ -101,7 +103,7 @@ def imports(name, *, at_import=False):
             for alias in node.names:
                 full = f"{base}.{alias.name}"
                 found.add(full if full in MODULES else base)
-    return found
+    return frozenset(found)
 
 
 def layer(module):
