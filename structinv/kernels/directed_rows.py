@@ -9,9 +9,8 @@ import numpy as np
 
 from ..machine import check_memory
 from ..matrices import ALL_ROWS, floating
-from ..oracles import InvarianceOracle
-from ..oracles.arguments import hint_of
 from ..oracles.checked import bind, tangents_of
+from ..oracles.geometry import check_distances_of
 from ..oracles.kept import parameters_of
 from ..regions import Stack
 from ..regions.tiles import fill_tables
@@ -67,15 +66,7 @@ class DirectedKernel(Kernel):
 
     def validate(self, n_features: int | None = None) -> None:
         """See `Kernel.validate`."""
-        if not isinstance(self.oracle, InvarianceOracle):
-            raise TypeError(
-                f"oracle must be an InvarianceOracle, got {self.oracle!r}{hint_of(self.oracle)}"
-            )
-        if self.oracle.depends_on_label:
-            raise ValueError(
-                "oracle must not depend on labels, which rows to predict do not have, got "
-                f"{self.oracle!r}"
-            )
+        check_distances_of(self.oracle)
         self.oracle.validate(n_features)
 
     @abstractmethod

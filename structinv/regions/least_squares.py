@@ -177,6 +177,20 @@ def triangular(vectors, target, factor):
     """
     size, d = vectors.shape
     factor[:] = 0.0
+    _orthonormalise(vectors, factor)
+    for _ in range(2):
+        for b in range(size):
+            factor[b, size] += _take_off(target, vectors[b])
+    total = 0.0
+    for k in range(d):
+        total += target[k] ** 2
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _orthonormalise(vectors, factor):
+    """Make vectors an orthonormal basis, zero where they depend; `factor` has them in it."""
+    size, d = vectors.shape
     for a in range(size):
         length = 0.0
         for k in range(d):
@@ -192,13 +206,6 @@ def triangular(vectors, target, factor):
             vectors[a] /= factor[a, a]
         else:
             vectors[a] = 0.0
-    for _ in range(2):
-        for b in range(size):
-            factor[b, size] += _take_off(target, vectors[b])
-    total = 0.0
-    for k in range(d):
-        total += target[k] ** 2
-    return total
 
 
 @njit(cache=True, nogil=True)
@@ -308,24 +315,12 @@ def _step_on_vectors(factor, low, high, z, left, free, work):
     """A step of the free coordinates to their minimum, up to the first bound: which share of it."""
     size, n_free = len(z), len(free)
     # The free columns' orthonormal basis, a row each, and their triangular factor.
-    basis, upper = work[:size], np.zeros((n_free, n_free))
+    basis, upper = work[:n_free], np.zeros((n_free, n_free))
     step = work[size + 1]
     for a in range(n_free):
-        length = 0.0
         for b in range(size):
             basis[a, b] = factor[b, free[a]]
-            length += basis[a, b] ** 2
-        for _ in range(2):
-            for b in range(a):
-                upper[b, a] += _take_off(basis[a], basis[b])
-        square = 0.0
-        for b in range(size):
-            square += basis[a, b] ** 2
-        if square > PARALLEL * length:
-            upper[a, a] = np.sqrt(square)
-            basis[a] /= upper[a, a]
-        else:
-            basis[a] = 0.0
+    _orthonormalise(basis, upper)
     for a in range(n_free - 1, -1, -1):
         value = 0.0
         for b in range(size):
