@@ -11,6 +11,9 @@ from ..compiled import njit
 from ..matrices import Matrix
 from .row_steps import ascend_row
 
+# Of a row's gap, what its steps leave: all of them cost little beside the row's own products.
+ROW_SHARE = 0.1
+
 
 class CarryingMembers:
     """Points of some rows' members, over which the rows take steps again and again.
@@ -69,14 +72,13 @@ def _sweep_dense(
     row_weights, masses, gaps,
 ):  # fmt: skip
     n_features, n_outputs = weights.shape
-    all_held = np.zeros(max(1, np.max(np.diff(start))), dtype=np.int64)
     for r in order:
         mine = slice(start[r], start[r + 1])
         members = points[mine]
         q = len(members)
         if q == 0:
             continue
-        local, moved = np.zeros((n_outputs, q)), np.zeros((n_outputs, q))
+        local, moved = np.zeros((q, n_outputs)), np.zeros((q, n_outputs))
         kernel = np.zeros((q, q))
         for m in range(q):
             for j in range(n_features):
@@ -84,23 +86,23 @@ def _sweep_dense(
                 if x == 0.0:
                     continue
                 for k in range(n_outputs):
-                    local[k, m] += x * weights[j, k]
+                    local[m, k] += x * weights[j, k]
                 for other in range(m + 1):
                     kernel[m, other] += x * members[other, j]
             kernel[: m + 1, m] = kernel[m, : m + 1]
         _add_constants(local, kernel, constants)
         gaps[r] = ascend_row(
-            local, moved, kernel, all_held[:q], codes[r], outputs, signs, costs[r], slack,
-            grades[mine], row_weights[r], masses[mine], True,
+            local, moved, kernel, codes[r], outputs, signs, costs[r], slack, grades[mine],
+            row_weights[r], masses[mine], ROW_SHARE,
         )  # fmt: skip
         for m in range(q):
-            if not np.any(moved[:, m]):
+            if not np.any(moved[m]):
                 continue
             for j in range(n_features):
                 x = members[m, j]
                 if x != 0.0:
                     for k in range(n_outputs):
-                        weights[j, k] += x * moved[k, m]
+                        weights[j, k] += x * moved[m, k]
         _move_constants(moved, constants)
 
 
@@ -110,21 +112,20 @@ def _sweep_csr(
     row_weights, masses, gaps,
 ):  # fmt: skip
     n_columns, n_outputs = weights.shape
-    all_held = np.zeros(max(1, np.max(np.diff(start))), dtype=np.int64)
     spread = np.zeros(n_columns)
     for r in order:
         first, q = start[r], start[r + 1] - start[r]
         if q == 0:
             continue
         mine = slice(first, start[r + 1])
-        local, moved = np.zeros((n_outputs, q)), np.zeros((n_outputs, q))
+        local, moved = np.zeros((q, n_outputs)), np.zeros((q, n_outputs))
         kernel = np.zeros((q, q))
         for m in range(q):
             for e in range(indptr[first + m], indptr[first + m + 1]):
                 x = data[e]
                 spread[places[e]] = x
                 for k in range(n_outputs):
-                    local[k, m] += x * weights[places[e], k]
+                    local[m, k] += x * weights[places[e], k]
             for other in range(m + 1):
                 for e in range(indptr[first + other], indptr[first + other + 1]):
                     kernel[m, other] += spread[places[e]] * data[e]
@@ -133,15 +134,15 @@ def _sweep_csr(
             kernel[: m + 1, m] = kernel[m, : m + 1]
         _add_constants(local, kernel, constants)
         gaps[r] = ascend_row(
-            local, moved, kernel, all_held[:q], codes[r], outputs, signs, costs[r], slack,
-            grades[mine], row_weights[r], masses[mine], True,
+            local, moved, kernel, codes[r], outputs, signs, costs[r], slack, grades[mine],
+            row_weights[r], masses[mine], ROW_SHARE,
         )  # fmt: skip
         for m in range(q):
-            if not np.any(moved[:, m]):
+            if not np.any(moved[m]):
                 continue
             for e in range(indptr[first + m], indptr[first + m + 1]):
                 for k in range(n_outputs):
-                    weights[places[e], k] += data[e] * moved[k, m]
+                    weights[places[e], k] += data[e] * moved[m, k]
         _move_constants(moved, constants)
 
 
@@ -150,12 +151,12 @@ def _add_constants(local, kernel, constants):
     """What the constant feature of all points adds to values and inner products."""
     if constants.shape[1] > 0:
         kernel += 1.0
-        for k in range(local.shape[0]):
-            local[k] += constants[k, 0]
+        for k in range(local.shape[1]):
+            local[:, k] += constants[k, 0]
 
 
 @njit(cache=True, nogil=True)
 def _move_constants(moved, constants):
     if constants.shape[1] > 0:
-        for k in range(moved.shape[0]):
-            constants[k, 0] += np.sum(moved[k])
+        for k in range(moved.shape[1]):
+            constants[k, 0] += np.sum(moved[:, k])

@@ -12,7 +12,7 @@ from ..planes import PlaneSet
 from ..spaces import AtomRows, Expansion, KernelSpace, Pool, Space
 from .base import DualState, Hurried, Refusal, in_runs, never
 from .capabilities import of_a_kernel, worst_case_of_rows
-from .row_steps import ascend_row
+from .member_blocks import RowBlock
 
 if TYPE_CHECKING:
     from ..terms import Term, WorstCase
@@ -22,9 +22,13 @@ MOST_MEMBERS = 2048
 FOCUSED_PASSES = 5
 # Rows priced together, and the share of the gap that is left for the next sweep. With an epsilon,
 # newcomers are what is to be saved, so each sweep does more before it asks for some.
-ROWS_AT_ONCE, FOCUSED_SHARE = 512, 0.6
+ROWS_AT_ONCE, FOCUSED_SHARE = 512, 1.0
 ROWS_AT_ONCE_SPARSE, FOCUSED_SHARE_SPARSE = 256, 0.3
 SETTLED_SHARE = 0.01
+# Most members of a row that become atoms in a sweep, where no epsilon saves them: one more for so many.
+MOST_NEWCOMERS, MEMBERS_A_NEWCOMER = 3, 10
+# Atoms of a block: the kernel among them stays in a core's cache. Fewer where memory is short.
+LEAST_ATOMS, MOST_ATOMS = 64, 600
 # Between two looks at the clock so many products of numbers are taken for the kernel's values.
 PRODUCTS_AT_ONCE = 2e10
 PATIENCE = 0.3
@@ -43,10 +47,11 @@ def all_members(term: WorstCase, space: KernelSpace) -> Pool:
 class MemberState(DualState):
     """One mass for every row, member of its orbit and label, most of them zero.
 
-    A batch of rows is priced at once: the worst member of each joins the atoms if it rises above the
+    A batch of rows is priced at once: the worst members of each join the atoms if they rise above the
     planes of the row's own atoms by more than `epsilon`, and the kernel's columns of those that join
-    are computed in one product. Then each row takes exact pairwise steps between its own atoms, and
-    what changed is added to the function's values at all members.
+    are computed in one product. Then rows take exact pairwise steps between their own atoms: in blocks,
+    each of which goes over its rows several times before what changed in it is added to the function's
+    values at all members. Blocks are drawn anew in every sweep: fixed ones need twice as many sweeps.
 
     Parameters
     ----------
@@ -70,6 +75,8 @@ class MemberState(DualState):
         self.epsilon = epsilon
         self.rows_at_once = ROWS_AT_ONCE_SPARSE if epsilon > 0 else ROWS_AT_ONCE
         self.focused_share = FOCUSED_SHARE_SPARSE if epsilon > 0 else FOCUSED_SHARE
+        more = 0 if epsilon > 0 else pool.size // MEMBERS_A_NEWCOMER
+        self.newcomers = min(MOST_NEWCOMERS, 1 + more)
         self.rivals = term.labels.rivals()
         n_rows = len(self.rivals)
         grades = term.bound.grades(ALL_ROWS)
@@ -88,7 +95,8 @@ class MemberState(DualState):
     def sweep(self, f: Expansion, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`: all rows once, then the rows that hold most of the gap."""
         order = self.rng.permutation(self.rows)
-        self.n_added, self.settled = 0, False
+        self.n_added, self.settled, total = 0, False, 0.0
+        blocks: list[RowBlock] = []
         # While the function is far off, newcomers that hardly beat the others would soon be idle.
         ask = self.epsilon
         if self.total > 0:
@@ -96,41 +104,59 @@ class MemberState(DualState):
         for first in range(0, len(order), self.rows_at_once):
             if hurried():
                 return np.inf, first
-            batch = order[first : first + self.rows_at_once]
-            self._grow(f, batch, ask, hurried)
-            self._ascend(f, batch)
-        self.total = float(self.gaps.sum())
+            rows = order[first : first + self.rows_at_once]
+            total += self._grow(f, rows, ask, hurried)
+            # Atoms may be new, or older than the function: of an earlier run on the same space.
+            f.make_room(len(self.space.atoms))
+            fresh = self._blocks(rows)
+            for block in fresh:
+                self._ascend(f, block, self.rng.permutation(len(block.rows)))
+            blocks += fresh
+        self.total = total
         if self.n_added == 0 and ask == self.epsilon > 0:
             # What is left on the rows' own atoms, against what epsilon leaves out.
-            self._again(f, self.rows, hurried)
+            self._again(f, blocks, 0.0, hurried)
             self.settled = not hurried() and bool(self.gaps.sum() <= SETTLED_SHARE * self.total)
-        self._focus(f, hurried)
+        self._focus(f, blocks, hurried)
         return self.total, len(self.rows)
 
-    def _focus(self, f: Expansion, hurried: Hurried) -> None:
+    def _blocks(self, rows: np.ndarray) -> list[RowBlock]:
+        """The rows in blocks of so many atoms that the kernel among these stays in a core's cache."""
+        store, slots = self.space.atoms, self._atoms_of(rows)
+        room = 0.5 * store.cache_bytes / (max(1, len(store)) * store.known.dtype.itemsize)
+        most = max(LEAST_ATOMS, min(MOST_ATOMS, int(room)))
+        places = in_runs(np.arange(len(rows)), np.count_nonzero(slots >= 0, axis=1), most)
+        return [RowBlock(store, rows[own], slots[own]) for own in places]
+
+    def _focus(self, f: Expansion, blocks: list[RowBlock], hurried: Hurried) -> None:
         """Go over the rows that hold most of the gap, again and again, with the atoms there are."""
         for _ in range(FOCUSED_PASSES):
             left = self.gaps.sum()
             if hurried() or (left <= self.focused_share * self.total and self.n_added):
                 break
-            active = np.flatnonzero(self.gaps > self.focused_share * left / len(self.gaps))
-            self._again(f, active, hurried)
+            self._again(f, blocks, self.focused_share * left / len(self.gaps), hurried)
 
-    def _again(self, f: Expansion, rows: np.ndarray, hurried: Hurried) -> None:
-        """Steps of some rows on their own atoms, as many rows as there is time for."""
-        for first in range(0, len(rows), self.rows_at_once):
+    def _again(self, f: Expansion, blocks: list[RowBlock], floor: float, hurried: Hurried) -> None:
+        """Steps on their own atoms of rows with a gap above `floor`, of as many as there is time for."""
+        for number in self.rng.permutation(len(blocks)):
             if hurried():
                 break
-            self._ascend(f, rows[first : first + self.rows_at_once], known=True)
+            block = blocks[number]
+            far_off = np.flatnonzero(self.gaps[block.rows] >= floor)
+            self._ascend(f, block, self.rng.permutation(far_off))
 
-    def _grow(self, f: Expansion, rows: np.ndarray, ask: float, hurried: Hurried) -> None:
-        """Make atoms of the worst members that rise above the atoms of their rows by more than `ask`."""
-        members = np.empty(len(rows), dtype=np.int64)
+    def _grow(self, f: Expansion, rows: np.ndarray, ask: float, hurried: Hurried) -> float:
+        """Make atoms of the worst members that rise above the atoms of their rows by more than `ask`.
+
+        Returns the rows' gap over all members.
+        """
+        members = np.empty((len(rows), self.newcomers), dtype=np.int64)
         _worst_newcomers(
             f.values().T, self.pool.first, self.pool.numbers, rows, self.pool.slots,
-            *self.rivals.arrays, self.grades, ask, members,
+            *self.rivals.arrays, self.grades, self.term.weights, self.masses, ask, members, self.gaps,
         )  # fmt: skip
-        new = np.flatnonzero(members >= 0)
+        owners, which = np.nonzero(members >= 0)
+        new = self.pool.keys(rows[owners], members[owners, which])
         work = self.space.n_features * max(1, len(self.space.atoms.known))
         at_once = max(1, int(PRODUCTS_AT_ONCE // work))
         for first in range(0, len(new), at_once):
@@ -138,30 +164,25 @@ class MemberState(DualState):
                 break
             some = new[first : first + at_once]
             self.n_added += len(some)
-            self.space.atoms.slots(self.pool.keys(rows[some], members[some]))
+            self.space.atoms.slots(some)
+        return float(self.gaps[rows].sum())
 
-    def _ascend(self, f: Expansion, rows: np.ndarray, known: bool = False) -> None:
-        """Pairwise steps in each row; its gap on arrival, over all members or over its own atoms."""
-        # Atoms may be new, or older than the function: of an earlier run on the same space.
-        f.make_room(len(self.space.atoms))
-        for part in self._portions(rows):
-            atoms = self._atoms_of(part)
-            where, table, extra = self.space.atoms.rows_of_table(atoms[atoms >= 0])
-            _sweep(
-                f.values().T, f.coefficients, where, table, extra, self.pool.first, self.pool.numbers,
-                part, self.pool.slots, *self.rivals.arrays, self.grades,
-                self.term.weights, self.masses, self.gaps, known,
-            )  # fmt: skip
+    def _ascend(self, f: Expansion, block: RowBlock, order: np.ndarray) -> None:
+        """Steps in some rows of a block, in order, by their places in it."""
+        rows = block.rows
+        own = rows[block.owners], block.members
+        masses = self.masses[own]
+        self.gaps[rows[order]] = block.ascend(
+            f, order, self.rivals.take(rows).arrays, self.grades[own], self.term.weights[rows], masses
+        )
+        self.masses[own] = masses
 
     def _atoms_of(self, rows: np.ndarray) -> np.ndarray:
-        """Which atoms the members of each row are, -1 for none, (n, s)."""
-        return self.pool.slots[self.pool.numbers[rows]]
-
-    def _portions(self, rows: np.ndarray) -> list[np.ndarray]:
-        """The rows in runs, so that what the cache does not hold of their atoms fits in memory."""
-        store = self.space.atoms
-        late = np.count_nonzero(self._atoms_of(rows) >= store.n_whole_rows, axis=1)
-        return in_runs(rows, late, store.rows_at_once)
+        """Which atoms the members of each row are, -1 for none and for the row itself once more."""
+        numbers = self.pool.numbers[rows]
+        slots = self.pool.slots[numbers]
+        slots[:, 1:][numbers[:, 1:] == numbers[:, :1]] = -1
+        return slots
 
     def value(self, f: Expansion) -> tuple[float, float]:
         """See `DualState.value`."""
@@ -206,15 +227,16 @@ class MemberState(DualState):
 
 @njit(cache=True, nogil=True)
 def _worst_newcomers(
-    values, start, numbers, rows, slots, codes, outputs, signs, costs, slack, grades, epsilon, members
-):
-    """The worst member of each row, if it is no atom and beats all atoms of the row; else -1."""
-    size = grades.shape[1]
+    values, start, numbers, rows, slots, codes, outputs, signs, costs, slack, grades, weights, masses,
+    ask, newcomers, gaps,
+):  # fmt: skip
+    """The worst members of each row that are no atoms and beat all its atoms, -1 for none; the gaps."""
+    heights = np.empty(grades.shape[1])
     for r in range(len(rows)):
         i, c = rows[r], codes[rows[r]]
-        members[r] = -1
-        best, covered = 0.0, 0.0
-        for m in range(size):
+        best, covered, mean = 0.0, 0.0, 0.0
+        for m in range(len(heights)):
+            heights[m] = -1.0
             point = numbers[i, m]
             if m > 0 and point == numbers[i, 0]:
                 continue
@@ -227,59 +249,13 @@ def _worst_newcomers(
                 height = costs[i, k] * grades[i, m] + factor * lead
                 if slots[point] >= 0:
                     covered = max(covered, height)
-                elif height > best:
-                    best, members[r] = height, m
-        if best <= covered + epsilon + 1e-12 * (1.0 + abs(best)):
-            members[r] = -1
-
-
-@njit(cache=True, nogil=True)
-def _sweep(
-    values, coefficients, where, table, extra, start, numbers, rows, slots, codes, outputs, signs, costs,
-    slack, grades, weights, masses, gaps, known,
-):  # fmt: skip
-    n_outputs, size = values.shape[0], grades.shape[1]
-    local = np.empty((n_outputs, size))
-    moved = np.empty((n_outputs, size))
-    kernel = np.zeros((size, size))
-    mine = np.empty(size, dtype=slots.dtype)
-    for i in rows:
-        places = start + numbers[i]
-        _take(local, values, places)
-        moved[:] = 0.0
-        for m in range(size):
-            # The row itself once more is never better than the row.
-            repeated = m > 0 and places[m] == places[0]
-            mine[m] = -1 if repeated else slots[numbers[i, m]]
-            if mine[m] >= 0:
-                products = _products(table, extra, where[mine[m]])
-                _take(kernel[m : m + 1], products.reshape(1, -1), places)
-        gaps[i] = ascend_row(
-            local, moved, kernel, mine, codes[i], outputs, signs, costs[i], slack, grades[i], weights[i],
-            masses[i], known,
-        )  # fmt: skip
-        for m in range(size):
-            for k in range(n_outputs):
-                if moved[k, m] != 0.0:
-                    coefficients[mine[m], k] += moved[k, m]
-                    _add(values[k], _products(table, extra, where[mine[m]]), moved[k, m])
-
-
-@njit(cache=True, nogil=True)
-def _take(into, values, places):
-    for k in range(values.shape[0]):
-        for m in range(len(places)):
-            into[k, m] = values[k, places[m]]
-
-
-@njit(cache=True, nogil=True)
-def _products(table, extra, row):
-    return table[row] if row < table.shape[0] else extra[row - table.shape[0]]
-
-
-@njit(cache=True, nogil=True)
-def _add(values, products, size):
-    # A loop of its own, in one precision, is what compilers turn into vector instructions.
-    factor = values.dtype.type(size)
-    for u in range(values.shape[0]):
-        values[u] += factor * products[u]
+                    mean += masses[i, m, k] * height
+                else:
+                    heights[m] = max(heights[m], height)
+            best = max(best, heights[m])
+        gaps[i] = weights[i] * max(max(best, covered) - mean, 0.0)
+        for place in range(newcomers.shape[1]):
+            worst = np.argmax(heights)
+            rises = heights[worst] > covered + ask + 1e-12 * (1.0 + abs(best))
+            newcomers[r, place] = worst if rises else -1
+            heights[worst] = -1.0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..compiled import njit
 from ..kernels import Kernel, half_norms, kernel_matrix
 from ..matrices import ALL_ROWS, Matrix, floating
 from ..matrices import stack as stack_rows
@@ -402,7 +403,9 @@ class AtomStore:
     def between(self, atoms: np.ndarray, places: np.ndarray) -> np.ndarray:
         """The kernel between some atoms and some known points, by their places among these."""
         if np.all(atoms < self.n_cached_rows) and np.all(places < self.n_cached_columns):
-            return self._table[np.ix_(atoms, places)]
+            found = np.empty((len(atoms), len(places)), dtype=self._table.dtype)
+            _gather(found, self._table, atoms, places)
+            return found
         return kernel_matrix(self.kernel, self.known[self.places[atoms]], self.known[places])
 
     def apply(self, coefficients: np.ndarray, first: int = 0) -> np.ndarray:
@@ -463,6 +466,14 @@ class AtomStore:
         """The kernel between some atoms and all known points, computed."""
         norms = self._norms[self.places[atoms]], self._norms[: self.n_known]
         return kernel_matrix(self.kernel, self.points(atoms), self.known, norms)
+
+
+@njit(cache=True, nogil=True)
+def _gather(found, table, rows, columns):
+    for a in range(len(rows)):
+        row = table[rows[a]]
+        for b in range(len(columns)):
+            found[a, b] = row[columns[b]]
 
 
 def _rows_of(

@@ -1,0 +1,173 @@
+"""Rows in blocks that share what they look at: the kernel among the atoms of a block alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..compiled import njit
+from ..matrices import in_threads
+from ..spaces import AtomStore, Expansion
+from .base import in_runs
+from .row_steps import ascend_row
+
+# Of the table so many columns at once: the functions' values there stay in a core's cache.
+COLUMNS_AT_ONCE = 1024
+# So many numbers of the table are added in the time of one exponential.
+NUMBERS_A_VALUE = 100
+# Passes over a block until so much of its gap is left; rows with less than a share of the mean gap
+# wait, and a row is left when this share of its own gap is.
+MOST_PASSES, LEFT, ACTIVE, ROW_SHARE = 8, 0.1, 0.6, 0.5
+
+
+class RowBlock:
+    """Some rows, the atoms that they have, and the kernel among these.
+
+    Parameters
+    ----------
+    store : AtomStore
+    rows : (n,) array of int
+    slots : (n, n_members) array of int
+        The atoms that the rows' members are, -1 for none.
+
+    Attributes
+    ----------
+    atoms, owners, members : (m,) arrays of int
+        Numbers of the atoms, row by row; whose each is, by its place among the rows; which member.
+    start : (n + 1,) array of int
+        Row r has the atoms from number ``start[r]`` to ``start[r + 1] - 1``.
+    """
+
+    def __init__(self, store: AtomStore, rows: np.ndarray, slots: np.ndarray) -> None:
+        self.store = store
+        self.rows = rows
+        self.owners, self.members = np.nonzero(slots >= 0)
+        self.atoms = slots[self.owners, self.members]
+        self.start = np.searchsorted(self.owners, np.arange(len(rows) + 1))
+        self.kernel = store.block(self.atoms, self.atoms)
+
+    def ascend(
+        self,
+        f: Expansion,
+        order: np.ndarray,
+        problem: tuple,
+        grades: np.ndarray,
+        weights: np.ndarray,
+        masses: np.ndarray,
+    ) -> np.ndarray:
+        """Exact steps between the atoms of each row of `order`; the gap of each when last visited.
+
+        Parameters
+        ----------
+        f : Expansion
+            Changed in place.
+        order : (r,) array of int
+            Places of rows.
+        problem : tuple
+            `Rivals.arrays` of the block's rows.
+        grades : (m,) array
+            Of the atoms.
+        weights : (n,) array
+            Of the rows.
+        masses : (m, n_labels) array
+            Changed in place.
+        """
+        values = f.values().T
+        local = values[:, self.store.places[self.atoms]]
+        moved, gaps = np.zeros((len(self.atoms), len(values))), np.zeros(len(self.rows))
+        _passes(
+            local, moved, self.kernel, self.start, order, *problem, grades, weights, masses, gaps, LEFT,
+            ACTIVE, MOST_PASSES,
+        )  # fmt: skip
+        used = np.flatnonzero(np.any(moved != 0, axis=1))
+        f.coefficients[self.atoms[used]] += moved[used]
+        _carry(self.store, values, self.atoms[used], moved[used])
+        return gaps[order]
+
+
+def _carry(store: AtomStore, values: np.ndarray, atoms: np.ndarray, moved: np.ndarray) -> None:
+    """Add changes of coefficients, (m, n_outputs), to the functions' values at all known points."""
+    late = np.where(atoms >= store.n_whole_rows, 1, 0)
+    for part in in_runs(np.arange(len(atoms)), late, store.rows_at_once):
+        _carry_some(store, values, atoms[part], moved[part])
+
+
+def _carry_some(store: AtomStore, values: np.ndarray, atoms: np.ndarray, moved: np.ndarray) -> None:
+    where, table, extra = store.rows_of_table(atoms)
+    places = where[atoms]
+
+    def work(columns: slice) -> None:
+        first, last = columns.start, columns.stop
+        _add_rows(values, first, last, table, extra, places, moved, COLUMNS_AT_ONCE)
+
+    n_columns = values.shape[1]
+    in_threads(work, n_columns, len(atoms) * n_columns // NUMBERS_A_VALUE)
+
+
+@njit(cache=True, nogil=True)
+def _add_rows(values, first, last, table, extra, where, moved, columns_at_once):
+    for start in range(first, last, columns_at_once):
+        end = min(start + columns_at_once, last)
+        for a in range(len(where)):
+            row = where[a]
+            late = row >= table.shape[0]
+            products = extra[row - table.shape[0], start:end] if late else table[row, start:end]
+            for k in range(values.shape[0]):
+                if moved[a, k] != 0.0:
+                    _add(values[k, start:end], products, moved[a, k])
+
+
+@njit(cache=True, nogil=True)
+def _add(values, products, size):
+    # A loop of its own, in one precision, is what compilers turn into vector instructions.
+    factor = values.dtype.type(size)
+    for u in range(values.shape[0]):
+        values[u] += factor * products[u]
+
+
+@njit(cache=True, nogil=True)
+def _passes(
+    local, moved, kernel, start, order, codes, outputs, signs, costs, slack, grades, weights, masses,
+    gaps, left, active, most_passes,
+):  # fmt: skip
+    """Visit the rows of `order` again and again until a share of their gap is left.
+
+    `local` holds the functions' values at the block's atoms, `kernel` is that among them, `moved`
+    collects the changes of their coefficients; row r has the atoms from ``start[r]`` on.
+    """
+    arrival, floor = -1.0, -1.0
+    for _ in range(most_passes):
+        total = 0.0
+        for r in order:
+            if gaps[r] > floor and start[r + 1] > start[r]:
+                gaps[r] = _visit(
+                    local, moved, kernel, start[r], start[r + 1], codes[r], outputs, signs, costs[r],
+                    slack, grades, weights[r], masses,
+                )  # fmt: skip
+            total += gaps[r]
+        if arrival < 0.0:
+            arrival = total
+        if total <= left * arrival:
+            break
+        floor = active * total / len(order)
+
+
+@njit(cache=True, nogil=True)
+def _visit(
+    local, moved, kernel, first, last, c, outputs, signs, costs, slack, grades, weight, masses
+):  # fmt: skip
+    """Steps of one row between its atoms, from `first` to ``last - 1``; its gap on arrival."""
+    n_outputs = local.shape[0]
+    own, changes = np.empty((last - first, n_outputs)), np.zeros((last - first, n_outputs))
+    for a in range(last - first):
+        for k in range(n_outputs):
+            own[a, k] = local[k, first + a]
+    gap = ascend_row(
+        own, changes, kernel[first:last, first:last], c, outputs, signs, costs, slack,
+        grades[first:last], weight, masses[first:last], ROW_SHARE,
+    )  # fmt: skip
+    for a in range(last - first):
+        for k in range(n_outputs):
+            if changes[a, k] != 0.0:
+                moved[first + a, k] += changes[a, k]
+                _add(local[k], kernel[first + a], changes[a, k])
+    return gap
