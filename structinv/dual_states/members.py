@@ -108,7 +108,8 @@ class MemberState(DualState):
             total += self._grow(f, rows, ask, hurried)
             # Atoms may be new, or older than the function: of an earlier run on the same space.
             f.make_room(len(self.space.atoms))
-            fresh = self._blocks(rows)
+            # Whoever is far from all borders, and has no mass, is left alone.
+            fresh = self._blocks(rows[self.gaps[rows] > 0])
             for block in fresh:
                 self._ascend(f, block, self.rng.permutation(len(block.rows)))
             blocks += fresh

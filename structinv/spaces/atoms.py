@@ -24,6 +24,8 @@ COLUMNS_WORTH_A_CACHE = 2000
 VALUES_AT_ONCE = 16_000_000
 # Of a table that is summed at once: few enough that the next one takes its memory again.
 SUMMED_AT_ONCE = 4_000_000
+# Fewer rows in a product would have it read the other side too often.
+ROWS_OF_A_PRODUCT = 256
 ROWS_COMPARED = 1024
 
 
@@ -383,16 +385,20 @@ class AtomStore:
             rows = min(rows, int(self.cache_bytes // (columns * itemsize)))
         if rows <= old_rows or rows * columns * itemsize > self.cache_bytes:
             return
-        fresh = self._kernel_rows(np.arange(old_rows, rows))
-        if rows > self._table.shape[0] or columns > self._table.shape[1]:
-            limit = self.cache_bytes / itemsize
-            self._table = _with_room(self.table, rows, columns, limit, fresh.dtype)
-        self._table[old_rows:rows, :columns] = fresh
+        # In portions whose memory the next one takes again.
+        step = max(ROWS_OF_A_PRODUCT, SUMMED_AT_ONCE // columns)
+        for first in range(old_rows, rows, step):
+            last = min(first + step, rows)
+            fresh = self._kernel_rows(np.arange(first, last))
+            if rows > self._table.shape[0] or columns > self._table.shape[1]:
+                limit = self.cache_bytes / itemsize
+                self._table = _with_room(self.table, rows, columns, limit, fresh.dtype)
+            self._table[first:last, :columns] = fresh
         if columns > old_columns:
             # The points that are new are atoms that are new, so the block is there, turned round.
             owners = np.full(columns, -1, dtype=np.int64)
-            owners[self.places[old_rows:]] = np.arange(rows - old_rows)
-            block = fresh[owners[old_columns:]][:, self.places[:old_rows]]
+            owners[self.places[old_rows:rows]] = np.arange(old_rows, rows)
+            block = self._table[owners[old_columns:]][:, self.places[:old_rows]]
             self._table[:old_rows, old_columns:columns] = block.T
         self.n_cached_rows, self.n_cached_columns = rows, columns
 
