@@ -1,0 +1,93 @@
+"""Steps in blocks, over a kernel's space: what they carry, and blocks of any size."""
+
+import numpy as np
+import pytest
+
+from structinv.dual_states import MemberState, members
+from structinv.kernels import Gaussian
+from structinv.matrices import ALL_ROWS
+from structinv.objective import Objective, WorstCase
+from structinv.solvers import REGISTRY, Gap, solve
+from structinv.spaces import KernelSpace, atoms
+from structinv.structures import Binary, Multiclass
+
+from .oracle_cases import Shrinkings
+
+SIZES = {"one atom": 1, "few atoms": 7, "all atoms": 10_000}
+# The table holds all, or a few rows; or nothing, and every row is made again.
+every_cache = pytest.mark.parametrize("cache_mb", [100.0, 0.02, 0.0])
+every_size = pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+
+
+def problem(cache_mb, labels):
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % 3
+    X = np.eye(3)[y] + 0.6 * rng.standard_normal((30, 3))
+    space = KernelSpace(Gaussian(1.0), 3, 1 if labels == 2 else 3, cache_mb=cache_mb)
+    structure = Binary() if labels == 2 else Multiclass()
+    term = WorstCase(X, np.minimum(y, labels - 1), Shrinkings(), structure, 2.0)
+    return Objective(space, [term])
+
+
+def in_blocks(monkeypatch, size):
+    monkeypatch.setattr(members, "MOST_ATOMS", size)
+    monkeypatch.setattr(members, "LEAST_ATOMS", min(size, members.LEAST_ATOMS))
+    monkeypatch.setattr(members, "ROWS_AT_ONCE", 17)
+    # Members are known also where the table holds few rows of them.
+    monkeypatch.setattr(atoms, "COLUMNS_WORTH_A_CACHE", 0)
+
+
+@every_cache
+@every_size
+@pytest.mark.parametrize("labels", [2, 3])
+def test_what_steps_change_is_carried_to_all_points(monkeypatch, size, cache_mb, labels):
+    in_blocks(monkeypatch, size)
+    this = problem(cache_mb, labels)
+    state = MemberState(this.terms[0], this.space, np.random.default_rng(0))
+    f, duals = this.space.zeros(), [0.0]
+    for _ in range(4):
+        state.sweep(f)
+        points = this.terms[0].bound.orbit(ALL_ROWS).reshape(-1, 3)
+        np.testing.assert_allclose(f.values(), f.function()(points), atol=1e-12)
+        np.testing.assert_allclose(f.coefficients, state.combination().coefficients, atol=1e-12)
+        duals.append(state.offset - 0.5 * this.space.dot(f, f))
+    assert np.all(np.diff(duals) > 0)
+    masses = state.masses.sum(axis=(1, 2))
+    assert state.masses.min() >= 0
+    assert masses.max() <= 1 + 1e-12
+
+
+def test_blocks_of_any_size_come_to_the_same_optimum(monkeypatch):
+    found = []
+    for size in (20, 10_000):
+        in_blocks(monkeypatch, size)
+        solution = solve(problem(100.0, 3), REGISTRY["frank_wolfe"](), Gap(1e-4), random_state=0)
+        assert solution.relative_gap <= 1e-4
+        found.append(solution.primal)
+    assert found[0] == pytest.approx(found[1], rel=2e-4)
+
+
+def test_the_gap_that_a_sweep_meets_is_the_true_one_at_its_start(monkeypatch):
+    in_blocks(monkeypatch, 7)
+    monkeypatch.setattr(members, "ROWS_AT_ONCE", 1000)
+    this = problem(100.0, 3)
+    state = MemberState(this.terms[0], this.space, np.random.default_rng(0))
+    f = this.space.zeros()
+    for _ in range(5):
+        upper, _ = state.value(f)
+        true = upper - state.offset + this.space.dot(f, f)
+        gap, rows = state.sweep(f)
+        assert rows == 30
+        assert gap == pytest.approx(true, rel=1e-9)
+
+
+def test_rows_take_up_several_members_where_they_have_many(monkeypatch):
+    monkeypatch.setattr(members, "MEMBERS_A_NEWCOMER", 1)
+    this = problem(100.0, 3)
+    for epsilon, most in ((0.0, 3), (0.1, 1)):
+        state = MemberState(this.terms[0], this.space, np.random.default_rng(0), epsilon)
+        assert state.newcomers == min(most, members.MOST_NEWCOMERS)
+    state = MemberState(this.terms[0], this.space, np.random.default_rng(0))
+    state.sweep(this.space.zeros())
+    each = np.count_nonzero(state.pool.slots[state.pool.numbers] >= 0, axis=1)
+    assert each.max() == 3
