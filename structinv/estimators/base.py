@@ -40,6 +40,7 @@ from .continuing import Continuing, check_checkpoint
 from .estimates import EstimatesItself
 from .interruption import all_or_nothing, check_on_interrupt
 from .labels import as_labels
+from .plain_rows import are_plain
 from .shapes import check_shape, flat_rows, learn_shape, shaped
 from .truth import Truth
 
@@ -292,6 +293,8 @@ class InvariantEstimator(ConvexEstimator):
         """Labels, for oracles, how many functions these or targets ask for, and how many labels."""
 
     def _check(self, X: Any, finite: bool = True) -> Matrix:
+        if are_plain(self, X, "accept_sparse" in self._rows, finite):
+            return X
         check_is_fitted(self)
         check_shape(self, X)
         X = flat_rows(X)
