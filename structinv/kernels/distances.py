@@ -10,6 +10,7 @@ import numpy as np
 from ..compiled import njit
 from ..matrices import in_threads
 from .base import Kernel
+from .exponentials import exponentials
 from .questions import ISOMETRIES, PERMUTATIONS
 from .spectral import cauchy, gamma_mixture, normals, students
 from .values import (
@@ -81,7 +82,7 @@ class Gaussian(_Stationary):
         """See `Kernel.matrix`."""
         self.validate()
         rate = 1.0 / float(self.sigma) ** 2
-        return _of_distances(self, X, Y, norms, rate, lambda tile: np.exp(tile, out=tile))
+        return _of_distances(self, X, Y, norms, rate, exponentials)
 
     def lipschitz(self, n_features: int | None = None) -> float:
         """1 / sigma."""
@@ -146,7 +147,7 @@ class RationalQuadratic(_Stationary):
 
         def transform(tile):
             np.log1p(np.negative(tile, out=tile), out=tile)
-            np.exp(np.multiply(tile, -alpha, out=tile), out=tile)
+            exponentials(np.multiply(tile, -alpha, out=tile))
 
         return _of_distances(self, X, Y, norms, 2.0 * self._rate, transform, alpha, cost=2)
 
@@ -209,7 +210,7 @@ class Laplacian(_Stationary):
 
         def transform(tile, rows):
             _absolute_distances(X[rows], Y, tile, gamma)
-            np.exp(tile, out=tile)
+            exponentials(tile)
 
         values = np.empty((X.shape[0], Y.shape[0]), dtype=X.dtype)
         return in_tiles(values, transform, cost=X.shape[1], least_rows=256)
@@ -224,7 +225,7 @@ class Laplacian(_Stationary):
             _stacked_distances(X[rows], Y[rows], values[rows], gamma)
 
         in_threads(work, len(X), cost)
-        return np.exp(values, out=values)
+        return exponentials(values)
 
     def spectral_law(self):
         """See `Kernel.spectral_law`: Cauchy coordinates."""
