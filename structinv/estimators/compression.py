@@ -18,7 +18,7 @@ from ..machine import check_memory
 from ..solvers import Solution, Status
 from ..spaces import Expansion, KernelSpace
 from ..spaces.moved_points import has_gradients, moved_points
-from ..spaces.reduced_sets import Columns, best_coefficients, chosen_atoms, norm_of_difference
+from ..spaces.reduced_sets import Whole, best_coefficients, chosen_atoms, norm_of_difference
 from .base import check_number
 
 POINTS = ("auto", "chosen", "moved")
@@ -31,7 +31,7 @@ ATOMS_ASKED = 2000
 class CompressibleMachine:
     """A kernel machine whose expansion can be made shorter.
 
-    Subclasses store `kernel` and `cache_mb`, and have learnt `kernel_`, support vectors with their
+    Subclasses store `kernel`, and have learnt `kernel_`, support vectors with their
     rows and members, `dual_coef_` and `solution_`.
     """
 
@@ -104,9 +104,9 @@ class CompressibleMachine:
 
         Notes
         -----
-        With n support vectors and m left, choosing takes n m numbers and n m^2 operations, besides a
-        table of n^2 numbers if `cache_mb` has room for it; a step of moving takes n m^2 + n m
-        n_features. Representers of `invariances` stay as they are.
+        With n support vectors and m left, choosing takes n m numbers of memory and some
+        ``n m^2 + n^2 n_features`` operations; a step of moving ``n m^2 + n m n_features``. Representers
+        of `invariances` stay as they are.
 
         Examples
         --------
@@ -132,18 +132,15 @@ class CompressibleMachine:
             return self._copied()
         most = n_before if n_support is None else int(n_support)
         check_compression_memory(n_before, most, moving)
-        inputs = self._atoms().astype(np.float64)
-        coefficients = self.dual_coef_.T.astype(np.float64)
-        columns = Columns(self.kernel_, inputs, 1e6 * self.cache_mb)
-        least = 0.0 if tol is None else float(tol) ** 2 * self._squared_norm()
-        kept = np.sort(chosen_atoms(columns, coefficients, most, least)[0])
+        whole = Whole.of(self.kernel_, self._atoms(), self.dual_coef_.T)
+        least = 0.0 if tol is None else float(tol) ** 2 * self._squared_norm(whole)
+        kept = np.sort(chosen_atoms(whole, most, least)[0])
         if len(kept) == n_before:
             return self._copied()
-        del columns
-        places = inputs[kept]
+        places = whole.points[kept]
         if moving and len(kept):
-            places = moved_points(self.kernel_, places, inputs, coefficients, int(max_iter))
-        return self._shortened(kept, places, inputs, coefficients, n_support is not None)
+            places = moved_points(whole, places, int(max_iter))
+        return self._shortened(whole, kept, places, n_support is not None)
 
     def _check_compression(self, tol: Any, n_support: Any, points: Any, max_iter: Any) -> bool:
         """Raise unless a compression can be asked for like this; whether points are to move."""
@@ -184,34 +181,16 @@ class CompressibleMachine:
                 "structinv.kernels.mended(kernel, X)"
             )
 
-    def _shortened(
-        self,
-        kept: np.ndarray,
-        places: np.ndarray,
-        old: np.ndarray,
-        coefficients: np.ndarray,
-        by_scores: bool,
-    ) -> Self:
+    def _shortened(self, whole: Whole, kept: np.ndarray, places: np.ndarray, by_scores: bool) -> Self:
         """The copy over some points, which come from the support vectors `kept`."""
         points = places.astype(self._atoms().dtype)
         # What the copy holds, to the bit, is what its error is about.
         places = points.astype(np.float64)
-        some, new = best_coefficients(self.kernel_, places, old, coefficients, by_scores)
-        order = np.argsort(some)
-        some, new = some[order], new[order].astype(self.dual_coef_.dtype)
-        difference = np.concatenate([coefficients, -new.astype(np.float64)])
-        both = np.concatenate([old, places[some]])
-        # Where points have stayed they are one atom.
-        both, place = np.unique(both, axis=0, return_inverse=True)
-        joined = np.zeros((len(both), coefficients.shape[1]))
-        np.add.at(joined, place.ravel(), difference)
-        eps = np.finfo(np.float64).eps
-        if isinstance(self.kernel_, PrecomputedKernel):
-            eps = np.finfo(self.kernel_.gram.dtype).eps
-        error = norm_of_difference(self.kernel_, both, joined, eps)
+        some, new = best_coefficients(whole, places, by_scores)
+        new = new.astype(self.dual_coef_.dtype)
         other: Any = self._copied()
         other._take_support(kept[some], points[some], new)
-        other.compression_error_ = self._error_so_far() + error
+        other.compression_error_ += norm_of_difference(whole, places[some], new)
         f: Any = other._expansion(other._parameters)[1]
         nothing: Any = None
         other.solution_ = replace(
@@ -251,18 +230,21 @@ class CompressibleMachine:
         """The support vectors as the kernel takes them."""
         return self.support_.astype(np.float64)[:, None] if self._precomputed else self.support_vectors_
 
-    def _squared_norm(self) -> float:
+    def _squared_norm(self, whole: Whole) -> float:
+        """Of the function with all its parts."""
+        if self._representers_ is None:
+            return whole.squared_norm
         space, f = self._expansion()
         return float(space.dot(f, f))
 
     kernel_: Kernel
+    _representers_: Any
     support_: np.ndarray
     support_members_: np.ndarray
     support_transforms_: np.ndarray
     support_vectors_: np.ndarray
     dual_coef_: np.ndarray
     solution_: Solution
-    cache_mb: float
 
     @property
     @abstractmethod

@@ -6,9 +6,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import fmin_l_bfgs_b
 
-from ..kernels import Kernel, kernel_arguments, kernel_diagonal, kernel_smoothness, squared_norms
-from .atoms import expand
-from .reduced_sets import SHARE_OF_NORM
+from ..kernels import Kernel, kernel_arguments, kernel_smoothness, squared_norms
+from .reduced_sets import Whole
 
 # Steps that L-BFGS remembers, each of which is as long as all points.
 REMEMBERED = 10
@@ -19,24 +18,19 @@ def has_gradients(kernel: Kernel) -> bool:
     return any(kernel_arguments(kernel)) and kernel_smoothness(kernel) >= 1
 
 
-def moved_points(
-    kernel: Kernel, start: np.ndarray, old: np.ndarray, coefficients: np.ndarray, max_iter: int
-) -> np.ndarray:
-    """Points over which scores come nearer to those of ``f = sum_j coefficients_j k(z_j, .)``.
+def moved_points(f: Whole, start: np.ndarray, max_iter: int) -> np.ndarray:
+    """Points over which scores come nearer to those of f.
 
     A reduced set that is constructed (Burges 1996), but for the scores: over points s and coefficients
-    beta of g, L-BFGS lowers ``J = sum_j |g(z_j) - f(z_j)|^2 + c |g - f|^2``. The best beta of
-    given points is solved for, so that J is a function of the points alone, whose gradient is that at
-    the best beta.
+    beta of g, L-BFGS lowers the ``sum_j |g(z_j) - f(z_j)|^2 + c |g - f|^2`` of `best_coefficients`.
+    The best beta of given points is solved for, so that it is a function of the points alone, whose
+    gradient is that at the best beta.
 
     Parameters
     ----------
-    kernel : Kernel
-        With first derivatives.
+    f : Whole
+        Of a kernel that `has_gradients`.
     start : (m, n_features) array
-    old : (n, n_features) array
-        The atoms of f.
-    coefficients : (n, n_outputs) array
     max_iter : int
         Steps of L-BFGS.
 
@@ -49,11 +43,11 @@ def moved_points(
     --------
     >>> import numpy as np
     >>> from structinv.kernels import Gaussian
-    >>> old = np.array([[0.0], [1.0]])
-    >>> moved_points(Gaussian(2.0), old[:1], old, np.ones((2, 1)), 20).round(3)
+    >>> f = Whole.of(Gaussian(2.0), np.array([[0.0], [1.0]]), np.ones((2, 1)))
+    >>> moved_points(f, np.array([[0.0]]), 20).round(3)
     array([[0.5]])
     """
-    task = _Scores(kernel, old, coefficients)
+    task = _Scores(f)
     shape = start.shape
 
     def value(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -72,17 +66,14 @@ class _Scores:
     coefficients of the last points once more.
     """
 
-    def __init__(self, kernel: Kernel, old: np.ndarray, coefficients: np.ndarray) -> None:
-        self.kernel = kernel
-        self.old = old.astype(np.float32)
-        self.coefficients = coefficients.astype(np.float32)
-        values = expand(kernel, old, old, coefficients)
-        self.values = values.astype(np.float32)
-        self.share = SHARE_OF_NORM * float(np.mean(kernel_diagonal(kernel, old)))
-        self.height = float(np.sum(coefficients * values))
+    def __init__(self, f: Whole) -> None:
+        self.kernel, self.share, self.height = f.kernel, f.share_of_norm, f.squared_norm
+        self.old = f.points.astype(np.float32)
+        self.coefficients = f.coefficients.astype(np.float32)
+        self.values = f.values.astype(np.float32)
 
     def __call__(self, points: np.ndarray) -> tuple[float, np.ndarray]:
-        """J and its gradient, (m, n_features)."""
+        """The sum, and its gradient, (m, n_features)."""
         points = points.astype(np.float32)
         across, square = _Table(self.kernel, self.old, points), _Table(self.kernel, points, points)
         aimed = across.values.T @ (self.values + self.share * self.coefficients)
