@@ -227,6 +227,7 @@ class InvariantEstimator(ConvexEstimator):
             going.keep(solution)
             learning.whole = True
             self._look_at_fit(X, term, objective, solution, going.used)
+            self._finish(objective)
             task.context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
         return self
 
@@ -283,6 +284,9 @@ class InvariantEstimator(ConvexEstimator):
         self, X: Matrix, term: WorstCase, objective: Objective, solution: Solution, used: float
     ) -> None:
         """Warn where there is something to say of a fit that is done; nothing, by default."""
+
+    def _finish(self, objective: Objective) -> None:
+        """Do what is left to do with a model that is whole; nothing, by default."""
 
     @abstractmethod
     def _scores(self, X: Matrix) -> np.ndarray:

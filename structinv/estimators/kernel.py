@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -11,14 +12,19 @@ import numpy as np
 from ..certificates import WorstChange, kernel_worst_change
 from ..functionals import BoundFunctional, Functional
 from ..kernels import Kernel
+from ..learnt import learnt_attributes
 from ..matrices import Matrix
 from ..objective import Objective, WorstCase
 from ..oracles import InvarianceOracle
 from ..solvers import Solution, Solver
 from ..structures import BoundStructure
 from .classifier import InvariantClassifier
+from .compression import check_count
 from .kernel_machine import KernelMachine, check_epsilon
 from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases
+
+# Of the objective at zero: gaps of smaller values are relative to this.
+LEAST_SHARE = 1e-12
 
 
 class InvariantSVC(KernelMachine, InvariantClassifier):
@@ -85,6 +91,11 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
     on_interrupt : {"raise", "return"}, default="raise"
         After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
         KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
+    budget : int, optional
+        Most support vectors, above 0: a fit that ends with more is shortened by
+        ``compress(n_support=budget)``, in time of its own beside `max_seconds`. ``solution_`` then has
+        the objective of the shorter function and its gap to the same lower bound. Ctrl-C meanwhile
+        leaves the whole model. Not with `warm_start`.
 
     Attributes
     ----------
@@ -103,6 +114,9 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
         Support vectors of each class's rows.
     alpha_ : (1, n_functionals) or (n_classes, n_functionals) array
         Coefficients of the representers of `invariances`.
+    compression_error_ : float
+        At most how far, in the norm, the function is from the one that was fitted: 0 unless there is a
+        `budget` or the model comes from `compress`.
     classes_ : (n_classes,) array
     kernel_ : Kernel
         The kernel with its parameters resolved; of "precomputed" a table of the rows in use.
@@ -144,10 +158,10 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
     A fit with a `checkpoint` that is killed goes on from that file when the same fit is started
     again: same rows, labels, weights, parameters and version, or a ValueError names what differs.
     What concerns the run alone may change: `tol`, `max_seconds`, `random_state`, `verbose`,
-    `cache_mb`, `warm_start`, `on_interrupt`. `max_seconds` counts the seconds before the interruption.
-    The file is written at Ctrl-C and at the end of the time, too, and deleted when there is nothing to
-    go on with. It holds no pickle: of members their numbers, of other points the points, of penalties
-    the slopes.
+    `cache_mb`, `warm_start`, `on_interrupt`, `budget`. `max_seconds` counts the seconds before the
+    interruption. The file is written at Ctrl-C and at the end of the time, too, and deleted when there
+    is nothing to go on with. It holds no pickle: of members their numbers, of other points the points,
+    of penalties the slopes.
 
     Scores are no probabilities, with logistic losses neither, which are those of changed rows; so there
     is no `predict_proba`. scikit-learn's `CalibratedClassifierCV` learns them from scores of rows that
@@ -208,6 +222,7 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_seconds: float = 120.0,
         on_interrupt: str = "raise",
+        budget: int | None = None,
     ) -> None:
         self.oracle = oracle
         self.kernel = kernel
@@ -232,11 +247,19 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
+        self.budget = budget
 
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()
         check_margin_loss(self.loss, oracle)
         check_epsilon(self.epsilon, self.solver)
+        if self.budget is not None:
+            check_count("budget", self.budget)
+            if self.warm_start:
+                raise ValueError(
+                    "warm_start must be False with a budget, after which nothing is left to start "
+                    f"from, got budget={self.budget!r}"
+                )
         return oracle
 
     def _make_solver(self, objective: Objective) -> Solver:
@@ -252,8 +275,37 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
 
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         super()._keep(X, term, space, solution)
-        codes = term.labels.codes[self.support_]
+        self._count(term.labels.codes[self.support_])
+
+    def _count(self, codes: np.ndarray) -> None:
+        """Remember the classes of the support vectors' rows."""
+        self._codes_ = codes
         self.n_support_ = np.bincount(codes, minlength=len(self.classes_))
+
+    def _take_support(self, kept: np.ndarray, points: np.ndarray, coefficients: np.ndarray) -> None:
+        codes = vars(self).get("_codes_")
+        if codes is None:
+            # A file of an older version: a plane adds to the function of its row's class.
+            signs = self.dual_coef_.T
+            several = signs.shape[1] > 1
+            codes = np.argmax(signs, axis=1) if several else (signs[:, 0] > 0).astype(int)
+        super()._take_support(kept, points, coefficients)
+        self._count(codes[kept])
+
+    def _finish(self, objective: Objective) -> None:
+        """Shorten the expansion of a fit that is done to the budget."""
+        if self.budget is None or len(self.support_) <= self.budget:
+            return
+        smaller: Any = self.compress(n_support=self.budget)
+        space: Any = objective.space
+        value = objective.value(smaller._in(space)).upper
+        gap = value - smaller.solution_.dual
+        scale = max(value, LEAST_SHARE * objective.value(space.zeros()).upper)
+        smaller.solution_ = replace(
+            smaller.solution_, primal=value, gap=gap, relative_gap=gap / scale if scale > 0 else 0.0
+        )
+        for name, learnt in learnt_attributes(smaller).items():
+            setattr(self, name, learnt)
 
     def _worst_change(
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool

@@ -22,6 +22,7 @@ from ..spaces import Expansion, KernelSpace, RepresenterSpace
 from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
 from .base import InvariantEstimator, check_number
+from .compression import CompressibleMachine
 from .continuing import Continuing
 from .estimates import named
 from .invariances import Invariances
@@ -33,7 +34,7 @@ FUNCTIONS_AT_ONCE = 4
 NEGLIGIBLE = 1e-9
 
 
-class KernelMachine(InvariantEstimator):
+class KernelMachine(CompressibleMachine, InvariantEstimator):
     """An estimator whose functions live in the space of a kernel.
 
     Subclasses store `kernel` with its parameters, `cache_mb`, and `invariances` with their weights and
@@ -121,6 +122,7 @@ class KernelMachine(InvariantEstimator):
         if isinstance(space, RepresenterSpace):
             self._representers_ = space.system
             self.alpha_ = np.ascontiguousarray(f.representers.T)
+        self.compression_error_ = 0.0
 
     def _scores(self, X: Matrix) -> np.ndarray:
         if self._precomputed:
@@ -142,18 +144,30 @@ class KernelMachine(InvariantEstimator):
                 "certify and worst_case need inputs that can change, and kernel='precomputed' shows none"
             )
         check_cover(bind(oracle, X[:1], labels), type(self).__name__)
-        n_outputs = len(self.dual_coef_)
-        space = KernelSpace(self.kernel_, X.shape[1], n_outputs, cache_mb=0.0)
+        return self._expansion()
+
+    def _expansion(self, extra: np.ndarray | None = None) -> tuple[KernelSpace, Expansion]:
+        """The function in a space that holds nothing but its points; with parameters of no input."""
+        n_features, n_outputs = self._atoms().shape[1], len(self.dual_coef_)
+        n_extra = 0 if extra is None else len(extra)
+        space = KernelSpace(self.kernel_, n_features, n_outputs, cache_mb=0.0, n_extra=n_extra)
         if self._representers_ is not None:
             system = self._representers_.emptied()
-            space = RepresenterSpace(system, X.shape[1], n_outputs, cache_mb=0.0)
+            space = RepresenterSpace(system, n_features, n_outputs, cache_mb=0.0)
+        f = self._in(space)
+        if extra is not None:
+            f.extra[:] = extra
+        return space, f
+
+    def _in(self, space: KernelSpace) -> Expansion:
+        """The function in a space that knows its points or takes them up."""
         origins = np.column_stack([self.support_, self.support_members_])
-        keys = space.atoms.add_points(self.support_vectors_, origins)
+        keys = space.atoms.add_points(self._atoms(), origins)
         whole = AtomRows(space.atoms, keys, self.dual_coef_.T, np.array([0, len(keys)]))
         f = space.combine(whole, np.ones(1))
         if isinstance(space, RepresenterSpace):
             f += space.of_representers(self.alpha_.T.copy())
-        return space, f
+        return f
 
     def _memory(self, X: Any, y: Any) -> float:
         oracle = self._check_parameters()

@@ -50,7 +50,7 @@ invariance_loss_params, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     Attributes
     ----------
     support_vectors_, support_, support_members_, support_transforms_, dual_coef_, alpha_, kernel_, \
-solution_, n_iter_, n_features_in_, feature_names_in_
+compression_error_, solution_, n_iter_, n_features_in_, feature_names_in_
         See `InvariantSVC`.
     intercept_ : (1,) array
         The weighted mean of the targets; 0 without an intercept.
@@ -129,6 +129,10 @@ solution_, n_iter_, n_features_in_, feature_names_in_
         super()._keep(X, term, space, solution)
         self.intercept_ = np.array([self.target_mean_], dtype=X.dtype)
         self.n_support_ = np.array([len(self.support_)])
+
+    def _take_support(self, kept: np.ndarray, points: np.ndarray, coefficients: np.ndarray) -> None:
+        super()._take_support(kept, points, coefficients)
+        self.n_support_ = np.array([len(kept)])
 
     def _scores(self, X: Matrix) -> np.ndarray:
         return super()._scores(X) + self.intercept_

@@ -110,7 +110,8 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
     ----------
     coef_ : (n_outputs, n_features) array
         The weights of each label; with ``kernel="linear"`` alone.
-    support_vectors_, support_, support_members_, support_transforms_, dual_coef_, kernel_
+    support_vectors_, support_, support_members_, support_transforms_, dual_coef_, kernel_, \
+compression_error_
         With other kernels; see `InvariantSVC`. Rows are numbered through all examples.
     transitions_, start_, end_ : (n_classes, n_classes), (n_classes,), (n_classes,) arrays
         Of a `Sequence`: what a label (column) wins after another (row), as the first and as the last.
@@ -456,6 +457,15 @@ class InvariantStructuredSVC(ReadsExamples, KernelMachine):
         self._extra_ = np.array(space.extra(solution.f))
         for name, table in self.structure_.named(self._extra_, len(self.classes_)).items():
             setattr(self, f"{name}_", table)
+
+    def _check_expansion(self) -> None:
+        if self._linear:
+            raise ValueError("compress needs support vectors, got kernel='linear', which has weights")
+        super()._check_expansion()
+
+    @property
+    def _parameters(self) -> np.ndarray:
+        return self._extra_
 
     def _known_examples(self, X: Any) -> tuple[Matrix, Layout]:
         """Checked rows of examples like those of `fit`, and which belong to which."""

@@ -29,6 +29,7 @@ class Status(Enum):
     INTERRUPTED = "interrupted"
     NOT_FINITE = "not finite"
     INCONSISTENT = "inconsistent"
+    COMPRESSED = "compressed"
 
     @property
     def advice(self) -> str:
@@ -59,6 +60,10 @@ _ADVICE = {
         "the lower bound lies above the value: an oracle answers with points outside its set (see "
         "check_oracle), an argmax of your own misses better labellings (see check_custom), a warm start "
         "came from other rows or a larger set, or a kernel is not positive semi-definite."
+    ),
+    Status.COMPRESSED: (
+        "the function was made shorter after its fit, so that it is not the best one: "
+        "compression_error_ bounds what that changed; compress less for less of it."
     ),
     Status.NOT_FINITE: "values overflowed: scale the features or lower C.",
 }

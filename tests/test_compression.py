@@ -1,0 +1,504 @@
+"""Kernel machines with fewer support vectors: what they lose, what they keep, and what they refuse."""
+
+import pickle
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import structinv
+from structinv import InvariantStructuredSVC, InvariantSVC, InvariantSVR
+from structinv.exceptions import IndefiniteKernelWarning
+from structinv.functionals import Gradient
+from structinv.kernels import Gaussian, Linear, Matern, Polynomial, mended
+from structinv.objective import Objective, WorstCase
+from structinv.oracles import Identity, Shifts
+from structinv.solvers import Status
+from structinv.spaces import KernelSpace
+from structinv.spaces.moved_points import _Scores, moved_points
+from structinv.spaces.reduced_sets import Whole, best_coefficients, chosen_atoms
+from structinv.structures import Multiclass, Sequence
+
+from .test_kernel_svc import known_failures
+
+SHIFTS = Shifts(1, shape=(3, 3), fill="wrap")
+KERNELS = {
+    "rbf": {"kernel": "rbf", "gamma": 0.1},
+    "poly": {"kernel": "poly", "degree": 2, "coef0": 0.5, "gamma": 0.1},
+    "laplacian": {"kernel": "laplacian", "gamma": 0.1},
+    "matern": {"kernel": Matern(3.0, nu=1.5)},
+    "sum": {"kernel": Gaussian(3.0) + 0.1 * Linear()},
+}
+every_kernel = pytest.mark.parametrize("kernel", KERNELS)
+
+
+def images(n_classes=3, n=30, seed=0, dtype=np.float64):
+    """Small noisy images with a bright corner, edge or centre."""
+    rng = np.random.default_rng(seed)
+    codes = np.arange(n) % n_classes
+    X = 0.6 * rng.standard_normal((n, 9))
+    X[np.arange(n), np.array([0, 1, 4])[codes]] += 1.0
+    return X.astype(dtype), np.array(["arc", "bar", "cap"])[codes]
+
+
+@cache
+def fitted(kernel="rbf", n_classes=3, dtype=np.float64, **parameters):
+    """A machine that is fitted to shifted images."""
+    X, y = images(n_classes, dtype=dtype)
+    model = InvariantSVC(SHIFTS, **KERNELS[kernel], C=5.0, random_state=0, **parameters)
+    return model.fit(X, y)
+
+
+@cache
+def regressor():
+    X, _ = images()
+    return InvariantSVR(SHIFTS, gamma=0.1, C=5.0, random_state=0).fit(X, X.sum(axis=1) ** 2)
+
+
+def norm_between(model, other):
+    """The norm of the difference of two machines' functions, by a table over all their points."""
+    points = np.concatenate([model.support_vectors_, other.support_vectors_]).astype(float)
+    both = np.concatenate([model.dual_coef_.T, -other.dual_coef_.T]).astype(float)
+    return np.sqrt(max(np.sum(both * (model.kernel_.matrix(points, points) @ both)), 0.0))
+
+
+def norm(model):
+    points = model.support_vectors_.astype(float)
+    table = model.kernel_.matrix(points, points)
+    return np.sqrt(np.sum(model.dual_coef_.T * (table @ model.dual_coef_.T)))
+
+
+def scores(model, X):
+    return model.decision_function(X).reshape(len(X), -1)
+
+
+@every_kernel
+@pytest.mark.parametrize(
+    "asked", [{"tol": 0.2}, {"n_support": 12}, {"n_support": 12, "points": "chosen"}]
+)
+def test_the_error_is_the_norm_of_the_difference(kernel, asked):
+    model = fitted(kernel)
+    small = model.compress(**asked)
+    assert len(small.support_) < len(model.support_)
+    exact = norm_between(model, small)
+    assert exact > 0
+    assert exact <= small.compression_error_ * (1 + 1e-9)
+    assert small.compression_error_ == pytest.approx(exact, rel=1e-5)
+
+
+@every_kernel
+@given(seed=st.integers(0, 2**20), scale=st.floats(0.01, 20.0), n_support=st.integers(1, 60))
+@settings(max_examples=15, deadline=None)
+def test_no_score_moves_further_than_the_error_says(kernel, seed, scale, n_support):
+    model = fitted(kernel)
+    small = model.compress(n_support=n_support, max_iter=3)
+    Z = scale * np.random.default_rng(seed).standard_normal((50, 9))
+    before, after = scores(model, Z), scores(small, Z)
+    heights = np.sqrt(model.kernel_.diagonal(Z))
+    rounding = 1e-9 * (1.0 + np.abs(before).max(axis=1) + np.abs(after).max(axis=1))
+    allowed = small.compression_error_ * heights + rounding
+    # Of all outputs jointly, too.
+    assert np.all(np.linalg.norm(before - after, axis=1) <= allowed)
+    turned = small.predict(Z) != model.predict(Z)
+    second = np.sort(before, axis=1)
+    assert np.all((second[:, -1] - second[:, -2])[turned] <= np.sqrt(2) * allowed[turned])
+
+
+@every_kernel
+@pytest.mark.parametrize("tol", [0.5, 0.1, 0.01])
+def test_tol_is_kept_by_the_projection_on_atoms_of_the_model(kernel, tol):
+    model = fitted(kernel)
+    small = model.compress(tol)
+    assert small.compression_error_ <= tol * norm(model) * (1 + 1e-6)
+    places = [
+        np.flatnonzero((model.support_vectors_ == z).all(axis=1))[0] for z in small.support_vectors_
+    ]
+    np.testing.assert_array_equal(model.support_[places], small.support_)
+    np.testing.assert_array_equal(model.support_members_[places], small.support_members_)
+    # The same by least squares in coordinates of the kernel's space.
+    Z = model.support_vectors_
+    values, vectors = np.linalg.eigh(model.kernel_.matrix(Z, Z))
+    coordinates = vectors * np.sqrt(np.maximum(values, 0.0))
+    aimed = coordinates.T @ model.dual_coef_.T
+    best = np.linalg.lstsq(coordinates[places].T, aimed, rcond=None)[0]
+    np.testing.assert_allclose(small.dual_coef_.T, best, atol=1e-5 * np.abs(best).max())
+
+
+def test_scores_at_the_old_atoms_are_those_of_ridge_regression():
+    model = fitted()
+    small = model.compress(n_support=15, points="chosen")
+    Z, S = model.support_vectors_, small.support_vectors_
+    K = model.kernel_.matrix
+    target = K(Z, Z) @ model.dual_coef_.T
+    weight = np.sqrt(0.1 * np.mean(model.kernel_.diagonal(Z)))
+    values, vectors = np.linalg.eigh(K(Z, Z))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    places = [np.flatnonzero((s == Z).all(axis=1))[0] for s in S]
+    rows = np.concatenate([K(Z, S), weight * root[places].T])
+    aimed = np.concatenate([target, weight * root.T @ model.dual_coef_.T])
+    best = np.linalg.lstsq(rows, aimed, rcond=None)[0]
+    np.testing.assert_allclose(small.dual_coef_.T, best, atol=1e-6 * np.abs(best).max())
+
+
+def test_each_step_of_choosing_gains_most():
+    rng = np.random.default_rng(0)
+    kernel, points = Gaussian(1.0), rng.standard_normal((40, 2))
+    f = Whole.of(kernel, points, rng.standard_normal((40, 3)))
+    atoms, left = chosen_atoms(f, 20)
+    K = kernel.matrix(points, points)
+
+    def distance(chosen):
+        beta = np.linalg.solve(K[np.ix_(chosen, chosen)], K[chosen] @ f.coefficients)
+        return f.squared_norm - np.sum(beta * (K[chosen] @ f.coefficients))
+
+    # All 40 atoms are seen by every block, so that the steps are those of the plain method.
+    for step in range(1, 8):
+        rest = [j for j in range(40) if j not in atoms[: step - 1]]
+        reached = [distance([*atoms[: step - 1], j]) for j in rest]
+        assert distance(atoms[:step]) == pytest.approx(min(reached), rel=1e-9)
+    assert left == pytest.approx(distance(atoms), rel=1e-6)
+    assert len(set(atoms.tolist())) == 20
+
+
+def test_blocks_that_see_some_atoms_choose_about_as_well():
+    rng = np.random.default_rng(1)
+    f = Whole.of(Gaussian(1.0), rng.standard_normal((400, 4)), rng.standard_normal((400, 2)))
+    random = rng.permutation(400)[:100]
+    atoms, left = chosen_atoms(f, 100)
+    kept, beta = best_coefficients(f, f.points[atoms], by_scores=False)
+    exact = f.squared_norm - np.sum(
+        beta * (f.kernel.matrix(f.points[atoms[kept]], f.points) @ f.coefficients)
+    )
+    assert left == pytest.approx(exact, rel=1e-6)
+    kept, beta = best_coefficients(f, f.points[random], by_scores=False)
+    table = f.kernel.matrix(f.points[random[kept]], f.points)
+    assert left < 0.7 * (f.squared_norm - np.sum(beta * (table @ f.coefficients)))
+
+
+def test_tol_zero_leaves_out_what_depends_on_others():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = X[:, 0] + 0.5 * rng.standard_normal(60) > 0
+    model = InvariantSVC(kernel="linear", random_state=0).fit(X, y)
+    small = model.compress(0.0)
+    assert len(model.support_) > 10
+    assert len(small.support_) == 3
+    assert small.compression_error_ < 1e-5 * norm(model)
+    np.testing.assert_allclose(small.decision_function(X), model.decision_function(X), atol=1e-9)
+
+
+def test_a_model_that_is_small_enough_is_copied_as_it_is():
+    model = fitted("rbf")
+    for copy in (model.compress(0.0), model.compress(n_support=len(model.support_))):
+        assert copy is not model
+        assert copy.compression_error_ == 0.0
+        assert copy.solution_ is model.solution_
+        np.testing.assert_array_equal(copy.dual_coef_, model.dual_coef_)
+        assert not np.shares_memory(copy.dual_coef_, model.dual_coef_)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "matern", "sum"])
+def test_points_move_to_where_they_say_more(kernel):
+    model = fitted(kernel)
+    Z = model.support_vectors_
+    off = {}
+    for points in ("chosen", "moved"):
+        small = model.compress(n_support=10, points=points)
+        assert len(small.support_) <= 10
+        off[points] = np.sum((scores(small, Z) - scores(model, Z)) ** 2)
+    assert off["moved"] < 0.8 * off["chosen"]
+    np.testing.assert_array_equal(model.compress(n_support=10).support_vectors_, small.support_vectors_)
+
+
+@pytest.mark.parametrize(
+    "kernel", [Gaussian(1.5), Polynomial(3, 1.0, 0.3), Gaussian(2.0) * Polynomial(2, 1.0, 0.2)]
+)
+def test_gradients_of_moving_points_are_those_of_differences(kernel):
+    rng = np.random.default_rng(0)
+    f = Whole.of(kernel, rng.standard_normal((20, 2)), rng.standard_normal((20, 3)))
+    points, way = rng.standard_normal((4, 2)), rng.standard_normal((4, 2))
+    task = _Scores(f)
+
+    def exact(places):
+        """The sum in double precision."""
+        kept, beta = best_coefficients(f, places, by_scores=True)
+        off = kernel.matrix(f.points, places[kept]) @ beta - f.values
+        both, joined = np.concatenate([f.points, places[kept]]), np.concatenate([f.coefficients, -beta])
+        return np.sum(off**2) + f.share_of_norm * np.sum(joined * (kernel.matrix(both, both) @ joined))
+
+    height, gradient = task(points)
+    assert height == pytest.approx(exact(points), rel=1e-3)
+    slope = (exact(points + 1e-5 * way) - exact(points - 1e-5 * way)) / 2e-5
+    assert np.sum(gradient * way) == pytest.approx(slope, rel=2e-2)
+    assert exact(moved_points(f, points, 20)) < exact(points)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_compressed_machine_does_what_a_machine_does(n_classes, dtype, tmp_path):
+    model = fitted("rbf", n_classes, dtype)
+    X, y = images(n_classes, dtype=dtype)
+    before = {
+        name: np.array(getattr(model, name)) for name in ("support_", "dual_coef_", "support_vectors_")
+    }
+    small = model.compress(n_support=20)
+    assert small.support_vectors_.dtype == small.dual_coef_.dtype == dtype
+    assert small.dual_coef_.shape == (1 if n_classes == 2 else 3, 20)
+    assert np.mean(small.predict(X) == model.predict(X)) > 0.8
+    assert small.n_support_.sum() == 20
+    codes = np.searchsorted(model.classes_, y[small.support_])
+    np.testing.assert_array_equal(small.n_support_, np.bincount(codes, minlength=n_classes))
+    assert len(small.support_transforms_) == len(small.support_members_) == 20
+    assert np.isfinite(small.estimate_memory(X, y))
+    structinv.save(small, tmp_path / "small")
+    for again in (pickle.loads(pickle.dumps(small)), structinv.load(tmp_path / "small")):
+        np.testing.assert_array_equal(again.decision_function(X), small.decision_function(X))
+        assert again.compression_error_ == small.compression_error_
+        assert again.solution_.status is Status.COMPRESSED
+        assert again.compress(n_support=5).compression_error_ > small.compression_error_
+    assert not hasattr(clone(small), "dual_coef_")
+    for name, value in before.items():
+        np.testing.assert_array_equal(getattr(model, name), value)
+        assert not np.shares_memory(getattr(model, name), getattr(small, name))
+    assert model.compression_error_ == 0.0
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_certificates_are_of_the_compressed_function(kernel):
+    model = fitted(kernel)
+    X, y = images(seed=1)
+    small = model.compress(n_support=15)
+    certificate = small.certify(X, y)
+    members = SHIFTS.orbit(X)
+    each = small.decision_function(members.reshape(-1, 9)).reshape(*members.shape[:2], -1)
+    codes = np.searchsorted(small.classes_, y)
+    own = np.take_along_axis(each, codes[:, None, None], axis=2)
+    lead = own - each
+    lead[np.arange(len(X)), :, codes] = np.inf
+    least = lead.min(axis=(1, 2))
+    np.testing.assert_allclose(certificate.margins, least, atol=1e-8)
+    np.testing.assert_array_equal(certificate.correct, least > 1e-8)
+    whole = model.certify(X, y).margins
+    assert np.abs(whole - certificate.margins).max() > 1e-3
+    heights = np.sqrt(model.kernel_.diagonal(members.reshape(-1, 9))).max()
+    assert np.all(np.abs(whole - certificate.margins) <= np.sqrt(2) * small.compression_error_ * heights)
+    worst = small.worst_case(X, y)
+    found = small.decision_function(worst)
+    reached = np.take_along_axis(found, codes[:, None], axis=1) - found
+    reached[np.arange(len(X)), codes] = np.inf
+    np.testing.assert_allclose(reached.min(axis=1), least, atol=1e-8)
+
+
+def test_the_solution_says_what_is_known_of_the_function_it_holds():
+    model = fitted()
+    small = model.compress(n_support=15)
+    solution = small.solution_
+    assert solution.status is Status.COMPRESSED
+    assert solution.dual == model.solution_.dual
+    assert solution.primal == solution.gap == solution.relative_gap == np.inf
+    assert solution.planes is None
+    assert model.solution_.planes is not None
+    X, _ = images()
+    np.testing.assert_allclose(solution.f.function()(X), scores(small, X), atol=1e-12)
+
+
+def test_errors_of_copies_of_copies_add_up():
+    model = fitted()
+    first = model.compress(n_support=30)
+    second = first.compress(n_support=12)
+    assert second.compression_error_ == pytest.approx(
+        first.compression_error_ + norm_between(first, second), rel=1e-6
+    )
+    assert norm_between(model, second) <= second.compression_error_
+
+
+def test_fits_that_follow_start_afresh():
+    X, y = images()
+    model = InvariantSVC(SHIFTS, gamma=0.1, C=5.0, warm_start=True, random_state=0).fit(X, y)
+    small = model.compress(n_support=10)
+    again = small.fit(X, y)
+    fresh = clone(model).fit(X, y)
+    assert again.compression_error_ == 0.0
+    assert again.n_iter_ == fresh.n_iter_ > 1
+    np.testing.assert_array_equal(again.dual_coef_, fresh.dual_coef_)
+    # The model that was compressed still has what it starts from.
+    assert model.fit(X, y).n_iter_ < fresh.n_iter_
+
+
+def test_a_budget_is_a_fit_that_is_compressed_and_knows_its_gap():
+    X, y = images()
+    model = fitted()
+    small = fitted(budget=15)
+    by_hand = model.compress(n_support=15)
+    assert len(small.support_) == 15
+    np.testing.assert_array_equal(small.dual_coef_, by_hand.dual_coef_)
+    assert small.compression_error_ == by_hand.compression_error_
+    term = WorstCase(X, y, SHIFTS, Multiclass(), 5.0)
+    objective = Objective(KernelSpace(small.kernel_, 9, 3), [term])
+    value = objective.value(small._in(objective.space)).upper
+    assert small.solution_.primal == pytest.approx(value, rel=1e-9)
+    assert small.solution_.dual == model.solution_.dual
+    assert small.solution_.gap == small.solution_.primal - small.solution_.dual
+    assert small.solution_.relative_gap == small.solution_.gap / small.solution_.primal
+    assert small.solution_.relative_gap > model.solution_.relative_gap
+    assert small.solution_.status is Status.COMPRESSED
+    # A second fit of the same estimator is whole again without one.
+    whole = clone(small).set_params(budget=None).fit(X, y)
+    np.testing.assert_array_equal(whole.dual_coef_, model.dual_coef_)
+
+
+def test_a_budget_that_is_met_changes_nothing():
+    roomy = fitted(budget=10_000)
+    assert roomy.compression_error_ == 0.0
+    assert roomy.solution_.status is Status.CONVERGED
+    np.testing.assert_array_equal(roomy.dual_coef_, fitted().dual_coef_)
+
+
+@pytest.mark.parametrize(
+    ("budget", "error"),
+    [(0, ValueError), (-3, ValueError), (2.5, TypeError), (True, TypeError), ("2", TypeError)],
+)
+def test_budgets_that_are_none_are_refused(budget, error):
+    X, y = images()
+    with pytest.raises(error, match=f"budget must be an integer above 0, got {budget!r}"):
+        InvariantSVC(budget=budget).fit(X, y)
+
+
+def test_a_budget_and_a_warm_start_are_refused():
+    X, y = images()
+    with pytest.raises(ValueError, match="warm_start must be False with a budget"):
+        InvariantSVC(budget=5, warm_start=True).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "message"),
+    [
+        ({}, ValueError, "either tol or n_support must be given"),
+        ({"tol": 0.1, "n_support": 3}, ValueError, "either tol or n_support must be given"),
+        ({"tol": -0.1}, ValueError, "tol must be a number of at least 0, got -0.1"),
+        ({"tol": 1.0}, ValueError, "tol must be below 1, which leaves the zero function, got 1.0"),
+        ({"tol": np.nan}, ValueError, "tol must be a number of at least 0, got nan"),
+        ({"tol": "much"}, TypeError, "tol must be a number of at least 0, got 'much'"),
+        ({"n_support": 0}, ValueError, "n_support must be an integer above 0, got 0"),
+        ({"n_support": 2.0}, TypeError, "n_support must be an integer above 0, got 2.0"),
+        ({"n_support": 3, "max_iter": 0}, ValueError, "max_iter must be an integer above 0, got 0"),
+        ({"n_support": 3, "points": "all"}, ValueError, "points must be one of .*, got 'all'"),
+        ({"tol": 0.1, "points": "moved"}, ValueError, "points='moved' needs n_support"),
+    ],
+)
+def test_arguments_that_are_none_are_refused(asked, error, message):
+    with pytest.raises(error, match=message):
+        fitted().compress(**asked)
+
+
+def test_who_has_nothing_to_compress_says_so():
+    with pytest.raises(NotFittedError):
+        InvariantSVC().compress(0.1)
+    with pytest.raises(ValueError, match="points='moved' needs a kernel whose first derivatives"):
+        fitted("laplacian").compress(n_support=3, points="moved")
+    X, y = [np.eye(3)[[0, 1]], np.eye(3)[[2, 1]]], [["a", "b"], ["c", "b"]]
+    linear = InvariantStructuredSVC(Sequence(), random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="compress needs support vectors, got kernel='linear'"):
+        linear.compress(0.1)
+
+
+def test_what_does_not_fit_is_refused_before_work(monkeypatch):
+    monkeypatch.setattr("structinv.machine.free_memory", lambda: 1000.0)
+    with pytest.raises(MemoryError, match="compressing .* support vectors to at most 20"):
+        fitted().compress(n_support=20)
+
+
+def test_kernels_without_a_norm_are_refused_and_mended_ones_taken():
+    X, y = images(2)
+
+    def bad(A, B):
+        return A @ B.T - 0.3 * (A**2) @ (B**2).T
+
+    with pytest.warns(IndefiniteKernelWarning):
+        model = InvariantSVC(kernel=bad, C=0.1, tol=0.5, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="compress needs a norm, .* eigenvalues go from -"):
+        model.compress(0.1)
+    kernel = mended(structinv.kernels.CallableKernel(bad), X)
+    model = InvariantSVC(kernel=kernel, random_state=0).fit(X, y)
+    small = model.compress(0.3)
+    assert len(small.support_) < len(model.support_)
+    assert small.compression_error_ == pytest.approx(norm_between(model, small), rel=1e-4)
+
+
+def test_tables_of_values_are_compressed_by_rows():
+    X, y = images()
+    table = rbf_kernel(X, X, gamma=0.1)
+    model = InvariantSVC(kernel="precomputed", C=5.0, tol=1e-10, random_state=0).fit(table, y)
+    plain = InvariantSVC(gamma=0.1, C=5.0, tol=1e-10, random_state=0).fit(X, y)
+    for asked in ({"tol": 0.3}, {"n_support": 8}):
+        small = model.compress(**asked)
+        other = plain.compress(**asked, points="chosen")
+        np.testing.assert_array_equal(small.support_, other.support_)
+        np.testing.assert_allclose(small.dual_coef_, other.dual_coef_, rtol=1e-5, atol=1e-8)
+        assert small.compression_error_ == pytest.approx(other.compression_error_, rel=1e-6)
+        assert len(small.kernel_.gram) == len(small.support_)
+        np.testing.assert_allclose(
+            small.decision_function(table), other.decision_function(X), rtol=1e-5, atol=1e-8
+        )
+    assert len(model.kernel_.gram) > 8
+
+
+def test_regressors_keep_their_mean_and_their_bounds():
+    model = regressor()
+    X, _ = images(seed=2)
+    small = model.compress(n_support=25)
+    assert small.n_support_.tolist() == [25]
+    np.testing.assert_array_equal(small.intercept_, model.intercept_)
+    moved = np.abs(small.predict(X) - model.predict(X))
+    assert 0 < moved.max() <= small.compression_error_
+    bounds = small.certify(X)
+    each = small.predict(SHIFTS.orbit(X).reshape(-1, 9)).reshape(len(X), -1)
+    np.testing.assert_allclose(bounds.lowest, each.min(axis=1), atol=1e-8)
+    np.testing.assert_allclose(bounds.highest, each.max(axis=1), atol=1e-8)
+
+
+def test_representers_of_invariances_stay():
+    X, y = images(2)
+    model = InvariantSVC(
+        SHIFTS, gamma=0.1, C=5.0, tol=0.05, invariances=[Gradient()], nu=0.01, random_state=0
+    ).fit(X, y)
+    small = model.compress(n_support=10)
+    np.testing.assert_array_equal(small.alpha_, model.alpha_)
+    moved = np.abs(small.decision_function(X) - model.decision_function(X))
+    assert 0 < moved.max() <= small.compression_error_
+    norm_of_all = np.sqrt(model.solution_.f.space.dot(model.solution_.f, model.solution_.f))
+    assert model.compress(0.1).compression_error_ <= 0.1 * norm_of_all * (1 + 1e-6)
+
+
+def test_machines_of_sequences_keep_their_transitions():
+    rng = np.random.default_rng(0)
+    X = [rng.standard_normal((5, 4)) for _ in range(12)]
+    y = [np.where(each[:, 0] > 0, "up", "down") for each in X]
+    model = InvariantStructuredSVC(Sequence(), kernel="rbf", C=5.0, random_state=0).fit(X, y)
+    small = model.compress(n_support=12)
+    assert len(small.support_) == 12 < len(model.support_)
+    np.testing.assert_array_equal(small.transitions_, model.transitions_)
+    assert small.score(X, y) > 0.8
+    np.testing.assert_array_equal(small.solution_.f.extra, model.solution_.f.extra)
+    assert len(small.certify(X, y, oracle=Identity()).margins) == 12
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_function_that_is_zero_has_nothing_to_lose():
+    X = np.zeros((6, 2))
+    model = InvariantSVC(gamma=1.0, random_state=0).fit(X, [0, 1] * 3)
+    small = model.compress(n_support=1)
+    assert small.compression_error_ < 1e-6
+    assert len(small.support_) <= 1
+    np.testing.assert_allclose(small.decision_function(X), 0.0, atol=1e-6)
+
+
+@parametrize_with_checks([InvariantSVC(budget=4)], expected_failed_checks=known_failures)
+def test_keeps_scikit_learns_rules(estimator, check):
+    check(estimator)
