@@ -132,14 +132,15 @@ def _sweep_csr(indptr, indices, data, signs, weights, squares, levels, intercept
         gaps[i] = 0.0
         if weights[i] == 0:
             continue
+        # As unsigned, or each index would be compared with zero.
         for e in range(start, stop):
-            margin += data[e] * f[indices[e]]
+            margin += data[e] * f[np.uint64(indices[e])]
         levels[i], gaps[i], step = _step(
             levels[i], weights[i], signs[i], squares[i], margin, intercept, f
         )
         if step != 0:
             for e in range(start, stop):
-                f[indices[e]] += step * data[e]
+                f[np.uint64(indices[e])] += step * data[e]
 
 
 @njit(**_FAST)

@@ -23,6 +23,7 @@ import numpy as np
 
 from ..compiled import njit
 from .word_blocks import rescale_block, solve_block
+from .word_selection import SHORTEST, gather, largest_sum
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Reordering of sums is allowed, infinities keep their meaning.
@@ -110,8 +111,9 @@ def _scan(indices, data, delta, start, stop, sign, cut, drop, grow, f, place, si
     sum of all b_j and the number listed.
     """
     total, listed = 0.0, 0
+    gather(indices[start:stop], data[start:stop], f, size)
     for j in range(stop - start):
-        b = sign * data[start + j] * f[indices[start + j]]
+        b = sign * size[j]
         total += b
         size[j] = b
     for j in range(stop - start):
@@ -318,8 +320,8 @@ def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, d
 def _gains(indices, data, start, stop, v, low, high, b, gain):
     """Values v_j x_j and positive gains of a row; returns their sum and number."""
     total, above = 0.0, 0
+    gather(indices[start:stop], data[start:stop], v, b)
     for t in range(stop - start):
-        b[t] = v[indices[start + t]] * data[start + t]
         total += b[t]
     for t in range(stop - start):
         gain[above] = max((low - 1.0) * b[t], (high - 1.0) * b[t])
@@ -399,8 +401,8 @@ def _leaders(gain, length, k, guess, top, place):
 def _products(indices, data, start, length, v, low, high, b, gain):
     """The v_j x_j of a row and the gains, positive or not; returns sum and size of the former."""
     total, size = 0.0, 0.0
+    gather(indices[start : start + length], data[start : start + length], v, b)
     for t in range(length):
-        b[t] = v[indices[start + t]] * data[start + t]
         total += b[t]
         size += abs(b[t])
         gain[t] = max((low - 1.0) * b[t], (high - 1.0) * b[t])
@@ -437,12 +439,18 @@ def worst_edit(indptr, indices, data, V, assign, max_changes, low, high, out, va
     n, longest = indptr.size - 1, _longest(indptr)
     b, gain = np.empty(longest + 1), np.empty(longest + 1)
     short = 0 < max_changes <= _SHORT
-    best, place, guess = np.empty(_SHORT), np.empty(longest + 1, np.int64), 0.0
+    shortest = 0 < max_changes <= SHORTEST and out.size == 0
+    listed, best, guess = np.empty(longest + 1), np.empty(_SHORT), 0.0
+    place = np.empty(longest + 1, np.int64)
     for i in range(n):
         start, stop, v = indptr[i], indptr[i + 1], V[assign[i]]
         length = stop - start
         total, sizes[i] = _products(indices, data, start, length, v, low, high, b, gain)
-        if short:
+        if shortest:
+            top, least = largest_sum(gain, length, max_changes, guess, listed, best)
+            total += top
+            guess = 0.5 * guess + 0.3 * least
+        elif short:
             size = _leaders(gain, length, max_changes, guess, best, place)
             for t in range(size):
                 total += best[t]
