@@ -11,10 +11,11 @@ from ..planes import PlaneSet
 from .base import Bounds, Solver, check_epsilon
 from .convex_program import ConvexProgram
 from .dual_coordinates import SELECTIONS, DualCoordinates
+from .dual_interior import DualInterior
 from .lbfgs import LBFGS
 from .newton_cg import NewtonCG
 
-METHODS = ("auto", "lbfgs", "newton-cg", "dual-cd", "cvxpy")
+METHODS = ("auto", "lbfgs", "newton-cg", "interior-point", "dual-cd", "cvxpy")
 
 
 class Representer(Solver):
@@ -72,6 +73,7 @@ class Representer(Solver):
         return {
             "lbfgs": lambda: LBFGS(),
             "newton-cg": lambda: NewtonCG(),
+            "interior-point": lambda: DualInterior(),
             "dual-cd": lambda: DualCoordinates(self.epsilon, self.selection),
             "cvxpy": lambda: ConvexProgram(self.cvxpy_solver),
         }[self.resolved(objective)]()

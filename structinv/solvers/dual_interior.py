@@ -1,0 +1,285 @@
+"""The dual of losses with piecewise linear derivatives, as one quadratic program within bounds."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..losses.segments import Segments, segments_of
+from ..matrices import one_blas_thread
+from ..objective import Objective
+from ..planes import PlaneSet
+from .base import Bounds, Solver
+from .coefficients import CoefficientProblem, coefficient_problem, planes_of_slopes, slopes_of_planes
+from .equations import Equations
+from .newton_cg import ONE_THREAD
+
+# How far a step goes towards the nearest end; the barrier at first, as a share of what is there.
+LONGEST, FIRST = 0.995, 0.25
+# A start from known slopes keeps this share of a segment from its ends.
+INSIDE = 0.02
+
+
+@dataclass
+class InteriorState:
+    """The segments' values with the multipliers of their ends, and what they make of f.
+
+    Attributes
+    ----------
+    segments : Segments
+        Of the forces ``c p``.
+    t, below, above : (k,) arrays
+        Values, and multipliers of the lower and the upper ends; zero where an end is infinite.
+    functionals : (n,) array
+        Of the function of the values, its free part included.
+    free : (n_free * n_outputs,) array
+    slopes, certain : (n,) arrays
+        p, of which f has the coefficients ``- c p``, and the functionals of f: those of the values,
+        but for slopes to start from, which may lie at the ends.
+    """
+
+    problem: CoefficientProblem
+    segments: Segments
+    t: np.ndarray
+    below: np.ndarray
+    above: np.ndarray
+    functionals: np.ndarray
+    free: np.ndarray
+    slopes: np.ndarray
+    certain: np.ndarray
+    bounds: Bounds | None = None
+
+    @property
+    def forces(self) -> np.ndarray:
+        """q of the values, (n,)."""
+        return self.segments.base + self.segments.total(self.t)
+
+
+class DualInterior(Solver):
+    """A primal-dual interior-point method (Mehrotra 1992) on the dual of functionals.
+
+    With forces ``q = c p = base + sum t`` of losses whose derivatives are sums of `Segments` the dual is
+
+        min 1/2 q' G q + sum_k start_k t_k + bend_k t_k^2 / 2   over   low <= t <= high,   B' q = 0.
+
+    Eliminating t and the multipliers z of its ends leaves, a step, the equations
+    ``(G + W^-1) dq - B db = r`` with ``W_i = sum_k 1 / (bend_k + z-/(t - low) + z+/(high - t))``: one
+    factorisation of G with a diagonal added. Some ten steps do, whatever G's condition, where Newton's
+    method on smoothed kinks takes dozens. f itself has the coefficients -q, so that at every step the
+    gap is what the losses and their conjugates leave between q and the functionals G q.
+    """
+
+    name = "Representer(method='interior-point')"
+    patience = 50
+
+    def validate(self, objective: Objective) -> None:
+        """See `Solver.validate`."""
+        problem = coefficient_problem(objective, self.name)
+        if not problem.space.system.fits:
+            raise ValueError(
+                f"{self.name} forms the Gram matrix, and that of {problem.size} functionals needs more "
+                "than cache_mb; method='newton-cg' does not form it"
+            )
+        for term in problem.terms:
+            if term.loss.pieces() is None:
+                raise ValueError(
+                    f"{self.name} needs losses whose derivative is piecewise linear, got "
+                    f"{term.loss!r}; method='newton-cg' takes smooth ones too"
+                )
+
+    def verifies(self, objective: Objective) -> bool:
+        """See `Solver.verifies`: slopes outside a conjugate's domain are dropped."""
+        return True
+
+    def init(
+        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+    ) -> InteriorState:
+        """See `Solver.init`."""
+        problem = coefficient_problem(objective, self.name)
+        problem.space.system.table()
+        segments = _forces(problem)
+        slopes, known = np.zeros(problem.size), None
+        if planes is not None:
+            found = slopes_of_planes(objective, planes)
+            parts = zip(found, problem.by_term(slopes), strict=True)
+            slopes = np.concatenate([rest if own is None else own for own, rest in parts])
+            known = problem.weights * slopes
+        t = _inside(segments, known)
+        free = np.zeros(problem.basis.shape[1])
+        functionals = problem.product(-(segments.base + segments.total(t)))
+        below, above = _multipliers(segments, t, functionals)
+        certain = problem.product(-problem.weights * slopes)
+        return InteriorState(
+            problem, segments, t, below, above, functionals, free, slopes, certain
+        )
+
+    def step(self, objective: Objective, state: InteriorState) -> None:
+        """See `Solver.step`: a predicted step, corrected by what it leaves to second order."""
+        problem = state.problem
+        small = problem.space.system.size <= ONE_THREAD
+        with one_blas_thread() if small else nullcontext():
+            self._move(state)
+            slopes = state.forces / np.where(problem.weights > 0, problem.weights, np.inf)
+            state.slopes = np.clip(slopes, *problem.loss.domain())
+            own = problem.product(-problem.weights * state.slopes)
+        state.functionals = state.certain = own + problem.basis @ state.free
+        state.bounds = None
+
+    def _move(self, state: InteriorState) -> None:
+        ends = _Ends(state)
+        equations = Equations(state.problem, ends.weights())
+        nothing = np.zeros(len(state.t))
+        moves, _ = self._direction(state, ends, equations, 0.0, nothing, nothing)
+        length = ends.longest(*moves)
+        level = ends.level()
+        if level > 0:
+            left = ends.level(length, *moves)
+            aim = level * (left / level) ** 3
+            dt, below, above = moves
+            moves, free = self._direction(state, ends, equations, aim, dt * below, -dt * above)
+        else:
+            moves, free = self._direction(state, ends, equations, 0.0, nothing, nothing)
+        length = min(1.0, LONGEST * ends.longest(*moves))
+        dt, below, above = moves
+        state.t = state.t + length * dt
+        state.below = state.below + length * below
+        state.above = state.above + length * above
+        state.free = state.free + length * free
+
+    def _direction(
+        self,
+        state: InteriorState,
+        ends: _Ends,
+        equations: Equations,
+        aim: float,
+        of_below: np.ndarray,
+        of_above: np.ndarray,
+    ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+        """How values and multipliers move, and the free part, towards products that are `aim`."""
+        segments = state.segments
+        below = (ends.has_low * aim - of_below) / ends.low - state.below
+        above = (ends.has_high * aim - of_above) / ends.high - state.above
+        # du = bend dt + h, with what the ends ask for and what is left of u = start + bend t + z.
+        h = above - below - ends.residual
+        pushed = segments.total(h / ends.stiff)
+        moved, free = equations.solve(pushed, state.forces)
+        du = equations.inverse * (moved + pushed)
+        dt = (du[segments.owners] - h) / ends.stiff
+        below = below - ends.has_low * state.below / ends.low * dt
+        above = above + ends.has_high * state.above / ends.high * dt
+        return (dt, below, above), free
+
+    def bounds(self, objective: Objective, state: InteriorState) -> Bounds:
+        """See `Solver.bounds`."""
+        if state.bounds is None:
+            problem = state.problem
+            coefficients = -problem.weights * state.slopes
+            own = state.certain - problem.basis @ state.free
+            squared = float(coefficients @ own)
+            primal = 0.5 * squared + problem.losses(state.certain)
+            slopes = problem.feasible(state.slopes)
+            if slopes is not state.slopes:
+                forces = -problem.weights * slopes
+                squared = float(forces @ problem.product(forces))
+            dual = problem.dual_value(slopes, squared)
+            f = problem.function(coefficients, state.free, state.certain)
+            state.bounds = Bounds(f, dual if np.isfinite(dual) else -np.inf, primal, primal)
+        return state.bounds
+
+    def planes(self, objective: Objective, state: InteriorState) -> PlaneSet:
+        """See `Solver.planes`."""
+        slopes = state.problem.feasible(state.slopes)
+        return planes_of_slopes(objective, state.problem.by_term(slopes))
+
+
+class _Ends:
+    """How far values are from their ends, and what multipliers make of it."""
+
+    def __init__(self, state: InteriorState) -> None:
+        self.state = state
+        segments, t = state.segments, state.t
+        self.has_low, self.has_high = np.isfinite(segments.low), np.isfinite(segments.high)
+        # Without an end the multiplier is 0, and any distance does.
+        self.low = np.where(self.has_low, t - np.where(self.has_low, segments.low, 0.0), 1.0)
+        self.high = np.where(self.has_high, np.where(self.has_high, segments.high, 0.0) - t, 1.0)
+        self.stiff = segments.bend + state.below / self.low + state.above / self.high
+        behind = state.functionals[segments.owners] - segments.start - segments.bend * t
+        self.residual = behind + state.below - state.above
+
+    def weights(self) -> np.ndarray:
+        """W of `DualInterior`."""
+        return self.state.segments.total(1.0 / self.stiff)
+
+    def level(self, length: float = 0.0, *moves: np.ndarray) -> float:
+        """The mean of distances times multipliers over all ends, now or after a step along moves."""
+        dt, below, above = (length * way for way in moves) if moves else (0.0, 0.0, 0.0)
+        products = (self.low + self.has_low * dt) @ (self.state.below + below)
+        products += (self.high - self.has_high * dt) @ (self.state.above + above)
+        count = np.count_nonzero(self.has_low) + np.count_nonzero(self.has_high)
+        return float(products) / max(count, 1)
+
+    def longest(self, dt: np.ndarray, below: np.ndarray, above: np.ndarray) -> float:
+        """The longest step, up to 1, on which nothing turns negative."""
+        pairs = [
+            (self.low, self.has_low * dt),
+            (self.high, self.has_high * -dt),
+            (self.state.below, below),
+            (self.state.above, above),
+        ]
+        shares = [np.max(-way / np.where(way < 0, at, 1.0), initial=0.0) for at, way in pairs]
+        return 1.0 / max(1.0, *map(float, shares))
+
+
+def _forces(problem: CoefficientProblem) -> Segments:
+    """The segments of the forces ``c p``, of what has a weight."""
+    pieces = problem.loss.pieces()
+    assert pieces is not None
+    found = segments_of(pieces, problem.size)
+    kept = problem.weights[found.owners] > 0
+    owners = found.owners[kept]
+    weights = problem.weights[owners]
+    return Segments(
+        owners,
+        found.start[kept],
+        found.bend[kept] / weights,
+        found.low[kept] * weights,
+        found.high[kept] * weights,
+        problem.weights * found.base,
+    )
+
+
+def _inside(segments: Segments, known: np.ndarray | None) -> np.ndarray:
+    """Values inside of segments: their middles, or near those of forces that are known."""
+    low, high = segments.low, segments.high
+    length = high - low
+    bounded, one_sided = np.isfinite(length), np.isfinite(low) | np.isfinite(high)
+    # Where one end is infinite, about where u is zero.
+    unit = np.maximum(np.abs(segments.start), 1.0) / np.where(bounded, 1.0, segments.bend)
+    room = np.where(bounded, 0.5 * length, np.where(one_sided, unit, 0.0))
+    wanted = np.zeros(len(low))
+    if known is not None:
+        room = 2.0 * INSIDE * room
+        # Segments fill up from the lowest one.
+        filled = np.where(np.isfinite(high), high, 0.0)
+        before = np.cumsum(filled) - filled
+        first = np.searchsorted(segments.owners, segments.owners)
+        wanted = (known - segments.base)[segments.owners] - (before - before[first])
+    return np.clip(wanted, low + room, high - room)
+
+
+def _multipliers(
+    segments: Segments, t: np.ndarray, functionals: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Multipliers of the lower and the upper ends, for a function of these functionals."""
+    low, high = t - segments.low, segments.high - t
+    behind = functionals[segments.owners] - segments.start - segments.bend * t
+    near = np.minimum(low, high)
+    ended = np.isfinite(near)
+    level = FIRST * float(np.mean(2.0 * np.abs(behind[ended]) * near[ended])) if np.any(ended) else 0.0
+    level = max(level, np.finfo(float).tiny)
+    root = np.hypot(0.5 * behind, level / np.where(ended, near, np.inf))
+    below = np.where(np.isfinite(low), root - 0.5 * behind, 0.0)
+    above = np.where(np.isfinite(high), root + 0.5 * behind, 0.0)
+    return below, above
