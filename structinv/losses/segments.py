@@ -61,7 +61,7 @@ def segments_of(pieces: Pieces, size: int) -> Segments:
     before = intercepts[:, :-1] + slopes[:, :-1] * at
     behind = intercepts[:, 1:] + slopes[:, 1:] * at
     whole = ~np.any(finite, axis=1)
-    # What the derivative is at the first break from below: the segment before it ends there.
+    # At the first break from below, where the segment before it ends; without breaks at 0.
     base = np.where(whole, intercepts[:, 0], before[:, 0] if breaks.shape[1] else 0.0)
     found = []
 
@@ -76,7 +76,7 @@ def segments_of(pieces: Pieces, size: int) -> Segments:
         bend = 1.0 / np.where(bent, slope, 1.0)
         last = finite.sum(axis=1) == number
         if number == 0:
-            add(bent & whole, -intercepts[:, 0] * bend + 0.0, bend, none - np.inf, none + np.inf)
+            add(bent & whole, none, bend, none - np.inf, none + np.inf)
             if len(at[0]):
                 add(bent & ~whole, at[:, 0], bend, none - np.inf, none)
             continue

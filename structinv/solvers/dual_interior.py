@@ -30,8 +30,11 @@ class InteriorState:
     ----------
     segments : Segments
         Of the forces ``c p``.
-    t, below, above : (k,) arrays
-        Values, and multipliers of the lower and the upper ends; zero where an end is infinite.
+    t, low, high : (k,) arrays
+        Values, and how far they are from both ends: by themselves, as differences lose their digits. 1
+        where an end is infinite.
+    below, above : (k,) arrays
+        Multipliers of the lower and the upper ends, 0 where an end is infinite.
     functionals : (n,) array
         Of the function of the values, its free part included.
     free : (n_free * n_outputs,) array
@@ -43,6 +46,8 @@ class InteriorState:
     problem: CoefficientProblem
     segments: Segments
     t: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
     below: np.ndarray
     above: np.ndarray
     functionals: np.ndarray
@@ -111,8 +116,10 @@ class DualInterior(Solver):
         functionals = problem.product(-(segments.base + segments.total(t)))
         below, above = _multipliers(segments, t, functionals)
         certain = problem.product(-problem.weights * slopes)
+        low = np.where(np.isfinite(segments.low), t - segments.low, 1.0)
+        high = np.where(np.isfinite(segments.high), segments.high - t, 1.0)
         return InteriorState(
-            problem, segments, t, below, above, functionals, free, slopes, certain
+            problem, segments, t, low, high, below, above, functionals, free, slopes, certain
         )
 
     def step(self, objective: Objective, state: InteriorState) -> None:
@@ -144,6 +151,8 @@ class DualInterior(Solver):
         length = min(1.0, LONGEST * ends.longest(*moves))
         dt, below, above = moves
         state.t = state.t + length * dt
+        state.low = state.low + length * ends.has_low * dt
+        state.high = state.high - length * ends.has_high * dt
         state.below = state.below + length * below
         state.above = state.above + length * above
         state.free = state.free + length * free
@@ -201,9 +210,7 @@ class _Ends:
         self.state = state
         segments, t = state.segments, state.t
         self.has_low, self.has_high = np.isfinite(segments.low), np.isfinite(segments.high)
-        # Without an end the multiplier is 0, and any distance does.
-        self.low = np.where(self.has_low, t - np.where(self.has_low, segments.low, 0.0), 1.0)
-        self.high = np.where(self.has_high, np.where(self.has_high, segments.high, 0.0) - t, 1.0)
+        self.low, self.high = state.low, state.high
         self.stiff = segments.bend + state.below / self.low + state.above / self.high
         behind = state.functionals[segments.owners] - segments.start - segments.bend * t
         self.residual = behind + state.below - state.above
