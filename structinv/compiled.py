@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import os
 import signal
 import threading
 import time
@@ -12,6 +14,7 @@ from typing import Any
 
 import numba
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 
 _LOG = logging.getLogger("structinv")
 # So much has been compiled before it is worth a word, in seconds.
@@ -107,16 +110,80 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Callable], Any]:
     """
 
     def compiled(function: Callable) -> Any:
-        try:
-            return _uncut(numba.njit(cache=cache, **options)(function))
-        except RuntimeError as error:
-            # Declaring compiles nothing: the folder is all that can be wrong.
-            if not cache or "cannot cache function" not in str(error):
-                raise
-        _COMPILER.not_kept()
-        return _uncut(numba.njit(cache=False, **options)(function))
+        return _Deferred(function, cache, options)
 
     return compiled
+
+
+class _Deferred:
+    """A function that Numba hears of when it is first used: declaring hundreds takes a while.
+
+    Compiled functions may call it as any other.
+
+    Parameters
+    ----------
+    function : callable
+    keep : bool
+        See `njit`.
+    options : dict
+        Others of `numba.njit`.
+    """
+
+    def __init__(self, function: Callable, keep: bool, options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._keep = keep
+        self._options = options
+        self._version = _first_version(function.__code__.co_filename)
+        self._found: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return (self._found or self._declared())(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        # Copies and pickles ask for names of this kind before there is anything.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._declared(), name)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What Numba asks for where compiled functions refer to an object."""
+        return numba.typeof(self._declared())
+
+    def _declared(self) -> Any:
+        # One for all threads; the lock is Numba's own, so that no two wait for each other.
+        with _interrupts_wait(), global_compiler_lock:
+            if self._found is None:
+                function: Any = self.__wrapped__
+                # What was read before its file changed must not be kept as what stands there now.
+                same = _version(function.__code__.co_filename) == self._version
+                self._found = _declare(function, self._keep and same, self._options)
+            return self._found
+
+
+def _version(path: str) -> tuple[int, int] | None:
+    """Time and size of a file of functions."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+# As the file was when the first of its functions was read.
+_first_version = functools.cache(_version)
+
+
+def _declare(function: Callable, keep: bool, options: dict[str, Any]) -> Any:
+    """Let Numba have it, and keep what it compiles where that can be."""
+    try:
+        return _uncut(numba.njit(cache=keep, **options)(function))
+    except RuntimeError as error:
+        # Declaring compiles nothing: the folder is all that can be wrong.
+        if not keep or "cannot cache function" not in str(error):
+            raise
+    _COMPILER.not_kept()
+    return _uncut(numba.njit(cache=False, **options)(function))
 
 
 def _uncut(dispatcher: Any) -> Any:

@@ -26,10 +26,20 @@ COMBINED_AT_ONCE = 4096
 
 
 def take(X: Matrix, rows: Rows) -> Matrix:
-    """Rows of `X` in the order asked; `X` itself, not a copy, for all of them."""
-    if isinstance(rows, slice) and rows == ALL_ROWS:
+    """Rows of `X` in the order asked; `X` itself, not a copy, for all, and a view for some in a row."""
+    if not isinstance(rows, slice):
+        return X[rows]
+    if rows == ALL_ROWS:
         return X
-    return X[rows]
+    first, last, step = rows.indices(X.shape[0])
+    if not sp.issparse(X) or step != 1 or last <= first:
+        return X[rows]
+    # SciPy would copy, also where it is given the parts.
+    entries = slice(X.indptr[first], X.indptr[last])
+    found = sp.csr_matrix((last - first, X.shape[1]), dtype=X.dtype)
+    found.data, found.indices = X.data[entries], X.indices[entries]
+    found.indptr = X.indptr[first : last + 1] - X.indptr[first]
+    return found
 
 
 def refuse_masked(name: str, given: Any, hint: str) -> None:

@@ -111,7 +111,64 @@ def test_other_errors_of_numba_are_passed_on(monkeypatch):
 
     monkeypatch.setattr(caching.FunctionCache, "__init__", fail)
     with pytest.raises(RuntimeError, match="something else"):
-        njit(cache=True, nogil=True)(lambda x: x)
+        njit(cache=True, nogil=True)(lambda x: x)(1)
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_what_was_read_before_its_file_changed_is_not_kept(tmp_path, monkeypatch, edited):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    source, folder = tmp_path / "grown.py", tmp_path / "__pycache__"
+    text = "from structinv.compiled import njit\n\n@njit(cache=True)\ndef grown(x):\n    return x + 1\n"
+    source.write_text(text)
+    names = {}
+    exec(compile(text, str(source), "exec"), names)
+    if edited:
+        source.write_text(text.replace("x + 1", "x + 20"))
+    assert names["grown"](1) == 2
+    assert any(folder.rglob("*.nbi")) is not edited
+
+
+def test_numba_hears_of_functions_when_they_are_used():
+    inner = njit(cache=False)(lambda x: x + 1.0)
+    outer = njit(cache=False)(lambda x: 2.0 * inner(x))
+
+    def declared():
+        return [vars(function)["_found"] is not None for function in (inner, outer)]
+
+    assert declared() == [False, False]
+    assert outer(x=1.0) == 4.0
+    assert declared() == [True, True]
+    assert inner.py_func(1.0) == 2.0
+
+
+def test_threads_declare_a_function_once(monkeypatch):
+    declared, start = [], threading.Barrier(4)
+    declare = compiled._declare
+
+    def slowly(*args):
+        declared.append(args)
+        time.sleep(0.01)
+        return declare(*args)
+
+    monkeypatch.setattr(compiled, "_declare", slowly)
+
+    @njit(cache=False, nogil=True)
+    def double(x):
+        return 2 * x
+
+    found = []
+
+    def use():
+        start.wait()
+        found.append(double(2))
+
+    threads = [threading.Thread(target=use) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [4] * 4
+    assert len(declared) == 1
 
 
 @pytest.mark.parametrize("nested", [False, True])

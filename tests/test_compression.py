@@ -250,7 +250,9 @@ def test_a_compressed_machine_does_what_a_machine_does(n_classes, dtype, tmp_pat
     small = model.compress(n_support=20)
     assert small.support_vectors_.dtype == small.dual_coef_.dtype == dtype
     assert small.dual_coef_.shape == (1 if n_classes == 2 else 3, 20)
-    assert np.mean(small.predict(X) == model.predict(X)) > 0.8
+    # Three classes of random images are almost tied, so that labels say little.
+    scores = model.decision_function(X)
+    assert np.linalg.norm(small.decision_function(X) - scores) < 0.4 * np.linalg.norm(scores)
     assert small.n_support_.sum() == 20
     codes = np.searchsorted(model.classes_, y[small.support_])
     np.testing.assert_array_equal(small.n_support_, np.bincount(codes, minlength=n_classes))

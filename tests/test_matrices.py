@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structinv.matrices import interleave
+from structinv.matrices import interleave, take
 
 MASKS = st.lists(st.booleans(), min_size=1, max_size=9).map(np.array)
 
@@ -42,3 +42,15 @@ def test_the_wider_type_of_both_is_kept(precision, width):
     joined = interleave(mask, left, right)
     assert joined.dtype == precision
     assert joined.indices.dtype == joined.indptr.dtype == width
+
+
+@pytest.mark.parametrize(
+    "rows", [slice(None), slice(2, 7), slice(0, 99), slice(5, 5), slice(-3, None), slice(8, 2, -2)]
+)
+def test_rows_in_a_row_are_a_view(rows):
+    X = sp.random(10, 6, 0.4, format="csr", random_state=np.random.default_rng(0))
+    found = take(X, rows)
+    assert np.shares_memory(found.data, X.data) == (rows.step is None and found.nnz > 0)
+    found.check_format(full_check=True)
+    np.testing.assert_array_equal(found.toarray(), X.toarray()[rows])
+    np.testing.assert_array_equal(take(X.toarray(), rows), X.toarray()[rows])

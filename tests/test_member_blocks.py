@@ -91,3 +91,15 @@ def test_rows_take_up_several_members_where_they_have_many(monkeypatch):
     state.sweep(this.space.zeros())
     each = np.count_nonzero(state.pool.slots[state.pool.numbers] >= 0, axis=1)
     assert each.max() == 3
+
+
+@every_cache
+@pytest.mark.parametrize("n_atoms", [1, 16, 40])
+def test_the_kernel_among_atoms_is_that_of_their_points(monkeypatch, n_atoms, cache_mb):
+    in_blocks(monkeypatch, 10)
+    this = problem(cache_mb, 3)
+    store, pool = this.space.atoms, members.all_members(this.terms[0], this.space)
+    numbers = np.random.default_rng(1).permutation(len(pool.origins))[:50]
+    slots = store.slots(pool.keys(*pool.members(numbers)))[:n_atoms]
+    points = store.points(slots)
+    np.testing.assert_allclose(store.square(slots), Gaussian(1.0)(points, points), atol=1e-12)

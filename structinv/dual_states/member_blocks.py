@@ -11,7 +11,7 @@ from .base import in_runs
 from .row_steps import ascend_row
 
 # Of the table so many columns at once: the functions' values there stay in a core's cache.
-COLUMNS_AT_ONCE = 1024
+COLUMNS_AT_ONCE = 4096
 # So many numbers of the table are added in the time of one exponential.
 NUMBERS_A_VALUE = 100
 # Passes over a block until so much of its gap is left; rows with less than a share of the mean gap
@@ -43,7 +43,7 @@ class RowBlock:
         self.owners, self.members = np.nonzero(slots >= 0)
         self.atoms = slots[self.owners, self.members]
         self.start = np.searchsorted(self.owners, np.arange(len(rows) + 1))
-        self.kernel = store.block(self.atoms, self.atoms)
+        self.kernel = store.square(self.atoms)
 
     def ascend(
         self,

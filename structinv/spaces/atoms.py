@@ -27,6 +27,7 @@ SUMMED_AT_ONCE = 4_000_000
 # Fewer rows in a product would have it read the other side too often.
 ROWS_OF_A_PRODUCT = 256
 ROWS_COMPARED = 1024
+ROWS_GATHERED = 16
 
 
 class AtomRows:
@@ -406,9 +407,22 @@ class AtomStore:
         """The kernel between two lists of atoms."""
         return self.between(left, self.places[right])
 
+    def square(self, atoms: np.ndarray) -> np.ndarray:
+        """The kernel among some atoms."""
+        places = self.places[atoms]
+        if not self._has(atoms, places):
+            return self.between(atoms, places)
+        found = np.empty((len(atoms), len(atoms)), dtype=self._table.dtype)
+        _gather_square(found, self._table, atoms, places, ROWS_GATHERED)
+        return found
+
+    def _has(self, atoms: np.ndarray, places: np.ndarray) -> bool:
+        """Whether the table holds the kernel between some atoms and some known points."""
+        return bool(np.all(atoms < self.n_cached_rows) and np.all(places < self.n_cached_columns))
+
     def between(self, atoms: np.ndarray, places: np.ndarray) -> np.ndarray:
         """The kernel between some atoms and some known points, by their places among these."""
-        if np.all(atoms < self.n_cached_rows) and np.all(places < self.n_cached_columns):
+        if self._has(atoms, places):
             found = np.empty((len(atoms), len(places)), dtype=self._table.dtype)
             _gather(found, self._table, atoms, places)
             return found
@@ -480,6 +494,16 @@ def _gather(found, table, rows, columns):
         row = table[rows[a]]
         for b in range(len(columns)):
             found[a, b] = row[columns[b]]
+
+
+@njit(cache=True, nogil=True)
+def _gather_square(found, table, rows, columns, rows_at_once):
+    # What is far apart in memory is waited for: several rows at a time, and one half only.
+    for start in range(0, len(rows), rows_at_once):
+        for b in range(start, len(columns)):
+            column = columns[b]
+            for a in range(start, min(start + rows_at_once, len(rows))):
+                found[a, b] = found[b, a] = table[rows[a], column]
 
 
 def _rows_of(

@@ -1,0 +1,208 @@
+"""Time of small calls: predictions of one row, `import structinv`, the command line.
+
+Rules of the comparison:
+
+- Generated rows; no data are read. Ours and the reference take turns in one process, and every function
+  is compiled or loaded before a clock starts.
+- rows: microseconds of `predict` on one row, means of 50 calls, against the same call of scikit-learn's
+  LinearSVC and SVC. Run with ``OMP_NUM_THREADS=1``.
+- import: seconds until a new process has done ``import structinv`` and ended, against one that imports
+  all modules of scikit-learn that this loads; the note has what a process says itself of Numba's share
+  and of ours.
+- command: seconds of ``structinv predict`` on 100 rows in a new process, against one that imports those
+  modules and skops, which reads model files: no command can take less.
+- Files that Python and Numba compile are kept, whatever the environment says.
+
+Times are medians over the repeats; the table has the least ones, too, for machines that are not quiet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from report import table, versions, write_json
+from sklearn.datasets import dump_svmlight_file
+from sklearn.svm import SVC, LinearSVC
+from speed import Line, take_turns
+
+from structinv import InvariantLinearSVC, InvariantSVC
+from structinv.oracles import FDrop
+
+ALL_ROWS = ("rows", "import", "command")
+CALLS = 50
+N_FEATURES = 100
+LISTED = "import sys, structinv; print(*(name for name in sys.modules if name.startswith('sklearn')))"
+SHARES = """
+import time
+{parts}
+a = time.perf_counter()
+import numba
+b = time.perf_counter()
+import structinv
+print(b - a, time.perf_counter() - b)
+"""
+
+
+def generated(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of two noisy classes."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, N_FEATURES))
+    return X, (X[:, 0] + 0.8 * rng.standard_normal(n) > 0).astype(int)
+
+
+def words(n: int = 600, n_words: int = 5000) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Sparse rows of two classes."""
+    rng = np.random.default_rng(0)
+    X = sp.random(n, n_words, 0.02, format="csr", random_state=rng)
+    weight = np.asarray(X[:, : n_words // 2].sum(axis=1)).ravel()
+    return X, (weight > np.median(weight)).astype(int)
+
+
+def cases() -> dict[str, tuple[Any, Any, Any]]:
+    """Machines of ours and of scikit-learn, fitted, with the row that they are asked about."""
+    X, y = generated(600)
+    found: dict[str, tuple[Any, Any, Any]] = {}
+    found["linear, dense row"] = InvariantLinearSVC(random_state=0).fit(X, y), LinearSVC().fit(X, y), X
+    S, labels = words()
+    ours = InvariantLinearSVC(FDrop(3), random_state=0).fit(S, labels)
+    found["linear, CSR row"] = ours, LinearSVC().fit(S, labels), S
+    for n in (600, 4000):
+        X, y = generated(n)
+        machine = InvariantSVC(gamma=0.01, C=1.0, tol=0.01, random_state=0).fit(X, y)
+        name = f"kernel, {len(machine.support_)} support vectors"
+        found[name] = machine, SVC(gamma=0.01).fit(X, y), X
+    return found
+
+
+def row_lines(repeats: int) -> list[Line]:
+    """`predict` on one row, in microseconds."""
+
+    def often(machine: Any, row: Any) -> Callable[[int], None]:
+        def calls(_: int) -> None:
+            for _ in range(CALLS):
+                machine.predict(row)
+
+        return calls
+
+    lines = []
+    for name, (ours, theirs, X) in cases().items():
+        works = [often(ours, X[:1]), often(theirs, X[:1])]
+        take_turns(works, 2)
+        note = "microseconds"
+        if isinstance(theirs, SVC):
+            note += f"; SVC has {len(theirs.support_)} support vectors"
+        seconds = take_turns(works, repeats)[0] * 1e6 / CALLS
+        lines.append(line_of(f"predict, {name}", "<= 200", seconds, note))
+    return lines
+
+
+def line_of(work: str, target: str, seconds: np.ndarray, note: str) -> Line:
+    """A line from the times of ours and the reference, (repeats, 2)."""
+    ours, theirs = np.median(seconds, axis=0)
+    least = "least {:.3g} and {:.3g}".format(*seconds.min(axis=0))
+    return Line(work, target, "", ours, theirs, ours / theirs, f"{least}; {note}")
+
+
+def environment() -> dict[str, str]:
+    """Of a process whose compiled files are kept."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+
+
+def new_process(*command: str) -> str:
+    """What a new Python prints."""
+    done = subprocess.run(
+        [sys.executable, *command], env=environment(), check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+def runs(commands: Sequence[Sequence[str]], repeats: int) -> np.ndarray:
+    """Seconds of new processes that take turns, (repeats, n_commands)."""
+
+    def run(command: Sequence[str], _: int) -> str:
+        return new_process(*command)
+
+    works = [partial(run, command) for command in commands]
+    take_turns(works, 1)
+    return take_turns(works, repeats)[0]
+
+
+def parts_of_sklearn() -> str:
+    """The line that imports what we load of scikit-learn."""
+    return f"import {', '.join(new_process('-c', LISTED).split())}"
+
+
+def import_lines(repeats: int) -> list[Line]:
+    """`import structinv` in a new process."""
+    parts = parts_of_sklearn()
+    program = SHARES.format(parts=parts)
+    seconds = runs([("-c", "import structinv"), ("-c", parts)], repeats)
+    shares = np.array([new_process("-c", program).split() for _ in range(repeats)], dtype=float)
+    (numba, ours), own = np.median(shares, axis=0), np.median(seconds[:, 0] - seconds[:, 1])
+    note = f"difference {own:.2f} s; after scikit-learn, Numba takes {numba:.2f} s and we {ours:.2f} s"
+    plain = runs([("-c", "import structinv"), ("-c", "import sklearn.svm")], repeats)
+    return [
+        line_of("import, against its parts of scikit-learn", "+ 0.5 s", seconds, note),
+        line_of("import, against sklearn.svm", "", plain, "seconds"),
+    ]
+
+
+def command_lines(repeats: int) -> list[Line]:
+    """`structinv predict` in a new process."""
+    X, y = generated(400)
+    floor = f"{parts_of_sklearn()}, skops.io"
+    lines = []
+    with tempfile.TemporaryDirectory() as folder:
+        training, rows = Path(folder, "training.svm"), Path(folder, "rows.svm")
+        dump_svmlight_file(X[:300], y[:300], str(training), zero_based=False)
+        dump_svmlight_file(X[300:], y[300:], str(rows), zero_based=False)
+        for name, options in (
+            ("linear", ("--oracle", "fdrop", "--max-changes", "2")),
+            ("kernel", ("--oracle", "identity", "--kernel", "rbf")),
+        ):
+            model, labels = Path(folder, name), Path(folder, "labels")
+            new_process("-m", "structinv", "fit", str(training), "-o", str(model), *options)
+            command = ("-m", "structinv", "predict", str(model), str(rows), "-o", str(labels))
+            seconds = runs([command, ("-c", floor)], repeats)
+            lines.append(line_of(f"structinv predict, {name}", "<= 1 s", seconds, "seconds"))
+    return lines
+
+
+def parse() -> argparse.Namespace:
+    """Options."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", nargs="+", choices=ALL_ROWS, default=list(ALL_ROWS))
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run what the options ask for."""
+    options = parse()
+    warnings.simplefilter("ignore")  # gaps are nothing that is looked at here
+    work = {"rows": row_lines, "import": import_lines, "command": command_lines}
+    lines = [line for row in options.rows for line in work[row](options.repeats)]
+    head = ["work", "target", "aim", "ours", "reference", "ratio"]
+    title = f"{versions()}\nmedians of {options.repeats}"
+    print(table(title, head, [line.cells() for line in lines]))
+    print("\n".join(f"{line.work}: {line.note}" for line in lines))
+    write_json(options.json, {"versions": versions(), "lines": [asdict(line) for line in lines]})
+
+
+if __name__ == "__main__":
+    main()
