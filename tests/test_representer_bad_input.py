@@ -68,10 +68,10 @@ def check_refused(model, error, message, *data, **fit):
 
 
 @pytest.mark.usefixtures("no_work")
-@pytest.mark.parametrize("solver", ["newton-cg", "lbfgs", "dual-cd", "cvxpy", "bmrm"])
+@pytest.mark.parametrize("solver", ["newton-cg", "dual-interior", "lbfgs", "dual-cd", "cvxpy", "bmrm"])
 def test_a_fit_that_is_not_refused_begins_to_work(solver):
     with pytest.raises(pytest.fail.Exception, match="work has begun"):
-        RepresenterClassifier(solver=solver, **GRADIENTS).fit(X, Y)
+        RepresenterClassifier(solver=solver, loss="hinge", **GRADIENTS).fit(X, Y)
 
 
 NUMBER = "must be a number of at least 0"
@@ -101,7 +101,8 @@ SHARED = {
     "solver-method": (
         {"solver": Representer("newton")},
         ValueError,
-        r"method must be one of \['auto', 'lbfgs', 'newton-cg', 'dual-cd', 'cvxpy'\], got 'newton'",
+        r"method must be one of \['auto', 'lbfgs', 'newton-cg', 'dual-interior', 'dual-cd', 'cvxpy'\], "
+        "got 'newton'",
     ),
     "solver-selection": (
         {"solver": Representer("dual-cd", selection="first")},
@@ -460,7 +461,7 @@ def test_solvers_that_take_not_these_losses():
     model = RepresenterClassifier(loss="hinge", bias=True, solver="dual-cd", **GRADIENTS)
     message = r"Representer\(method='dual-cd'\) takes a free constant of one output, .*n_outputs=3"
     check_refused(model, ValueError, message, X, THREE)
-    for solver in ("newton-cg", "lbfgs", "cvxpy"):
+    for solver in ("newton-cg", "dual-interior", "lbfgs", "cvxpy"):
         model = RepresenterClassifier(oracle=SHIFTS, loss="hinge", solver=solver, **GRADIENTS)
         message = rf"Representer\(method='{solver}'\) needs terms that are sums of losses of functionals"
         check_refused(model, ValueError, message, X, Y)

@@ -129,7 +129,7 @@ WEIGHTS_MOVE_THE_FAMILIES = (
         ),
         LapSVC(n_neighbors=1, nu=0.01),
         RepresenterRegressor(gamma=0.1, tol=1e-12),
-        RepresenterRegressor(loss="epsilon_insensitive", gamma=0.1, bias=True, tol=1e-9),
+        RepresenterRegressor(loss="epsilon_insensitive", gamma=0.1, bias=True, tol=1e-12),
         RepresenterRegressor(
             loss="huber", bias=True, invariances=[SecondDerivative(0, 0)], invariance_loss="huber"
         ),

@@ -81,7 +81,7 @@ SOLVERS = {
     "BMRM": BMRM(),
     "Pegasos": Pegasos(batch_size=1),
     "newton-cg": Representer("newton-cg"),
-    "interior-point": Representer("interior-point"),
+    "dual-interior": Representer("dual-interior"),
     "lbfgs": Representer("lbfgs"),
     "dual-cd": Representer("dual-cd"),
     "cvxpy": Representer("cvxpy"),
@@ -162,7 +162,7 @@ def test_pairs_agree_or_are_refused_by_name(loss, name, penalty):
     assert best * (1 - 1e-6) <= solution.primal <= best * (1 + 1.01 * tolerance)
 
 
-@pytest.mark.parametrize("method", ["newton-cg", "interior-point", "lbfgs", "dual-cd", "cvxpy"])
+@pytest.mark.parametrize("method", ["newton-cg", "dual-interior", "lbfgs", "dual-cd", "cvxpy"])
 @pytest.mark.parametrize("penalty", sorted(PENALTIES))
 @pytest.mark.parametrize("loss", [name for name in LOSSES if name != "written in cvxpy"])
 def test_a_free_constant(method, loss, penalty):
@@ -170,7 +170,7 @@ def test_a_free_constant(method, loss, penalty):
         with pytest.raises(ValueError, match="free constant only"):
             solve(problem(loss, penalty, free=0), Representer(method), random_state=0)
         return
-    if method == "interior-point" and loss == "logistic":
+    if method == "dual-interior" and loss == "logistic":
         with pytest.raises(ValueError, match="needs losses whose derivative is piecewise linear"):
             solve(problem(loss, penalty, free=0), Representer(method), random_state=0)
         return
@@ -229,7 +229,7 @@ def test_the_gap_is_half_the_squared_gradient(steps):
     assert last.primal - last.dual == pytest.approx(0.5 * space.dot(gradient, gradient), rel=1e-6)
 
 
-@pytest.mark.parametrize("method", ["newton-cg", "interior-point", "lbfgs", "dual-cd"])
+@pytest.mark.parametrize("method", ["newton-cg", "dual-interior", "lbfgs", "dual-cd"])
 def test_every_step_brackets_the_optimum(method):
     best = optimum("hinge", "epsilon-insensitive")
     seen = []
@@ -294,7 +294,7 @@ def test_coordinates_that_cannot_be_held_say_so():
         solve(tight, Representer("dual-cd"), Iterations(200), random_state=0)
 
 
-@pytest.mark.parametrize("method", ["newton-cg", "interior-point", "lbfgs", "dual-cd"])
+@pytest.mark.parametrize("method", ["newton-cg", "dual-interior", "lbfgs", "dual-cd"])
 def test_a_solution_starts_another_weight(method):
     first = problem("hinge", "huber", nu=0.05)
     stop = Gap(1e-5) | Iterations(3000)
@@ -343,7 +343,7 @@ def test_several_outputs_are_several_problems():
         return solve(Objective(space, terms), Representer(method), stop, random_state=0)
 
     single = [solved(1, column, "newton-cg") for column in signs.T]
-    for method in ("newton-cg", "interior-point", "lbfgs"):
+    for method in ("newton-cg", "dual-interior", "lbfgs"):
         joint = solved(3, signs, method)
         assert joint.primal == pytest.approx(sum(each.primal for each in single), rel=1e-6)
 

@@ -72,8 +72,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
     gamma, degree, coef0
         Of kernels by name, as in `sklearn.svm.SVC`.
     solver : str or Solver, default="auto"
-        "auto" is the `Representer` solver, whose methods "newton-cg", "lbfgs", "dual-cd" and "cvxpy"
-        can be named; or one of the solvers of `structinv.solvers`.
+        "auto" is the `Representer` solver, whose methods "newton-cg", "dual-interior", "lbfgs",
+        "dual-cd" and "cvxpy" can be named; or one of the solvers of `structinv.solvers`.
     tol : float, default=1e-3
         Relative gap between objective and lower bound at which the fit ends.
     class_weight : dict, "balanced" or "per_class", optional

@@ -35,6 +35,10 @@ class Affine(ScalarLoss):
         self.signs = signs
         self.targets = targets
 
+    def __repr__(self) -> str:
+        """Without the numbers: there is one of each for every label."""
+        return f"Affine({self.loss!r}, ...)"
+
     @property
     def floor(self) -> float:  # type: ignore[override]
         """That of the loss."""

@@ -83,6 +83,22 @@ class Pieces:
         """The derivatives' slopes at `u`, (..., n)."""
         return self._look_up(self.slopes, u)
 
+    def kinks(self) -> np.ndarray:
+        """Which derivatives jump somewhere, (n,); rounding makes no jump."""
+        finite = np.isfinite(self.breaks)
+        at = np.where(finite, self.breaks, 0.0)
+        before = self.intercepts[:, :-1] + self.slopes[:, :-1] * at
+        behind = self.intercepts[:, 1:] + self.slopes[:, 1:] * at
+        rounding = 1e-12 * (np.abs(before) + np.abs(behind))
+        return np.any(finite & (behind - before > rounding), axis=1)
+
+    def bounds_its_minima(self) -> np.ndarray:
+        """Which losses rise on either side, (n,): those of a margin do on one."""
+        last = np.count_nonzero(np.isfinite(self.breaks), axis=1)
+        rows = np.arange(len(last))
+        falls = (self.slopes[:, 0] > 0) | (self.intercepts[:, 0] < 0)
+        return falls & ((self.slopes[rows, last] > 0) | (self.intercepts[rows, last] > 0))
+
     def affine(self, signs: ArrayLike, targets: ArrayLike) -> Pieces:
         """The pieces of ``r(signs * u - targets)``, each sign -1 or +1."""
         signs, targets = np.broadcast_arrays(np.atleast_1d(signs), targets)

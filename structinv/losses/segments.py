@@ -65,7 +65,9 @@ def segments_of(pieces: Pieces, size: int) -> Segments:
     base = np.where(whole, intercepts[:, 0], before[:, 0] if breaks.shape[1] else 0.0)
     found = []
 
-    def add(which: np.ndarray, start: np.ndarray, bend: np.ndarray, low: np.ndarray, high: np.ndarray):
+    def add(
+        which: np.ndarray, start: np.ndarray, bend: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> None:
         own = np.flatnonzero(which)
         found.append([own, *(np.broadcast_to(part, size)[own] for part in (start, bend, low, high))])
 
@@ -77,7 +79,7 @@ def segments_of(pieces: Pieces, size: int) -> Segments:
         last = finite.sum(axis=1) == number
         if number == 0:
             add(bent & whole, none, bend, none - np.inf, none + np.inf)
-            if len(at[0]):
+            if at.shape[1]:
                 add(bent & ~whole, at[:, 0], bend, none - np.inf, none)
             continue
         here = finite[:, number - 1]
@@ -88,6 +90,6 @@ def segments_of(pieces: Pieces, size: int) -> Segments:
         if number < slopes.shape[1] - 1:
             rise = before[:, number] - behind[:, number - 1]
             add(here & bent & ~last & (rise > 0), at[:, number - 1], bend, none, rise)
-    columns = [np.concatenate(column) for column in zip(*found, strict=True)]
-    order = np.argsort(columns[0], kind="stable")
-    return Segments(*(column[order] for column in columns), base)
+    owners, start, bends, low, high = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.argsort(owners, kind="stable")
+    return Segments(owners[order], start[order], bends[order], low[order], high[order], base)

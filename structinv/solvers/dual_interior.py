@@ -11,13 +11,16 @@ from ..losses.segments import Segments, segments_of
 from ..matrices import one_blas_thread
 from ..objective import Objective
 from ..planes import PlaneSet
+from ..spaces import RepresenterSpace
 from .base import Bounds, Solver
 from .coefficients import CoefficientProblem, coefficient_problem, planes_of_slopes, slopes_of_planes
 from .equations import Equations
-from .newton_cg import ONE_THREAD
+from .newton_cg import ONE_THREAD, factors_pay
 
 # How far a step goes towards the nearest end; the barrier at first, as a share of what is there.
 LONGEST, FIRST = 0.995, 0.25
+# Of the functionals, so many must be at kinks for all of them to be worth a factorisation.
+MOST = 0.5
 # A start from known slopes keeps this share of a segment from its ends.
 INSIDE = 0.02
 
@@ -76,8 +79,29 @@ class DualInterior(Solver):
     gap is what the losses and their conjugates leave between q and the functionals G q.
     """
 
-    name = "Representer(method='interior-point')"
+    name = "Representer(method='dual-interior')"
     patience = 50
+
+    def pays(self, objective: Objective) -> bool:
+        """Whether it is what costs least: where most functionals end at kinks, or bend everywhere.
+
+        Newton's method has factors of those only that bend where f is: few of hinges and of Huber's.
+        """
+        space = objective.space
+        if not isinstance(space, RepresenterSpace) or not factors_pay(space.system):
+            return False
+        kinked, held, size = False, 0.0, 0
+        for term in objective.terms:
+            own = term.coordinates()
+            pieces = None if own is None else own.loss.pieces()
+            if own is None or pieces is None:
+                return False
+            kinks = pieces.kinks()
+            bends = np.all(np.isinf(pieces.breaks), axis=1) & (pieces.slopes[:, 0] > 0)
+            kinked = kinked or bool(np.any(kinks))
+            held += len(own.weights) * float(np.mean((kinks | bends) & pieces.bounds_its_minima()))
+            size += len(own.weights)
+        return kinked and held >= MOST * size
 
     def validate(self, objective: Objective) -> None:
         """See `Solver.validate`."""
@@ -225,7 +249,7 @@ class _Ends:
         products = (self.low + self.has_low * dt) @ (self.state.below + below)
         products += (self.high - self.has_high * dt) @ (self.state.above + above)
         count = np.count_nonzero(self.has_low) + np.count_nonzero(self.has_high)
-        return float(products) / max(count, 1)
+        return float(products) / max(int(count), 1)
 
     def longest(self, dt: np.ndarray, below: np.ndarray, above: np.ndarray) -> float:
         """The longest step, up to 1, on which nothing turns negative."""
@@ -235,8 +259,8 @@ class _Ends:
             (self.state.below, below),
             (self.state.above, above),
         ]
-        shares = [np.max(-way / np.where(way < 0, at, 1.0), initial=0.0) for at, way in pairs]
-        return 1.0 / max(1.0, *map(float, shares))
+        shares = [np.max(-way / np.where(way < 0, at, 1.0), initial=1.0) for at, way in pairs]
+        return 1.0 / float(np.max(shares))
 
 
 def _forces(problem: CoefficientProblem) -> Segments:

@@ -12,7 +12,7 @@ from .coefficients import CoefficientProblem
 # Corrections by what is left, and how small that is to be, relative to the right side.
 CORRECTIONS, LEFT = 3, 1e-3
 # Added to the diagonal, relative to its largest entry, where rounding has made the matrix indefinite.
-MENDING = (0.0, 1e-14, 1e-12, 1e-10)
+MENDING = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 # Numbers beyond are none in single precision.
 LARGEST = 1e30
 

@@ -12,12 +12,15 @@ from ..compiled import njit
 from ..dual_states import Hurried
 from ..matrices import one_blas_thread
 from ..objective import Objective
+from ..spaces.representer import RepresenterSystem
 from .base import check_positive_integer
 from .coefficients import CoefficientProblem
 from .smooth import SmoothDescent, SmoothState
 
 # How many products a step by conjugate gradients is reckoned with, and how many operations are nothing.
 PRODUCTS_FOR_FACTORS, CHEAP = 300, 1e7
+# Most functionals whose Gram matrix is formed.
+MAX_DIRECT = 3000
 # Up to so many functionals one thread of BLAS is faster than several.
 ONE_THREAD = 1500
 
@@ -39,7 +42,7 @@ class NewtonCG(SmoothDescent):
 
     name = "Representer(method='newton-cg')"
 
-    def __init__(self, max_products: int = 200, max_direct: int = 3000) -> None:
+    def __init__(self, max_products: int = 200, max_direct: int = MAX_DIRECT) -> None:
         self.max_products = max_products
         self.max_direct = max_direct
 
@@ -57,10 +60,7 @@ class NewtonCG(SmoothDescent):
 
     def _factors_pay(self, problem: CoefficientProblem) -> bool:
         """Whether factors of the Gram matrix are allowed, and cost less than products would."""
-        system = problem.space.system
-        if system.size > self.max_direct or not system.fits:
-            return False
-        return system.size**3 / 3.0 <= max(PRODUCTS_FOR_FACTORS * system.product_cost, CHEAP)
+        return factors_pay(problem.space.system, self.max_direct)
 
     def _direction(self, state: SmoothState, hurried: Hurried) -> tuple[np.ndarray, np.ndarray]:
         problem, at = state.problem, state.at
@@ -91,6 +91,13 @@ class NewtonCG(SmoothDescent):
                 break
             p, of_p = r + left / before * p, of_r + left / before * of_p
         return x, of_x
+
+
+def factors_pay(system: RepresenterSystem, max_direct: int = MAX_DIRECT) -> bool:
+    """Whether a Gram matrix fits, and a factorisation of it costs less than products would."""
+    if system.size > max_direct or not system.fits:
+        return False
+    return system.size**3 / 3.0 <= max(PRODUCTS_FOR_FACTORS * system.product_cost, CHEAP)
 
 
 def _solved(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,15 @@ from .dual_interior import DualInterior
 from .lbfgs import LBFGS
 from .newton_cg import NewtonCG
 
-METHODS = ("auto", "lbfgs", "newton-cg", "interior-point", "dual-cd", "cvxpy")
+METHODS = ("auto", "lbfgs", "newton-cg", "dual-interior", "dual-cd", "cvxpy")
+
+
+@dataclass
+class RepresenterState:
+    """The solver of a method, and its own state."""
+
+    solver: Solver
+    own: Any
 
 
 class Representer(Solver):
@@ -26,13 +35,16 @@ class Representer(Solver):
 
     Parameters
     ----------
-    method : {"auto", "lbfgs", "newton-cg", "dual-cd", "cvxpy"}, default="auto"
+    method : {"auto", "lbfgs", "newton-cg", "dual-interior", "dual-cd", "cvxpy"}, default="auto"
         "newton-cg" and "lbfgs" descend in the function space with fast products; losses with kinks
         are smoothed on the way, which the gap accounts for. Up to some thousand functionals "newton-cg"
-        solves its equations by factors of the Gram matrix. "dual-cd" goes through the dual's
-        coordinates one by one, and takes worst-case losses too, adding the changes that violate.
-        "cvxpy" forms everything and takes any loss written in cvxpy. "auto" is "dual-cd" with worst
-        cases, "cvxpy" with losses that only cvxpy knows, "newton-cg" otherwise.
+        solves its equations by factors of the Gram matrix. "dual-interior" takes the dual within its
+        bounds, if all derivatives are piecewise linear: some ten factorisations of the Gram matrix.
+        "dual-cd" goes through the dual's coordinates one by one, and takes worst-case losses too, adding
+        the changes that violate. "cvxpy" forms everything and takes any loss written in cvxpy. "auto" is
+        "dual-cd" with worst cases, "cvxpy" with losses that only cvxpy knows, "dual-interior" where
+        kinks hold most of up to some thousand functionals (absolute and epsilon-insensitive penalties),
+        "newton-cg" otherwise.
     selection : {"random", "steepest"}, default="random"
         The order of coordinates in "dual-cd".
     epsilon : float, default=0.0
@@ -67,13 +79,13 @@ class Representer(Solver):
             return "dual-cd"
         if any(each is not None and not each.loss.has_slopes for each in found):
             return "cvxpy"
-        return "newton-cg"
+        return "dual-interior" if DualInterior().pays(objective) else "newton-cg"
 
     def _solver(self, objective: Objective) -> Solver:
         return {
             "lbfgs": lambda: LBFGS(),
             "newton-cg": lambda: NewtonCG(),
-            "interior-point": lambda: DualInterior(),
+            "dual-interior": lambda: DualInterior(),
             "dual-cd": lambda: DualCoordinates(self.epsilon, self.selection),
             "cvxpy": lambda: ConvexProgram(self.cvxpy_solver),
         }[self.resolved(objective)]()
@@ -100,22 +112,23 @@ class Representer(Solver):
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
-    ) -> Any:
+    ) -> RepresenterState:
         """See `Solver.init`."""
-        return self._solver(objective).init(objective, rng, planes)
+        solver = self._solver(objective)
+        return RepresenterState(solver, solver.init(objective, rng, planes))
 
-    def step(self, objective: Objective, state: Any) -> float | None:
+    def step(self, objective: Objective, state: RepresenterState) -> float | None:
         """See `Solver.step`."""
-        return self._solver(objective).step(objective, state)
+        return state.solver.step(objective, state.own)
 
-    def finished(self, objective: Objective, state: Any) -> bool:
+    def finished(self, objective: Objective, state: RepresenterState) -> bool:
         """See `Solver.finished`."""
-        return self._solver(objective).finished(objective, state)
+        return state.solver.finished(objective, state.own)
 
-    def bounds(self, objective: Objective, state: Any) -> Bounds:
+    def bounds(self, objective: Objective, state: RepresenterState) -> Bounds:
         """See `Solver.bounds`."""
-        return self._solver(objective).bounds(objective, state)
+        return state.solver.bounds(objective, state.own)
 
-    def planes(self, objective: Objective, state: Any) -> PlaneSet:
+    def planes(self, objective: Objective, state: RepresenterState) -> PlaneSet:
         """See `Solver.planes`."""
-        return self._solver(objective).planes(objective, state)
+        return state.solver.planes(objective, state.own)

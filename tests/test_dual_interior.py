@@ -1,0 +1,121 @@
+"""The interior-point method on the dual of functionals: equations, extremes, and when it is taken."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from structinv import RepresenterClassifier, RepresenterRegressor
+from structinv.functionals import Gradient
+from structinv.kernels import Gaussian
+from structinv.solvers.dual_interior import DualInterior
+from structinv.solvers.equations import Equations
+from structinv.solvers.newton_cg import NewtonCG
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((30, 2))
+Y = np.where(X[:, 0] + 0.3 * RNG.standard_normal(30) > 0, 1, 0)
+TARGETS = X[:, 0] ** 2
+
+
+def solver_of(model, X=X, y=Y):
+    """The solver that "auto" stands for, and the fitted model."""
+    taken = []
+
+    def spy(cls):
+        init = cls.init
+
+        def record(self, *args, **kwargs):
+            taken.append(cls)
+            return init(self, *args, **kwargs)
+
+        return record
+
+    with pytest.MonkeyPatch.context() as patch:
+        for cls in (DualInterior, NewtonCG):
+            patch.setattr(cls, "init", spy(cls))
+        model.fit(X, y)
+    return taken[0], model
+
+
+@pytest.mark.parametrize("condition", [1e0, 1e8, 1e14, 1e18])
+@pytest.mark.parametrize("n_free", [0, 1, 2])
+def test_equations_against_a_dense_solve(condition, n_free):
+    rng = np.random.default_rng(1)
+    n = 40
+    vectors, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    gram = (vectors * np.geomspace(1.0, 1.0 / condition, n)) @ vectors.T
+    gram = 0.5 * (gram + gram.T)
+    weights = np.where(rng.random(n) < 0.2, 0.0, np.exp(rng.uniform(-5, 8, n)))
+    basis = rng.standard_normal((n, n_free))
+    problem = SimpleNamespace(size=n, basis=basis, by_output=[(np.arange(n), gram)])
+    right, forces = rng.standard_normal(n), rng.standard_normal(n)
+    moved, free = Equations(problem, weights).solve(right, forces)
+    on = np.flatnonzero(weights)
+    inverse = 1.0 / weights[on]
+    matrix = np.block([
+        [gram[np.ix_(on, on)] + np.diag(inverse), -basis[on]],
+        [basis[on].T, np.zeros((n_free, n_free))],
+    ])  # fmt: skip
+    known = np.concatenate([-inverse * right[on], -basis.T @ forces])
+    best = np.linalg.solve(matrix, known)
+    scale = np.abs(best).max()
+    np.testing.assert_allclose(moved[on], best[: len(on)], atol=2e-3 * scale)
+    np.testing.assert_allclose(free, best[len(on) :], atol=2e-3 * scale)
+    assert np.all(moved[weights == 0] == 0)
+
+
+@pytest.mark.parametrize("C", [1e-6, 1.0, 1e3, 1e6])
+@pytest.mark.parametrize("nu", [1e-4, 1e2])
+@pytest.mark.parametrize("epsilon", [0.0, 0.01])
+def test_extreme_weights(C, nu, epsilon):
+    options = {
+        "kernel": Gaussian(0.5), "invariances": [Gradient()], "loss": "hinge", "C": C, "nu": nu,
+        "invariance_loss": "epsilon_insensitive", "invariance_loss_params": {"epsilon": epsilon},
+        "tol": 1e-6, "random_state": 0,
+    }  # fmt: skip
+    ours = RepresenterClassifier(**options, solver="dual-interior").fit(X, Y)
+    theirs = RepresenterClassifier(**options, solver="newton-cg").fit(X, Y)
+    assert ours.solution_.status.value == "converged"
+    assert ours.solution_.primal >= theirs.solution_.dual * (1 - 1e-9)
+    assert ours.solution_.dual <= theirs.solution_.primal * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_rows_that_come_twice_make_a_singular_gram_matrix(precision):
+    twice, labels = np.concatenate([X, X]).astype(precision), np.concatenate([Y, Y])
+    options = {"invariances": [Gradient()], "loss": "hinge", "invariance_loss": "absolute", "tol": 1e-5}
+    chosen, model = solver_of(RepresenterClassifier(Gaussian(1.0), **options), twice, labels)
+    assert chosen is DualInterior
+    assert model.solution_.status.value == "converged"
+
+
+@pytest.mark.parametrize(
+    ("loss", "penalty", "expected"),
+    [
+        ("hinge", "absolute", DualInterior),
+        ("hinge", "epsilon_insensitive", DualInterior),
+        ("hinge", "squared", DualInterior),
+        ("squared_hinge", "absolute", DualInterior),
+        ("hinge", "huber", NewtonCG),
+        ("squared_hinge", "squared", NewtonCG),
+        ("logistic", "absolute", NewtonCG),
+    ],
+)
+def test_where_it_is_taken(loss, penalty, expected):
+    model = RepresenterClassifier(
+        Gaussian(1.0), invariances=[Gradient()], loss=loss, invariance_loss=penalty, tol=1e-4
+    )
+    assert solver_of(model)[0] is expected
+
+
+def test_hinges_alone_are_left_to_newton():
+    assert solver_of(RepresenterClassifier(Gaussian(1.0), loss="hinge"))[0] is NewtonCG
+
+
+def test_a_gram_matrix_without_room_is_refused_or_left_to_products():
+    options = {"invariances": [Gradient()], "loss": "absolute", "cache_mb": 0.01, "tol": 1e-3}
+    chosen, _ = solver_of(RepresenterRegressor(Gaussian(1.0), **options), y=TARGETS)
+    assert chosen is NewtonCG
+    with pytest.raises(ValueError, match="needs more than cache_mb; method='newton-cg'"):
+        RepresenterRegressor(Gaussian(1.0), **options, solver="dual-interior").fit(X, TARGETS)
