@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from structinv import RepresenterClassifier, RepresenterRegressor
-from structinv.functionals import Gradient
-from structinv.kernels import Gaussian
+from structinv.functionals import Gradient, TransformDifference
+from structinv.kernels import CallableKernel, Gaussian
+from structinv.oracles import Shifts
 from structinv.solvers.dual_interior import DualInterior
 from structinv.solvers.equations import Equations
 from structinv.solvers.newton_cg import NewtonCG
@@ -88,6 +89,17 @@ def test_rows_that_come_twice_make_a_singular_gram_matrix(precision):
     chosen, model = solver_of(RepresenterClassifier(Gaussian(1.0), **options), twice, labels)
     assert chosen is DualInterior
     assert model.solution_.status.value == "converged"
+
+
+def test_a_kernel_that_is_none_ends_as_inconsistent():
+    labels = np.where(np.arange(30) < 10, Y, -1)
+    kernel = CallableKernel(lambda left, right: np.tanh(2.0 * left @ right.T - 1.0))
+    changes = [TransformDifference(Shifts(1, shape=(1, 2)))]
+    model = RepresenterClassifier(kernel, invariances=changes, invariance_loss="absolute", loss="hinge")
+    with pytest.warns(UserWarning, match="not positive semi-definite"):
+        chosen, model = solver_of(model, y=labels)
+    assert chosen is DualInterior
+    assert model.solution_.status.value == "inconsistent"
 
 
 @pytest.mark.parametrize(

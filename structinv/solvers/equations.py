@@ -11,8 +11,9 @@ from .coefficients import CoefficientProblem
 
 # Corrections by what is left, and how small that is to be, relative to the right side.
 CORRECTIONS, LEFT = 3, 1e-3
-# Added to the diagonal, relative to its largest entry, where rounding has made the matrix indefinite.
-MENDING = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
+# Added to the diagonal where rounding, or a kernel that is none, has made the matrix indefinite: shares
+# of the largest sum over a row, all of which is always enough.
+MENDING = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-3, 1.0)
 # Numbers beyond are none in single precision.
 LARGEST = 1e30
 
@@ -65,25 +66,26 @@ class _Factors:
     def __init__(self, gram: np.ndarray, chosen: np.ndarray | None, more: np.ndarray) -> None:
         self.gram = gram if chosen is None else gram[np.ix_(chosen, chosen)]
         self.more = more
-        self.scale = 1.0 / np.sqrt(np.diagonal(self.gram) + more)
+        self.scale = 1.0 / np.sqrt(np.abs(np.diagonal(self.gram)) + more)
         self.single = float(more.max(initial=0.0)) < LARGEST and self._factorise(np.float32)
         if not self.single:
-            self._factorise(np.float64)
+            self._factorise_mended()
 
-    def _factorise(self, dtype: Any) -> bool:
-        """Whether there are factors, mended in double precision only."""
+    def _factorise(self, dtype: Any, extra: float = 0.0) -> bool:
+        """Whether there are factors, of ``A`` with something extra on the diagonal."""
         (factorise,) = get_lapack_funcs(("potrf",), dtype=dtype)
-        diagonal = np.diagonal(self.gram) + self.more
-        for share in MENDING if dtype is np.float64 else MENDING[:1]:
-            # Symmetric, so that rows may stand for columns.
-            own = self.gram.astype(dtype).T
-            np.fill_diagonal(own, diagonal + share * diagonal.max(initial=0.0))
-            self.factors, failed = factorise(own, lower=True, overwrite_a=True, clean=False)
-            if not failed and np.all(np.isfinite(np.diagonal(self.factors))):
-                return True
-        if dtype is np.float64:
-            raise LinAlgError("a Gram matrix is not positive semi-definite")
-        return False
+        # Symmetric, so that rows may stand for columns.
+        own = self.gram.astype(dtype).T
+        np.fill_diagonal(own, np.diagonal(self.gram) + self.more + extra)
+        self.factors, failed = factorise(own, lower=True, overwrite_a=True, clean=False)
+        return not failed and bool(np.all(np.isfinite(np.diagonal(self.factors))))
+
+    def _factorise_mended(self) -> None:
+        if self._factorise(np.float64):
+            return
+        largest = float(np.abs(self.gram).sum(axis=1).max())
+        if not any(self._factorise(np.float64, share * largest) for share in MENDING):
+            raise LinAlgError("a Gram matrix has numbers that are none")
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """``A^-1 right``, corrected until little is left."""
@@ -99,6 +101,6 @@ class _Factors:
                 return found
         if self.single:
             self.single = False
-            self._factorise(np.float64)
+            self._factorise_mended()
             return self.solve(right)
         return found
