@@ -257,6 +257,12 @@ class Representers:
         return cost + 10.0 * self.size * sum(member.part.n_atoms for member in self._formed)
 
     @property
+    def dtype(self) -> np.dtype:
+        """The precision of the points, and of the kernel's values between them."""
+        points = [part.points for parts in self.families for part in parts]
+        return np.result_type(*points) if points else np.dtype(np.float64)
+
+    @property
     def fits(self) -> bool:
         """Whether there is room for the whole Gram matrix."""
         return 8.0 * self.size**2 <= self.cache_bytes

@@ -90,6 +90,9 @@ class DualInterior(Solver):
         space = objective.space
         if not isinstance(space, RepresenterSpace) or not factors_pay(space.system):
             return False
+        # In single precision a Gram matrix may be as good as indefinite; Newton's steps mind that less.
+        if space.system.dtype != np.float64:
+            return False
         kinked, held, size = False, 0.0, 0
         for term in objective.terms:
             own = term.coordinates()
@@ -216,7 +219,9 @@ class DualInterior(Solver):
             if slopes is not state.slopes:
                 forces = -problem.weights * slopes
                 squared = float(forces @ problem.product(forces))
-            dual = problem.dual_value(slopes, squared)
+            # Without slopes the dual is what losses cost at least: a gap of 0 where f costs no more.
+            least = problem.dual_value(np.zeros(problem.size), 0.0)
+            dual = max(problem.dual_value(slopes, squared), least)
             f = problem.function(coefficients, state.free, state.certain)
             state.bounds = Bounds(f, dual if np.isfinite(dual) else -np.inf, primal, primal)
         return state.bounds

@@ -21,6 +21,10 @@ class RepresenterSystem(Protocol):
     cache_bytes: float
 
     @property
+    def dtype(self) -> np.dtype:
+        """The precision of the kernel's values."""
+
+    @property
     def fits(self) -> bool:
         """Whether there is room for their Gram matrix."""
 
