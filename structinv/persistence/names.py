@@ -53,6 +53,7 @@ from ..solvers import REGISTRY as SOLVERS
 from ..solvers import Reference
 from ..solvers.convex_program import ConvexProgram
 from ..solvers.dual_coordinates import DualCoordinates
+from ..solvers.dual_interior import DualInterior
 from ..solvers.lbfgs import LBFGS
 from ..solvers.newton_cg import NewtonCG
 from ..solvers.pegasos import Streamed
@@ -99,6 +100,7 @@ PARAMETERISED: dict[str, type] = {
     "solver.reference": Reference,
     "solver.convex_program": ConvexProgram,
     "solver.dual_coordinates": DualCoordinates,
+    "solver.dual_interior": DualInterior,
     "solver.lbfgs": LBFGS,
     "solver.newton_cg": NewtonCG,
     "features.tokens": TokenVectorizer,
