@@ -12,7 +12,8 @@ rounds (`--transforms`). Test digits are used for the curve of error against tim
 The kernel is ``((<x, z> + 1) / 2)^degree`` on images of length one (DeCoste and Schoelkopf 2002), or
 Gaussian. ``--deskew`` straightens every digit by its second moments first of all, ``--blur`` smooths it.
 
-A checkpoint is written to ``--out`` after every round; a stopped run goes on from there.
+A checkpoint is written to ``--out`` after every round; a stopped run goes on from there. ``--vote``
+trains nothing: it sums the scores of the last machines of some runs.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from structinv.oracles import (
     Shears,
     Shifts,
 )
-from structinv.solvers import FrankWolfe, Gap, Iterations, solve
+from structinv.solvers import FrankWolfe, Gap, Iterations, Seconds, solve
 from structinv.spaces import KernelSpace
 from structinv.spaces.atoms import expand
 from structinv.structures import Multiclass
@@ -127,7 +128,7 @@ def margins(scores, y):
 
 @dataclass
 class Machine:
-    """A trained machine: what it is expanded over, and how its fit ended.
+    """A trained machine: what it is expanded over.
 
     `carriers` names the support vectors: the digit, and the number of the member in its orbit.
     """
@@ -136,17 +137,16 @@ class Machine:
     vectors: np.ndarray
     coefficients: np.ndarray
     carriers: np.ndarray
-    gap: float
-    status: str
 
     def scores(self, points):
         return expand(self.kernel, points, self.vectors, self.coefficients)
 
 
-def train(arguments, kernel: Kernel, X, y, listed) -> Machine:
-    """A machine on the members that `listed` marks, (n_rows, n_members); rows without one are left out.
+def train(arguments, kernel: Kernel, X, y, listed, seconds: float):
+    """A machine on the members that `listed` marks, (n_rows, n_members), and the solution it is of.
 
-    Lists that are shorter than others are filled up with the digit itself.
+    Rows without a member are left out. Lists that are shorter than others are filled up with the digit
+    itself. A fit of more than `seconds` is cut off.
     """
     space = KernelSpace(kernel, X.shape[1], 10, cache_mb=arguments.cache_mb)
     rows = np.flatnonzero(listed.any(axis=1))
@@ -157,16 +157,16 @@ def train(arguments, kernel: Kernel, X, y, listed) -> Machine:
     term = WorstCase(X[rows], y[rows], oracle, Multiclass(), arguments.C)
     # The first machine says which digits matter, and is to know.
     solver = FrankWolfe(arguments.epsilon if length > 1 else 0.0)
-    stop = Gap(arguments.tol) | Iterations(arguments.passes)
-    solution = solve(Objective(space, [term]), solver, stop, callbacks=[say], random_state=0)
+    stop = Gap(arguments.tol) | Iterations(arguments.passes) | Seconds(max(seconds, 1.0))
+    solution = solve(
+        Objective(space, [term]), solver, stop, callbacks=[say], random_state=arguments.seed
+    )  # fmt: skip
     used = solution.f.support()
     own, places = space.atoms.origins[used].T
     carriers = np.column_stack([rows[own], lists[own, places]])
     # The solution holds on to the kernel's table, which the next round has no room beside.
-    return Machine(
-        kernel, space.atoms.points(used), solution.f.coefficients[used], carriers,
-        solution.relative_gap, solution.status.value,
-    )  # fmt: skip
+    machine = Machine(kernel, space.atoms.points(used), solution.f.coefficients[used], carriers)
+    return machine, {"gap": solution.relative_gap, "status": solution.status.value}
 
 
 def say(progress) -> None:
@@ -227,57 +227,64 @@ def main() -> None:
     kernel = Polynomial(degree, 0.5, 0.5) if degree else Gaussian(arguments.sigma)
     arguments.out.mkdir(parents=True, exist_ok=True)
     print(versions(), vars(arguments), sep="\n", flush=True)
-    curve, listed, spent = resume(arguments.out, len(X))
+    curve, listed, machine = resume(arguments.out, kernel, len(X))
+    spent = curve[-1]["seconds"] if curve else 0.0
     while len(curve) <= arguments.rounds and spent < 60 * arguments.minutes:
         start = time.perf_counter()
-        machine = train(arguments, kernel, X, y, listed)
-        error = float(np.mean(np.argmax(machine.scores(X_test), axis=1) != y_test))
-        fitted = time.perf_counter()
-        n_rows, n_members = int(np.count_nonzero(listed.any(axis=1))), int(np.count_nonzero(listed))
-        listed, wrong = grow(arguments, len(curve) + 1, machine, X, y, listed)
+        found = {}
+        if machine is not None:
+            listed, wrong = grow(arguments, len(curve), machine, X, y, listed)
+            found = {"orbits not all right before": wrong}
+        searched = time.perf_counter()
+        left = 60 * arguments.minutes - spent - (searched - start)
+        machine, ended = train(arguments, kernel, X, y, listed, left)
         now = time.perf_counter()
         spent += now - start
+        error = float(np.mean(np.argmax(machine.scores(X_test), axis=1) != y_test))
         curve.append(
             {
-                "round": len(curve), "rows": n_rows, "members": n_members,
-                "support": len(machine.vectors), "error": error, "seconds": spent,
-                "fit": fitted - start, "search": now - fitted,
-                "gap": machine.gap, "status": machine.status,
-                "not all of the orbit right": wrong,
+                "round": len(curve), "rows": int(np.count_nonzero(listed.any(axis=1))),
+                "members": int(np.count_nonzero(listed)), "support": len(machine.vectors),
+                "error": error, "seconds": spent, "search": searched - start, "fit": now - searched,
+                **ended, **found,
             }
         )  # fmt: skip
-        checkpoint(arguments.out, curve, listed, machine)
+        checkpoint(arguments, curve, listed, machine)
         print(curve[-1], flush=True)
     report(curve)
     if arguments.plot:
         draw(curve, arguments.plot)
 
 
-def resume(folder: Path, n_rows: int):
-    """What an earlier run has reached: its curve, members to train on, and seconds; or the start."""
+def resume(folder: Path, kernel: Kernel, n_rows: int):
+    """What an earlier run has reached: its curve, what it trained on, and its machine; or the start."""
     if not (folder / "state.npz").exists():
-        return [], np.ones((n_rows, 1), dtype=bool), 0.0
+        return [], np.ones((n_rows, 1), dtype=bool), None
     with np.load(folder / "state.npz") as state:
-        curve = json.loads((folder / "curve.json").read_text())["curve"]
-        return curve, state["listed"], curve[-1]["seconds"]
+        machine = Machine(kernel, state["vectors"], state["coefficients"], state["carriers"])
+        return json.loads((folder / "curve.json").read_text())["curve"], state["listed"], machine
 
 
-def checkpoint(folder: Path, curve, listed, machine) -> None:
-    """Write all that a later run needs, and the machine itself."""
-    np.savez(folder / "machine.npz", vectors=machine.vectors, coefficients=machine.coefficients)
-    np.savez(folder / "partial.npz", listed=listed)
-    write_json(folder / "curve.json", {"versions": versions(), "curve": curve})
+def checkpoint(arguments, curve, listed, machine) -> None:
+    """Write all that a later run needs."""
+    folder = arguments.out
+    np.savez(
+        folder / "partial.npz", listed=listed, vectors=machine.vectors,
+        coefficients=machine.coefficients, carriers=machine.carriers,
+    )  # fmt: skip
+    content = {"versions": versions(), "settings": vars(arguments), "curve": curve}
+    write_json(folder / "curve.json", content)
     (folder / "partial.npz").replace(folder / "state.npz")
 
 
 def report(curve) -> None:
     headers = [
-        "round", "rows", "members", "support vectors", "error %", "gap", "fit s", "search s", "minutes",
+        "round", "rows", "members", "support vectors", "error %", "gap", "search s", "fit s", "minutes",
     ]  # fmt: skip
     rows = [
         [
             each["round"], each["rows"], each["members"], each["support"], f"{100 * each['error']:.2f}",
-            f"{each['gap']:.3f}", f"{each['fit']:.0f}", f"{each['search']:.0f}",
+            f"{each['gap']:.3f}", f"{each['search']:.0f}", f"{each['fit']:.0f}",
             f"{each['seconds'] / 60:.1f}",
         ]
         for each in curve
@@ -291,7 +298,7 @@ def draw(curve, path: Path) -> None:
 
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.add_subplot()
-    minutes = [each["seconds"] / 60 - each["search"] / 60 for each in curve]
+    minutes = [each["seconds"] / 60 for each in curve]
     axes.plot(minutes, [100 * each["error"] for each in curve], "o-")
     for error, name in RECORDS.items():
         axes.axhline(error, color="grey", linestyle="--", linewidth=1)
@@ -327,7 +334,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--members", type=int, default=110_000, help="most members to train on")
     parser.add_argument("--cache-mb", type=float, default=15000.0)
     parser.add_argument("--passes", type=int, default=100, help="most passes of a fit")
-    parser.add_argument("--minutes", type=float, default=85.0, help="begin no round later")
+    parser.add_argument(
+        "--minutes", type=float, default=85.0, help="begin no round later, and cut off the last fit"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="for the order of rows in a fit")
     parser.add_argument("--rows", type=int, default=0, help="only the first so many digits")
     parser.add_argument("--plot", type=Path, help="draw the curve into this file")
     parser.add_argument("--validate", action="store_true", help="test on the last 10000 for training")
