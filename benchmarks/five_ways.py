@@ -32,8 +32,7 @@ from typing import Any
 
 import numpy as np
 from digits import Rows, add_data_option, draw_rows, load_mnist
-from report import table, versions, write_json
-from scipy.stats import binomtest
+from report import mcnemar, table, versions, write_json
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -126,7 +125,7 @@ def print_tables(found: Mapping[str, Mapping[int, list[dict[str, Any]]]]) -> Non
         lines = [[name, *(cell(runs[size], *look) for look in looks)] for name, runs in found.items()]
         print(table(f"{size} digits", heads, lines))
         lines = [
-            [name, *(mcnemar(runs[size], found[other][size]) for other in others)]
+            [name, *(compared(runs[size], found[other][size]) for other in others)]
             for name, runs in found.items()
         ]
         heads_of = ["", *(f"against {other}" for other in others)]
@@ -134,12 +133,12 @@ def print_tables(found: Mapping[str, Mapping[int, list[dict[str, Any]]]]) -> Non
         print(table(title, heads_of, lines))
 
 
-def mcnemar(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
+def compared(runs: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
     """Counts of all draws together, and the exact test of the first draw, whose digits count once."""
     pairs = [(set(one["wrong"]), set(two["wrong"])) for one, two in zip(runs, others, strict=True)]
     mine, theirs = (sum(len(p[1 - k] - p[k]) for p in pairs) for k in (0, 1))
     first = len(pairs[0][1] - pairs[0][0]), len(pairs[0][0] - pairs[0][1])
-    return f"{mine} {theirs} {binomtest(first[0], sum(first)).pvalue:.0e}" if sum(first) else ""
+    return f"{mine} {theirs} {mcnemar(*first):.0e}" if sum(first) else ""
 
 
 def main() -> None:

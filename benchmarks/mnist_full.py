@@ -13,7 +13,8 @@ The kernel is ``((<x, z> + 1) / 2)^degree`` on images of length one (DeCoste and
 Gaussian. ``--deskew`` straightens every digit by its second moments first of all, ``--blur`` smooths it.
 
 A checkpoint is written to ``--out`` after every round; a stopped run goes on from there. ``--vote``
-trains nothing: it sums the scores of the last machines of some runs.
+trains nothing: it sums the scores of the last machines of some runs, each the mean over small changes of
+the test digit, and compares the sum with each of them (McNemar's test).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 from digits import add_data_option, load_mnist
-from report import table, versions, write_json
+from report import mcnemar, table, versions, write_json
 from scipy import ndimage
 
 from structinv.kernels import Gaussian, Kernel, Polynomial
@@ -50,6 +51,8 @@ ROWS_AT_ONCE = 500
 RECORDS = {0.68: "shifts by one pixel", 0.56: "shifts by two pixels, deskewed"}
 SHIFTS = Shifts((1, 2), directions=8)
 OTHERS = Rotations((-8, 8)) | Scalings((0.9, 1.1)) | Shears((-0.1, 0.1))
+# By so much a test digit may turn out to have been drawn otherwise.
+SMALL = Shifts(1, directions=4) | Rotations((-4, 4)) | Scalings((0.95, 1.05)) | Shears((-0.05, 0.05))
 # The members of each are the first ones of the next.
 TRANSFORMS = {
     "shifts": SHIFTS,
@@ -115,6 +118,11 @@ def prepared(X, arguments):
         widths = (0, arguments.blur, arguments.blur)
         X = ndimage.gaussian_filter(X.reshape(-1, 28, 28), widths).reshape(X.shape)
     return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def kernel_of(arguments) -> Kernel:
+    degree = arguments.degree
+    return Polynomial(degree, 0.5, 0.5) if degree else Gaussian(arguments.sigma)
 
 
 def margins(scores, y):
@@ -222,9 +230,11 @@ def main() -> None:
         X, y = X[: arguments.rows], y[: arguments.rows]
     if arguments.validate:
         X, X_test, y, y_test = X[:-10000], X[-10000:], y[:-10000], y[-10000:]
+    if arguments.vote:
+        vote(arguments.vote, X_test, y_test)
+        return
     X, X_test = prepared(X, arguments), prepared(X_test, arguments)
-    degree = arguments.degree
-    kernel = Polynomial(degree, 0.5, 0.5) if degree else Gaussian(arguments.sigma)
+    kernel = kernel_of(arguments)
     arguments.out.mkdir(parents=True, exist_ok=True)
     print(versions(), vars(arguments), sep="\n", flush=True)
     curve, listed, machine = resume(arguments.out, kernel, len(X))
@@ -275,6 +285,29 @@ def checkpoint(arguments, curve, listed, machine) -> None:
     content = {"versions": versions(), "settings": vars(arguments), "curve": curve}
     write_json(folder / "curve.json", content)
     (folder / "partial.npz").replace(folder / "state.npz")
+
+
+def vote(folders, X_test, y_test) -> None:
+    """Print errors: of each run's machine, of its mean over small changes, and of all means summed."""
+    wrong, total = {}, 0.0
+    for folder in folders:
+        settings = json.loads((folder / "curve.json").read_text())["settings"]
+        given = argparse.Namespace(**settings)
+        _, _, machine = resume(folder, kernel_of(given), 0)
+        orbit = SMALL.orbit(prepared(X_test, given))
+        scores = np.stack([machine.scores(np.ascontiguousarray(one)) for one in orbit.swapaxes(0, 1)])
+        wrong[folder.name] = scores[0].argmax(axis=1) != y_test
+        wrong[f"{folder.name}, mean of {len(scores)}"] = scores.mean(axis=0).argmax(axis=1) != y_test
+        total = total + scores.mean(axis=0)
+    wrong["sum of the means"] = total.argmax(axis=1) != y_test
+    last = wrong["sum of the means"]
+    rows = []
+    for name, each in wrong.items():
+        worse, better = np.count_nonzero(each & ~last), np.count_nonzero(last & ~each)
+        p = mcnemar(int(worse), int(better))
+        rows.append([name, f"{100 * each.mean():.2f}", worse, better, f"{p:.2g}"])
+    headers = ["machine", "error %", "wrong here alone", "wrong in the sum alone", "p, McNemar"]
+    print(table("Machines, and the sum of their scores", headers, rows))
 
 
 def report(curve) -> None:
@@ -340,6 +373,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="for the order of rows in a fit")
     parser.add_argument("--rows", type=int, default=0, help="only the first so many digits")
     parser.add_argument("--plot", type=Path, help="draw the curve into this file")
+    parser.add_argument("--vote", type=Path, nargs="+", metavar="OUT", help="sum the machines of these")
     parser.add_argument("--validate", action="store_true", help="test on the last 10000 for training")
     return parser.parse_args()
 

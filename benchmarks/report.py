@@ -1,4 +1,4 @@
-"""Plain tables and JSON for the benchmarks."""
+"""Plain tables, JSON, and the test between two classifiers for the benchmarks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
 
 def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -25,6 +26,12 @@ def table(title: str, headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> 
     ]
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join([title, "", *lines, ""])
+
+
+def mcnemar(first_alone: int, second_alone: int) -> float:
+    """The exact two-sided p value from how many rows only one of two classifiers gets right."""
+    total = first_alone + second_alone
+    return float(binomtest(first_alone, total).pvalue) if total else 1.0
 
 
 def versions() -> str:
