@@ -1,6 +1,8 @@
 """Kernel machines with fewer support vectors: what they lose, what they keep, and what they refuse."""
 
 import pickle
+import signal
+from contextlib import nullcontext
 from functools import cache
 
 import numpy as np
@@ -8,12 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import structinv
 from structinv import InvariantStructuredSVC, InvariantSVC, InvariantSVR
+from structinv.dual_states.base import never
+from structinv.dual_states.members import MemberState
+from structinv.estimators import compression
 from structinv.exceptions import IndefiniteKernelWarning
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Linear, Matern, Polynomial, mended
@@ -370,6 +375,57 @@ def test_budgets_that_are_none_are_refused(budget, error):
     X, y = images()
     with pytest.raises(error, match=f"budget must be an integer above 0, got {budget!r}"):
         InvariantSVC(budget=budget).fit(X, y)
+
+
+@pytest.fixture
+def python_hears_ctrl_c():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def press(*_):
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.usefixtures("python_hears_ctrl_c")
+@pytest.mark.parametrize("on_interrupt", ["raise", "return"])
+def test_ctrl_c_while_a_fit_is_shortened_leaves_it_whole_and_says_so(monkeypatch, on_interrupt):
+    X, y = images()
+    monkeypatch.setattr(compression, "moved_points", press)
+    model = clone(fitted()).set_params(budget=15, on_interrupt=on_interrupt)
+    ends = pytest.raises(KeyboardInterrupt) if on_interrupt == "raise" else nullcontext()
+    with pytest.warns(ConvergenceWarning, match="interrupted while it was being shortened"), ends:
+        model.fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), fitted().decision_function(X))
+    assert model.solution_.status is Status.CONVERGED
+
+
+@pytest.mark.usefixtures("python_hears_ctrl_c")
+@pytest.mark.parametrize("on_interrupt", ["raise", "return"])
+def test_a_fit_that_ctrl_c_ends_is_not_shortened_behind_it(monkeypatch, on_interrupt):
+    X, y = images()
+    sweep, sweeps, forbidden = MemberState.sweep, [], []
+
+    def sweep_and_press(self, f, hurried=never):
+        sweeps.append(1)
+        if len(sweeps) > 20:
+            press()
+        return sweep(self, f, hurried)
+
+    monkeypatch.setattr(MemberState, "sweep", sweep_and_press)
+    monkeypatch.setattr(InvariantSVC, "compress", lambda *_, **__: forbidden.append(1))
+    model = InvariantSVC(
+        SHIFTS, gamma=0.1, budget=2, on_interrupt=on_interrupt, tol=0.0, random_state=0
+    )
+    if on_interrupt == "raise":
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y)
+    else:
+        with pytest.warns(ConvergenceWarning, match="interrupted"):
+            model.fit(X, y)
+    assert not forbidden
+    assert len(model.support_) > 2
 
 
 def test_a_budget_and_a_warm_start_are_refused():

@@ -227,7 +227,9 @@ class InvariantEstimator(ConvexEstimator):
             going.keep(solution)
             learning.whole = True
             self._look_at_fit(X, term, objective, solution, going.used)
-            self._finish(objective)
+            if not learning.ctrl_c.pressed:
+                learning.ctrl_c.welcome = True
+                self._finish(objective)
             task.context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
         return self
 
@@ -286,7 +288,7 @@ class InvariantEstimator(ConvexEstimator):
         """Warn where there is something to say of a fit that is done; nothing, by default."""
 
     def _finish(self, objective: Objective) -> None:
-        """Do what is left to do with a model that is whole; nothing, by default."""
+        """Do what is left to do with a whole model that Ctrl-C has not ended; nothing, by default."""
 
     @abstractmethod
     def _scores(self, X: Matrix) -> np.ndarray:

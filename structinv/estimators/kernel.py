@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..certificates import WorstChange, kernel_worst_change
 from ..functionals import BoundFunctional, Functional
@@ -94,8 +96,8 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
     budget : int, optional
         Most support vectors, above 0: a fit that ends with more is shortened by
         ``compress(n_support=budget)``, in time of its own beside `max_seconds`. ``solution_`` then has
-        the objective of the shorter function and its gap to the same lower bound. Ctrl-C meanwhile
-        leaves the whole model. Not with `warm_start`.
+        the objective of the shorter function and its gap to the same lower bound. Ctrl-C, before or
+        meanwhile, leaves the whole model. Not with `warm_start`.
 
     Attributes
     ----------
@@ -296,7 +298,23 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
         """Shorten the expansion of a fit that is done to the budget."""
         if self.budget is None or len(self.support_) <= self.budget:
             return
-        smaller: Any = self.compress(n_support=self.budget)
+        try:
+            smaller = self._shorter(objective, self.budget)
+        except KeyboardInterrupt:
+            warnings.warn(
+                f"{type(self).__name__} was interrupted while it was being shortened to "
+                f"budget={self.budget!r}: it has {len(self.support_)} support vectors, and "
+                "compress(n_support=...) makes a shorter copy",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+            raise
+        # At once: Ctrl-C must not come between.
+        vars(self).update(learnt_attributes(smaller))
+
+    def _shorter(self, objective: Objective, n_support: int) -> Self:
+        """A compressed copy whose solution has its own value of the objective."""
+        smaller: Any = self.compress(n_support=n_support)
         space: Any = objective.space
         value = objective.value(smaller._in(space)).upper
         gap = value - smaller.solution_.dual
@@ -304,8 +322,7 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
         smaller.solution_ = replace(
             smaller.solution_, primal=value, gap=gap, relative_gap=gap / scale if scale > 0 else 0.0
         )
-        for name, learnt in learnt_attributes(smaller).items():
-            setattr(self, name, learnt)
+        return smaller
 
     def _worst_change(
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
