@@ -310,7 +310,7 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
             )
             raise
         # At once: Ctrl-C must not come between.
-        vars(self).update(learnt_attributes(smaller))
+        self.__dict__.update(learnt_attributes(smaller))
 
     def _shorter(self, objective: Objective, n_support: int) -> Self:
         """A compressed copy whose solution has its own value of the objective."""
