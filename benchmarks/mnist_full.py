@@ -11,6 +11,8 @@ rounds (`--transforms`). Test digits are used for the curve of error against tim
 
 The kernel is ``((<x, z> + 1) / 2)^degree`` on images of length one (DeCoste and Schoelkopf 2002), or
 Gaussian. ``--deskew`` straightens every digit by its second moments first of all, ``--blur`` smooths it.
+With ``--patches`` the kernel sees pooled kernel features of the image's patches, made of each changed
+image, in place of its pixels.
 
 A checkpoint is written to ``--out`` after every round; a stopped run goes on from there. ``--vote``
 trains nothing: it sums the scores of the last machines of some runs, each the mean over small changes of
@@ -30,6 +32,7 @@ from digits import add_data_option, load_mnist
 from report import mcnemar, table, versions, write_json
 from scipy import ndimage
 
+from structinv.embeddings import PatchOrbits
 from structinv.kernels import Gaussian, Kernel, Polynomial
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import (
@@ -47,6 +50,12 @@ from structinv.spaces.atoms import expand
 from structinv.structures import Multiclass
 
 ROWS_AT_ONCE = 500
+IMAGES_AT_ONCE = 2000
+# Patches as they are, their lengths kept, features in five by five cells that overlap.
+PATCHES = {
+    "size": 7, "n_components": 200, "pool": 5, "window": "gaussian", "contrast": None,
+    "whitening": None, "lengths": "kept", "random_state": 0,
+}  # fmt: skip
 # Errors of virtual support vector machines (DeCoste and Schoelkopf 2002), per cent.
 RECORDS = {0.68: "shifts by one pixel", 0.56: "shifts by two pixels, deskewed"}
 SHIFTS = Shifts((1, 2), directions=8)
@@ -62,16 +71,18 @@ TRANSFORMS = {
 
 
 class Listed(InvarianceOracle):
-    """Of an oracle's orbit, only the members that a list of its own names for each row.
+    """Of the orbits of images, only the members that a list names for each, as a kernel sees them.
 
-    The lists belong to the rows of a fit, in order: it is of use through `bind` to those rows only.
+    Images and lists belong to the rows of a fit, in order: it is of use through `bind` to those only.
     """
 
     finite = True
 
-    def __init__(self, oracle, lists):
+    def __init__(self, oracle, images, lists, view):
         self.oracle = oracle
+        self.images = images
         self.lists = lists
+        self.view = view
 
     def support(self, X, V, assign, cost=None):
         raise NotImplementedError("Listed is for kernel machines")
@@ -83,14 +94,16 @@ class Listed(InvarianceOracle):
 class BoundListed(BoundOracle):
     def __init__(self, oracle, X, y):
         super().__init__(oracle, X, y)
-        self.inner = oracle.oracle.bind(X, y)
+        self.inner = oracle.oracle.bind(oracle.images[: len(X)], y)
 
     def members(self, rows, index):
-        return self.inner.members(rows, self.oracle.lists[rows, index])
+        return self.oracle.view(self.inner.members(rows, self.oracle.lists[rows, index]))
 
     def cover(self, rows):
         lists = self.oracle.lists[: len(self.X)][rows]
-        members = [self.inner.members(rows, column) for column in lists.T]
+        # Features of the same image in another batch would differ by rounding.
+        members = [self.X[rows]]
+        members += [self.oracle.view(self.inner.members(rows, column)) for column in lists.T[1:]]
         return Cover(np.stack(members, axis=1), np.zeros(len(lists)))
 
     def member_names(self):
@@ -120,6 +133,30 @@ def prepared(X, arguments):
     return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
+class View:
+    """What a kernel sees of images: their pixels, or pooled features of their patches, of length one.
+
+    Parameters
+    ----------
+    patches : bool
+    images : (n, 784) array
+        Landmarks for patches are learnt from them, without labels.
+    """
+
+    def __init__(self, patches, images):
+        self.features = PatchOrbits(**PATCHES).fit(images) if patches else None
+
+    def __call__(self, images):
+        if self.features is None:
+            return images
+        shape = len(images), PATCHES["n_components"] * PATCHES["pool"] ** 2
+        rows = np.empty(shape, dtype=images.dtype)
+        for first in range(0, len(images), IMAGES_AT_ONCE):
+            some = self.features.transform(images[first : first + IMAGES_AT_ONCE])
+            rows[first : first + IMAGES_AT_ONCE] = some / np.linalg.norm(some, axis=1, keepdims=True)
+        return rows
+
+
 def kernel_of(arguments) -> Kernel:
     degree = arguments.degree
     return Polynomial(degree, 0.5, 0.5) if degree else Gaussian(arguments.sigma)
@@ -136,33 +173,40 @@ def margins(scores, y):
 
 @dataclass
 class Machine:
-    """A trained machine: what it is expanded over.
+    """A trained machine: how it sees images, and what it is expanded over.
 
     `carriers` names the support vectors: the digit, and the number of the member in its orbit.
     """
 
     kernel: Kernel
+    view: View
     vectors: np.ndarray
     coefficients: np.ndarray
     carriers: np.ndarray
 
-    def scores(self, points):
-        return expand(self.kernel, points, self.vectors, self.coefficients)
+    def scores(self, images):
+        scores = np.empty((len(images), self.coefficients.shape[1]))
+        for first in range(0, len(images), IMAGES_AT_ONCE):
+            some = self.view(images[first : first + IMAGES_AT_ONCE])
+            found = expand(self.kernel, some, self.vectors, self.coefficients)
+            scores[first : first + IMAGES_AT_ONCE] = found
+        return scores
 
 
-def train(arguments, kernel: Kernel, X, y, listed, seconds: float):
+def train(arguments, kernel: Kernel, view: View, X, y, listed, seconds: float):
     """A machine on the members that `listed` marks, (n_rows, n_members), and the solution it is of.
 
     Rows without a member are left out. Lists that are shorter than others are filled up with the digit
     itself. A fit of more than `seconds` is cut off.
     """
-    space = KernelSpace(kernel, X.shape[1], 10, cache_mb=arguments.cache_mb)
     rows = np.flatnonzero(listed.any(axis=1))
     length = int(listed.sum(axis=1).max())
     lists = np.argsort(~listed[rows], axis=1, kind="stable")[:, :length]
     lists[~np.take_along_axis(listed[rows], lists, axis=1)] = 0
-    oracle = Listed(TRANSFORMS[arguments.transforms[-1]], lists)
-    term = WorstCase(X[rows], y[rows], oracle, Multiclass(), arguments.C)
+    oracle = Listed(TRANSFORMS[arguments.transforms[-1]], X[rows], lists, view)
+    seen = view(X[rows])
+    space = KernelSpace(kernel, seen.shape[1], 10, cache_mb=arguments.cache_mb)
+    term = WorstCase(seen, y[rows], oracle, Multiclass(), arguments.C)
     # The first machine says which digits matter, and is to know.
     solver = FrankWolfe(arguments.epsilon if length > 1 else 0.0)
     stop = Gap(arguments.tol) | Iterations(arguments.passes) | Seconds(max(seconds, 1.0))
@@ -173,7 +217,8 @@ def train(arguments, kernel: Kernel, X, y, listed, seconds: float):
     own, places = space.atoms.origins[used].T
     carriers = np.column_stack([rows[own], lists[own, places]])
     # The solution holds on to the kernel's table, which the next round has no room beside.
-    machine = Machine(kernel, space.atoms.points(used), solution.f.coefficients[used], carriers)
+    points, coefficients = space.atoms.points(used), solution.f.coefficients[used]
+    machine = Machine(kernel, view, points, coefficients, carriers)
     return machine, {"gap": solution.relative_gap, "status": solution.status.value}
 
 
@@ -231,13 +276,14 @@ def main() -> None:
     if arguments.validate:
         X, X_test, y, y_test = X[:-10000], X[-10000:], y[:-10000], y[-10000:]
     if arguments.vote:
-        vote(arguments.vote, X_test, y_test)
+        vote(arguments, X, X_test, y_test)
         return
     X, X_test = prepared(X, arguments), prepared(X_test, arguments)
     kernel = kernel_of(arguments)
     arguments.out.mkdir(parents=True, exist_ok=True)
     print(versions(), vars(arguments), sep="\n", flush=True)
-    curve, listed, machine = resume(arguments.out, kernel, len(X))
+    view = View(arguments.patches, X)
+    curve, listed, machine = resume(arguments.out, kernel, view, len(X))
     spent = curve[-1]["seconds"] if curve else 0.0
     while len(curve) <= arguments.rounds and spent < 60 * arguments.minutes:
         start = time.perf_counter()
@@ -247,7 +293,7 @@ def main() -> None:
             found = {"orbits not all right before": wrong}
         searched = time.perf_counter()
         left = 60 * arguments.minutes - spent - (searched - start)
-        machine, ended = train(arguments, kernel, X, y, listed, left)
+        machine, ended = train(arguments, kernel, view, X, y, listed, left)
         now = time.perf_counter()
         spent += now - start
         error = float(np.mean(np.argmax(machine.scores(X_test), axis=1) != y_test))
@@ -266,12 +312,13 @@ def main() -> None:
         draw(curve, arguments.plot)
 
 
-def resume(folder: Path, kernel: Kernel, n_rows: int):
+def resume(folder: Path, kernel: Kernel, view: View, n_rows: int):
     """What an earlier run has reached: its curve, what it trained on, and its machine; or the start."""
     if not (folder / "state.npz").exists():
         return [], np.ones((n_rows, 1), dtype=bool), None
     with np.load(folder / "state.npz") as state:
-        machine = Machine(kernel, state["vectors"], state["coefficients"], state["carriers"])
+        parts = (state["vectors"], state["coefficients"], state["carriers"])
+        machine = Machine(kernel, view, *parts)
         return json.loads((folder / "curve.json").read_text())["curve"], state["listed"], machine
 
 
@@ -287,13 +334,14 @@ def checkpoint(arguments, curve, listed, machine) -> None:
     (folder / "partial.npz").replace(folder / "state.npz")
 
 
-def vote(folders, X_test, y_test) -> None:
+def vote(arguments, X, X_test, y_test) -> None:
     """Print errors: of each run's machine, of its mean over small changes, and of all means summed."""
     wrong, total = {}, 0.0
-    for folder in folders:
+    for folder in arguments.vote:
         settings = json.loads((folder / "curve.json").read_text())["settings"]
-        given = argparse.Namespace(**settings)
-        _, _, machine = resume(folder, kernel_of(given), 0)
+        given = argparse.Namespace(**{**vars(arguments), **settings})
+        view = View(given.patches, prepared(X, given))
+        _, _, machine = resume(folder, kernel_of(given), view, 0)
         orbit = SMALL.orbit(prepared(X_test, given))
         scores = np.stack([machine.scores(np.ascontiguousarray(one)) for one in orbit.swapaxes(0, 1)])
         wrong[folder.name] = scores[0].argmax(axis=1) != y_test
@@ -354,6 +402,7 @@ def options() -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--deskew", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--blur", type=float, default=0.0, help="pixels, of a Gaussian")
+    parser.add_argument("--patches", action="store_true", help="features of patches, not pixels")
     parser.add_argument("--degree", type=int, default=9, help="0 for a Gaussian kernel")
     parser.add_argument("--sigma", type=float, default=0.45)
     parser.add_argument("--C", type=float, default=10.0)
