@@ -415,9 +415,7 @@ def test_a_fit_that_ctrl_c_ends_is_not_shortened_behind_it(monkeypatch, on_inter
 
     monkeypatch.setattr(MemberState, "sweep", sweep_and_press)
     monkeypatch.setattr(InvariantSVC, "compress", lambda *_, **__: forbidden.append(1))
-    model = InvariantSVC(
-        SHIFTS, gamma=0.1, budget=2, on_interrupt=on_interrupt, tol=0.0, random_state=0
-    )
+    model = InvariantSVC(SHIFTS, gamma=0.1, budget=2, on_interrupt=on_interrupt, tol=0.0, random_state=0)
     if on_interrupt == "raise":
         with pytest.raises(KeyboardInterrupt):
             model.fit(X, y)

@@ -4,11 +4,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from structinv import RepresenterClassifier, RepresenterRegressor
 from structinv.functionals import Gradient, TransformDifference
 from structinv.kernels import CallableKernel, Gaussian
 from structinv.oracles import Shifts
+from structinv.solvers import Representer, coefficients
 from structinv.solvers.dual_interior import DualInterior
 from structinv.solvers.equations import Equations
 from structinv.solvers.newton_cg import NewtonCG
@@ -142,3 +144,30 @@ def test_a_gram_matrix_without_room_is_refused_or_left_to_products():
     assert chosen is NewtonCG
     with pytest.raises(ValueError, match="needs more than cache_mb; method='newton-cg'"):
         RepresenterRegressor(Gaussian(1.0), **options, solver="dual-interior").fit(X, TARGETS)
+
+
+@pytest.mark.parametrize("method", ["auto", "dual-interior", "newton-cg"])
+@pytest.mark.parametrize("nu", [1e8, 1e10, 1e12])
+def test_forces_that_all_but_cancel_make_no_bound_that_is_false(nu, method):
+    # Rows with each label, so that the constant -1 costs 48 and no function costs less than 47.9.
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((40, 2))
+    labels = (np.sin(2 * rows[:, 0]) > 0).astype(int)
+    rows, labels = np.r_[rows, rows[:10]], np.r_[labels, labels[:5], 1 - labels[5:10]]
+    model = RepresenterClassifier(
+        Gaussian(1.0), invariances=[Gradient()], invariance_loss="absolute", loss="hinge", nu=nu,
+        bias=True, solver=Representer(method=method),
+    )  # fmt: skip
+    with pytest.warns(ConvergenceWarning, match="stalled"):
+        solution = model.fit(rows, labels).solution_
+    assert solution.dual <= 2 * np.count_nonzero(labels) + 1e-9
+    assert solution.primal >= solution.dual
+
+
+def test_the_rounding_of_many_functionals_is_told_by_some(monkeypatch):
+    def bound(most):
+        monkeypatch.setattr(coefficients, "MOST_LOOKED_AT", most)
+        model = RepresenterRegressor(Gaussian(1.0), invariances=[Gradient()], nu=0.1)
+        return model.fit(X, TARGETS).solution_.dual
+
+    assert bound(2) == pytest.approx(bound(3000), rel=1e-10)

@@ -15,6 +15,10 @@ from ..terms import Coordinates
 
 # What rounding leaves of an equation, as a share of its terms.
 ROUNDING = 1e-14
+# Of a product of numbers, and of their sums.
+UNIT = 2.0 * float(np.finfo(np.float64).eps)
+# Of more functionals not all norms are looked up, only so many.
+MOST_LOOKED_AT, NORMS_SEEN = 3000, 256
 
 
 class CoefficientProblem:
@@ -62,6 +66,18 @@ class CoefficientProblem:
         """``G a``: the functionals of ``sum_i a_i z_i``."""
         found = self.space.system.apply(self._spread(coefficients))
         return found.ravel() if self._ordered else found.ravel()[self.places]
+
+    @cached_property
+    def _heights(self) -> np.ndarray:
+        """The norms of the representers, (n,); of very many, the largest of some in all places."""
+        system = self.space.system
+        if system.size <= MOST_LOOKED_AT:
+            squares = system.diagonal()
+        else:
+            some = np.linspace(0, system.size - 1, NORMS_SEEN).astype(int)
+            squares = np.full(system.size, np.diagonal(system.gram(some, some)).max())
+        heights = np.sqrt(np.maximum(squares, 0.0))
+        return np.repeat(heights, self.space.n_outputs)[self.places]
 
     def gram(self) -> np.ndarray:
         """G, formed; (n, n)."""
@@ -116,8 +132,11 @@ class CoefficientProblem:
         return float(self.weights @ self.loss.value(functionals))
 
     def dual_value(self, slopes: np.ndarray, squared_norm: float) -> float:
-        """The dual value of slopes whose function has this squared norm."""
-        return -0.5 * squared_norm - float(self.weights @ self.loss.conjugate(slopes))
+        """The dual value of slopes whose function has this squared norm, less the rounding of it."""
+        forces = self.weights * np.abs(slopes)
+        # Large forces of opposite signs may all but cancel.
+        lost = UNIT * float(forces @ self._heights) ** 2
+        return -0.5 * (squared_norm + lost) - float(self.weights @ self.loss.conjugate(slopes))
 
     def feasible(self, slopes: np.ndarray) -> np.ndarray:
         """Slopes that satisfy the equation of a free constant: a sign that outweighs the other shrinks.
