@@ -87,6 +87,11 @@ class Objective:
         """Whether a term's loss is a relaxed one, and the value a bound of that of the loss itself."""
         return any(term.relaxed for term in self.terms)
 
+    @property
+    def unit(self) -> float:
+        """The rounding unit of the least precise term."""
+        return max((float(np.finfo(term.dtype).eps) for term in self.terms), default=0.0)
+
     def planes(self, f: Element, blocks: np.ndarray | None = None) -> Planes:
         """A plane of each block named (all by default, in order) that touches it at `f`."""
         if blocks is None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from structinv import InvariantLinearSVC
+from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.dual_states import MemberState, dual_state
 from structinv.kernels import Gaussian
 from structinv.objective import Objective, WorstCase
@@ -333,3 +333,13 @@ def test_a_run_that_ends_within_epsilon_returns_the_function_of_its_planes(solve
     mine = space.combine(planes.normals, term.weights[planes.blocks] * planes.masses)
     mine -= found.f
     assert space.dot(mine, mine) < 1e-12
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 16, 17, 28])
+def test_bounds_of_float32_rows_that_meet_are_not_inconsistent(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 25))
+    X = np.round(rng.standard_normal((n, 16)) * 10).astype(np.float32)
+    shifts = Shifts((0.5, 1, 2), directions=8, shape=(4, 4))
+    model = InvariantSVC(shifts, kernel="linear", C=0.06, random_state=0)
+    assert model.fit(X, np.arange(n) % 5).solution_.status is Status.CONVERGED

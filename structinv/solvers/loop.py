@@ -19,6 +19,9 @@ from .interruption import Interrupts, interrupts
 from .stopping import Gap, Progress, Stall, StopRule
 from .warm_start import fitting
 
+# Bounds that cross by more, relative, or by more units of the rows' rounding, are false.
+CROSSED, UNITS_CROSSED = 1e-7, 10.0
+
 Callback = Callable[[Progress], bool | None]
 Keeper = Callable[[float, Callable[[], tuple[Element, PlaneSet]]], None]
 
@@ -229,7 +232,8 @@ class _Run:
             status = Status.CONVERGED
         elif done.get(status, False):
             status = Status.ORACLE_TOO_COARSE
-        if self.primal - self.dual < -1e-7 * max(abs(self.primal), self.scale):
+        rounding = max(CROSSED, UNITS_CROSSED * self.objective.unit)
+        if self.primal - self.dual < -rounding * max(abs(self.primal), self.scale):
             status = Status.INCONSISTENT
         return self._solution(status)
 

@@ -40,6 +40,11 @@ class Term(ABC):
         """Whether the value is that of a relaxed loss, no less than the loss itself; no, by default."""
         return False
 
+    @property
+    def dtype(self) -> np.dtype:
+        """The precision of the numbers it is computed from; double, by default."""
+        return np.dtype(np.float64)
+
     @abstractmethod
     def validate(self, space: Space) -> None:
         """Raise ValueError if the term cannot be evaluated on elements of the space."""

@@ -137,6 +137,11 @@ class WorstCase(Term):
         """How many functions are learnt."""
         return self.labels.n_outputs
 
+    @property
+    def dtype(self) -> np.dtype:
+        """See `Term.dtype`: of the rows."""
+        return np.result_type(self.X.dtype, np.float32)
+
     def validate(self, space: Space) -> None:
         """See `Term.validate`."""
         wanted = (self.X.shape[1], self.n_outputs, self.labels.n_extra)
