@@ -59,8 +59,9 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         What a margin t costs: ``max(0, 1 - t)``, its square, or ``log(1 + exp(-t))``. The last two are
         for two classes and no discounted changes. With "logistic" every row is a support vector.
-    solver : {"auto", "svmstruct", "bmrm", "pegasos", "frank_wolfe"} or Solver, default="auto"
-        "auto" is "frank_wolfe", the fastest that was measured.
+    solver : str or Solver, default="auto"
+        "svmstruct", "bmrm", "pegasos", "frank_wolfe" or "interior_point". "auto" is "frank_wolfe", the
+        fastest that was measured; "interior_point" is for a linear kernel whose C is large for its rows.
     tol : float, default=1e-3
         Relative gap between objective and lower bound at which the fit ends.
     epsilon : float, default=0.0
