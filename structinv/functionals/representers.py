@@ -307,15 +307,17 @@ class Representers:
                     total[np.ix_(places, other_places)] += block
         return total
 
-    def diagonal(self) -> np.ndarray:
-        """``|z_j|^2`` of every functional, (size,)."""
+    def diagonal(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """``|z_j|^2`` of every functional, or of some, (number of rows,)."""
+        rows = np.arange(self.size) if rows is None else rows
         if self._table is not None:
-            return np.diagonal(self._table).copy()
-        total = np.empty(self.size)
-        step = 256
-        for first in range(0, self.size, step):
-            some = np.arange(first, min(first + step, self.size))
-            total[some] = np.diagonal(self.gram(some, some))
+            return self._table[rows, rows]
+        total = np.empty(len(rows))
+        # Tables are formed for their diagonals alone: they are kept small.
+        step = 64
+        for first in range(0, len(rows), step):
+            some = rows[first : first + step]
+            total[first : first + step] = np.diagonal(self.gram(some, some))
         return total
 
     def monomials(self, degree: int) -> np.ndarray:
