@@ -50,7 +50,7 @@ class RepresenterSystem(Protocol):
     def monomials(self, degree: int) -> np.ndarray:
         """All functionals of 1, and of each coordinate."""
 
-    def diagonal(self) -> np.ndarray:
+    def diagonal(self, rows: np.ndarray | None = None) -> np.ndarray:
         """The squared norms of the representers."""
 
     def emptied(self) -> RepresenterSystem:
