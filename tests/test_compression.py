@@ -367,6 +367,28 @@ def test_a_budget_that_is_met_changes_nothing():
     np.testing.assert_array_equal(roomy.dual_coef_, fitted().dual_coef_)
 
 
+def test_a_budget_of_a_regressor_knows_its_gap_too():
+    X, _ = images()
+    y = X.sum(axis=1) ** 2
+    model = regressor()
+    small = clone(model).set_params(budget=8).fit(X, y)
+    assert len(small.support_) == 8
+    np.testing.assert_array_equal(small.dual_coef_, model.compress(n_support=8).dual_coef_)
+    losses = np.max(
+        [
+            np.maximum(0.0, np.abs(y - small.predict(member)) - small.epsilon)
+            for member in SHIFTS.orbit(X).transpose(1, 0, 2)
+        ],
+        axis=0,
+    )
+    value = 0.5 * norm(small) ** 2 + small.C * losses.sum()
+    assert small.solution_.primal == pytest.approx(value, rel=1e-9)
+    assert small.solution_.dual == model.solution_.dual
+    assert small.solution_.status is Status.COMPRESSED
+    with pytest.raises(TypeError, match="budget must be an integer above 0, got 2.5"):
+        clone(model).set_params(budget=2.5).fit(X, y)
+
+
 @pytest.mark.parametrize(
     ("budget", "error"),
     [(0, ValueError), (-3, ValueError), (2.5, TypeError), (True, TypeError), ("2", TypeError)],

@@ -109,6 +109,11 @@ SHARED = {
         ValueError,
         r"selection must be one of \['random', 'steepest'\], got 'first'",
     ),
+    "solver-selection-of-no-coordinates": (
+        {"solver": Representer("newton-cg", selection="steepest")},
+        ValueError,
+        "selection='steepest' needs method 'dual-cd', got 'newton-cg'",
+    ),
     "kernel-unknown": (
         {"kernel": "gauss"},
         ValueError,

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from os import PathLike
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..certificates import WorstChange, kernel_worst_change
 from ..functionals import BoundFunctional, Functional
 from ..kernels import Kernel
-from ..learnt import learnt_attributes
 from ..matrices import Matrix
 from ..objective import Objective, WorstCase
 from ..oracles import InvarianceOracle
 from ..solvers import Solution, Solver
 from ..structures import BoundStructure
+from .budget import BudgetedMachine
 from .classifier import InvariantClassifier
-from .compression import check_count
-from .kernel_machine import KernelMachine, check_epsilon
+from .kernel_machine import check_epsilon
 from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases
 
-# Of the objective at zero: gaps of smaller values are relative to this.
-LEAST_SHARE = 1e-12
 
-
-class InvariantSVC(KernelMachine, InvariantClassifier):
+class InvariantSVC(BudgetedMachine, InvariantClassifier):
     """Kernel support vector classifier that expects the changes an oracle allows.
 
     Minimises ``1/2 |f|^2 + C sum_i l_i(f)`` over functions f in the space of a kernel, with ``l_i``
@@ -256,13 +249,6 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
         oracle = super()._check_parameters()
         check_margin_loss(self.loss, oracle)
         check_epsilon(self.epsilon, self.solver)
-        if self.budget is not None:
-            check_count("budget", self.budget)
-            if self.warm_start:
-                raise ValueError(
-                    "warm_start must be False with a budget, after which nothing is left to start "
-                    f"from, got budget={self.budget!r}"
-                )
         return oracle
 
     def _make_solver(self, objective: Objective) -> Solver:
@@ -294,36 +280,6 @@ class InvariantSVC(KernelMachine, InvariantClassifier):
             codes = np.argmax(signs, axis=1) if several else (signs[:, 0] > 0).astype(int)
         super()._take_support(kept, points, coefficients)
         self._count(codes[kept])
-
-    def _finish(self, objective: Objective) -> None:
-        """Shorten the expansion of a fit that is done to the budget."""
-        if self.budget is None or len(self.support_) <= self.budget:
-            return
-        try:
-            smaller = self._shorter(objective, self.budget)
-        except KeyboardInterrupt:
-            warnings.warn(
-                f"{type(self).__name__} was interrupted while it was being shortened to "
-                f"budget={self.budget!r}: it has {len(self.support_)} support vectors, and "
-                "compress(n_support=...) makes a shorter copy",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-            raise
-        # At once: Ctrl-C must not come between.
-        self.__dict__.update(learnt_attributes(smaller))
-
-    def _shorter(self, objective: Objective, n_support: int) -> Self:
-        """A compressed copy whose solution has its own value of the objective."""
-        smaller: Any = self.compress(n_support=n_support)
-        space: Any = objective.space
-        value = objective.value(smaller._in(space)).upper
-        gap = value - smaller.solution_.dual
-        scale = max(value, LEAST_SHARE * objective.value(space.zeros()).upper)
-        smaller.solution_ = replace(
-            smaller.solution_, primal=value, gap=gap, relative_gap=gap / scale if scale > 0 else 0.0
-        )
-        return smaller
 
     def _worst_change(
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool

@@ -16,11 +16,11 @@ from ..objective import WorstCase
 from ..oracles import InvarianceOracle
 from ..oracles.checked import bind
 from ..solvers import Solution, Solver
-from .kernel_machine import KernelMachine
+from .budget import BudgetedMachine
 from .regressor import InvariantRegressor
 
 
-class InvariantSVR(KernelMachine, InvariantRegressor):
+class InvariantSVR(BudgetedMachine, InvariantRegressor):
     """Kernel support vector regressor that expects the changes an oracle allows.
 
     Minimises ``1/2 |f|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)`` over functions f in the space of a
@@ -43,7 +43,8 @@ class InvariantSVR(KernelMachine, InvariantRegressor):
         Whether targets are centred by their weighted mean, which predictions add back. The mean is not
         optimised: a kernel with a constant, like "poly" with `coef0`, brings along a constant that is.
     solver, tol, cache_mb, max_seconds, random_state, verbose, invariances, nu, invariance_loss, \
-invariance_loss_params, warm_start, checkpoint, checkpoint_seconds, on_interrupt
+invariance_loss_params, warm_start, checkpoint, checkpoint_seconds, on_interrupt, \
+budget
         See `InvariantSVC`. A warm start asks for the same targets and `epsilon`, and with an intercept
         for the same sample weights, too.
 
@@ -101,6 +102,7 @@ compression_error_, solution_, n_iter_, n_features_in_, feature_names_in_
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_seconds: float = 120.0,
         on_interrupt: str = "raise",
+        budget: int | None = None,
     ) -> None:
         self.oracle = oracle
         self.kernel = kernel
@@ -124,6 +126,7 @@ compression_error_, solution_, n_iter_, n_features_in_, feature_names_in_
         self.checkpoint = checkpoint
         self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
+        self.budget = budget
 
     def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
         super()._keep(X, term, space, solution)

@@ -96,8 +96,11 @@ def warn_if_uninformative(fit: Trained, stacklevel: int) -> None:
         what = f"the function wins less than {LEAST_SHARE:.0%} of what one without changes wins"
     else:
         return
+    # A run within epsilon leaves out planes as well as the changes leave out functions.
+    within = solution.status is Status.WITHIN_EPSILON and solution.relative_gap > ROUGH_GAP
     warnings.warn(
-        f"{fit.name}: the changes of {term.oracle} leave next to nothing to learn: {what}. Try fewer "
+        f"{fit.name}: the changes of {term.oracle}{', with this epsilon,' if within else ''} leave next "
+        f"to nothing to learn: {what}. Try {'a smaller epsilon, ' if within else ''}fewer "
         "or smaller changes, a larger C, or class_weight='balanced' if one class is rare; "
         "structinv.select_changes compares such settings on held-out rows",
         UninformativeFitWarning,

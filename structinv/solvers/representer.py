@@ -100,6 +100,8 @@ class Representer(Solver):
         method = self.resolved(objective)
         if self.epsilon > 0 and method != "dual-cd":
             raise ValueError(f"epsilon above 0 needs method 'dual-cd', got {method!r}")
+        if self.selection != "random" and method != "dual-cd":
+            raise ValueError(f"selection={self.selection!r} needs method 'dual-cd', got {method!r}")
         self._solver(objective).validate(objective)
 
     def starts_from_planes(self, objective: Objective) -> bool:

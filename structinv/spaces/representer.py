@@ -51,7 +51,7 @@ class RepresenterSystem(Protocol):
         """All functionals of 1, and of each coordinate."""
 
     def diagonal(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """The squared norms of the representers."""
+        """The squared norms of the representers, or of some."""
 
     def emptied(self) -> RepresenterSystem:
         """The same representers without tables."""
