@@ -156,6 +156,11 @@ def read_only(X: Any) -> Any:
     return locked
 
 
+def plain(X: np.ndarray) -> np.ndarray:
+    """An array to be read in order: functions are compiled anew for each order and right to write."""
+    return read_only(np.ascontiguousarray(X))
+
+
 def same_entries(left: Matrix, right: Matrix) -> bool:
     """Whether two matrices, both dense or both CSR, hold the same numbers."""
     if sp.issparse(left) and sp.issparse(right):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import njit
-from ..matrices import in_threads
+from ..matrices import in_threads, plain
 from .base import Kernel
 from .exponentials import exponentials
 from .questions import ISOMETRIES, PERMUTATIONS
@@ -208,8 +208,10 @@ class Laplacian(_Stationary):
             return in_double(self, X, Y)
         gamma = X.dtype.type(self.gamma)
 
+        left, right = plain(X), plain(Y)
+
         def transform(tile, rows):
-            _absolute_distances(X[rows], Y, tile, gamma)
+            _absolute_distances(left[rows], right, tile, gamma)
             exponentials(tile)
 
         values = np.empty((X.shape[0], Y.shape[0]), dtype=X.dtype)
@@ -384,10 +386,11 @@ def _of_distances(
             f"{np.max(np.abs(rows)):g}: scale the features"
         )
     factor = X.dtype.type(rate)
+    left, right = plain(X), plain(Y)
 
     def work(tile: np.ndarray, rows: slice) -> None:
         _negative_distances(tile, x[rows], y, factor)
-        _correct_close(tile, X[rows], Y, x[rows], y, factor, far)
+        _correct_close(tile, left[rows], right, x[rows], y, factor, far)
         transform(tile)
 
     return in_tiles(X @ Y.T, work, cost=cost)

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..compiled import njit
+from ..matrices import plain
 from .base import Region, SquaredDistances
 from .least_squares import bounded_least_squares, bounded_minimum, triangular
 from .points import CLOSE
@@ -91,10 +92,10 @@ class Zonotopes(Region):
             left, right = left.in_double(), right.in_double()
         products = pair_products(left, right)
         found, least = (np.empty((len(self), len(other)), dtype=products.dtype) for _ in range(2))
-        vectors = [np.ascontiguousarray(each.vectors) for each in (left, right)]
-        own = left.own, right.own
+        read = left.vectors, right.vectors, left.own, right.own
         bounds = self.low, self.high, other.low, other.high
-        _between(products, *vectors, *own, *bounds, *reach, CLOSE[products.dtype], found, least)
+        given = map(plain, (*read, *bounds, *reach))
+        _between(products, *given, CLOSE[products.dtype], found, least)
         return SquaredDistances(*(each.astype(dtype, copy=False) for each in (found, least)))
 
     def _reach(self) -> np.ndarray:
