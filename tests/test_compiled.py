@@ -296,7 +296,7 @@ def test_other_threads_compile_and_touch_no_signal():
 ANYWHERE = """
 import signal, sys
 import numpy as np
-from structinv.kernels import Laplacian
+from structinv.kernels import Gaussian, Laplacian
 
 def pressing(frame, what, argument):
     pressing.calls += what == "call"
@@ -305,16 +305,16 @@ def pressing(frame, what, argument):
         signal.raise_signal(signal.SIGINT)
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-rows = {0: np.ones((3, 2)), 1: np.asfortranarray(np.ones((3, 2))), 2: np.ones((3, 2), np.float32)}
-for number, pressing.at in enumerate((130_000, 50_000, 20_000)):
-    pressing.calls = 0
+tries = [(Laplacian(), float, 130_000), (Laplacian(), np.float32, 50_000), (Gaussian(), float, 20_000)]
+for kernel, dtype, pressing.at in tries:
+    rows, pressing.calls = np.ones((3, 2), dtype), 0
     try:
         sys.setprofile(pressing)
-        Laplacian().matrix(rows[number], rows[number])
+        kernel.matrix(rows, rows)
     except KeyboardInterrupt:
         print("pressed")
     sys.setprofile(None)
-    assert np.all(Laplacian().matrix(rows[number], rows[number]) == 1.0)
+    assert np.all(kernel.matrix(rows, rows) == 1.0)
 """
 
 

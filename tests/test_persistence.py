@@ -398,7 +398,7 @@ class TestNames:
         bases = {"ConvexEstimator", "InvariantClassifier", "RepresenterEstimator"}
         bases |= {"InvariantEstimator", "InvariantRegressor", "KernelMachine", "LinearMachine"}
         bases |= {"FiniteOracle", "ImageOracle", "WordOracle", "SmoothDescent", "Combination", "Pair"}
-        bases |= {"WholeExample"}
+        bases |= {"WholeExample", "BudgetedMachine"}
         nameless = {kind.__name__ for kind in found - set(NAMES)} - bases
         assert not nameless, f"give {sorted(nameless)} a name in persistence/names.py"
 
