@@ -143,6 +143,18 @@ def with_data(X: sp.csr_matrix, data: np.ndarray) -> sp.csr_matrix:
     return other
 
 
+def short_indices(X: sp.csr_matrix) -> sp.csr_matrix:
+    """The same matrix, its numbers shared, with indices of 32 bits where these are enough.
+
+    For functions that are long to compile: SciPy's own routines hand out both kinds.
+    """
+    if X.indices.dtype == np.int32 or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
+        return X
+    shorter = with_data(X, X.data)
+    shorter.indices, shorter.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return shorter
+
+
 def read_only(X: Any) -> Any:
     """An array or CSR matrix that shares its numbers with `X`, and lets nobody change them."""
     if sp.issparse(X):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..answers import as_written
-from ..matrices import ALL_ROWS, Matrix, csr, dense, products
+from ..matrices import ALL_ROWS, Matrix, csr, dense, products, short_indices
 from ..planes import PlaneSet
 from ..spaces import Element, ExplicitSpace, Space
 from ..structures import Sequence
@@ -62,7 +62,7 @@ class ChainState(FocusedSweeps, DualState):
         self.space = space
         self.rng = rng
         self.weights = term.weights
-        X = constant_rows(csr(term.bound.X), space)
+        X = short_indices(constant_rows(csr(term.bound.X), space))
         self._rows = X.indptr, X.indices, X.data
         assert labels.layout is not None
         self.layout = labels.layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, in_threads
+from ..matrices import Matrix, in_threads, short_indices
 from .hulls import LabelHull
 from .label_kernels import (
     combine_identity,
@@ -67,7 +67,7 @@ class IdentityLabelHull(LabelHull):
         *,
         intercept: bool = False,
     ) -> None:
-        self.X = X
+        self.X = short_indices(X)
         self.codes = np.ascontiguousarray(codes, dtype=np.int64)
         self.weights = np.array(weights, dtype=np.float64)
         self.cost = np.ascontiguousarray(cost, dtype=np.float64)
