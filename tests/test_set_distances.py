@@ -60,8 +60,8 @@ def from_support(case, x, y, sides):
 @pytest.mark.parametrize("sides", ["one", "two"])
 @pytest.mark.parametrize("case", [c for c in TOLD if c.oracle.convex and c.exact], ids=str)
 def test_convex_sets_against_their_supporting_planes(case, sides):
-    found = distance_bounds(case.oracle, X, Y, sides)
-    expected = [[from_support(case, x, y, sides) for y in Y] for x in X]
+    found = distance_bounds(case.oracle, X[:2], Y, sides)
+    expected = [[from_support(case, x, y, sides) for y in Y] for x in X[:2]]
     np.testing.assert_allclose(found.found, expected, atol=2e-6)
     np.testing.assert_allclose(found.least, expected, atol=2e-6)
 
