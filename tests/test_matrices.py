@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structinv.matrices import interleave, take
+from structinv.matrices import interleave, plain, short_indices, take
 
 MASKS = st.lists(st.booleans(), min_size=1, max_size=9).map(np.array)
 
@@ -54,3 +54,29 @@ def test_rows_in_a_row_are_a_view(rows):
     found.check_format(full_check=True)
     np.testing.assert_array_equal(found.toarray(), X.toarray()[rows])
     np.testing.assert_array_equal(take(X.toarray(), rows), X.toarray()[rows])
+
+
+def test_long_indices_become_short_where_these_are_enough():
+    X = sp.random(5, 7, 0.4, format="csr", random_state=0)
+    longer = X.copy()
+    longer.indices, longer.indptr = (each.astype(np.int64) for each in (X.indices, X.indptr))
+    found = short_indices(longer)
+    assert found.indices.dtype == found.indptr.dtype == np.int32
+    assert found.data is longer.data
+    np.testing.assert_array_equal(found.toarray(), X.toarray())
+    assert longer.indices.dtype == np.int64
+    assert short_indices(X) is X
+    # One that has too many columns keeps what it has.
+    wide = sp.csr_matrix((1, 2**32))
+    assert short_indices(wide) is wide
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_to_be_read_are_of_one_kind(order):
+    X = np.asarray(np.arange(6.0).reshape(2, 3), order=order)
+    found = plain(X)
+    assert found.flags.c_contiguous
+    assert not found.flags.writeable
+    assert X.flags.writeable
+    assert np.shares_memory(found, X) == (order == "C")
+    np.testing.assert_array_equal(found, X)
