@@ -81,12 +81,17 @@ def csr(X: Matrix) -> sp.csr_matrix:
     X = np.ascontiguousarray(floating(X))
     indptr = np.zeros(len(X) + 1, dtype=np.int64)
     _count_entries(X, indptr)
-    kind = np.int32 if max(indptr[-1], X.shape[1]) <= np.iinfo(np.int32).max else np.int64
+    kind = _index_kind(indptr[-1], X.shape[1])
     rows = sp.csr_matrix(X.shape, dtype=X.dtype)
     rows.indices, rows.data = np.empty(indptr[-1], dtype=kind), np.empty(indptr[-1], dtype=X.dtype)
     _write_entries(X, rows.indices, rows.data)
     rows.indptr = indptr.astype(kind)
     return rows
+
+
+def _index_kind(n_entries: int, n_columns: int) -> type[np.signedinteger]:
+    """The shorter integers that can count so many entries and name so many columns."""
+    return np.int32 if max(n_entries, n_columns) <= np.iinfo(np.int32).max else np.int64
 
 
 def dense(X: Any) -> np.ndarray:
@@ -148,10 +153,11 @@ def short_indices(X: sp.csr_matrix) -> sp.csr_matrix:
 
     For functions that are long to compile: SciPy's own routines hand out both kinds.
     """
-    if X.indices.dtype == np.int32 or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
+    kind = _index_kind(X.nnz, X.shape[1])
+    if X.indices.dtype == X.indptr.dtype == kind:
         return X
     shorter = with_data(X, X.data)
-    shorter.indices, shorter.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    shorter.indices, shorter.indptr = X.indices.astype(kind), X.indptr.astype(kind)
     return shorter
 
 
@@ -168,8 +174,8 @@ def read_only(X: Any) -> Any:
     return locked
 
 
-def plain(X: np.ndarray) -> np.ndarray:
-    """An array to be read in order: functions are compiled anew for each order and right to write."""
+def contiguous_read_only(X: np.ndarray) -> np.ndarray:
+    """An array by rows that nobody writes to: functions are compiled anew for each order and right."""
     return read_only(np.ascontiguousarray(X))
 
 

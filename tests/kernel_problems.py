@@ -8,7 +8,6 @@ import pytest
 
 from structinv.kernels import Gaussian, Polynomial
 from structinv.objective import Objective, WorstCase
-from structinv.solvers import REGISTRY
 from structinv.spaces import KernelSpace
 
 from .oracle_cases import D
@@ -16,8 +15,6 @@ from .orbit_cases import ORBIT_CASE
 from .problems import SETTING, minimum
 
 KERNELS = {"gaussian": Gaussian(2.0), "polynomial": Polynomial(2, 1.0, 0.1)}
-# Pegasos is slow to high accuracy.
-EXACT = sorted(set(REGISTRY) - {"pegasos"})
 # In units of 10^6 bytes: all members known; a table of some atoms; of a few; of none.
 CACHES = [100.0, 0.004, 0.0005, 0.0]
 every_cache = pytest.mark.parametrize("cache_mb", CACHES)

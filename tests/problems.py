@@ -14,16 +14,29 @@ import scipy.sparse as sp
 
 from structinv.objective import Objective, Penalty, WorstCase
 from structinv.oracles import InvarianceOracle
-from structinv.solvers import Solution
+from structinv.solvers import REGISTRY, Solution
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Decoding, Layout, Multiclass, Separation, Structure
 
 from .oracle_cases import CASES, Case, D
 
 CASE = {case.name: case for case in CASES}
+# Pegasos is slow to high accuracy; whatever else is registered has to be exact.
+EXACT = sorted(set(REGISTRY) - {"pegasos"})
 N = 9
 LABELS = 3
 COST = [[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.5, 0.0]]
+
+
+def in_turns(
+    cases: Sequence[Any], settings: Sequence[Any], solvers: Sequence[str]
+) -> list[tuple[Any, Any, str]]:
+    """Every solver on every case, in one setting a case: over the cases it meets all settings."""
+    return [
+        (case, settings[(i + j) % len(settings)], name)
+        for i, case in enumerate(cases)
+        for j, name in enumerate(solvers)
+    ]
 
 
 @dataclass(frozen=True)

@@ -351,7 +351,6 @@ KILLED = """
     codes = rng.integers(2, size=300)
     X = rng.poisson(rng.gamma(0.3, 1.0, (2, 60))[codes]).astype(float)
     model = {model}.set_params(solver={solver!r}, tol={tol}, random_state=0)
-    model.set_params(checkpoint=sys.argv[1], checkpoint_seconds=1e-9)
     if sys.argv[2] == "slowly":
         from structinv.solvers import checkpoint
         write, count = checkpoint.Checkpoint.write, [0]
@@ -364,11 +363,11 @@ KILLED = """
                 sys.stdin.readline()
 
         checkpoint.Checkpoint.write = waiting
-    for _ in range(2):
+    # The second fit has nothing to go on with.
+    for path in (sys.argv[1], sys.argv[1] + "-other.npz"):
+        model.set_params(checkpoint=path, checkpoint_seconds=1e-9)
         solution = model.fit(X, codes).solution_
         print(solution.status.value, solution.iterations, solution.relative_gap, solution.primal)
-        # The second has nothing to go on with.
-        model.set_params(checkpoint=sys.argv[1] + "-other.npz")
 """
 
 

@@ -21,10 +21,10 @@ from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Decoding, Layout, Multiclass, Sequence, Structure
 from structinv.structures.bound import predicted
 
-from .kernel_problems import EXACT, KERNELS, features
+from .kernel_problems import KERNELS, features
 from .oracle_cases import D
 from .orbit_cases import ORBIT_CASE
-from .problems import COST, LABELS, assert_brackets, chain_rows, minimum, sequences
+from .problems import COST, EXACT, LABELS, assert_brackets, chain_rows, minimum, sequences
 
 N_EXTRA = Sequence().n_extra(LABELS)
 CASES = ["identity", "union", "only_for-union", "discounted"]

@@ -15,9 +15,9 @@ from structinv.solvers import (
 )
 from structinv.spaces import KernelSpace
 
-from .kernel_problems import EXACT, problem
+from .kernel_problems import problem
 from .oracle_cases import D, Shrinkings
-from .problems import SETTING, N
+from .problems import EXACT, SETTING, N
 
 
 class Line(InvarianceOracle):

@@ -27,7 +27,6 @@ from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary, Multiclass
 
 from .kernel_problems import (
-    EXACT,
     KERNELS,
     every_cache,
     features,
@@ -37,7 +36,7 @@ from .kernel_problems import (
 )
 from .oracle_cases import D, Shrinkings
 from .orbit_cases import ORBIT_CASE
-from .problems import COSTLY, SETTING, SETTINGS, N, assert_brackets, minimum
+from .problems import COSTLY, EXACT, SETTING, SETTINGS, N, assert_brackets, minimum
 
 cases = [("shrinkings", setting, kernel) for setting in [*SETTINGS, COSTLY] for kernel in KERNELS]
 cases += [("discounted-member", COSTLY, "polynomial"), ("compose", SETTING["multiclass"], "polynomial")]

@@ -22,10 +22,10 @@ from structinv.spaces import kernel as kernel_module
 from structinv.spaces.kernel import AtomRows
 from structinv.structures import Binary
 
-from .kernel_problems import CACHES, EXACT, every_cache, problem
+from .kernel_problems import CACHES, every_cache, problem
 from .oracle_cases import ORDERS, D, Reorderings, Shrinkings
 from .orbit_cases import ORBIT_CASE
-from .problems import COSTLY, SETTING, SETTINGS, N
+from .problems import COSTLY, EXACT, SETTING, SETTINGS, N
 
 
 class Model:

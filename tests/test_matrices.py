@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structinv.matrices import interleave, plain, short_indices, take
+from structinv.matrices import contiguous_read_only, interleave, short_indices, take
 
 MASKS = st.lists(st.booleans(), min_size=1, max_size=9).map(np.array)
 
@@ -74,7 +74,7 @@ def test_long_indices_become_short_where_these_are_enough():
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_arrays_to_be_read_are_of_one_kind(order):
     X = np.asarray(np.arange(6.0).reshape(2, 3), order=order)
-    found = plain(X)
+    found = contiguous_read_only(X)
     assert found.flags.c_contiguous
     assert not found.flags.writeable
     assert X.flags.writeable

@@ -28,12 +28,11 @@ from structinv.structures import Binary, Layout, Multiclass, Regression
 from .kernel_problems import KERNELS, features
 from .oracle_cases import CASES, D
 from .orbit_cases import ORBIT_CASE, ORBIT_CASES
-from .problems import assert_brackets, minimum
+from .problems import EXACT, assert_brackets, minimum
 
 N = 12
 EPSILON = 0.15
 CASE = {case.name: case for case in CASES}
-EXACT = sorted(set(REGISTRY) - {"pegasos"})
 
 
 @cache

@@ -18,41 +18,32 @@ from .oracle_cases import CASES
 from .problems import (
     CASE,
     COSTLY,
+    EXACT,
     SETTING,
     SETTINGS,
     assert_brackets,
     chain_objective,
     chain_optimum,
+    in_turns,
     objective,
     optimum,
 )
 
-# Pegasos is slow to high accuracy; whatever else is registered has to be exact.
-EXACT = sorted(set(REGISTRY) - {"pegasos"})
-
-PLANES = sorted(set(EXACT) - {"frank_wolfe"})
+PLANES = [name for name in EXACT if name != "frank_wolfe"]
 
 every = [(case, setting) for case in CASES for setting in SETTINGS]
 costly = [(CASE[name], COSTLY) for name in ("fscale", "ellipsoid", "discounted-box")]
 sparse = [case for case in CASES if case.sparse]
 
 
-# Its dual states look at what oracles and structures are.
+# The dual states of frank_wolfe look at what oracles and structures are.
 @pytest.mark.parametrize(("case", "setting"), every + costly, ids=str)
 def test_reaches_the_optimum(case, setting):
     assert_optimal(objective(case.oracle, setting), "frank_wolfe", optimum(case.name, setting.name))
 
 
-# Others see planes alone: each meets every oracle and every setting, in one setting an oracle.
-@pytest.mark.parametrize(
-    ("case", "setting", "name"),
-    [
-        (case, SETTINGS[(i + j) % len(SETTINGS)], name)
-        for i, case in enumerate(CASES)
-        for j, name in enumerate(PLANES)
-    ],
-    ids=str,
-)
+# Solvers other than frank_wolfe see planes alone.
+@pytest.mark.parametrize(("case", "setting", "name"), in_turns(CASES, SETTINGS, PLANES), ids=str)
 def test_solvers_of_planes_reach_the_optimum(case, setting, name):
     assert_optimal(objective(case.oracle, setting), name, optimum(case.name, setting.name))
 
@@ -76,11 +67,7 @@ def assert_optimal(problem, name, best):
 
 @pytest.mark.parametrize(
     ("case", "setting"),
-    [
-        (case, setting)
-        for i, case in enumerate(CASES)
-        for setting in (SETTINGS[i % 2], SETTINGS[2 + i % 2])
-    ],
+    [(case, setting) for i, case in enumerate(CASES) for setting in SETTINGS[i % 2 :: 2]],
     ids=str,
 )
 def test_pegasos_brackets_the_optimum_at_every_pass_end(case, setting):

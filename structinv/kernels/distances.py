@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import njit
-from ..matrices import in_threads, plain
+from ..matrices import contiguous_read_only, in_threads
 from .base import Kernel
 from .exponentials import exponentials
 from .questions import ISOMETRIES, PERMUTATIONS
@@ -207,8 +207,7 @@ class Laplacian(_Stationary):
         if not holds(X.dtype, self.gamma):
             return in_double(self, X, Y)
         gamma = X.dtype.type(self.gamma)
-
-        left, right = plain(X), plain(Y)
+        left, right = contiguous_read_only(X), contiguous_read_only(Y)
 
         def transform(tile, rows):
             _absolute_distances(left[rows], right, tile, gamma)
@@ -386,7 +385,7 @@ def _of_distances(
             f"{np.max(np.abs(rows)):g}: scale the features"
         )
     factor = X.dtype.type(rate)
-    left, right = plain(X), plain(Y)
+    left, right = contiguous_read_only(X), contiguous_read_only(Y)
 
     def work(tile: np.ndarray, rows: slice) -> None:
         _negative_distances(tile, x[rows], y, factor)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import answers
 from ..compiled import njit
-from ..matrices import in_threads, refuse_half_or_masked
+from ..matrices import contiguous_read_only, in_threads, refuse_half_or_masked
 
 if TYPE_CHECKING:
     from .base import Kernel
@@ -38,7 +38,7 @@ def precision(*arrays: np.ndarray) -> np.dtype:
 
 def squared_norms(X: np.ndarray) -> np.ndarray:
     """``|x_i|^2`` of every row, summed in float64."""
-    return _squared_norms(np.ascontiguousarray(X))
+    return _squared_norms(contiguous_read_only(X))
 
 
 def half_norms(X: np.ndarray) -> np.ndarray:

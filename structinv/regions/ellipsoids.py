@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..compiled import njit
+from ..matrices import contiguous_read_only
 from .base import Region, SquaredDistances, exactly
 from .padded import Padded
 from .points import CLOSE, nearest_members
@@ -123,8 +124,8 @@ class Ellipsoids(Region):
         left, right = self.stack.in_double(), other.stack.in_double()
         products = pair_products(left, right)
         found, least = (np.empty((len(self), len(other))) for _ in range(2))
-        sizes = [np.ascontiguousarray(each) for each in (self.lengths, other.lengths)]
-        _between_ellipsoids(products, left.own, right.own, *sizes, found, least)
+        read = left.own, right.own, self.lengths, other.lengths
+        _between_ellipsoids(products, *map(contiguous_read_only, read), found, least)
         dtype = self.centers.dtype
         return SquaredDistances(*(each.astype(dtype, copy=False) for each in (found, least)))
 
@@ -133,10 +134,9 @@ class Ellipsoids(Region):
         alone = Stack.from_vectors(np.ascontiguousarray(points[:, None, :]))
         products = pair_products(alone, self.stack)[:, 0]
         squares = np.empty(products.shape[:2], dtype=products.dtype)
-        vectors = [np.ascontiguousarray(each.vectors) for each in (alone, self.stack)]
-        sizes = np.ascontiguousarray(lengths)
-        own = alone.own[:, 0, 0].copy(), self.stack.own[:, 0].copy()
-        _outside_ellipsoids(products, *vectors, *own, sizes, CLOSE[products.dtype], squares)
+        own = alone.own[:, 0, 0], self.stack.own[:, 0]
+        given = map(contiguous_read_only, (alone.vectors, self.stack.vectors, *own, lengths))
+        _outside_ellipsoids(products, *given, CLOSE[products.dtype], squares)
         return exactly(squares)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..compiled import njit
-from ..matrices import in_threads, one_blas_thread
+from ..matrices import contiguous_read_only, in_threads, one_blas_thread
 from .base import Region, SquaredDistances, exactly
 from .least_squares import triangular
 from .points import CLOSE
@@ -94,8 +94,8 @@ class Flats(Region):
         products = pair_products(left, right)
         squares = np.empty((len(self), len(other)), dtype=products.dtype)
         close, near = CLOSE[products.dtype], NEARLY_INSIDE[products.dtype]
-        vectors = [np.ascontiguousarray(each.vectors) for each in (left, right)]
-        _outside_spans(products, *vectors, left.own, right.own, close, near, squares)
+        given = map(contiguous_read_only, (left.vectors, right.vectors, left.own, right.own))
+        _outside_spans(products, *given, close, near, squares)
         return exactly(squares)
 
 

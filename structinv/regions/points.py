@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 
 from ..compiled import njit
+from ..matrices import contiguous_read_only
 from .base import Region, SquaredDistances, exactly
 
 # A square below this share of |x|^2 + |y|^2 is made again, from differences: the products have lost its
@@ -84,7 +85,7 @@ def nearest_members(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np
         The members, of the left and of the right row.
     """
     (n, s, d), (m, t, _) = left.shape, right.shape
-    left, right = np.ascontiguousarray(left), np.ascontiguousarray(right)
+    left, right = contiguous_read_only(left), contiguous_read_only(right)
     products = left.reshape(-1, d) @ right.reshape(-1, d).T
     squares = np.empty((n, m), dtype=products.dtype)
     numbers = np.zeros((n, m, 2), dtype=np.intp)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..compiled import njit
-from ..matrices import plain
+from ..matrices import contiguous_read_only
 from .base import Region, SquaredDistances
 from .least_squares import bounded_least_squares, bounded_minimum, triangular
 from .points import CLOSE
@@ -94,7 +94,7 @@ class Zonotopes(Region):
         found, least = (np.empty((len(self), len(other)), dtype=products.dtype) for _ in range(2))
         read = left.vectors, right.vectors, left.own, right.own
         bounds = self.low, self.high, other.low, other.high
-        given = map(plain, (*read, *bounds, *reach))
+        given = map(contiguous_read_only, (*read, *bounds, *reach))
         _between(products, *given, CLOSE[products.dtype], found, least)
         return SquaredDistances(*(each.astype(dtype, copy=False) for each in (found, least)))
 
