@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..compiled import njit
-from .word_blocks import rescale_block, solve_block
+from .word_blocks import step_block
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Reordering of sums is allowed, infinities keep their meaning.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
 _COUNTS = 8
 _FEW = 6
-_LOSS = 0.05
 # Words whose gain is below this fraction of the multiplier are left unchanged in a visit.
 _KEEP = 0.7
 # Of a row so many labels are looked at in any case, by how many there are, and may join in a visit.
@@ -143,51 +142,32 @@ def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, d
     weight times two, since two rows of weights move, and ``total`` the whole margin. What the K
     largest gains are may be known from a moment before: the step is searched for exactly.
     """
-    h, q, kappa, own = room[1], room[2], room[3], room[4]
+    h, q, kappa, own, dev = room[1], room[2], room[3], room[4], room[6]
     share = 1.0 / limit
     rate, tau = rate * limit, min(level * share, 1.0)
     b0, q0, inner = total, rate * square, tau * total
     count = _list(b, delta, length, drop, grow, _KEEP * threshold, place)
     for t in range(count):
         j = place[t]
-        own[t], dev = b[j], delta[j] * share
+        own[t], dev[t] = b[j], delta[j] * share
         q[t] = rate * size2[j]
-        h[t] = own[t] - q[t] * (tau + dev)
-        inner += own[t] * dev
+        inner += own[t] * dev[t]
         b0 -= own[t]
         q0 -= q[t]
     lack = cost - (total - top)
     gap = max(lack, 0.0) - cost * tau + inner
     if gap <= 0:
         return False, level
-    q0 = max(q0, 0.0)
-    h0, first = b0 - q0 * tau, tau
-    if tau <= _NOTHING:
-        curve = q0
-        for t in range(count):
-            side = drop if own[t] > 0 else -grow
-            phi = 1.0 - side if side * own[t] >= threshold else 1.0
-            curve += q[t] * phi * phi
-        first = min(1.0, lack / curve) if curve > 0 else 1.0
-        if first <= _NOTHING:
-            return False, level
-    slack = max(_LOSS * gap * min(1.0, gap / (4 * rate * square)), 1e-15)
-    # A step that gains less than a loose solution may lose is computed exactly.
-    for allowed, least in ((slack, slack), (1e-15, 0.0)):
-        new = solve_block(first, threshold, cost, h, q, count, h0, q0, K, drop, grow, kappa, allowed)
-        new = rescale_block(new, cost, h, q, count, h0, q0, K, drop, grow, kappa)
-        slope, curve = (new - tau) * (cost - b0), q0 * (new - tau) ** 2
-        for t in range(count):
-            d = new - tau + kappa[t] - delta[place[t]] * share
-            slope -= own[t] * d
-            curve += q[t] * d * d
-        gamma = 1.0 if slope >= curve else slope / curve
-        if slope > 0 and gamma * (slope - 0.5 * gamma * curve) > least:
-            for t in range(count):
-                old, target = delta[place[t]], limit * kappa[t]
-                delta[place[t]] = old + gamma * (target - old) if gamma < 1.0 else target
-            return True, limit * new if gamma == 1.0 else level + gamma * (limit * new - level)
-    return False, level
+    gamma, new = step_block(
+        tau, cost, lack, gap, rate * square, own, q, room[7], dev, count, b0, q0, threshold, K,
+        room[8], room[9], h, kappa,
+    )  # fmt: skip
+    if gamma == 0.0:
+        return False, level
+    for t in range(count):
+        old, target = delta[place[t]], limit * kappa[t]
+        delta[place[t]] = old + gamma * (target - old) if gamma < 1.0 else target
+    return True, limit * new if gamma == 1.0 else level + gamma * (limit * new - level)
 
 
 @njit(**_FAST)
@@ -495,7 +475,9 @@ def sweep_words(
     always = max(1, min(int(_SHARE_LOOKED_AT * n_labels), _LOOKED_AT))
     level, before, total, costs = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
     worst, mean, tops, cuts = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
-    work, room, place = np.empty(most, np.int64), np.empty((6, longest)), np.empty(longest, np.int64)
+    work, room, place = np.empty(most, np.int64), np.empty((10, longest)), np.empty(longest, np.int64)
+    # Of every word: it is there, and can move so far.
+    room[7], room[8], room[9] = 1.0, drop, grow
     recent = 0.0
     bound, excess, size2 = np.empty(n_labels), np.empty(n_labels), np.empty(longest)
     for number in range(order.size):

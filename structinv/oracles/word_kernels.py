@@ -22,13 +22,12 @@ from typing import Any
 import numpy as np
 
 from ..compiled import njit
-from .word_blocks import rescale_block, solve_block
+from .word_blocks import step_block
 from .word_selection import SHORTEST, gather, largest_sum
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Reordering of sums is allowed, infinities keep their meaning.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
-_LOSS = 0.05
 _COUNTS = 8
 _FEW = 4
 _SHORT = 64
@@ -147,22 +146,8 @@ def _shorten(place, b, count, delta, cut, drop, grow):
 
 
 @njit(**_FAST)
-def _move(
-    indices, data, delta, start, stop, place, b, q, count, b0, q0, step_tau, target, rate, least, f
-):
-    """Exact line search towards the target deviations; updates delta and f.
-
-    Returns the length of the step, 0 if it would gain no more than ``least``.
-    """
-    slope, curve = step_tau * (1.0 - b0), q0 * step_tau * step_tau
-    for t in range(count):
-        d = step_tau + target[t] - delta[place[t]]
-        slope -= b[t] * d
-        curve += q[t] * d * d
-    gamma = 1.0 if slope >= curve else slope / curve
-    if slope <= 0 or gamma * (slope - 0.5 * gamma * curve) <= least:
-        return 0.0
-    step_tau *= gamma
+def _move(indices, data, delta, start, stop, place, count, step_tau, target, gamma, rate, f):
+    """Take a share of the way to the target deviations; updates delta and f."""
     if step_tau != 0:
         scale = rate * step_tau
         for j in range(start, stop):
@@ -173,7 +158,6 @@ def _move(
         old = delta[j]
         delta[j] = target[t] if gamma == 1.0 else old + gamma * (target[t] - old)
         f[indices[j]] += rate * data[j] * (delta[j] - old)
-    return gamma
 
 
 @njit(**_PLAIN)
@@ -205,6 +189,8 @@ def sweep_words(
     place = np.empty(longest + 1, np.int64)
     size, b, gain = np.empty(longest + 1), np.empty(longest + 1), np.empty(longest + 1)
     h, q, kappa = np.empty(longest + 1), np.empty(longest + 1), np.empty(longest + 1)
+    dev, base = np.empty(longest + 1), np.ones(longest + 1)
+    drops, grows = np.full(longest + 1, drop), np.full(longest + 1, grow)
     last = f.size - 1
     for i in order:
         c = weights[i]
@@ -232,55 +218,27 @@ def sweep_words(
         lack = 1.0 - (b0 - top)
         inner = level * b0
         for t in range(count):
-            dev = delta[place[t]]
+            dev[t] = delta[place[t]]
             x = data[place[t]]
-            inner += b[t] * dev
+            inner += b[t] * dev[t]
             q[t] = c * x * x
-            h[t] = b[t] - q[t] * (level + dev)
             b0 -= b[t]
             q0 -= q[t]
-        gap = c * (max(lack, 0.0) - level + inner)
-        gaps[i] = max(gap, 0.0)
+        gap = max(lack, 0.0) - level + inner
+        gaps[i] = max(c * gap, 0.0)
         mu[i] = threshold
         if gap <= 0:
             continue
-        q0 = max(q0, 0.0)
-        h0 = b0 - q0 * level
-        first = level
-        if level == 0:
-            curve = q0
-            for t in range(count):
-                side = drop if b[t] > 0 else -grow
-                phi = 1.0 - side if side * b[t] >= threshold else 1.0
-                curve += q[t] * phi * phi
-            first = min(1.0, lack / curve) if curve > 0 else 1.0
-        rate = gap / c
-        slack = max(_LOSS * rate * min(1.0, rate / (4 * c * square[i])), 1e-15)
-        # A step that gains less than a loose solution may lose is computed exactly.
-        for allowed, least in ((slack, slack), (1e-15, 0.0)):
-            new = solve_block(first, threshold, 1.0, h, q, count, h0, q0, K, drop, grow, kappa, allowed)
-            new = rescale_block(new, 1.0, h, q, count, h0, q0, K, drop, grow, kappa)
-            gamma = _move(
-                indices,
-                data,
-                delta,
-                start,
-                stop,
-                place,
-                b,
-                q,
-                count,
-                b0,
-                q0,
-                new - level,
-                kappa,
-                c * signs[i],
-                least,
-                f,
-            )
-            if gamma > 0:
-                break
+        gamma, new = step_block(
+            level, 1.0, lack, gap, c * square[i], b, q, base, dev, count, b0, q0, threshold, K, drops,
+            grows, h, kappa,
+        )  # fmt: skip
+        if gamma == 0.0:
+            continue
         tau[i] = new if gamma == 1.0 else level + gamma * (new - level)
+        _move(
+            indices, data, delta, start, stop, place, count, tau[i] - level, kappa, gamma, c * signs[i], f
+        )  # fmt: skip
         if intercept:
             f[last] += c * signs[i] * (tau[i] - level)
 
