@@ -21,7 +21,9 @@ from structinv.oracles import (
     Box,
     Budget,
     Ellipsoid,
+    FAdd,
     FDrop,
+    FEdit,
     FiniteOracle,
     Flip,
     FScale,
@@ -155,6 +157,23 @@ def words(K: int, low: float, high: float, grades: Any = None) -> Builder:
         worth = [cp.sum_largest(gains, k) if k else cp.Constant(0.0) for k in most]
         if grades is not None:
             worth = [value + cost * grades[k] for k, value in zip(most, worth, strict=True)]
+        return x @ v + largest(worth)
+
+    return build
+
+
+def edits(
+    K: int, low: float, high: float, value: Any, present: bool = False, grades: Any = None
+) -> Builder:
+    """At most K words multiplied by factors, or raised by values where they are absent, or anywhere."""
+
+    def build(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
+        raised = np.where((x == 0) | present, value, 0.0)
+        ways = [(low - 1.0) * x, (high - 1.0) * x, raised]
+        gains = cp.maximum(*(cp.multiply(way, v) for way in ways), 0.0)
+        if grades is None:
+            return x @ v + cp.sum_largest(gains, K)
+        worth = [cost * g + (cp.sum_largest(gains, k) if k else 0.0) for k, g in enumerate(grades)]
         return x @ v + largest(worth)
 
     return build
@@ -341,6 +360,8 @@ ORDERS = [[0, 1, 2, 3, 4], [1, 2, 3, 4, 0], [4, 3, 2, 1, 0]]
 BENT = [1.0, 0.9, 0.2]
 
 _fscale, _fdrop = words(2, 0.5, 3.0), words(2, 0.0, 1.0)
+VALUES = np.array([0.5, 0.0, 1.5, 1.0, 2.0])
+_fadd, _fedit = edits(2, 1.0, 1.0, 1.0), edits(2, 0.5, 2.0, 0.7)
 _box, _ball = box(RADII), ellipsoid(FACTOR, 0.5)
 _reorderings, _shrinkings = Reorderings(ORDERS), Shrinkings()
 
@@ -351,6 +372,15 @@ CASES = [
     Case("fscale-none", FScale(0), ("fscale",), words(0, 0.5, 2.0), True),
     Case("fscale-factor-one", FScale(3, 1.0, 1.0), ("fscale",), identity(), True),
     Case("fdrop", FDrop(2), ("fdrop",), _fdrop, sparse=True),
+    Case("fadd", FAdd(2), ("fadd",), _fadd, sparse=True),
+    Case(
+        "fadd-some",
+        FAdd(2, VALUES, allowed=[0, 2, 3, 4], present=True),
+        ("fadd",),
+        edits(2, 1.0, 1.0, VALUES, present=True),
+        sparse=True,
+    ),
+    Case("fedit", FEdit(2, drop=False, add=0.7, scale=(0.5, 2)), ("fedit",), _fedit, sparse=True),
     Case("box", Box(0.3), ("box",), box(0.3)),
     Case("box-radii", Box(RADII), ("box",), _box),
     Case("box-point", Box(0.0), ("box",), identity()),
@@ -511,6 +541,13 @@ CASES = [
         union(only_for(_fdrop, [1]), only_for(box(0.3), [0])),
     ),
     Case(
+        "only_for-added",
+        FAdd(2).only_for(1) | FDrop(2).only_for(0),
+        ("only_for", "fadd", "union"),
+        union(only_for(_fadd, [1]), only_for(_fdrop, [0])),
+        sparse=True,
+    ),
+    Case(
         "only_for-compose",
         Box(RADII).only_for([0]) @ FScale(2, 0.5, 3.0).only_for([0, 1]),
         ("only_for", "compose"),
@@ -529,6 +566,14 @@ CASES = [
         FDrop(3).discounted(0.1),
         ("discounted",),
         words(3, 0.0, 1.0, [1.0, 0.7, 0.4, 0.1]),
+        sparse=True,
+        graded=True,
+    ),
+    Case(
+        "discounted-fedit",
+        FEdit(2, add=VALUES, allowed=[0, 2, 3, 4]).discounted(BENT),
+        ("discounted", "fedit"),
+        edits(2, 0.0, 1.0, VALUES, grades=BENT),
         sparse=True,
         graded=True,
     ),
@@ -605,6 +650,7 @@ CASES = [
         sparse=True,
         graded=True,
     ),
+    Case("budget-fadd", Budget(FAdd(2)), ("budget", "fadd"), _fadd, sparse=True),
     Case(
         "shared-or-budget",
         Shared(_shrinkings) | Budget(FDrop(2)),

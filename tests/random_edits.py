@@ -23,6 +23,7 @@ from .oracle_cases import (
     ORDERS,
     RADII,
     TANGENTS,
+    VALUES,
     Case,
     D,
     row_factor,
@@ -61,6 +62,21 @@ def words(K: int, low: float, high: float) -> Edit:
         worth = np.where(rng.random((len(x), 1)) < 0.4, rng.random(x.shape), worth)
         place = np.argsort(np.argsort(-worth, axis=1), axis=1)
         return np.where(place < rng.integers(0, K + 1, (len(x), 1)), factors * x, x)
+
+    return edit
+
+
+def added(K: int, low: float, high: float, value: Any, present: bool = False) -> Edit:
+    """Up to K words multiplied, or raised where they are absent, or anywhere."""
+
+    def edit(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+        raised = x + np.where((x == 0) | present, value, 0.0) * rng.choice([1.0, 1.0, 0.4], x.shape)
+        factor = np.where(x * _signs(rng, lean) > 0, high, low)
+        changed = np.where((x == 0) | present, raised, factor * x)
+        worth = (changed - x) * lean * rng.uniform(0.5, 1.5, x.shape)
+        worth = np.where(rng.random((len(x), 1)) < 0.4, rng.random(x.shape), worth)
+        place = np.argsort(np.argsort(-worth, axis=1), axis=1)
+        return np.where(place < rng.integers(0, K + 1, (len(x), 1)), changed, x)
 
     return edit
 
@@ -163,6 +179,7 @@ _fscale, _fdrop, _ball, _permuted = (
     permuted(*ORDERS),
 )
 
+_fadd = added(2, 1.0, 1.0, 1.0)
 _stretched = steps_between(np.array, -0.6, 0.5)
 _offset = steps_between(np.ones_like, -0.6, 0.6)
 
@@ -173,6 +190,9 @@ EDITS: dict[str, Edit] = {
     "fscale-none": nothing,
     "fscale-factor-one": nothing,
     "fdrop": _fdrop,
+    "fadd": _fadd,
+    "fadd-some": added(2, 1.0, 1.0, VALUES, present=True),
+    "fedit": added(2, 0.5, 2.0, 0.7),
     "box": box(0.3),
     "box-radii": box(RADII),
     "box-point": nothing,
@@ -222,9 +242,11 @@ EDITS: dict[str, Edit] = {
     "compose-identity": _fscale,
     "only_for": if_label(_fscale, [1, 2]),
     "only_for-union": one_of(if_label(_fdrop, [1]), if_label(box(0.3), [0])),
+    "only_for-added": one_of(if_label(_fadd, [1]), if_label(_fdrop, [0])),
     "only_for-compose": after(if_label(box(RADII), [0]), if_label(_fscale, [0, 1])),
     "discounted-fscale": _fscale,
     "discounted-fdrop": words(3, 0.0, 1.0),
+    "discounted-fedit": added(2, 0.0, 1.0, VALUES),
     "discounted-box": box(RADII),
     "discounted-ellipsoid": _ball,
     "discounted-segment": _stretched,
@@ -235,6 +257,7 @@ EDITS: dict[str, Edit] = {
     "discounted-only_for": if_label(_fdrop, [1]),
     "shared": _permuted,
     "budget": if_label(_fdrop, [1]),
+    "budget-fadd": _fadd,
     "shared-or-budget": one_of(times(1.0, 0.5, -0.25), _fdrop),
 }
 

@@ -6,6 +6,7 @@ from .budget import Budget
 from .checks import OracleCheckError, check_oracle
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
+from .edits import FAdd, FEdit
 from .finite import FiniteOracle
 from .hulls import LabelHull
 from .identity import Identity
@@ -36,6 +37,8 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "identity": Identity,
     "fscale": FScale,
     "fdrop": FDrop,
+    "fadd": FAdd,
+    "fedit": FEdit,
     "box": Box,
     "ellipsoid": Ellipsoid,
     "tangent": TangentDerivative,
@@ -68,7 +71,9 @@ __all__ = [
     "Cover",
     "Discounted",
     "Ellipsoid",
+    "FAdd",
     "FDrop",
+    "FEdit",
     "FScale",
     "FiniteOracle",
     "Flip",

@@ -25,9 +25,9 @@ class Budget(WholeExample):
     Parameters
     ----------
     oracle : InvarianceOracle
-        One whose changes can be counted: `FDrop` or `FScale`, ``only_for`` some true labels of rows or
-        for all, and any of these discounted: the grade is then that of the example's number of changes,
-        and must not rise with it. Others are refused.
+        One whose changes can be counted: `FDrop`, `FScale`, `FAdd` or `FEdit`, ``only_for`` some true
+        labels of rows or for all, and any of these discounted: the grade is then that of the example's
+        number of changes, and must not rise with it. Others are refused.
 
     Examples
     --------
@@ -49,8 +49,8 @@ class Budget(WholeExample):
             changes = counted.most_changes()
         except NotImplementedError as error:
             raise ValueError(
-                f"Budget: oracle must be FDrop or FScale, only_for some labels or discounted, or not, "
-                f"got {self.oracle!r} ({error})"
+                f"Budget: oracle must be FDrop, FScale, FAdd or FEdit, only_for some labels or "
+                f"discounted, or not, got {self.oracle!r} ({error})"
             ) from None
         if rho is not None and np.any(np.diff(grade_profile(rho, changes + 1)) > 0):
             raise ValueError(f"Budget: grades must not rise with the number of changes, got rho={rho!r}")

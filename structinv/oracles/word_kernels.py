@@ -237,7 +237,8 @@ def sweep_words(
             continue
         tau[i] = new if gamma == 1.0 else level + gamma * (new - level)
         _move(
-            indices, data, delta, start, stop, place, count, tau[i] - level, kappa, gamma, c * signs[i], f
+            indices, data, delta, start, stop, place, count, tau[i] - level, kappa, gamma,
+            c * signs[i], f,
         )  # fmt: skip
         if intercept:
             f[last] += c * signs[i] * (tau[i] - level)
