@@ -185,8 +185,10 @@ def step_block(
     gamma : float
         Length of the step, in [0, 1]; 0 if it gains nothing.
     new : float
-        The level at the end of a step of length 1.
+        The level at the end of a step of length 1; not a number if squares of the row overflow.
     """
+    if not np.isfinite(size):
+        return 1.0, np.nan
     q0 = max(q0, 0.0)
     h0, first = b0 - q0 * level, level
     for t in range(count):
