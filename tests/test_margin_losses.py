@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from structinv import InvariantLinearSVC, InvariantSVC, load, save
 from structinv.dual_states import REGISTRY as STATES
 from structinv.dual_states import MarginState, PlaneCache, dual_state, refusals
-from structinv.dual_states.margin_steps import KINDS, _best_level, _conjugate, _value
+from structinv.dual_states.margin_steps import KINDS, best_level, conjugate, loss_value
 from structinv.functionals import LinearFunctionals
 from structinv.kernels import Gaussian
 from structinv.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
@@ -192,9 +192,9 @@ class TestSteps:
     def test_values_and_conjugates_are_those_of_the_loss(self, loss):
         kind = KINDS[type(LOSSES[loss])]
         for u in [-50.0, -1.0, -0.3, 0.0, 2.0, 40.0]:
-            assert _value(kind, u) == pytest.approx(LOSSES[loss].value(np.array(-u)), abs=1e-15)
+            assert loss_value(kind, u) == pytest.approx(LOSSES[loss].value(np.array(-u)), abs=1e-15)
         for t in [0.0, 1e-9, 0.3, 1.0]:
-            assert _conjugate(kind, t) == pytest.approx(LOSSES[loss].conjugate(np.array(-t)), abs=1e-15)
+            assert conjugate(kind, t) == pytest.approx(LOSSES[loss].conjugate(np.array(-t)), abs=1e-15)
 
     @pytest.mark.parametrize("loss", LOSSES)
     @pytest.mark.parametrize("q", [0.0, 1e-3, 1.0, 1e4])
@@ -203,10 +203,10 @@ class TestSteps:
         kind = KINDS[type(LOSSES[loss])]
 
         def lost(t):
-            return _conjugate(kind, t) + 0.5 * q * t * t - v * t
+            return conjugate(kind, t) + 0.5 * q * t * t - v * t
 
         highest = 2.0 * (1.0 + abs(v)) if loss == "squared_hinge" else 1.0
-        found = _best_level(kind, v, q, 0.0)
+        found = best_level(kind, v, q, 0.0)
         by_search = minimize_scalar(lost, bounds=(0.0, highest), method="bounded").x
         assert 0.0 <= found <= highest + 1e-12
         assert lost(found) <= lost(by_search) + 1e-9 * (1.0 + abs(lost(by_search)))

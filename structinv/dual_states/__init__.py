@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..spaces import Space
+from .additions import AdditionState
 from .base import DualState, Hurried, Refusal, join_planes, never, total
 from .chains import ChainState
 from .hull import HullState
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 # The first that does not refuse is taken.
 REGISTRY: dict[str, Any] = {
+    "additions": AdditionState,
     "hull": HullState,
     "labels": LabelState,
     "members": MemberState,
@@ -84,6 +86,7 @@ def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
 __all__ = [
     "MOST_MEMBERS",
     "REGISTRY",
+    "AdditionState",
     "ChainState",
     "DualState",
     "HullState",

@@ -64,7 +64,7 @@ def _row_ascent(gram, depths, members, weight, slopes, kind):
     arrival = -1.0
     for _ in range(4 * len(members) + 4):
         best, worst, level, mean = _ends(depths, members, slopes)
-        gap = weight * (_value(kind, depths[best]) + _conjugate(kind, level) - mean)
+        gap = weight * (loss_value(kind, depths[best]) + conjugate(kind, level) - mean)
         if arrival < 0:
             arrival = max(gap, 0.0)
         if gap <= ROW_SHARE * arrival or gap <= 0:
@@ -97,7 +97,7 @@ def _ends(depths, members, slopes):
 def _step(gram, depths, slopes, j, level, weight, kind):
     """The best slope of one point, all others as they are; whether that changed anything."""
     curvature = weight * gram[j, j]
-    found = _best_level(kind, depths[j] + curvature * level, curvature, depths[j])
+    found = best_level(kind, depths[j] + curvature * level, curvature, depths[j])
     size = max(found - level, -slopes[j])
     if size == 0.0:
         return False
@@ -124,7 +124,7 @@ def _exchange(gram, depths, slopes, best, worst, weight):
 
 
 @njit(cache=True, nogil=True)
-def _value(kind, u):
+def loss_value(kind, u):
     """``L(u)``."""
     if kind == LOGISTIC:
         return max(u, 0.0) + np.log1p(np.exp(-abs(u)))
@@ -133,7 +133,7 @@ def _value(kind, u):
 
 
 @njit(cache=True, nogil=True)
-def _conjugate(kind, t):
+def conjugate(kind, t):
     """``L*(t)``, t moved into its domain."""
     if kind == SQUARED_HINGE:
         return 0.25 * t * t - t
@@ -146,7 +146,7 @@ def _conjugate(kind, t):
 
 
 @njit(cache=True, nogil=True)
-def _best_level(kind, v, q, start):
+def best_level(kind, v, q, start):
     """The t that minimises ``L*(t) + q t^2 / 2 - v t``: L' at the s where ``s + q L'(s) = v``."""
     if kind == SQUARED_HINGE:
         return 2.0 * max(0.0, 1.0 + v) / (1.0 + 2.0 * q)

@@ -19,7 +19,7 @@ from ..structures import BoundStructure
 from ..structures.labels import check_cost, check_rescaling
 from .classifier import InvariantClassifier
 from .interruption import all_or_nothing
-from .linear_machine import FEW_WEIGHTS, MOST_ROWS, LinearMachine
+from .linear_machine import FEW_WEIGHTS, MOST_ROWS, LinearMachine, adds_words
 from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases
 from .online import Stream, learn_batch, streams
 
@@ -204,7 +204,7 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     def _best_solver(self, objective: Any) -> Solver:
         if self.loss == HINGE:
             return super()._best_solver(objective)
-        if isinstance(objective.terms[0].oracle, Identity):
+        if isinstance(objective.terms[0].oracle, Identity) or adds_words(objective):
             # One point a row: Newton's method on their slopes sees neither scale nor weight.
             return FrankWolfe()
         # What bends takes many planes: with few weights those of single rows.

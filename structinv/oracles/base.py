@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from .. import answers
 from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, take
 from .hulls import Hull, LabelHull
-from .support import Cover, Support
+from .support import Additions, Cover, Support
 
 if TYPE_CHECKING:
     from ..regions import Region
@@ -488,6 +488,10 @@ class BoundOracle:
 
         None, the default, where rows change in other ways, too.
         """
+        return None
+
+    def additions(self) -> Additions | None:
+        """What may be added to the rows; None, the default, where they change in other ways, too."""
         return None
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:

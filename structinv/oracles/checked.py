@@ -22,6 +22,7 @@ from .base import (
     points_of_cover,
 )
 from .hulls import LabelHull
+from .support import Additions
 
 
 def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> CheckedOracle:
@@ -377,6 +378,10 @@ class CheckedOracle(BoundOracle):
     def edits(self) -> tuple[int, float, float] | None:
         """See `BoundOracle.edits`; None for classes of others, whose own answers count."""
         return None if self._stranger else self.inner.edits()
+
+    def additions(self) -> Additions | None:
+        """See `BoundOracle.additions`; None for classes of others, whose own answers count."""
+        return None if self._stranger else self.inner.additions()
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
         """See `BoundOracle.scenarios`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -34,6 +35,7 @@ from .checked import bind, tangents_of
 from .geometry import region_of
 from .identity import Identity
 from .laws import Law, changes_otherwise, law_of
+from .support import Additions
 
 
 class Combination(InvarianceOracle):
@@ -297,6 +299,10 @@ class _BoundOnlyFor(BoundOracle):
                 return None
             hulls.append(hull)
         return _SplitHull(self.covered, hulls[0], hulls[1]) if len(hulls) == 2 else hulls[0]
+
+    def additions(self) -> Additions | None:
+        found = self.inner.additions()
+        return None if found is None else replace(found, adds=found.adds & self.covered)
 
     def orbit(self, rows: Rows) -> np.ndarray:
         """For the labels left alone the identity as often as the others have members."""

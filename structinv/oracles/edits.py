@@ -16,6 +16,9 @@ from ..matrices import Matrix, Rows, csr, floating, in_threads, short_indices, t
 from .arguments import check_count, check_directions, grade_profile
 from .base import BoundOracle, InvarianceOracle, Support, answers_for_itself, dense_rows
 from .edit_kernels import ranked, worst_edits
+from .hulls import Hull
+from .support import Additions
+from .words import FScale
 
 
 class EditOracle(InvarianceOracle):
@@ -350,6 +353,26 @@ class _BoundEdits(BoundOracle):
     def maximum(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `BoundOracle.maximum`."""
         return self.edits_allowed.maxima(take(self.words, rows), V, assign)
+
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+        edits = self.edits_allowed
+        if np.any(edits.value > 0) and edits.max_changes > 0:
+            return None
+        # Nothing is added: what is left are words that are multiplied, or nothing at all.
+        plain = FScale(edits.max_changes, edits.low, edits.high)
+        return plain.bind(self.words).hull(signs, weights, intercept)
+
+    def additions(self) -> Additions | None:
+        """See `BoundOracle.additions`."""
+        edits = self.edits_allowed
+        if edits.multiplies or edits.max_changes == 0:
+            return None
+        rows = self.words
+        if not rows.data.all():
+            rows = rows.copy()
+            rows.eliminate_zeros()
+        adds = np.ones(rows.shape[0], dtype=bool)
+        return Additions(rows, adds, edits.max_changes, edits.value, edits.present)
 
     def _as_given(self, points: sp.csr_matrix) -> Matrix:
         return points if sp.issparse(self.X) else points.toarray()

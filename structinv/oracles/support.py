@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..matrices import Matrix, row_dots
 
@@ -73,3 +74,28 @@ class Cover:
 
     points: np.ndarray
     mesh: np.ndarray
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What may be added to rows that change in no other way.
+
+    Parameters
+    ----------
+    rows : (n, d) CSR matrix
+        The rows, canonical and without zeros.
+    adds : (n,) array of bool
+        Those to which something may be added.
+    max_changes : int
+        To how many words of each.
+    value : (d,) array
+        What may be added to a word, 0 for nothing.
+    present : bool
+        Whether it may be added to words that are there.
+    """
+
+    rows: sp.csr_matrix
+    adds: np.ndarray
+    max_changes: int
+    value: np.ndarray
+    present: bool
