@@ -32,6 +32,7 @@ from structinv.oracles import (
     LocalTangents,
     Offset,
     Permutations,
+    Protected,
     Rotations,
     Sampled,
     Scalings,
@@ -324,6 +325,16 @@ def only_for(build: Builder, labels: Any, graded: bool = False) -> Builder:
     return chosen
 
 
+def protected(build: Builder, features: Any) -> Builder:
+    """The set with some features as they were: its support along the direction without them."""
+
+    def kept(x: np.ndarray, label: Any, v: Any, cost: float) -> Any:
+        mine = np.isin(np.arange(len(x)), features)
+        return build(x, label, cp.multiply(~mine, v), cost) + (mine * x) @ v
+
+    return kept
+
+
 def image(*changes: tuple[Any, Any], mode: str = "grid-constant") -> Builder:
     """An image of one row, changed by SciPy: pairs of a matrix and a shift of the source."""
 
@@ -546,6 +557,33 @@ CASES = [
         ("only_for", "fadd", "union"),
         union(only_for(_fadd, [1]), only_for(_fdrop, [0])),
         sparse=True,
+    ),
+    Case(
+        "protected-fadd",
+        Protected(FAdd(2), [1, 4]).only_for([0, 1]),
+        ("protected", "fadd", "only_for"),
+        only_for(protected(_fadd, [1, 4]), [0, 1]),
+        sparse=True,
+    ),
+    Case(
+        "protected-discounted",
+        Protected(FDrop(3).discounted(0.1), np.arange(D) == 2),
+        ("protected", "discounted"),
+        protected(words(3, 0.0, 1.0, [1.0, 0.7, 0.4, 0.1]), [2]),
+        sparse=True,
+        graded=True,
+    ),
+    Case(
+        "protected-finite",
+        Protected(_reorderings, [0]),
+        ("protected",),
+        protected(finite(_reorderings), [0]),
+    ),
+    Case(
+        "protected-ellipsoid",
+        Protected(Ellipsoid(FACTOR, 0.5), [0, 3]),
+        ("protected",),
+        protected(_ball, [0, 3]),
     ),
     Case(
         "only_for-compose",

@@ -149,6 +149,14 @@ def if_label(edit: Edit, labels: list[int]) -> Edit:
     return lambda x, label, rng, lean: edit(x, label, rng, lean) if label in labels else x
 
 
+def keeping(edit: Edit, features: list[int]) -> Edit:
+    def kept(x: np.ndarray, label: Any, rng: np.random.Generator, lean: np.ndarray) -> np.ndarray:
+        mine = np.isin(np.arange(x.shape[1]), features)
+        return np.where(mine, x, edit(x, label, rng, lean))
+
+    return kept
+
+
 def permuted(*orders: list[int]) -> Edit:
     return one_of(*[lambda x, label, rng, lean, order=order: x[:, order] for order in orders])
 
@@ -243,6 +251,10 @@ EDITS: dict[str, Edit] = {
     "only_for": if_label(_fscale, [1, 2]),
     "only_for-union": one_of(if_label(_fdrop, [1]), if_label(box(0.3), [0])),
     "only_for-added": one_of(if_label(_fadd, [1]), if_label(_fdrop, [0])),
+    "protected-fadd": if_label(keeping(_fadd, [1, 4]), [0, 1]),
+    "protected-discounted": keeping(words(3, 0.0, 1.0), [2]),
+    "protected-finite": keeping(_permuted, [0]),
+    "protected-ellipsoid": keeping(_ball, [0, 3]),
     "only_for-compose": after(if_label(box(RADII), [0]), if_label(_fscale, [0, 1])),
     "discounted-fscale": _fscale,
     "discounted-fdrop": words(3, 0.0, 1.0),

@@ -121,7 +121,13 @@ def test_which_laws_are_fixed_maps():
     }
     images = {"shifts", "rotations", "scalings", "shears", "flip"}
     between = {"shifts-between", "scalings-between", "shears-between"}
-    assert drawn == images | between | {"identity", "finite", "shared", "weighted", "discounted-finite"}
+    assert drawn == images | between | {
+        "identity",
+        "finite",
+        "shared",
+        "weighted",
+        "discounted-finite",
+    } | {"protected-finite"}
 
 
 @every_law

@@ -397,7 +397,15 @@ class TestNames:
                 found.add(kind)
         bases = {"ConvexEstimator", "InvariantClassifier", "RepresenterEstimator"}
         bases |= {"InvariantEstimator", "InvariantRegressor", "KernelMachine", "LinearMachine"}
-        bases |= {"FiniteOracle", "ImageOracle", "WordOracle", "SmoothDescent", "Combination", "Pair"}
+        bases |= {
+            "FiniteOracle",
+            "ImageOracle",
+            "WordOracle",
+            "EditOracle",
+            "SmoothDescent",
+            "Combination",
+            "Pair",
+        }
         bases |= {"WholeExample", "BudgetedMachine"}
         nameless = {kind.__name__ for kind in found - set(NAMES)} - bases
         assert not nameless, f"give {sorted(nameless)} a name in persistence/names.py"

@@ -41,7 +41,19 @@ TOLD = [case for case in CASES if told(case)]
 X = rows(0)[0][:3] + 1.0
 Y = rows(1)[0][:3]
 # Words, labels, and covers that nobody knows.
-UNTOLD = {"fscale", "fdrop", "only_for", "union", "compose", "discounted", "shared", "budget"}
+UNTOLD = {
+    "fscale",
+    "fdrop",
+    "fadd",
+    "fedit",
+    "only_for",
+    "protected",
+    "union",
+    "compose",
+    "discounted",
+    "shared",
+    "budget",
+}
 
 
 def test_only_oracles_without_a_list_or_a_shape_are_left_out():

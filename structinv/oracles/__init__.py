@@ -24,6 +24,7 @@ from .images import (
 from .laws import Law, law_of
 from .local_tangents import LocalTangents
 from .permutations import Permutations
+from .protected import Protected
 from .sampled import Sampled
 from .segments import Offset, Segment
 from .shared import Shared
@@ -56,6 +57,7 @@ REGISTRY: dict[str, type[InvarianceOracle]] = {
     "union": Union,
     "compose": Compose,
     "only_for": OnlyFor,
+    "protected": Protected,
     "discounted": Discounted,
     "shared": Shared,
     "budget": Budget,
@@ -89,6 +91,7 @@ __all__ = [
     "OnlyFor",
     "OracleCheckError",
     "Permutations",
+    "Protected",
     "Rotations",
     "Sampled",
     "Scalings",

@@ -445,6 +445,7 @@ class Box(InvarianceOracle):
 
     additive = True
     convex = True
+    featurewise = True
 
     def __init__(self, radius: float | Sequence[float] | np.ndarray) -> None:
         self.radius = radius

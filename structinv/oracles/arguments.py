@@ -54,6 +54,47 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None, 
         )
 
 
+def check_features(name: str, given: Any, n_features: int | None) -> None:
+    """Raise TypeError or ValueError unless it names features that are there, by a mask or numbers.
+
+    Examples
+    --------
+    >>> check_features("allowed", [0, 7], 5)
+    Traceback (most recent call last):
+        ...
+    ValueError: allowed must hold numbers of features, from 0 to 4, got 7
+    """
+    named = np.asarray(given)
+    if named.ndim != 1 or (named.dtype.kind not in "biu" and named.size):
+        raise TypeError(
+            f"{name} must be an array of booleans, one a feature, or of numbers of features, got "
+            f"{given!r}"
+        )
+    if named.dtype == bool:
+        if n_features is not None and len(named) != n_features:
+            raise ValueError(
+                f"{name} must have one entry for each of the {n_features} features, got {len(named)}"
+            )
+        if not np.any(named):
+            raise ValueError(f"{name} must name a feature at least, got a mask without any")
+        return
+    if len(named) == 0:
+        raise ValueError(f"{name} must name a feature at least, got none")
+    most = np.iinfo(np.int64).max if n_features is None else n_features - 1
+    wrong = named[(named < 0) | (named > most)]
+    if len(wrong):
+        known = "from 0 on" if n_features is None else f"from 0 to {most}"
+        raise ValueError(f"{name} must hold numbers of features, {known}, got {wrong[0]}")
+
+
+def chosen_features(given: Any, n_features: int) -> np.ndarray:
+    """The numbers of the features that a mask or numbers name, in order; all for None."""
+    if given is None:
+        return np.arange(n_features)
+    named = np.asarray(given)
+    return np.flatnonzero(named) if named.dtype == bool else np.unique(named)
+
+
 def check_row_by_row(name: str, part: Any, advice: str) -> None:
     """Raise ValueError if an oracle's changes of rows of one example depend on one another."""
     if part.whole_example:

@@ -50,6 +50,9 @@ class InvarianceOracle(BaseEstimator, ABC):
     isometric : bool
         Whether changes are fixed linear maps that keep inner products, ``<T x, T y> = <x, y>``, and
         `pullback` tells them. Then means over changes of both sides are means over one side.
+    featurewise : bool
+        Whether with each member those points belong to S(x), too, that have some features of x in the
+        place of the member's.
     whole_example : bool
         Whether changes of rows of one example depend on one another; see `BoundOracle.scenarios`. What
         the other views tell is what may happen to a row that is an example by itself.
@@ -74,6 +77,7 @@ class InvarianceOracle(BaseEstimator, ABC):
     graded: bool = False
     depends_on_label: bool = False
     isometric: bool = False
+    featurewise: bool = False
     whole_example: bool = False
 
     @abstractmethod

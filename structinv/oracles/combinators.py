@@ -80,6 +80,7 @@ class OfOnePart(InvarianceOracle):
     additive = property(lambda self: self.oracle.additive)
     convex = property(lambda self: self.oracle.convex)
     graded = property(lambda self: self.oracle.graded)
+    featurewise = property(lambda self: self.oracle.featurewise)
     depends_on_label = property(lambda self: self.oracle.depends_on_label)
 
     def check_labels(self, classes: np.ndarray) -> None:

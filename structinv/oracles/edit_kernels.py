@@ -37,7 +37,7 @@ def ranked(V: np.ndarray, value: np.ndarray, most: int) -> tuple[np.ndarray, np.
         Direction p has the words ``order[start[p]:start[p + 1]]``.
     order : array of int
     """
-    found = []
+    found, most = [], max(most, 1)
     for v in V:
         gain = value * v
         places = np.flatnonzero(gain > 0)

@@ -13,7 +13,13 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from ..matrices import Matrix, Rows, csr, floating, in_threads, short_indices, take
-from .arguments import check_count, check_directions, grade_profile
+from .arguments import (
+    check_count,
+    check_directions,
+    check_features,
+    chosen_features,
+    grade_profile,
+)
 from .base import BoundOracle, InvarianceOracle, Support, answers_for_itself, dense_rows
 from .edit_kernels import ranked, worst_edits
 from .hulls import Hull
@@ -30,6 +36,7 @@ class EditOracle(InvarianceOracle):
     """
 
     supports_sparse = True
+    featurewise = True
     max_changes: int
     allowed: Any
 
@@ -40,7 +47,8 @@ class EditOracle(InvarianceOracle):
     def validate(self, n_features: int | None = None) -> None:
         """See `InvarianceOracle.validate`."""
         check_count("max_changes", self.max_changes, least=0)
-        _check_allowed(self.allowed, n_features)
+        if self.allowed is not None:
+            check_features("allowed", self.allowed, n_features)
 
     def most_changes(self) -> int:
         """See `InvarianceOracle.most_changes`."""
@@ -152,7 +160,7 @@ class FAdd(EditOracle):
         if not isinstance(self.present, (bool, np.bool_)):
             raise TypeError(f"present must be True or False, got {self.present!r}")
         if n_features is not None:
-            able = len(_chosen(self.allowed, n_features))
+            able = len(chosen_features(self.allowed, n_features))
             check_count("max_changes", self.max_changes, 0, able, "features that may be added")
 
     def edits(self, n_features: int) -> Edits:
@@ -387,46 +395,11 @@ def _words(X: Matrix) -> sp.csr_matrix:
     return short_indices(rows)
 
 
-def _chosen(allowed: Any, n_features: int) -> np.ndarray:
-    """The numbers of the features that may be added, in order."""
-    if allowed is None:
-        return np.arange(n_features)
-    allowed = np.asarray(allowed)
-    return np.flatnonzero(allowed) if allowed.dtype == bool else np.unique(allowed)
-
-
 def _spread(value: Any, allowed: Any, n_features: int) -> np.ndarray:
     """What may be added to each feature, 0 where nothing may."""
-    values, chosen = np.zeros(n_features), _chosen(allowed, n_features)
+    values, chosen = np.zeros(n_features), chosen_features(allowed, n_features)
     values[chosen] = np.broadcast_to(np.asarray(value, dtype=np.float64), n_features)[chosen]
     return values
-
-
-def _check_allowed(allowed: Any, n_features: int | None) -> None:
-    """Raise TypeError or ValueError unless it names features that are there, by a mask or numbers."""
-    if allowed is None:
-        return
-    given = np.asarray(allowed)
-    if given.ndim != 1 or given.dtype.kind not in "biu":
-        raise TypeError(
-            f"allowed must be an array of booleans, one a feature, or of numbers of features, got "
-            f"{allowed!r}"
-        )
-    if given.dtype == bool:
-        if n_features is not None and len(given) != n_features:
-            raise ValueError(
-                f"allowed must have one entry for each of the {n_features} features, got {len(given)}"
-            )
-        if not np.any(given):
-            raise ValueError("allowed must name a feature at least, got a mask without any")
-        return
-    if len(given) == 0:
-        raise ValueError("allowed must name a feature at least, got none")
-    most = np.iinfo(np.int64).max if n_features is None else n_features - 1
-    wrong = given[(given < 0) | (given > most)]
-    if len(wrong):
-        known = "from 0 on" if n_features is None else f"from 0 to {most}"
-        raise ValueError(f"allowed must hold numbers of features, {known}, got {wrong[0]}")
 
 
 def _check_value(name: str, value: Any, allowed: Any, n_features: int | None) -> None:
@@ -444,7 +417,7 @@ def _check_value(name: str, value: Any, allowed: Any, n_features: int | None) ->
             raise ValueError(f"{wanted}, got {value!r}")
         return
     asked = np.arange(len(given)) if n_features is None and allowed is not None else None
-    chosen = _chosen(allowed, len(given)) if asked is None else asked[:0]
+    chosen = chosen_features(allowed, len(given)) if asked is None else asked[:0]
     bad = chosen[~((given[chosen] > 0) & np.isfinite(given[chosen]))]
     if len(bad):
         raise ValueError(

@@ -32,6 +32,7 @@ class Identity(FiniteOracle):
     additive = True
     convex = True
     isometric = True
+    featurewise = True
 
     def pullback(self, V: np.ndarray) -> np.ndarray:
         """See `InvarianceOracle.pullback`: the directions themselves."""

@@ -53,6 +53,11 @@ class Union(Pair):
     """
 
     @property
+    def featurewise(self) -> bool:  # type: ignore[override]
+        """Whether both parts are."""
+        return self.left.featurewise and self.right.featurewise
+
+    @property
     def graded(self) -> bool:  # type: ignore[override]
         """Whether a part is graded."""
         return self.left.graded or self.right.graded

@@ -40,6 +40,7 @@ class WordOracle(InvarianceOracle):
     """
 
     supports_sparse = True
+    featurewise = True
     max_changes: int
 
     @property

@@ -1,0 +1,200 @@
+"""FAdd, FEdit and Protected beyond the contract: every edit tried, threads, what is refused."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from structinv import InvariantLinearSVC, matrices
+from structinv.matrices import ALL_ROWS, row_dots
+from structinv.oracles import Box, Budget, Ellipsoid, FAdd, FDrop, FEdit, FScale, Protected, Shared
+
+VALUES = np.array([0.5, 2.0, 1.0, 0.25, 3.0, 1.0])
+ALL = {
+    "fadd": (FAdd(2), 1.0, 1.0, np.ones(6), False),
+    "values": (FAdd(3, VALUES), 1.0, 1.0, VALUES, False),
+    "numbers": (FAdd(2, allowed=[0, 3, 5]), 1.0, 1.0, np.array([1.0, 0, 0, 1, 0, 1]), False),
+    "mask": (FAdd(2, 2.0, np.arange(6) > 2, True), 1.0, 1.0, 2.0 * (np.arange(6) > 2), True),
+    "fedit": (FEdit(2, add=VALUES), 0.0, 1.0, VALUES, False),
+    "scale": (FEdit(3, drop=False, add=0.5, scale=(0.5, 2.0)), 0.5, 2.0, np.full(6, 0.5), False),
+    "plain": (FEdit(2), 0.0, 1.0, np.zeros(6), False),
+    "none": (FAdd(0), 1.0, 1.0, np.ones(6), False),
+}
+every_oracle = pytest.mark.parametrize("name", ALL)
+
+
+def best_of_all(name, x, v, cost=0.0, grades=None):
+    """The largest ``<v, z> + cost rho`` over every choice of words and of edits of each."""
+    oracle, low, high, value, present = ALL[name]
+    ways = [
+        [low * each, high * each, each + a * (each == 0 or present)]
+        for each, a in zip(x, value, strict=True)
+    ]
+    best = -np.inf
+    for number in range(oracle.max_changes + 1):
+        rho = 1.0 if grades is None else grades[number]
+        for words in combinations(range(len(x)), number):
+            z = v @ x + sum(max(v[j] * way - v[j] * x[j] for way in ways[j]) for j in words)
+            best = max(best, z + cost * rho)
+    return best
+
+
+@every_oracle
+@given(seed=st.integers(0, 10_000))
+def test_answers_are_the_best_of_all_edits(name, seed):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.standard_normal((3, 6)), 1) * (rng.random((3, 6)) < rng.random())
+    V, assign = np.round(rng.standard_normal((2, 6)), 1), np.array([0, 1, 0])
+    oracle = ALL[name][0]
+    best = [best_of_all(name, x, v) for x, v in zip(X, V[assign], strict=True)]
+    for rows in (X, sp.csr_matrix(X)):
+        bound = oracle.bind(rows)
+        points = bound.support(ALL_ROWS, V, assign).points
+        np.testing.assert_allclose(row_dots(points, V, assign), best, atol=1e-12)
+        values, sizes = bound.maximum(ALL_ROWS, V, assign)
+        np.testing.assert_allclose(values, best, atol=1e-12)
+        assert np.all(sizes >= row_dots(abs(points), np.abs(V), assign) - 1e-12)
+        dense = points if isinstance(points, np.ndarray) else points.toarray()
+        assert all(bound.contains(row, z) for row, z in enumerate(dense))
+    K = oracle.max_changes
+    grades = np.r_[1.0, np.sort(rng.random(K))[::-1]]
+    cost = np.array([0.0, 1.0, 3.0])
+    answer = oracle.graded_support(X, V, assign, cost, grades)
+    reached = row_dots(answer.points, V, assign) + cost * answer.rho
+    best = [best_of_all(name, x, v, c, grades) for x, v, c in zip(X, V[assign], cost, strict=True)]
+    np.testing.assert_allclose(reached, best, atol=1e-12)
+
+
+def test_stored_zeros_and_words_stored_twice_are_what_they_add_up_to():
+    X = sp.csr_matrix((np.array([0.0, 1.0, 2.0, -2.0]), np.array([1, 0, 2, 2]), [0, 4]), (1, 3))
+    v = np.array([[1.0, 2.0, 3.0]])
+    points = FAdd(2).support(X, v, np.array([0])).points
+    np.testing.assert_array_equal(points.toarray(), [[1.0, 1.0, 1.0]])
+    assert points.has_canonical_format
+    assert X.nnz == 4
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_rows_of_other_numbers(dtype):
+    X = sp.csr_matrix(np.array([[1, 0, 3], [0, 2, 0]], dtype=dtype))
+    model = InvariantLinearSVC(FEdit(1, add=1.0), random_state=0).fit(X, [0, 1])
+    dense = InvariantLinearSVC(FEdit(1, add=1.0), random_state=0).fit(X.toarray(), [0, 1])
+    np.testing.assert_allclose(model.coef_, dense.coef_, rtol=1e-4, atol=1e-5)
+    assert FAdd(1).support(X, np.ones((1, 3)), np.array([0, 0])).points.dtype == (
+        np.float32 if dtype == np.float32 else np.float64
+    )
+
+
+def test_threads_change_nothing(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, V = sp.random(60, 200, 0.1, format="csr", random_state=0), rng.standard_normal((2, 200))
+    assign, bound = rng.integers(2, size=60), FEdit(5, add=0.3).bind(X)
+    alone = bound.maximum(ALL_ROWS, V, assign)
+    monkeypatch.setattr(matrices, "VALUES_A_THREAD", 1)
+    monkeypatch.setattr(matrices, "allowed_threads", lambda: 3)
+    for one, other in zip(alone, bound.maximum(ALL_ROWS, V, assign), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_edits_without_additions_are_those_of_words():
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(0.7, (40, 12)).astype(float), np.arange(40) % 2
+    X[:, 0] += 2 * y
+    pairs = [(FEdit(2), FDrop(2)), (FEdit(2, drop=False, scale=(0.5, 3)), FScale(2, 0.5, 3.0))]
+    for edit, words in pairs:
+        one = InvariantLinearSVC(edit, tol=1e-8, random_state=0).fit(X, y)
+        other = InvariantLinearSVC(words, tol=1e-8, random_state=0).fit(X, y)
+        assert one.solution_.primal == pytest.approx(other.solution_.primal, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "error", "words"),
+    [
+        (FAdd(-1), ValueError, "max_changes must be an integer of at least 0, got -1"),
+        (FAdd(1.5), TypeError, "max_changes"),
+        (FAdd(7), ValueError, "max_changes must be at least 0 and at most 6"),
+        (FAdd(3, allowed=[1, 2]), ValueError, "at most 2, the number of features that may be added"),
+        (FAdd(1, 0.0), ValueError, "value must be a number above 0"),
+        (FAdd(1, float("nan")), ValueError, "value must be a number above 0"),
+        (FAdd(1, np.inf), ValueError, "value must be a number above 0"),
+        (FAdd(1, -1), ValueError, "value must be a number above 0"),
+        (FAdd(1, "1"), TypeError, "value must be a number above 0"),
+        (FAdd(1, True), TypeError, "value must be a number above 0"),
+        (FAdd(1, np.ones(5)), ValueError, "6 of them, got 5"),
+        (FAdd(1, np.array([1, 1, 0, 1, 1, 1.0])), ValueError, "for feature 2: leave features"),
+        (FAdd(1, np.array([1, np.nan, 1, 1, 1, 1.0])), ValueError, "for feature 1"),
+        (FAdd(1, np.ones((6, 1))), TypeError, "shape"),
+        (FAdd(1, allowed=[0, 6]), ValueError, "allowed must hold numbers of features, from 0 to 5"),
+        (FAdd(1, allowed=[-1]), ValueError, "got -1"),
+        (FAdd(1, allowed=[]), ValueError, "allowed must name a feature"),
+        (FAdd(1, allowed=np.zeros(6, bool)), ValueError, "allowed must name a feature"),
+        (FAdd(1, allowed=np.ones(5, bool)), ValueError, "one entry for each of the 6 features"),
+        (FAdd(1, allowed=[0.5]), TypeError, "allowed must be an array of booleans"),
+        (FAdd(1, allowed="all"), TypeError, "allowed must be an array of booleans"),
+        (FAdd(1, present=1), TypeError, "present must be True or False"),
+        (FEdit(7), ValueError, "at most 6, the number of features"),
+        (FEdit(1, drop="no"), TypeError, "drop must be True or False"),
+        (FEdit(1, add=0.0), ValueError, "add must be a number above 0"),
+        (FEdit(1, allowed=[1]), ValueError, "add is None"),
+        (FEdit(1, drop=False), ValueError, "must allow an edit"),
+        (FEdit(1, scale=2.0), TypeError, "scale must be a pair"),
+        (FEdit(1, scale=(0.5, "2")), TypeError, "scale must be a pair of numbers"),
+        (FEdit(1, scale=(2.0, 3.0)), ValueError, "scale must be a factor in"),
+        (FEdit(1, scale=(0.5, np.inf)), ValueError, "scale must be a factor in"),
+        (FEdit(1, scale=(np.nan, 2)), ValueError, "scale must be a factor in"),
+        (Protected(FAdd(1), [9]), ValueError, "features must hold numbers of features"),
+        (Protected(FAdd(1), None), TypeError, "features must be an array"),
+        (Protected(FAdd, [1]), TypeError, "oracle must be an InvarianceOracle"),
+        (Protected(Budget(FDrop(1)), [1]), ValueError, "write Shared"),
+        (Protected(FAdd(1).only_for([5]), [1]), ValueError, "at least one of the classes"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_named_before_work(oracle, error, words):
+    X, y = np.eye(6), np.arange(6) % 2
+    with pytest.raises(error) as caught:
+        InvariantLinearSVC(oracle).fit(X, y)
+    assert words in str(caught.value)
+
+
+def test_values_of_features_that_cannot_be_added_may_be_anything():
+    value = np.array([1.0, np.nan, 0.0, 2.0])
+    points = FAdd(2, value, allowed=[0, 3]).support(np.zeros((1, 4)), np.ones((1, 4)), np.array([0]))
+    np.testing.assert_array_equal(points.points, [[1.0, 0.0, 0.0, 2.0]])
+
+
+class TestProtected:
+    def test_a_subset_of_allowed_features_is_the_same(self):
+        rng = np.random.default_rng(0)
+        X, y = (rng.random((50, 8)) < 0.3).astype(float), np.arange(50) % 2
+        X[:, :2] += y[:, None]
+        one = InvariantLinearSVC(Protected(FAdd(2), [0, 5]), tol=1e-8, random_state=0).fit(X, y)
+        other = FAdd(2, allowed=[1, 2, 3, 4, 6, 7])
+        same = InvariantLinearSVC(other, tol=1e-8, random_state=0).fit(X, y)
+        assert one.solution_.primal == pytest.approx(same.solution_.primal, rel=1e-7)
+
+    def test_upper_bounds_have_what_is_kept(self):
+        class Wide(Ellipsoid):
+            """Answers with a bound of its own."""
+
+            def support(self, X, V, assign, cost=None):
+                """See `Ellipsoid.support`."""
+                answer = super().support(X, V, assign, cost)
+                upper = row_dots(answer.points, V, assign) + 1.0
+                return type(answer)(answer.points, upper)
+
+        X, V = np.arange(4.0)[None], np.ones((1, 4))
+        kept = Protected(Wide(np.eye(4), 1.0), [1, 2])
+        answer = kept.support(X, V, np.array([0]))
+        assert answer.upper[0] == pytest.approx(1.0 + 6.0 + np.sqrt(2.0))
+        np.testing.assert_array_equal(answer.points[0, 1:3], X[0, 1:3])
+
+    def test_whole_examples_take_it_as_a_part(self):
+        X = np.arange(12.0).reshape(4, 3)
+        bound = Budget(Protected(FDrop(2), [0])).bind(X)
+        assert len(bound.scenarios()[0]) == 3
+        with pytest.raises(ValueError, match="list its members"):
+            Shared(Protected(Box(1.0), [0])).bind(X)
