@@ -4,11 +4,13 @@ from .displays import Curve, draw_certified, draw_errors, draw_gaps, gap_curve
 from .explanation import Explanation, explain_edit
 from .image_displays import draw_transforms, draw_worst_cases, name_changes, transform_counts
 from .positions import position_margins
+from .security import SecurityCurve, security_curve
 from .sequence_displays import TransitionDisplay, draw_margins
 
 __all__ = [
     "Curve",
     "Explanation",
+    "SecurityCurve",
     "TransitionDisplay",
     "draw_certified",
     "draw_errors",
@@ -20,5 +22,6 @@ __all__ = [
     "gap_curve",
     "name_changes",
     "position_margins",
+    "security_curve",
     "transform_counts",
 ]

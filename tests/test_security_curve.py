@@ -1,0 +1,118 @@
+"""Detection rates under attack, against attacks that are all tried."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+from structinv import InvariantLinearSVC
+from structinv.inspection import security_curve
+from structinv.oracles import Box, FAdd, FDrop, Protected
+
+RNG = np.random.default_rng(0)
+Y = np.repeat(["bad", "good"], 40)
+OFTEN = (np.arange(6) < 3) == (Y[:, None] == "bad")
+X = (RNG.random((80, 6)) < np.where(OFTEN, 0.6, 0.2)).astype(float)
+
+
+def models():
+    plain = LinearSVC(C=0.1, random_state=0).fit(X[::2], Y[::2])
+    robust = InvariantLinearSVC(FAdd(2).only_for("bad"), C=0.1, random_state=0).fit(X[::2], Y[::2])
+    return {"plain": plain, "logistic": LogisticRegression().fit(X[::2], Y[::2]), "robust": robust}
+
+
+def least_score(score, x, size):
+    """The least score of any row with up to so many absent words added."""
+    found = [score(x)]
+    for number in range(1, size + 1):
+        for words in combinations(np.flatnonzero(x == 0), number):
+            z = x.copy()
+            z[list(words)] = 1.0
+            found.append(score(z))
+    return min(found)
+
+
+@pytest.mark.parametrize("label", ["bad", "good"])
+@pytest.mark.parametrize("max_fpr", [0.0, 0.1])
+def test_rates_are_those_of_all_attacks(label, max_fpr):
+    rows, y, fitted = X[1::2], Y[1::2], models()
+    curve = security_curve(
+        fitted, rows, y, oracle=FAdd(9), sizes=[0, 1, 3], label=label, max_fpr=max_fpr
+    )
+    assert (curve.sizes, curve.label, curve.max_fpr) == ([0, 1, 3], label, max_fpr)
+    for name, model in fitted.items():
+        sign = 1.0 if model.classes_[1] == label else -1.0
+        scores = sign * model.decision_function(rows)
+        others = np.sort(scores[y != label])[::-1]
+        allowed = int(max_fpr * len(others))
+        assert curve.false_alarms[name] <= max_fpr
+        assert np.sum(others >= curve.thresholds[name]) <= allowed
+        # The least such threshold: a little less, and there are too many.
+        assert np.sum(others >= curve.thresholds[name] - 1e-9) > allowed
+        for size, rate in zip([0, 1, 3], curve.detected[name], strict=True):
+            least = [
+                least_score(lambda z: sign * model.decision_function(z[None])[0], x, size)  # noqa: B023
+                for x in rows[y == label]
+            ]
+            assert rate == pytest.approx(np.mean(np.array(least) >= curve.thresholds[name] + 1e-9))
+
+
+def test_sparse_rows_and_protected_features():
+    oracle = Protected(FAdd(1), [3, 4, 5])
+    one, other = (
+        security_curve(models(), rows, Y, oracle=oracle, sizes=[0, 2], label="bad")
+        for rows in (X, sp.csr_matrix(X))
+    )
+    for name in one.detected:
+        np.testing.assert_array_equal(one.detected[name], other.detected[name])
+
+
+def test_pipelines_of_documents():
+    pages = [" ".join(f"w{j}" for j in np.flatnonzero(x)) or "none" for x in X]
+    pipe = make_pipeline(CountVectorizer(binary=True), LinearSVC(C=0.1)).fit(pages, Y)
+    curve = security_curve(
+        {"pipe": pipe}, pages, Y, oracle=FAdd(1), sizes=[0, 2], label="bad", max_fpr=0.2
+    )
+    rates = curve.detected["pipe"]
+    assert rates[0] > rates[1] > 0
+
+
+def test_the_picture_has_a_line_a_model(tmp_path):
+    pytest.importorskip("matplotlib")
+    curve = security_curve(models(), X, Y, oracle=FDrop(1), sizes=[0, 1], label="bad")
+    (axes,) = curve.plot(tmp_path / "curve.png").axes
+    assert [line.get_label() for line in axes.lines] == ["plain", "logistic", "robust"]
+    assert (tmp_path / "curve.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"models": []}, TypeError, "models must be a mapping"),
+        ({"models": {}}, ValueError, "models must hold a classifier"),
+        ({"oracle": Box(1.0)}, ValueError, "changes that can be counted"),
+        ({"oracle": FAdd}, TypeError, "oracle must be an InvarianceOracle"),
+        ({"sizes": []}, ValueError, "sizes must hold"),
+        ({"sizes": [-1]}, ValueError, "sizes must be an integer of at least 0, got -1"),
+        ({"sizes": [1.5]}, TypeError, "sizes must be an integer"),
+        ({"sizes": [7]}, ValueError, "max_changes must be at least 0 and at most 6"),
+        ({"label": "worse"}, ValueError, "one of them label='worse'"),
+        ({"max_fpr": 1.0}, ValueError, "max_fpr must be in"),
+        ({"max_fpr": "1%"}, TypeError, "max_fpr must be a number"),
+        ({"y": np.repeat("bad", 80)}, ValueError, "y must hold label='bad' and another"),
+        ({"y": Y[:75]}, ValueError, "inconsistent numbers of samples"),
+        ({"models": {"new": LinearSVC()}}, ValueError, "fitted to two classes"),
+        ({"models": {"bayes": MultinomialNB().fit(X, Y)}}, (TypeError, ValueError, AttributeError), ""),
+    ],
+)
+def test_what_is_wrong_is_named(changes, error, words):
+    asked = {"models": models(), "X": X, "y": Y, "oracle": FAdd(1), "sizes": [1], "label": "bad"}
+    with pytest.raises(error) as caught:
+        security_curve(**{**asked, **changes})
+    assert words in str(caught.value)
