@@ -22,7 +22,7 @@ from structinv.cli import app
 from structinv.cli.demo_digits import draw_training
 from structinv.cli.model_file import load_model
 from structinv.datasets import make_mail_like
-from structinv.oracles import FDrop, FScale
+from structinv.oracles import FAdd, FDrop, FEdit, FScale
 
 WORDS = {
     "spam": ["cheap", "pills", "winner", "money", "offer"],
@@ -118,6 +118,32 @@ class TestFit:
         parameters = "distribution=uniform, high=8.0, low=0.5, max_changes=3, spread=None"
         assert saved.oracle_name() == f"FScale({parameters})"
 
+    @pytest.mark.parametrize(
+        ("options", "oracle"),
+        [
+            (("fadd", "--max-changes", 3), FAdd(3)),
+            (("fadd", "--max-changes", 3, "--value", 0.5, "--present"), FAdd(3, 0.5, present=True)),
+            (("fedit", "--max-changes", 2, "--add", 2), FEdit(2, add=2.0)),
+            (
+                ("fedit", "--max-changes", 2, "--no-drop", "--scale", "0.5,2"),
+                FEdit(2, drop=False, scale=(0.5, 2.0)),
+            ),
+        ],
+    )
+    def test_words_that_are_added(self, folder, tmp_path, options, oracle):
+        more = ("--only-for", 1, "--C", 0.05, "--tol", 0.01)
+        succeed("fit", folder / "train.svm", "--oracle", *options, *more, "-o", tmp_path / "m")
+        saved = load_model(tmp_path / "m")
+        assert repr(saved.classifier.oracle) == repr(oracle.only_for([1.0]))
+        assert "certified" in succeed("evaluate", tmp_path / "m", folder / "test.svm")
+        lines = succeed("predict", tmp_path / "m", folder / "test.svm", "--certify").splitlines()
+        assert len(lines) == 200
+
+    def test_only_for_takes_names_of_labels(self, folder, tmp_path):
+        options = ("--oracle", "fdrop", "--max-changes", 2, "--only-for", "spam", "--C", 0.1)
+        succeed("fit", folder / "train.jsonl", *options, "--tol", 0.1, "-o", tmp_path / "m")
+        assert load_model(tmp_path / "m").classifier.oracle.labels == ["spam"]
+
     def test_a_fit_without_the_gap_asked_for_warns_in_one_line(self, folder, tmp_path):
         options = ("--C", 1000, "--max-seconds", 0.001, "--solver", "bmrm", "--tol", 1e-9)
         options = (*options, "--accept-gap", "inf", "--max-changes", 10)
@@ -144,7 +170,7 @@ class TestFit:
         [
             (
                 ["--oracle", "magic"],
-                "--oracle must be one of identity, fscale, fdrop, box, .*; got 'magic'",
+                "--oracle must be one of identity, fscale, fdrop, fadd, fedit, box, .*; got 'magic'",
             ),
             (
                 ["--oracle", "fdrop", "--max-changes", 1, "--low", 0.5],
@@ -155,6 +181,10 @@ class TestFit:
             (["--oracle", "fdrop"], "--oracle fdrop needs --max-changes"),
             ([], "--oracle fscale needs --max-changes"),
             (["--oracle", "box", "--radius", 1, "--kernel", "rbf"], "needs an oracle with an orbit"),
+            (["--oracle", "fadd", "--max-changes", 1, "--only-for", "eggs"], "--only-for names 'eggs'"),
+            (["--oracle", "fadd", "--max-changes", 1, "--value", 0], "value must be a number above 0"),
+            (["--oracle", "fadd", "--max-changes", 9999], "the number of features that may be added"),
+            (["--oracle", "fedit", "--max-changes", 1, "--scale", "2"], "scale must be a pair"),
             (["--gamma", 1], "--gamma needs --kernel"),
             (["--kernel", "rbf", "--gamma", "x"], "--gamma must be scale, auto or a number, got 'x'"),
             (["--C", "much"], "--C must be a number above 0 or auto, got 'much'"),

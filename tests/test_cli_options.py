@@ -190,7 +190,7 @@ class TestDenseRows:
     def test_texts_are_refused_by_name(self, folder, tmp_path, options):
         line = fail("fit", folder / "mails.jsonl", *options, "-o", tmp_path / "m")
         assert " ".join(map(str, options[:2])) in line
-        assert "fscale or fdrop" in line
+        assert "fscale, fdrop or fadd" in line
 
     def test_memory_is_checked_before_it_is_taken(self, tmp_path):
         (tmp_path / "wide").write_text("1 1:1\n-1 2000000000:1\n")

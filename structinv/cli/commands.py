@@ -21,6 +21,7 @@ from .rows import READING_OPTIONS, Reading, training_file
 from .tasks import Asked, task_of
 from .training import (
     build_classifier,
+    changed_rows,
     choose_weight,
     class_weights,
     dense_for,
@@ -75,6 +76,12 @@ def fit(
     max_changes: given.MaxChanges = None,
     low: given.Low = None,
     high: given.High = None,
+    value: given.Value = None,
+    present: given.Present = None,
+    add: given.Add = None,
+    drop: given.Drop = None,
+    scale: given.Scale = None,
+    only_for: given.OnlyFor = None,
     radius: given.Radius = None,
     pixels: given.Pixels = None,
     degrees: given.Degrees = None,
@@ -109,6 +116,8 @@ def fit(
     _refuse_idle(context, data, learner, kernel is not None)
     limit = _accepted(tol, accept_gap)
     settings: dict[str, Any] = {"max_changes": max_changes, "low": low, "high": high, "radius": radius}
+    settings |= {"value": value, "present": present, "add": add, "drop": drop}
+    settings |= {"scale": numbers("--scale", scale)}
     settings |= {"pixels": numbers("--pixels", pixels), "degrees": numbers("--degrees", degrees)}
     settings |= {"factors": numbers("--factors", factors), "shape": image_shape(shape)}
     weight = weight_of_losses(C)
@@ -134,6 +143,7 @@ def fit(
     counts = task.counts(features, X)
     console = Console(stderr=is_standard(output))
     classifier.set_params(class_weight=class_weights(class_weight, task.labels(y)))
+    classifier.set_params(oracle=changed_rows(only_for, classifier.oracle, task.labels(y)))
     if weight is None:
         with working_on("choosing C"):
             classifier.set_params(C=choose_weight(classifier, X, y, console))

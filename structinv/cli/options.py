@@ -75,9 +75,25 @@ OracleName = Annotated[
         help="What may change in a row: fscale; identity with --kernel and for sentences.",
     ),
 ]
-MaxChanges = Annotated[int | None, typer.Option(help="Edited words per row (fscale, fdrop).")]
+OnlyFor = Annotated[
+    str | None,
+    typer.Option(help="Labels, with commas between, whose rows may change; all by default."),
+]
+MaxChanges = Annotated[
+    int | None, typer.Option(help="Edited words per row (fscale, fdrop, fadd, fedit).")
+]
 Low = Annotated[float | None, typer.Option(help="Smallest factor of an edited value (fscale).")]
 High = Annotated[float | None, typer.Option(help="Largest factor of an edited value (fscale).")]
+Value = Annotated[float | None, typer.Option(help="What an absent value is raised by; 1 (fadd).")]
+Present = Annotated[
+    bool | None, typer.Option("--present/--absent", help="Raise values that are there, too (fadd).")
+]
+Add = Annotated[
+    float | None,
+    typer.Option(help="What an absent value is raised by; nothing is added without (fedit)."),
+]
+Drop = Annotated[bool | None, typer.Option("--drop/--no-drop", help="Drop words; yes (fedit).")]
+Scale = Annotated[str | None, typer.Option(help="Factors of values, such as 0.5,2 (fedit).")]
 Radius = Annotated[float | None, typer.Option(help="Largest move of any value, zeros too (box).")]
 Pixels = Annotated[str | None, typer.Option(help="Lengths of shifts, such as 1,2 (shifts).")]
 Degrees = Annotated[str | None, typer.Option(help="Angles, such as -10,10 (rotations).")]

@@ -205,7 +205,7 @@ class TextFeatures:
         if reading.dense_for is not None:
             raise ValueError(
                 f"{reading.dense_for} takes dense rows, and texts have a column for every word: train "
-                "on SVMlight rows or a table, or take an oracle for words, fscale or fdrop"
+                "on SVMlight rows or a table, or take an oracle for words, such as fscale, fdrop or fadd"
             )
         texts, y = load_jsonlines(source, reading.text_key, reading.label_key)
         assert y is not None
@@ -311,7 +311,7 @@ def _dense(X: sparse.csr_matrix, source: Source, who: str) -> NDArray[np.float64
         raise ValueError(
             f"{who} takes dense rows, and the {X.shape[0]} rows of {X.shape[1]} features in "
             f"{name_of(source)} would need {size / 1e9:.1f} GB (at most {DENSE_BYTES / 1e9:g}): take "
-            "fewer rows or features, or an oracle for sparse rows, fscale or fdrop"
+            "fewer rows or features, or an oracle for sparse rows, such as fscale, fdrop or fadd"
         )
     return X.toarray()
 

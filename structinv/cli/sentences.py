@@ -33,7 +33,7 @@ class SentenceFeatures:
         if reading.dense_for is not None:
             raise ValueError(
                 f"{reading.dense_for} takes dense rows, and tokens have a column for every feature: "
-                "take an oracle for sparse rows, fscale or fdrop"
+                "take an oracle for sparse rows, such as fscale, fdrop or fadd"
             )
         sentences, labels = load_conll(source)
         assert labels is not None

@@ -28,7 +28,10 @@ from .reports import weights_report
 from .rows import Labels
 
 # Parameters of oracles that fit has options for, and how their text is read.
-ORACLE_OPTIONS = ("max_changes", "low", "high", "radius", "pixels", "degrees", "factors", "shape")
+ORACLE_OPTIONS = (
+    *("max_changes", "low", "high", "value", "present", "add", "drop", "scale"),
+    *("radius", "pixels", "degrees", "factors", "shape"),
+)
 
 # --C auto tries these.
 POWERS = tuple(10.0**power for power in range(-4, 3))
@@ -132,6 +135,18 @@ def image_shape(text: str | None) -> ImageShape | None:
     if len(sides) not in (2, 3) or not all(side.isdecimal() for side in sides):
         raise ValueError(f"--shape must be height x width [x channels], such as 28x28, got {text!r}")
     return ImageShape(*(int(side) for side in sides))
+
+
+def changed_rows(text: str | None, oracle: Any, y: Labels) -> Any:
+    """The oracle, for rows of the labels that ``--only-for`` names."""
+    if text is None:
+        return oracle
+    names = {label_name(label): label for label in np.unique(y).tolist()}
+    parts = [text] if text in names else text.split(",")
+    for part in parts:
+        if part not in names:
+            raise ValueError(f"--only-for names {part!r}; the classes are {', '.join(names)}")
+    return oracle.only_for([names[part] for part in parts])
 
 
 def class_weights(text: str | None, y: Labels) -> dict[Any, float] | str | None:
