@@ -52,14 +52,18 @@ def _added(t, u, own, value, sigma, total):
 
 
 @njit(**_PLAIN)
-def _threshold(u, own, value, sigma, total, budget):
-    """The smallest threshold at which no more than the budget is added."""
+def _threshold(u, own, value, sigma, total, budget, t):
+    """The smallest threshold at which no more than the budget is added, from a guess t."""
     added, slope = _added(0.0, u, own, value, sigma, total)
     if added <= budget:
         return 0.0
-    low, high, t = 0.0, 0.0, 0.0
+    low, high = 0.0, 0.0
     for j in range(value.size):
         high = max(high, -sigma * value[j] * u[j])
+    if low < t < high:
+        added, slope = _added(t, u, own, value, sigma, total)
+    else:
+        t = 0.0
     for _ in range(_ROOT_STEPS):
         if added > budget:
             low = t
@@ -104,7 +108,7 @@ def settle(u, own, value, K, sides, place):
         if total < 0:
             sums[THRESHOLD] = np.inf
             continue
-        t = _threshold(u, own[side], value, sigma, total, K * total)
+        t = _threshold(u, own[side], value, sigma, total, K * total, sums[THRESHOLD])
         sums[THRESHOLD] = t
         for j in range(value.size):
             if value[j] > 0 and -sigma * value[j] * u[j] > t:

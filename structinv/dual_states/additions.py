@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..terms import Term, WorstCase
 
 # Rounds of a sweep, between which what is added is not shared out.
-_ROUNDS = 10
+_ROUNDS = 3
 _ENOUGH = 0.1
 # Of steps that lower the dual, taken together, no smaller share is tried.
 _LEAST_SHARE = 1e-3
