@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGES = ["objects.md"]
+PAGES = ["objects.md", "malware.md"]
 
 
 def blocks(text):

@@ -19,7 +19,7 @@ from ..structures import BoundStructure
 from ..structures.labels import check_cost, check_rescaling
 from .classifier import InvariantClassifier
 from .interruption import all_or_nothing
-from .linear_machine import FEW_WEIGHTS, MOST_ROWS, LinearMachine, adds_words
+from .linear_machine import FEW_WEIGHTS, MOST_ROWS, LinearMachine
 from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases
 from .online import Stream, learn_batch, streams
 
@@ -204,12 +204,16 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     def _best_solver(self, objective: Any) -> Solver:
         if self.loss == HINGE:
             return super()._best_solver(objective)
-        if isinstance(objective.terms[0].oracle, Identity) or adds_words(objective):
+        if isinstance(objective.terms[0].oracle, Identity):
             # One point a row: Newton's method on their slopes sees neither scale nor weight.
             return FrankWolfe()
         # What bends takes many planes: with few weights those of single rows.
         few = objective.space.size <= FEW_WEIGHTS and len(objective.weights) <= MOST_ROWS
-        return InteriorPoint() if few else super()._best_solver(objective)
+        if few:
+            return InteriorPoint()
+        # Levels of all rows and what they add are solved for together, whatever bends.
+        adds = objective.terms[0].bound.additions() is not None
+        return FrankWolfe() if adds else super()._best_solver(objective)
 
     def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
         super()._keep(X, term, space, solution)

@@ -79,8 +79,6 @@ class LinearMachine(InvariantEstimator):
 
     def _best_solver(self, objective: Any) -> Solver:
         X, n_weights = objective.terms[0].X, objective.space.size
-        if adds_words(objective):
-            return FrankWolfe()
         if (
             n_weights <= MOST_WEIGHTS
             and len(objective.weights) <= MOST_ROWS
@@ -114,11 +112,6 @@ class LinearMachine(InvariantEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def adds_words(objective: Any) -> bool:
-    """Whether rows of two classes change by added words alone: block steps solve for all together."""
-    return objective.space.n_outputs == 1 and objective.terms[0].bound.additions() is not None
 
 
 def _long_rows(X: Matrix, objective: Any) -> bool:
