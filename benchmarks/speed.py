@@ -21,7 +21,7 @@ Rows of the table, for ``--rows``:
 - robust: FScale(10, 0.5, 2), FDrop(10), FAdd(10, 0.1) and FEdit(3, add=0.1) against LinearSVC's plain
   hinge at the same C.
 - counts: the same on raw counts, where a word that is added counts one.
-- cvxpy: FScale and FDrop against the exact quadratic program of 300 mails and their words, with Clarabel.
+- cvxpy: FScale and FDrop against the exact quadratic program of 300 mails, with Clarabel.
 - predict: `predict` and `certify` of the training rows against ``X @ w``.
 - memory: how far the resident memory of a process rises above its level before `fit`, the data being
   loaded and kernels warm, over the size of the CSR matrix. The peak is the kernel's own mark (VmHWM,
