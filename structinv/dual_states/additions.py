@@ -26,9 +26,8 @@ from .plane_cache import PlaneCache
 if TYPE_CHECKING:
     from ..terms import Term, WorstCase
 
-# Rounds of a sweep, between which what is added is not shared out.
-_ROUNDS = 3
-_ENOUGH = 0.1
+# Further rounds of a sweep before what is added is shared out, until this share of the gap is left.
+_MORE_ROUNDS, _ENOUGH = 2, 0.1
 # Of steps that lower the dual, taken together, no smaller share is tried.
 _LEAST_SHARE = 1e-3
 
@@ -98,14 +97,16 @@ class AdditionState(FocusedSweeps, DualState):
             found = self.rest.sweep(f, hurried)
             self.settled = self.rest.settled
             return found
-        u, visits, first = f, 0, np.inf
+        u = f
         u[: len(self.pushed)] -= self.pushed
         self._count()
-        for _ in range(_ROUNDS):
-            gap, visited = super().sweep(u, hurried)
-            visits, first = visits + visited, min(first, gap)
+        first, visits = super().sweep(u, hurried)
+        gap = first
+        for _ in range(_MORE_ROUNDS):
             if gap <= _ENOUGH * first or hurried():
                 break
+            gap, visited = super().sweep(u, hurried)
+            visits += visited
         lost = self._share_out(u)
         u[: len(self.pushed)] += self.pushed
         if lost > gap:

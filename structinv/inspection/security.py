@@ -65,7 +65,7 @@ class SecurityCurve:
             axes.plot(self.sizes, rates, marker="osD^vP"[number % 6], markersize=4, label=name)
         axes.set(
             xlabel="changes allowed to the attacker",
-            ylabel=f"detected at {self.max_fpr:.4g} false alarms",
+            ylabel=f"detected at {100 * self.max_fpr:.4g}% false alarms",
             ylim=(-0.02, 1.02),
         )
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
