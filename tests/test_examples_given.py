@@ -155,7 +155,7 @@ class Unread(InvarianceOracle):
     [
         (Unread(), ValueError, "refused before rows are read"),
         (Budget(3), TypeError, "oracle must be an InvarianceOracle, got 3"),
-        (Budget(Shifts(1)), ValueError, "Budget: oracle must be FDrop or FScale"),
+        (Budget(Shifts(1)), ValueError, "Budget: oracle must be FDrop, FScale, FAdd or FEdit"),
         (Budget(FDrop(1)).only_for("a"), ValueError, "only_for: oracle must change each row by itself"),
     ],
 )

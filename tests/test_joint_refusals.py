@@ -47,13 +47,17 @@ REFUSED = {
     "no-oracle": (Shared(3), TypeError, "oracle must be an InvarianceOracle"),
     "shared-shared": (Shared(Shared(Turns())), ValueError, "Shared: oracle must change each row"),
     "shared-budget": (Budget(Shared(Turns())), ValueError, "Budget: oracle must change each row"),
-    "budget-list": (Budget(Turns()), ValueError, "Budget: oracle must be FDrop or FScale"),
-    "budget-box": (Budget(Box(0.1)), ValueError, "Budget: oracle must be FDrop or FScale"),
-    "budget-union": (Budget(FDrop(1) | FScale(1)), ValueError, "Budget: oracle must be FDrop or FScale"),
+    "budget-list": (Budget(Turns()), ValueError, "Budget: oracle must be FDrop, FScale, FAdd or FEdit"),
+    "budget-box": (Budget(Box(0.1)), ValueError, "Budget: oracle must be FDrop, FScale, FAdd or FEdit"),
+    "budget-union": (
+        Budget(FDrop(1) | FScale(1)),
+        ValueError,
+        "Budget: oracle must be FDrop, FScale, FAdd or FEdit",
+    ),
     "budget-graded-inside": (
         Budget(FDrop(1).discounted(0.5).only_for(1)),
         ValueError,
-        "Budget: oracle must be FDrop or FScale",
+        "Budget: oracle must be FDrop, FScale, FAdd or FEdit",
     ),
     "rising": (
         Budget(FDrop(2).discounted([1.0, 0.2, 0.8])),

@@ -159,7 +159,7 @@ def test_maps_pull_directions_back(case):
 def test_the_linear_cases_of_the_contract_are_told_apart():
     linear = {case.name for case in FINITE if case.oracle.pullback(np.ones((1, D))) is not None}
     maps = {"identity", "finite", "shifts", "rotations", "scalings", "shears", "flip", "permutations"}
-    assert linear == maps | {"shared", "weighted"}
+    assert linear == maps | {"shared", "weighted", "protected-finite"}
 
 
 class Frugal(Shrinkings):
