@@ -13,6 +13,8 @@ from .representer import RepresenterClassifier
 from .representer_regressor import RepresenterRegressor
 from .ridge import OrbitRidge
 from .structured import InvariantStructuredSVC
+from .text import InvariantTextClassifier
+from .text_vectorizer import TextVectorizer
 from .tokens import TokenVectorizer
 from .virtual import VirtualSupportVectorSVC, VirtualSVC
 
@@ -24,6 +26,7 @@ REGISTRY: dict[str, type] = {
     "invariant_svc": InvariantSVC,
     "invariant_svr": InvariantSVR,
     "invariant_structured_svc": InvariantStructuredSVC,
+    "invariant_text_classifier": InvariantTextClassifier,
     "lap_svc": LapSVC,
     "orbit_ridge": OrbitRidge,
     "representer_classifier": RepresenterClassifier,
@@ -44,10 +47,12 @@ __all__ = [
     "InvariantSVC",
     "InvariantSVR",
     "InvariantStructuredSVC",
+    "InvariantTextClassifier",
     "LapSVC",
     "OrbitRidge",
     "RepresenterClassifier",
     "RepresenterRegressor",
+    "TextVectorizer",
     "TokenVectorizer",
     "VirtualSVC",
     "VirtualSupportVectorSVC",

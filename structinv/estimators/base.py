@@ -98,6 +98,10 @@ class ConvexEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
         check_boolean("warm_start", self.warm_start)
         check_checkpoint(self.checkpoint, self.checkpoint_seconds, check_number)
         self._check_solver()
+        return self._given_oracle()
+
+    def _given_oracle(self) -> InvarianceOracle:
+        """The oracle of the parameters."""
         return check_oracle_type(self.oracle)
 
     def _check_solver(self) -> None:

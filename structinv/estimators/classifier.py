@@ -146,7 +146,11 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         """Checked rows, their labels in the structure trained for, and the oracle to ask."""
         X, oracle = self._rows_to_change(X, oracle)
         oracle.check_labels(self.classes_)
+        return X, self._bound_labels(X, y), oracle
+
+    def _bound_labels(self, X: Matrix, y: Any) -> BoundStructure:
+        """The labels of checked rows, or where there are none the predictions, in the structure."""
         if y is None:
             y = self.classes_[self._best_labels(self._scores(X))]
         y = one_label_a_row(y, X.shape[0])
-        return X, self._structure(len(self.classes_)).bind(y, self.classes_), oracle
+        return self._structure(len(self.classes_)).bind(y, self.classes_)

@@ -58,7 +58,10 @@ class LinearMachine(InvariantEstimator):
     def _memory(self, X: Any, y: Any) -> float:
         oracle = shaped(self._check_parameters(), self, X)
         X = check_array(flat_rows(X), estimator=self, input_name="X", **self._rows)
-        X = self._prepare(X, oracle)
+        return self._memory_of(self._prepare(X, oracle), y, oracle)
+
+    def _memory_of(self, X: Matrix, y: Any, oracle: InvarianceOracle) -> float:
+        """What a fit on checked rows takes."""
         labels, n_outputs, _ = self._told(X, y)
         entries = X.size if isinstance(X, np.ndarray) else 2 * X.nnz + X.shape[0]
         few = n_outputs == 1 or oracle.finite

@@ -118,6 +118,14 @@ class InvarianceOracle(BaseEstimator, ABC):
         """
         return self
 
+    def for_rows(self, rows: np.ndarray) -> InvarianceOracle:
+        """This oracle for some of the rows that it is bound to.
+
+        Itself, by default. One that knows more of each row than is in X, as the text it comes from,
+        returns one that knows these.
+        """
+        return self
+
     def validate(self, n_features: int | None = None) -> None:
         """Raise ValueError or TypeError if a parameter is out of its range."""
 

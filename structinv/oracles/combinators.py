@@ -295,7 +295,8 @@ class _BoundOnlyFor(BoundOracle):
             if not np.any(mine):
                 continue
             rows = np.flatnonzero(mine)
-            hull = bind(part, self.X[rows], labels[rows]).hull(signs[rows], weights[rows], intercept)
+            bound = bind(part.for_rows(rows), self.X[rows], labels[rows])
+            hull = bound.hull(signs[rows], weights[rows], intercept)
             if hull is None:
                 return None
             hulls.append(hull)

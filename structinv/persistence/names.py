@@ -13,7 +13,7 @@ from ..embeddings.image_changes import ImageChanges
 from ..embeddings.patch_grid import PatchGrid
 from ..embeddings.patch_scaling import PatchScaling
 from ..estimators import REGISTRY as ESTIMATORS
-from ..estimators import TokenVectorizer
+from ..estimators import TextVectorizer, TokenVectorizer
 from ..estimators.online import Stream
 from ..estimators.ridge_systems import Evidence
 from ..functionals import REGISTRY as FUNCTIONALS
@@ -103,6 +103,7 @@ PARAMETERISED: dict[str, type] = {
     "solver.dual_interior": DualInterior,
     "solver.lbfgs": LBFGS,
     "solver.newton_cg": NewtonCG,
+    "features.texts": TextVectorizer,
     "features.tokens": TokenVectorizer,
     "oracle.image_curve": ImageCurve,
 }
