@@ -7,6 +7,7 @@ import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils import get_tags
 
 from structinv import InvariantLinearSVC, certify
 from structinv.estimators import REGISTRY
@@ -16,6 +17,7 @@ from structinv.oracles import Box
 
 X = np.random.default_rng(0).standard_normal((12, 4))
 Y = np.arange(12) % 2
+TEXTS = [("free money", "see you")[label] for label in Y]
 
 # Those of rows; examples of several rows are asked for a structure first.
 OF_ROWS = [kind for kind in REGISTRY.values() if "structure" not in signature(kind).parameters]
@@ -27,19 +29,25 @@ BOOLEANS = [
 ]
 
 
+def inputs(kind):
+    """What the estimators of a class take."""
+    return TEXTS if get_tags(kind()).input_tags.string else X
+
+
 @pytest.mark.parametrize("value", ["no", 1, 0.0, None])
 @pytest.mark.parametrize(("kind", "name"), BOOLEANS)
 def test_a_switch_is_true_or_false(kind, name, value):
     with pytest.raises(TypeError, match=f"{name} must be True or False, got {value!r}"):
-        kind(**{name: value}).fit(X, Y)
+        kind(**{name: value}).fit(inputs(kind), Y)
 
 
 @pytest.mark.parametrize("value", [True, False])
 @pytest.mark.parametrize(("kind", "name"), BOOLEANS)
 def test_a_switch_may_come_out_of_an_array(kind, name, value):
     seed = {"random_state": 0} if "random_state" in signature(kind).parameters else {}
-    plain, other = (kind(**{name: kept(value)}, **seed).fit(X, Y) for kept in (bool, np.bool_))
-    np.testing.assert_array_equal(plain.predict(X), other.predict(X))
+    rows = inputs(kind)
+    plain, other = (kind(**{name: kept(value)}, **seed).fit(rows, Y) for kept in (bool, np.bool_))
+    np.testing.assert_array_equal(plain.predict(rows), other.predict(rows))
 
 
 def labels(kinds):
@@ -70,7 +78,7 @@ ASKED = ["fit", "estimate_memory", "estimate_seconds"]
 def test_labels_of_several_kinds_are_refused_by_name(kind, kinds, named, asked):
     for y in labels(kinds):
         with pytest.raises(TypeError, match=f"y must hold labels of one kind, got {named}"):
-            getattr(kind(), asked)(X, y)
+            getattr(kind(), asked)(inputs(kind), y)
 
 
 @pytest.mark.parametrize("asked", ASKED)
@@ -133,8 +141,9 @@ def test_a_column_of_labels_is_taken_everywhere_as_in_fit():
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 def test_a_column_of_labels_warns_in_every_fit(kind):
+    rows = inputs(kind)
     if hasattr(kind, "certify"):
-        model = column_warns(lambda y: kind(random_state=0).fit(X, y), Y[:, None])
-        found = column_warns(lambda y: model.certify(X, y), Y[:, None])
-        np.testing.assert_array_equal(found.margins, model.certify(X, Y).margins)
-    column_warns(lambda y: kind().fit(X, y), Y[:, None])
+        model = column_warns(lambda y: kind(random_state=0).fit(rows, y), Y[:, None])
+        found = column_warns(lambda y: model.certify(rows, y), Y[:, None])
+        np.testing.assert_array_equal(found.margins, model.certify(rows, Y).margins)
+    column_warns(lambda y: kind().fit(rows, y), Y[:, None])

@@ -31,6 +31,7 @@ from structinv import (
     InvariantStructuredSVC,
     InvariantSVC,
     InvariantSVR,
+    InvariantTextClassifier,
     LapSVC,
     OrbitRidge,
     RepresenterClassifier,
@@ -81,6 +82,12 @@ def counts(n=40, d=12, seed=0):
     y = np.arange(n) % 2
     X = rng.poisson(0.4 + 1.5 * (np.arange(d) % 2 == y[:, None]))
     return sp.csr_matrix(X, dtype=float), np.array(["ham", "spam"])[y]
+
+
+def texts():
+    words = np.array(["free", "money", "now", "see", "lunch", "at"])
+    X, y = counts(40, len(words))
+    return [" ".join(np.repeat(words, row.astype(int))) for row in X.toarray()], y
 
 
 def overlap(X, Y):
@@ -165,6 +172,11 @@ MODELS = {
     "linear, weights and solver": (
         InvariantLinearSVC(FDrop(1), solver=BMRM(), class_weight={"ham": 1.0, "spam": 2.0}, tol=1e-2),
         counts(),
+    ),
+    "texts": (InvariantTextClassifier("drop", 1, (1, 2), "idf", C=0.1, tol=1e-2), texts()),
+    "texts, inserted tokens": (
+        InvariantTextClassifier("add", 2, allowed=["lunch", "see"], only_for="spam", tol=1e-2),
+        texts(),
     ),
     "kernel": (InvariantSVC(Shifts(1), C=10.0, tol=1e-2), pictures()),
     "kernel, cover": (
@@ -406,7 +418,9 @@ class TestNames:
             "Combination",
             "Pair",
         }
-        bases |= {"WholeExample", "BudgetedMachine"}
+        bases |= {"WholeExample", "BudgetedMachine", "LinearClassifier"}
+        # Holds the texts of one fit; a model holds what it is made of.
+        bases.add("TextEdits")
         nameless = {kind.__name__ for kind in found - set(NAMES)} - bases
         assert not nameless, f"give {sorted(nameless)} a name in persistence/names.py"
 

@@ -12,13 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..certificates import Certificate
 from ..matrices import Matrix
-from ..objective import WorstCase
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import check_count
 from ..oracles.text_edits import WORDS, BoundTexts, TextEdits
 from ..oracles.text_grams import Documents, Edits
-from ..solvers import Solution, Solver
-from ..spaces import ExplicitSpace
+from ..solvers import Solver
 from ..structures import BoundStructure
 from .labels import as_labels, one_a_row
 from .linear_classifier import LinearClassifier
@@ -269,7 +267,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         if self.only_for is None:
             return np.ones(len(labels.codes), dtype=bool)
         listed = [self.only_for] if np.isscalar(self.only_for) else list(self.only_for)
-        return np.isin(self.classes_, listed)[labels.codes]
+        return np.isin(self.classes_, np.asarray(listed))[labels.codes]
 
     def _given_oracle(self) -> InvarianceOracle:
         """Nothing is known of the texts yet: what can be checked is checked."""
@@ -366,10 +364,6 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     def _check(self, X: Any, finite: bool = True) -> Matrix:
         check_is_fitted(self)
         return self.vectorizer_.transform(X)
-
-    def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
-        super()._keep(X, term, space, solution)
-        vars(self).pop("n_features_in_", None)
 
     def __sklearn_tags__(self) -> Any:
         """Texts, no rows."""

@@ -139,7 +139,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         if self.weights == "idf":
             found = np.bincount(counts.indices, minlength=counts.shape[1])
             self.weights_ = np.log((1 + counts.shape[0]) / (1 + found)) + 1.0
-        vars(self).pop("grams", None)
+        self.__dict__.pop("grams", None)
         return self
 
     def transform(self, X: Any) -> sp.csr_matrix:
@@ -206,6 +206,10 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         """The features as tokens."""
         single = self.ngram_range[1] == 1
         return Grams([[name] if single else name.split(" ") for name in self.vocabulary_])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what can be made again."""
+        return {name: value for name, value in super().__getstate__().items() if name != "grams"}
 
     @property
     def made_up(self) -> str:

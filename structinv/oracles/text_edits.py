@@ -12,6 +12,8 @@ import scipy.sparse as sp
 
 from ..matrices import Matrix, Rows, in_threads, row_dots, row_sizes, short_indices, take
 from .base import BoundOracle, InvarianceOracle, Support
+from .hulls import Hull
+from .identity import Identity
 from .support import Additions
 from .text_grams import Created, Documents, Edits, Grams
 from .text_knapsack import places_of, worst_words
@@ -179,6 +181,12 @@ class BoundTexts(BoundOracle):
             return None
         found, X = self.worst(rows, V, assign), take(self.rows, rows)
         return row_dots(X, V, assign) + found.values, row_sizes(X, np.abs(V), assign) + found.sizes
+
+    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
+        """See `BoundOracle.hull`; where nothing changes that of the rows."""
+        if self.oracle.max_changes > 0:
+            return None
+        return Identity().bind(self.rows).hull(signs, weights, intercept)
 
     def additions(self) -> Additions | None:
         """See `BoundOracle.additions`: single words, the best one K times if that counts."""

@@ -122,7 +122,7 @@ class Grams:
         self.orders = np.array([len(gram) for gram in grams], dtype=np.int64)
         self.longest = int(self.orders.max(initial=1))
         self._members = [tuple(self.numbers[token] for token in gram) for gram in grams]
-        nodes = {(number,): number for number in range(len(names))}
+        nodes: dict[tuple[int, ...], int] = {(number,): number for number in range(len(names))}
         for gram in self._members:
             for order in range(2, len(gram) + 1):
                 nodes.setdefault(gram[:order], len(nodes))
