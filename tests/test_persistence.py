@@ -418,7 +418,7 @@ class TestNames:
             "Combination",
             "Pair",
         }
-        bases |= {"WholeExample", "BudgetedMachine", "LinearClassifier"}
+        bases |= {"WholeExample", "BudgetedMachine", "InvariantLinearClassifier"}
         # Holds the texts of one fit; a model holds what it is made of.
         bases.add("TextEdits")
         nameless = {kind.__name__ for kind in found - set(NAMES)} - bases

@@ -7,6 +7,7 @@ from .kernel import InvariantSVC
 from .kernel_regressor import InvariantSVR
 from .laplacian import LapSVC
 from .linear import InvariantLinearSVC
+from .linear_classifier import InvariantLinearClassifier
 from .linear_regressor import InvariantLinearSVR
 from .regressor import InvariantRegressor
 from .representer import RepresenterClassifier
@@ -41,6 +42,7 @@ __all__ = [
     "CustomStructuredSVC",
     "InvariantClassifier",
     "InvariantEstimator",
+    "InvariantLinearClassifier",
     "InvariantLinearSVC",
     "InvariantLinearSVR",
     "InvariantRegressor",

@@ -15,11 +15,11 @@ from ..oracles import InvarianceOracle
 from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from .interruption import all_or_nothing
-from .linear_classifier import LinearClassifier
+from .linear_classifier import InvariantLinearClassifier
 from .online import Stream, learn_batch, streams
 
 
-class InvariantLinearSVC(LinearClassifier):
+class InvariantLinearSVC(InvariantLinearClassifier):
     """Linear support vector classifier that expects the changes an oracle allows.
 
     Minimises ``1/2 |w|^2 + C sum_i l_i(w)`` with ``l_i`` the loss at the worst member of S(x_i) (Teo,

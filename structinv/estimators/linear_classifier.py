@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..certificates import WorstChange, worst_change
 from ..matrices import Matrix
 from ..objective import WorstCase
@@ -16,11 +18,21 @@ from .linear_machine import FEW_WEIGHTS, MOST_ROWS, LinearMachine
 from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases
 
 
-class LinearClassifier(LinearMachine, InvariantClassifier):
+class InvariantLinearClassifier(LinearMachine, InvariantClassifier):
     """A classifier whose functions are weights of features and a constant.
 
     Subclasses store `loss`, `cost` and `rescaling`, too.
     """
+
+    def rows_of(self, X: Any) -> Any:
+        """What the weights multiply: X itself, where that is rows."""
+        return X
+
+    def column_names(self) -> np.ndarray:
+        """Names of the features, (n_features,): those of fit, "x0", "x1", ... if they had none."""
+        known = getattr(self, "feature_names_in_", None)
+        n_features = self.coef_.shape[1]
+        return np.array([f"x{j}" for j in range(n_features)]) if known is None else known
 
     def _check_parameters(self) -> InvarianceOracle:
         oracle = super()._check_parameters()

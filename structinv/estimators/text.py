@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
@@ -12,19 +13,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..certificates import Certificate
 from ..matrices import Matrix
-from ..oracles import Identity, InvarianceOracle
-from ..oracles.arguments import check_count
-from ..oracles.text_edits import WORDS, BoundTexts, TextEdits
+from ..oracles import InvarianceOracle
+from ..oracles.combinators import OnlyFor
+from ..oracles.text_edits import BoundTexts, TextEdits, TokenEdits
 from ..oracles.text_grams import Documents, Edits
 from ..solvers import Solver
 from ..structures import BoundStructure
+from .base import check_oracle_type
 from .labels import as_labels, one_a_row
-from .linear_classifier import LinearClassifier
+from .linear_classifier import InvariantLinearClassifier
 from .text_vectorizer import TOKENS, TextVectorizer, as_texts
 from .truth import Truth
 
+# Makes an oracle of changes of tokens.
+Changes = Callable[[InvarianceOracle], InvarianceOracle]
 
-class InvariantTextClassifier(LinearClassifier):
+
+class InvariantTextClassifier(InvariantLinearClassifier):
     r"""Linear classifier of texts that expects tokens to be deleted, inserted or replaced.
 
     Minimises ``1/2 |w|^2 + C sum_i max over z in S(d_i) of l(y_i, f(z))``, S(d) being the texts that at
@@ -165,8 +170,20 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         self.min_df = min_df
         self.max_features = max_features
 
-    def certify(  # type: ignore[override]
-        self, X: Any, y: Any = None, *, words: str | None = None, max_changes: int | None = None
+    @property
+    def oracle(self) -> InvarianceOracle:
+        """What the model is trained for, and certifies by default."""
+        tokens = TokenEdits(self.words, self.max_changes, self.allowed)
+        return tokens if self.only_for is None else tokens.only_for(self.only_for)
+
+    def certify(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        oracle: InvarianceOracle | None = None,
+        words: str | None = None,
+        max_changes: int | None = None,
     ) -> Certificate:
         """What no allowed edit of the texts can turn.
 
@@ -175,66 +192,81 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         X : list or array of str
         y : (n,) array-like, optional
             True labels; without them it is certified that the prediction does not change.
+        oracle : TokenEdits, optional
+            What may change, or that ``only_for`` some labels; by default what the model was trained for.
         words : {"drop", "add", "replace"}, optional
-            What happens to tokens; by default what the model was trained for.
+            The same changes, but this happens to tokens.
         max_changes : int, optional
-            To how many; by default as many as the model was trained for.
+            The same changes, but to so many tokens.
 
         Returns
         -------
         Certificate
             ``margins``, ``correct``, ``accuracy``, ``exact`` and ``attacked``, of edits of the texts.
 
+        Raises
+        ------
+        TypeError, ValueError
+            For what is no list of texts, and an oracle of something else than tokens.
+
         Warns
         -----
         UserWarning
             Of texts without a feature of the model: their score is the intercept.
         """
-        documents, rows, labels = self._asked(X, y)
-        oracle = self._oracle(self.vectorizer_, documents, words, max_changes).with_real_answers()
+        _, rows, labels, edits, changes = self._asked(X, y, oracle, words, max_changes)
         self._say_what_is_unknown(rows)
-        found = self._worst_change(rows, labels, self._for_labels(oracle), points=False)
-        return found.certificate()
+        return self._worst_change(rows, labels, changes(edits), points=False).certificate()
 
-    def worst_case(  # type: ignore[override]
-        self, X: Any, y: Any = None, *, words: str | None = None, max_changes: int | None = None
+    def worst_case(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        oracle: InvarianceOracle | None = None,
+        words: str | None = None,
+        max_changes: int | None = None,
     ) -> list[str]:
         """The texts after the edit found that lowers the margin of their label most.
 
         Parameters
         ----------
-        X, y, words, max_changes
+        X, y, oracle, words, max_changes
             See `certify`.
 
         Returns
         -------
         list of str
-            Tokens that training did not have are made up.
+            Tokens that are in no feature are made up.
         """
-        documents, rows, labels = self._asked(X, y)
-        oracle = self._oracle(self.vectorizer_, documents, words, max_changes).with_real_answers()
-        self._for_labels(oracle).check_labels(self.classes_)
-        edits = self._worst_edits(oracle, documents, rows, labels)
+        documents, rows, labels, edits, changes = self._asked(X, y, oracle, words, max_changes)
+        covered = _covered(changes(edits), labels)
+        found = self._worst_edits(edits, documents, rows, labels, covered)
         return [
-            self.vectorizer_.edited(text, oracle.words, edits.spots[i, :n], edits.tokens[i, :n])
-            for i, (text, n) in enumerate(zip(as_texts(X), edits.counts.tolist(), strict=True))
+            self.vectorizer_.edited(text, edits.words, found.spots[i, :n], found.tokens[i, :n])
+            for i, (text, n) in enumerate(zip(as_texts(X), found.counts.tolist(), strict=True))
         ]
 
-    def changes(self, words: str | None = None, max_changes: int | None = None) -> str:
-        """What is certified, in words."""
-        words = self.words if words is None else words
-        said = {"drop": "deleted", "add": "inserted", "replace": "replaced by any others"}[words]
-        most = self.max_changes if max_changes is None else max_changes
-        return f"{most} token{'s' if most != 1 else ''} of the text {said}"
+    def rows_of(self, X: Any) -> Matrix:
+        """The rows of texts."""
+        return self._check(X)
+
+    def column_names(self) -> np.ndarray:
+        """The words and n-grams that are features, (n_features,)."""
+        return self.vectorizer_.get_feature_names_out()
 
     def _worst_edits(
-        self, oracle: TextEdits, documents: Documents, rows: Matrix, labels: BoundStructure
+        self,
+        oracle: TextEdits,
+        documents: Documents,
+        rows: Matrix,
+        labels: BoundStructure,
+        covered: np.ndarray,
     ) -> Edits:
         """Of the edits that favour each rival those that lower the margin most; none if none does."""
         codes, n_classes = labels.codes, len(self.classes_)
         weights = self._weights_of_labels()
         every, bound = np.arange(len(codes)), BoundTexts(oracle, rows)
-        changes = self._changed(labels)
         margins = self._label_margins(rows, codes)
         best = Edits.none(len(codes))
         for shift in range(1, n_classes):
@@ -242,7 +274,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
             found = bound.worst(slice(None), V, codes).edits
             edited = self.vectorizer_.rows(documents.edited(every, found, oracle.words))
             reached = self._label_margins(edited, codes)
-            better = changes & (reached < margins)
+            better = covered & (reached < margins)
             margins[better] = reached[better]
             best = best.replaced(better, found)
         return best
@@ -262,25 +294,11 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         np.put_along_axis(scores, codes[:, None], -np.inf, axis=1)
         return own - scores.max(axis=1)
 
-    def _changed(self, labels: BoundStructure) -> np.ndarray:
-        """Which texts may change."""
-        if self.only_for is None:
-            return np.ones(len(labels.codes), dtype=bool)
-        listed = [self.only_for] if np.isscalar(self.only_for) else list(self.only_for)
-        return np.isin(self.classes_, np.asarray(listed))[labels.codes]
-
     def _given_oracle(self) -> InvarianceOracle:
-        """Nothing is known of the texts yet: what can be checked is checked."""
-        _check_changes(self.words, self.max_changes)
-        if isinstance(self.allowed, (str, bytes)):
-            raise TypeError(f"allowed must be a sequence of tokens, got a string: [{self.allowed!r}]")
-        if self.allowed is not None and self.words == "drop":
-            raise ValueError(
-                f"allowed names tokens that can come in, and with words='drop' none does: leave it out, "
-                f"got {self.allowed!r}"
-            )
+        oracle = self.oracle
+        oracle.validate()
         self._new_vectorizer().validate()
-        return Identity()
+        return oracle
 
     def _new_vectorizer(self) -> TextVectorizer:
         names = ("ngram_range", "weights", "lowercase", "token_pattern", "min_df", "max_features")
@@ -294,54 +312,49 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         vectorizer = self._new_vectorizer().fit(texts)
         documents = vectorizer.documents(texts)
         rows = vectorizer.rows(documents)
-        oracle = self._for_labels(self._oracle(vectorizer, documents))
-        rows = self._prepare(rows, oracle)
+        tokens, changes = _taken_apart(oracle)
+        oracle = changes(self._edits(tokens, vectorizer, documents))
         truth = self._truth(rows, labels, oracle, sample_weight)
         truth.learnt["vectorizer_"] = vectorizer
         return rows, oracle, truth
 
-    def _oracle(
-        self,
-        vectorizer: TextVectorizer,
-        documents: Documents,
-        words: str | None = None,
-        max_changes: int | None = None,
+    def _edits(
+        self, tokens: TokenEdits, vectorizer: TextVectorizer, documents: Documents, real: bool = False
     ) -> TextEdits:
-        words = self.words if words is None else words
-        most = self.max_changes if max_changes is None else max_changes
-        _check_changes(words, most)
+        """What changes of tokens make of the rows of these texts."""
         return TextEdits(
             documents,
             vectorizer.grams,
             vectorizer.weights_,
-            words,
-            int(most),
+            tokens.words,
+            int(tokens.max_changes),
             self.weights == "binary",
-            None if words == "drop" else self._allowed(vectorizer),
+            None if tokens.allowed is None else vectorizer.numbers_of(tokens.allowed),
+            real,
         )
 
-    def _allowed(self, vectorizer: TextVectorizer) -> np.ndarray | None:
-        """The numbers of the tokens that can come in; None for all."""
-        if self.allowed is None:
-            return None
-        tokens = [str(word).lower() if self.lowercase else str(word) for word in self.allowed]
-        numbers = vectorizer.grams.numbers
-        missing = [token for token in tokens if token not in numbers]
-        if missing:
-            raise ValueError(
-                f"allowed must hold tokens of the training texts' features, got {missing[:5]}: tokens "
-                "that training did not have can always come in"
-            )
-        return np.array(sorted({numbers[token] for token in tokens}), dtype=np.int64)
-
-    def _for_labels(self, oracle: TextEdits) -> InvarianceOracle:
-        return oracle if self.only_for is None else oracle.only_for(self.only_for)
-
-    def _asked(self, X: Any, y: Any) -> tuple[Documents, Matrix, BoundStructure]:
+    def _asked(
+        self,
+        X: Any,
+        y: Any,
+        oracle: InvarianceOracle | None,
+        words: str | None,
+        max_changes: int | None,
+    ) -> tuple[Documents, Matrix, BoundStructure, TextEdits, Changes]:
+        """Texts as tokens and as rows, their labels, and what changes: of tokens, and of whose."""
         check_is_fitted(self)
+        oracle = check_oracle_type(self.oracle if oracle is None else oracle)
+        tokens, changes = _taken_apart(oracle)
+        if words is not None:
+            tokens = TokenEdits(words, tokens.max_changes, None if words == "drop" else tokens.allowed)
+        if max_changes is not None:
+            tokens = tokens.limited(max_changes)
+        tokens.validate()
+        changes(tokens).check_labels(self.classes_)
         documents = self.vectorizer_.documents(as_texts(X))
         rows = self.vectorizer_.rows(documents)
-        return documents, rows, self._bound_labels(rows, y)
+        edits = self._edits(tokens, self.vectorizer_, documents, real=True)
+        return documents, rows, self._bound_labels(rows, y), edits, changes
 
     def _say_what_is_unknown(self, rows: Matrix) -> None:
         """Warn of texts whose score is the intercept."""
@@ -358,7 +371,8 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         self._check_parameters()
         texts, vectorizer = as_texts(X), self._new_vectorizer()
         documents = vectorizer.fit(texts).documents(texts)
-        oracle = self._for_labels(self._oracle(vectorizer, documents))
+        tokens, changes = _taken_apart(self.oracle)
+        oracle = changes(self._edits(tokens, vectorizer, documents))
         return self._memory_of(vectorizer.rows(documents), y, oracle)
 
     def _check(self, X: Any, finite: bool = True) -> Matrix:
@@ -375,8 +389,27 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         return tags
 
 
-def _check_changes(words: Any, max_changes: Any) -> None:
-    """Raise ValueError or TypeError unless these say what happens to tokens, and to how many."""
-    if not isinstance(words, str) or words not in WORDS:
-        raise ValueError(f"words must be one of {list(WORDS)}, got {words!r}")
-    check_count("max_changes", max_changes, least=0)
+def _taken_apart(oracle: InvarianceOracle) -> tuple[TokenEdits, Changes]:
+    """The changes of tokens in an oracle, and what makes the oracle of these or others like them.
+
+    Raises
+    ------
+    TypeError
+        For oracles of rows.
+    """
+    if isinstance(oracle, TokenEdits):
+        return oracle, lambda edits: edits
+    if isinstance(oracle, OnlyFor) and isinstance(oracle.oracle, TokenEdits):
+        labels = oracle.labels
+        return oracle.oracle, lambda edits: edits.only_for(labels)
+    raise TypeError(
+        f"oracle must be TokenEdits(words, max_changes), also only_for some labels, got {oracle!r}: "
+        "texts change by tokens; for oracles of rows take InvariantLinearSVC behind a vectorizer"
+    )
+
+
+def _covered(oracle: InvarianceOracle, labels: BoundStructure) -> np.ndarray:
+    """Which texts may change."""
+    if not isinstance(oracle, OnlyFor):
+        return np.ones(len(labels.codes), dtype=bool)
+    return np.isin(labels.classes, oracle.listed())[labels.codes]

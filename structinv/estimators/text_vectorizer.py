@@ -196,6 +196,23 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
             at = stop
         return "".join([*parts, base[at:]])
 
+    def numbers_of(self, tokens: Sequence[str]) -> np.ndarray:
+        """The numbers of tokens that are in features, rising.
+
+        Raises
+        ------
+        ValueError
+            For tokens that are in none.
+        """
+        wanted = [self._prepared(str(token)) for token in tokens]
+        missing = [token for token in wanted if token not in self.grams.numbers]
+        if missing:
+            raise ValueError(
+                f"allowed must hold tokens that are in features, got {missing[:5]}: those that training "
+                "did not have can always come in"
+            )
+        return np.array(sorted({self.grams.numbers[token] for token in wanted}), dtype=np.int64)
+
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The words and n-grams of the columns, (n_features,)."""
         check_is_fitted(self)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import _num_samples
 
-from ..estimators import InvariantLinearSVC
+from ..estimators import InvariantLinearClassifier
 from ..estimators.labels import one_label_a_row
 from ..oracles import InvarianceOracle
 
@@ -27,7 +27,7 @@ class Explanation:
         Columns that the edit touches.
     names : (t,) array of str
         Their names: those of the columns that the model was fitted with, "x0", "x1", ... if they had
-        none.
+        none; of a text the words and n-grams.
     before, after : (t,) arrays
         Their values.
     moves : (t,) array
@@ -56,15 +56,15 @@ class Explanation:
 
 
 def explain_edit(
-    model: InvariantLinearSVC, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
+    model: InvariantLinearClassifier, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
 ) -> Explanation:
     """Explain the worst allowed edit of one row.
 
     Parameters
     ----------
-    model : InvariantLinearSVC
+    model : InvariantLinearSVC or InvariantTextClassifier
         Fitted.
-    X : (1, n_features) array-like, sparse matrix or data frame
+    X : (1, n_features) array-like, sparse matrix or data frame; or a list of one text
     y : (1,) array-like, optional
         The true label; the prediction takes its place.
     oracle : InvarianceOracle, optional
@@ -91,17 +91,18 @@ def explain_edit(
     >>> explain_edit(model, X[:1], y[:1], oracle=FDrop(1)).names.tolist()
     ['x0']
     """
-    if not isinstance(model, InvariantLinearSVC):
+    if not isinstance(model, InvariantLinearClassifier):
         raise TypeError(
-            "model must be an InvariantLinearSVC, since only there each feature has its share of a "
-            f"margin, got {type(model).__name__}; draw_worst_cases shows what changes do to images"
+            "model must be an InvariantLinearSVC or InvariantTextClassifier, since only there each "
+            f"feature has its share of a margin, got {type(model).__name__}; draw_worst_cases shows "
+            "what changes do to images"
         )
     # As it came: a data frame has the names that the model looks for.
     if _num_samples(X) != 1:
         raise ValueError(f"X must have one row to explain, got {_num_samples(X)}")
     label = model.predict(X)[0] if y is None else one_label_a_row(y, 1)[0]
-    edited = _dense_row(model.worst_case(X, [label], oracle=oracle))
-    row = _dense_row(X)
+    edited = _dense_row(model.rows_of(model.worst_case(X, [label], oracle=oracle)))
+    row = _dense_row(model.rows_of(X))
     direction, offset = _margin_direction(model, edited, label)
     moves = direction * (edited - row)
     touched = np.flatnonzero(edited != row)
@@ -109,7 +110,7 @@ def explain_edit(
     margin = float(row @ direction + offset)
     return Explanation(
         features=touched,
-        names=_names(model, touched),
+        names=model.column_names()[touched].astype(str),
         before=row[touched],
         after=edited[touched],
         moves=moves[touched],
@@ -119,17 +120,12 @@ def explain_edit(
     )
 
 
-def _names(model: InvariantLinearSVC, columns: np.ndarray) -> np.ndarray:
-    known = getattr(model, "feature_names_in_", None)
-    return np.array([f"x{j}" if known is None else known[j] for j in columns], dtype=str)
-
-
 def _dense_row(X: Any) -> np.ndarray:
     return np.ravel(X.toarray() if sp.issparse(X) else np.asarray(X))
 
 
 def _margin_direction(
-    model: InvariantLinearSVC, edited: np.ndarray, label: Any
+    model: InvariantLinearClassifier, edited: np.ndarray, label: Any
 ) -> tuple[np.ndarray, float]:
     """Along what the label's margin over its strongest rival at the edited row grows."""
     weights, intercept = model.coef_, np.ravel(model.intercept_)

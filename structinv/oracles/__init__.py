@@ -28,6 +28,7 @@ from .protected import Protected
 from .sampled import Sampled
 from .segments import Offset, Segment
 from .shared import Shared
+from .text_edits import TokenEdits
 from .trajectories import Trajectory
 from .union import Union
 from .weighted import Weighted
@@ -101,6 +102,7 @@ __all__ = [
     "Shifts",
     "Support",
     "TangentDerivative",
+    "TokenEdits",
     "Trajectory",
     "Union",
     "Weighted",

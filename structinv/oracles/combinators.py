@@ -198,10 +198,11 @@ class OnlyFor(OfOnePart, Combination):
             self.oracle,
             "labels belong to rows; write Budget(oracle.only_for(labels))",
         )
-        if self.labels is None or len(self._listed()) == 0:
+        if self.labels is None or len(self.listed()) == 0:
             raise ValueError(f"labels must be a label or a sequence of labels, got {self.labels!r}")
 
-    def _listed(self) -> np.ndarray:
+    def listed(self) -> np.ndarray:
+        """The labels as an array."""
         return np.asarray([self.labels] if np.isscalar(self.labels) else list(self.labels))
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
@@ -223,7 +224,7 @@ class OnlyFor(OfOnePart, Combination):
         """
         classes = np.asarray(classes)
         self._check_kind(classes)
-        if not np.any(np.isin(classes, self._listed())):
+        if not np.any(np.isin(classes, self.listed())):
             raise ValueError(
                 f"only_for: labels must hold at least one of the classes {classes.tolist()}, got "
                 f"{self.labels!r}"
@@ -231,7 +232,7 @@ class OnlyFor(OfOnePart, Combination):
         self.oracle.check_labels(classes)
 
     def _check_kind(self, y: np.ndarray) -> None:
-        listed = self._listed()
+        listed = self.listed()
         if (y.dtype.kind in "US") != (listed.dtype.kind in "US") and "O" not in y.dtype.kind:
             raise TypeError(
                 f"labels must be of the kind of y, text or numbers, got {self.labels!r} where y holds "
@@ -243,7 +244,7 @@ class _BoundOnlyFor(BoundOracle):
     def __init__(self, oracle: OnlyFor, X: Matrix, y: np.ndarray) -> None:
         super().__init__(oracle, X, y)
         self.inner = bind(oracle.oracle, X, y)
-        self.covered = np.isin(y, oracle._listed())
+        self.covered = np.isin(y, oracle.listed())
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..matrices import Matrix, Rows, in_threads, row_dots, row_sizes, short_indices, take
+from .arguments import check_count
 from .base import BoundOracle, InvarianceOracle, Support
 from .hulls import Hull
 from .identity import Identity
@@ -25,8 +26,81 @@ WORDS = ("drop", "add", "replace")
 CHANGES_AT_ONCE = 4_000_000
 
 
+class TokenEdits(InvarianceOracle):
+    """At most `max_changes` tokens of a text are deleted, inserted or replaced.
+
+    What `InvariantTextClassifier` is trained for, and certifies: an oracle of texts, which rows of
+    counts do not tell. It goes where an oracle is asked for beside texts: into ``certify``,
+    `security_curve`, `certified_accuracy_scorer` and `select_changes`, also as ``only_for`` some labels.
+
+    Parameters
+    ----------
+    words : {"drop", "add", "replace"}, default="drop"
+        What happens to tokens: they are deleted, others are inserted anywhere, or they are replaced by
+        any one token each.
+    max_changes : int, default=1
+        To how many tokens of a text, at least 0.
+    allowed : sequence of str, optional
+        Tokens that can come in, of those that are in features; all by default. Tokens that are in no
+        feature always can.
+
+    Examples
+    --------
+    >>> from structinv import InvariantTextClassifier
+    >>> texts, y = ["free money", "see you there"], ["spam", "ham"]
+    >>> model = InvariantTextClassifier(C=10.0, random_state=0).fit(texts, y)
+    >>> model.certify(texts, y, oracle=TokenEdits("drop", 2).only_for("spam")).correct.tolist()
+    [False, True]
+    """
+
+    supports_sparse = True
+
+    def __init__(self, words: str = "drop", max_changes: int = 1, allowed: Any = None) -> None:
+        self.words = words
+        self.max_changes = max_changes
+        self.allowed = allowed
+
+    def validate(self, n_features: int | None = None) -> None:
+        """See `InvarianceOracle.validate`."""
+        if not isinstance(self.words, str) or self.words not in WORDS:
+            raise ValueError(f"words must be one of {list(WORDS)}, got {self.words!r}")
+        check_count("max_changes", self.max_changes, least=0)
+        if self.allowed is not None and (
+            isinstance(self.allowed, (str, bytes)) or not np.iterable(self.allowed)
+        ):
+            raise TypeError(
+                f"allowed must be a sequence of tokens, such as ['free'], got {self.allowed!r}"
+            )
+        if self.allowed is not None and self.words == "drop":
+            raise ValueError(
+                f"allowed names tokens that can come in, and with words='drop' none does: leave it out, "
+                f"got {self.allowed!r}"
+            )
+
+    def most_changes(self) -> int:
+        """See `InvarianceOracle.most_changes`."""
+        return int(self.max_changes)
+
+    def limited(self, max_changes: int) -> TokenEdits:
+        """See `InvarianceOracle.limited`."""
+        return TokenEdits(self.words, max_changes, self.allowed)
+
+    def support(
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+    ) -> Support:
+        """Refused: rows do not tell the texts."""
+        return self.bind(X).support(slice(None), V, assign, cost)
+
+    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
+        """Refused: rows do not tell the texts."""
+        raise TypeError(
+            f"{self!r} changes tokens of texts, which rows of numbers do not tell: it goes with "
+            "InvariantTextClassifier"
+        )
+
+
 class TextEdits(InvarianceOracle):
-    r"""At most `max_changes` tokens of a text are deleted, inserted or replaced.
+    r"""What `TokenEdits` makes of the rows of given texts.
 
     Rows are counts of n-grams in given texts, each times a fixed weight, or 1 for each that is there.
     S(x) holds the rows of all edited texts. Where the largest ``<v, z>`` over these is not known, S(x)
@@ -84,7 +158,7 @@ class TextEdits(InvarianceOracle):
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """What changes; texts and features would be long."""
-        return f"TextEdits(words={self.words!r}, max_changes={self.max_changes})"
+        return f"TokenEdits(words={self.words!r}, max_changes={self.max_changes})"
 
     def most_changes(self) -> int:
         """See `InvarianceOracle.most_changes`."""

@@ -48,6 +48,7 @@ from ..losses import Affine, CvxpyLoss, Joined, MoreauEnvelope
 from ..oracles import REGISTRY as ORACLES
 from ..oracles import ImageShape
 from ..oracles.image_curves import ImageCurve
+from ..oracles.text_edits import TokenEdits
 from ..planes import PlaneSet
 from ..solvers import REGISTRY as SOLVERS
 from ..solvers import Reference
@@ -106,6 +107,7 @@ PARAMETERISED: dict[str, type] = {
     "features.texts": TextVectorizer,
     "features.tokens": TokenVectorizer,
     "oracle.image_curve": ImageCurve,
+    "oracle.token_edits": TokenEdits,
 }
 
 # Classes that are made anew from the arguments of their constructors.

@@ -1,0 +1,328 @@
+"""The classifier of texts: its certificates are about tokens of the texts."""
+
+import pickle
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy.special import comb
+from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from structinv import InvariantLinearSVC, InvariantTextClassifier
+from structinv.estimators import TextVectorizer
+from structinv.oracles import FAdd
+
+from .test_text_edits import edited_texts
+
+WORDS = ("drop", "add", "replace")
+WEIGHTS = ("counts", "binary", "idf")
+SPAM, HAM = ["free", "money", "now", "prize", "click"], ["lunch", "see", "you", "at", "office"]
+
+
+def mails(n=60, seed=0, length=12):
+    """Texts of which each class has words of its own, in sentences with signs and capitals."""
+    rng = np.random.default_rng(seed)
+    texts, labels = [], []
+    for i in range(n):
+        own = (SPAM, HAM)[i % 2]
+        tokens = [str(rng.choice(own if rng.random() < 0.6 else SPAM + HAM + ["the", "of"]))
+                  for _ in range(rng.integers(2, length))]  # fmt: skip
+        signs = rng.choice([" ", ", ", "! ", " a ", "\n"], size=len(tokens))
+        texts.append("".join(t.capitalize() + s for t, s in zip(tokens, signs, strict=True)))
+        labels.append(("spam", "ham")[i % 2])
+    return texts, np.array(labels)
+
+
+TEXTS, Y = mails()
+UNSEEN, TRUTH = mails(40, seed=1)
+LONG = mails(60, seed=2, length=40)
+
+
+def fitted(*parameters, **more):
+    return InvariantTextClassifier(*parameters, **{"C": 1.0, "random_state": 0, **more}).fit(TEXTS, Y)
+
+
+def margins(model, texts, y):
+    scores = model.decision_function(texts)
+    return np.where(np.asarray(y) == model.classes_[1], scores, -scores)
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("ngram_range", [(1, 1), (1, 2), (2, 3)])
+def test_rows_are_those_of_scikit_learn(weights, ngram_range):
+    ours = TextVectorizer(ngram_range, weights).fit(TEXTS)
+    theirs = CountVectorizer(ngram_range=ngram_range, binary=weights == "binary")
+    rows = theirs.fit_transform(TEXTS)
+    if weights == "idf":
+        idf = TfidfTransformer(norm=None).fit(rows)
+        np.testing.assert_allclose(
+            ours.transform(UNSEEN).toarray(), idf.transform(theirs.transform(UNSEEN)).toarray()
+        )
+    else:
+        np.testing.assert_array_equal(
+            ours.transform(UNSEEN).toarray(), theirs.transform(UNSEEN).toarray()
+        )
+    np.testing.assert_array_equal(ours.get_feature_names_out(), theirs.get_feature_names_out())
+
+
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("weights", ["counts", "binary"])
+def test_the_optimum_is_that_over_all_edited_texts(words, weights):
+    texts, y = ["aa bb bb cc", "bb aa", "cc dd dd", "dd cc aa", "bb cc"], [1, 1, -1, -1, 1]
+    longest = (1, 2) if words == "drop" and weights == "counts" else (1, 1)
+    model = InvariantTextClassifier(
+        words, 1, longest, weights, C=0.5, tol=1e-9, solver="svmstruct", random_state=0
+    ).fit(texts, y)
+    # The enumerated program.
+    vectorizer = model.vectorizer_
+    tokens = [*vectorizer.grams.names, "zz"]
+    w = cp.Variable(len(vectorizer.vocabulary_))
+    b, losses = cp.Variable(), []
+    for text, label in zip(texts, y, strict=True):
+        changed = [" ".join(t) for t in edited_texts(text.split(), words, 1, tokens)]
+        rows = vectorizer.transform(changed).toarray()
+        losses.append(cp.pos(cp.max(1 - label * (rows @ w + b))))
+    program = cp.Problem(
+        cp.Minimize(0.5 * cp.sum_squares(w) + 0.5 * cp.square(b) + 0.5 * cp.sum(cp.hstack(losses)))
+    )
+    program.solve(solver="CLARABEL")
+    assert model.solution_.primal == pytest.approx(program.value, rel=1e-6)
+    np.testing.assert_allclose(model.coef_[0], w.value, atol=1e-4)
+
+
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("longest", [1, 2, 3])
+def test_the_worst_text_has_the_margin_that_is_told(words, weights, longest):
+    model = fitted(words, 2, (1, longest), weights, tol=0.1, max_seconds=5)
+    certificate = model.certify(UNSEEN, TRUTH)
+    worst = model.worst_case(UNSEEN, TRUTH)
+    reached = margins(model, worst, TRUTH)
+    assert np.all(reached >= certificate.margins)
+    assert np.all(reached <= margins(model, UNSEEN, TRUTH))
+    if longest == 1 or (longest == 2 and words == "drop" and weights != "binary"):
+        np.testing.assert_allclose(reached, certificate.margins, atol=1e-9)
+        np.testing.assert_allclose(reached, certificate.attacked, atol=1e-9)
+        assert np.all(certificate.exact)
+
+
+def random_edit(rng, model, text, words, most):
+    """A text after `most` random edits, made in its letters."""
+    pattern = model.vectorizer_._pattern
+    known = [*model.vectorizer_.grams.names, "unheardof", "neverseen"]
+    for _ in range(most):
+        spans = [found.span() for found in pattern.finditer(text)]
+        if not spans and words != "add":
+            return text
+        new = str(rng.choice(known))
+        if words == "add":
+            places = [0, len(text), *(start for start, _ in spans)]
+            at = int(rng.choice(places))
+            text = f"{text[:at]} {new} {text[at:]}"
+        else:
+            start, stop = spans[rng.integers(len(spans))]
+            text = text[:start] + ("" if words == "drop" else new) + text[stop:]
+    return text
+
+
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("weights", ["counts", "binary"])
+@pytest.mark.parametrize("longest", [1, 2, 3])
+def test_no_random_edit_of_letters_turns_a_certified_text(words, weights, longest):
+    rng = np.random.default_rng(longest)
+    model = InvariantTextClassifier(words, 1, (1, longest), weights, tol=0.1, max_seconds=5)
+    model.fit(*LONG)
+    certificate = model.certify(UNSEEN)
+    assert certificate.accuracy > 0
+    predicted = model.predict(UNSEEN)
+    for _ in range(20):
+        edited = [random_edit(rng, model, text, words, 1) for text in UNSEEN]
+        assert np.all((model.predict(edited) == predicted)[certificate.correct])
+        assert np.all(margins(model, edited, predicted) >= certificate.margins)
+
+
+def test_deletions_are_found_greedily_no_further():
+    model = fitted("drop", 3, (1, 2))
+    texts, y = UNSEEN[:10], TRUTH[:10]
+    certificate = model.certify(texts, y)
+    for text, label, floor in zip(texts, y, certificate.margins, strict=True):
+        for _ in range(3):
+            spans = [found.span() for found in model.vectorizer_._pattern.finditer(text)]
+            others = [text[:start] + text[stop:] for start, stop in spans] or [text]
+            text = others[int(np.argmin(margins(model, others, [label] * len(others))))]
+        assert margins(model, [text], [label])[0] >= floor
+
+
+def test_more_changes_certify_less_and_none_certifies_what_is_right():
+    model = fitted("drop", 1)
+    shares = [model.certify(UNSEEN, TRUTH, max_changes=k).accuracy for k in (0, 1, 2, 4, 100)]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == model.score(UNSEEN, TRUTH)
+    for words in ("add", "replace"):
+        assert model.certify(UNSEEN, TRUTH, words=words).accuracy <= shares[0]
+
+
+def test_a_text_without_its_tokens_has_the_intercept():
+    model = fitted("drop", 1)
+    label = model.classes_[int(model.intercept_[0] > 0)]
+    certificate = model.certify(UNSEEN, [label] * len(UNSEEN), max_changes=1000)
+    assert np.all(certificate.attacked <= abs(model.intercept_[0]) + 1e-12)
+
+
+def test_deletions_of_no_change_are_the_plain_machine():
+    model = fitted("drop", 0, tol=1e-6)
+    plain = InvariantLinearSVC(C=1.0, tol=1e-6, random_state=0)
+    plain.fit(CountVectorizer(dtype=float).fit_transform(TEXTS), Y)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("weights", ["counts", "binary"])
+def test_insertions_train_as_added_words(weights):
+    most = 2
+    model = fitted("add", most, weights=weights, tol=1e-7)
+    X = model.vectorizer_.transform(TEXTS)
+    oracle = FAdd(1, float(most), present=True) if weights == "counts" else FAdd(most)
+    other = InvariantLinearSVC(oracle, C=1.0, tol=1e-7, random_state=0).fit(X, Y)
+    assert model.solution_.primal == pytest.approx(other.solution_.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_only_the_texts_of_some_labels_change(words):
+    model = fitted(words, 2, only_for="spam")
+    certificate, worst = model.certify(UNSEEN, TRUTH), model.worst_case(UNSEEN, TRUTH)
+    ham = TRUTH == "ham"
+    np.testing.assert_allclose(certificate.margins[ham], margins(model, UNSEEN, TRUTH)[ham])
+    assert all(new == old for new, old, own in zip(worst, UNSEEN, ham, strict=True) if own)
+    assert any(new != old for new, old in zip(worst, UNSEEN, strict=True))
+
+
+def test_tokens_that_come_in_are_those_allowed():
+    model = fitted("replace", 2, allowed=["Lunch", "see"])
+    for text in model.worst_case(UNSEEN, TRUTH):
+        for token in model.vectorizer_.tokens(text):
+            assert token in {*SPAM, *HAM, "the", "of", model.vectorizer_.made_up}
+    wide = fitted("replace", 2)
+    assert np.all(model.certify(UNSEEN, TRUTH).margins[:5] > -np.inf)
+    assert wide.solution_.primal >= model.solution_.dual
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_several_classes(words):
+    texts = [
+        f"{word} the {other}" for word in ("red", "green", "blue") for other in ("car", "sea", "sky")
+    ]
+    y = np.repeat(["r", "g", "b"], 3)
+    model = InvariantTextClassifier(words, 1, C=10.0, random_state=0).fit(texts, y)
+    certificate, worst = model.certify(texts, y), model.worst_case(texts, y)
+    scores = model.decision_function(worst)
+    own = scores[np.arange(9), np.searchsorted(model.classes_, y)]
+    np.put_along_axis(scores, np.searchsorted(model.classes_, y)[:, None], -np.inf, axis=1)
+    np.testing.assert_allclose(own - scores.max(axis=1), certificate.margins, atol=1e-9)
+
+
+def test_texts_that_the_model_knows_nothing_of_are_named():
+    model = fitted("drop", 1)
+    with pytest.warns(UserWarning, match="1 of 2 texts have no feature that the model knows"):
+        certificate = model.certify(["x y z", "free money"])
+    assert certificate.margins[0] == pytest.approx(abs(model.intercept_[0]))
+
+
+def test_letters_that_change_their_length_with_their_case():
+    texts = ["\u0130stanbul free money", "lunch \u0130stanbul"] * 2
+    model = InvariantTextClassifier("drop", 1, C=10.0, random_state=0).fit(texts, [1, 0, 1, 0])
+    worst = model.worst_case(texts, [1, 0, 1, 0])
+    np.testing.assert_allclose(
+        margins(model, worst, [1, 0, 1, 0]), model.certify(texts, [1, 0, 1, 0]).margins, atol=1e-9
+    )
+
+
+def test_scikit_learns_tools():
+    model = InvariantTextClassifier(max_changes=1, random_state=0, tol=0.1)
+    search = GridSearchCV(model, {"C": [0.1, 1.0], "max_changes": [0, 1]}, cv=2).fit(TEXTS, Y)
+    assert search.best_score_ > 0.7
+    assert len(cross_val_score(make_pipeline(model), np.array(TEXTS, dtype=object), Y, cv=2)) == 2
+    fit = clone(model).fit(tuple(TEXTS), list(Y))
+    again = pickle.loads(pickle.dumps(fit))
+    np.testing.assert_array_equal(again.decision_function(UNSEEN), fit.decision_function(UNSEEN))
+    np.testing.assert_array_equal(again.certify(UNSEEN).margins, fit.certify(UNSEEN).margins)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
+    [
+        ({"words": "delete"}, ValueError, r"words must be one of \['drop', 'add', 'replace'\]"),
+        ({"max_changes": -1}, ValueError, "max_changes must be an integer of at least 0, got -1"),
+        ({"max_changes": 1.5}, TypeError, "max_changes must be an integer"),
+        ({"weights": "tfidf"}, ValueError, r"weights must be one of \['counts', 'binary', 'idf'\]"),
+        ({"ngram_range": (2, 1)}, ValueError, "1 <= least <= largest"),
+        ({"ngram_range": 2}, TypeError, "ngram_range must be a pair"),
+        ({"allowed": ["free"]}, ValueError, "allowed names tokens that can come in"),
+        (
+            {"words": "add", "allowed": "free"},
+            TypeError,
+            "allowed must be a sequence of",
+        ),
+        ({"words": "add", "allowed": ["nowhere"]}, ValueError, r"allowed must hold .*'nowhere'"),
+        ({"only_for": "junk"}, ValueError, "only_for: labels must hold at least one of the classes"),
+        ({"token_pattern": "("}, ValueError, "token_pattern .* is no regular expression"),
+        ({"token_pattern": "(a)(b)"}, ValueError, "token_pattern must have one group at most"),
+        ({"token_pattern": "[A-Z]+"}, ValueError, "X must hold a text with a token"),
+        ({"token_pattern": r"\w+ \w+", "ngram_range": (1, 2)}, ValueError, "must not match blanks"),
+        ({"lowercase": "no"}, TypeError, "lowercase must be True or False"),
+        ({"min_df": 1000}, ValueError, "max_df corresponds to < documents than min_df"),
+        ({"loss": "absolute"}, ValueError, "loss must be one of"),
+    ],
+)
+def test_parameters_that_cannot_be_used_are_named(parameters, error, message):
+    model = InvariantTextClassifier(**parameters)
+    with pytest.raises(error, match=message):
+        model.fit(TEXTS, Y)
+    assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        ("free money", TypeError, r"got a single str; write \[text\]"),
+        ([], ValueError, "got none of them"),
+        (["free", 3.0], TypeError, r"X\[1\] must be a string, got 3.0"),
+        (["free", None], TypeError, r"X\[1\] must be a string, got None"),
+        (["free", b"money"], TypeError, "got b'money': decode it"),
+        ([["free"], ["money"]], TypeError, r"X\[0\] must be a string"),
+        (np.array([["free"], ["money"]]), ValueError, r"one dimension, got shape \(2, 1\)"),
+        ({"text": ["free"]}, TypeError, "got a dict: take the column"),
+        (np.eye(2), ValueError, "one dimension"),
+        (CountVectorizer().fit_transform(["aa", "bb"]), TypeError, "counted here, without a vectorizer"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_named(X, error, message):
+    model = fitted("drop", 1)
+    for ask in (model.predict, model.certify, model.worst_case, lambda X: clone(model).fit(X, [0, 1])):
+        with pytest.raises(error, match=message):
+            ask(X)
+
+
+def test_data_frames_and_series():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": TEXTS, "label": Y})
+    model = InvariantTextClassifier(random_state=0, tol=0.1).fit(frame["text"], frame["label"])
+    assert model.score(frame["text"], frame["label"]) > 0.7
+    with pytest.raises(TypeError, match="got a DataFrame: take the column"):
+        model.predict(frame[["text"]])
+
+
+def test_labels_are_looked_at():
+    with pytest.raises(ValueError, match="y must have shape"):
+        InvariantTextClassifier().fit(TEXTS, Y[:-1])
+    with pytest.raises(ValueError, match="at least two classes"):
+        InvariantTextClassifier().fit(TEXTS, ["spam"] * len(TEXTS))
+
+
+def test_very_many_changes_are_as_many_as_there_are_tokens():
+    model = fitted("drop", 10**6, tol=0.1)
+    assert model.certify(UNSEEN).margins == pytest.approx(model.certify(UNSEEN, max_changes=100).margins)
+    longest = comb(50, 2)
+    assert model.certify(UNSEEN, words="add", max_changes=int(longest)).accuracy == 0.0
