@@ -17,11 +17,11 @@ from sklearn.svm import LinearSVC
 from typer.testing import CliRunner
 
 import structinv
-from structinv import InvariantLinearSVC
+from structinv import InvariantLinearSVC, InvariantTextClassifier
 from structinv.cli import app
 from structinv.cli.demo_digits import draw_training
 from structinv.cli.model_file import load_model
-from structinv.datasets import make_mail_like
+from structinv.datasets import load_jsonlines, make_mail_like
 from structinv.oracles import FAdd, FDrop, FEdit, FScale
 
 WORDS = {
@@ -139,6 +139,44 @@ class TestFit:
         lines = succeed("predict", tmp_path / "m", folder / "test.svm", "--certify").splitlines()
         assert len(lines) == 200
 
+    @pytest.mark.parametrize(("oracle", "words"), [("fdrop", "drop"), ("fadd", "add")])
+    def test_counted_texts_are_certified_by_their_tokens(self, folder, tmp_path, oracle, words):
+        options = ("--oracle", oracle, "--max-changes", 2, "--only-for", "spam", "--C", "auto")
+        out = succeed("fit", folder / "train.jsonl", *options, "--tol", 0.01, "-o", tmp_path / "m")
+        assert "60 texts" in out
+        assert "Note" not in out
+        model = structinv.load(tmp_path / "m")
+        assert isinstance(model, InvariantTextClassifier)
+        assert (model.words, model.max_changes, model.only_for) == (words, 2, ["spam"])
+        lines = succeed("predict", tmp_path / "m", folder / "test.jsonl.xz", "--certify").splitlines()
+        texts, y = load_jsonlines(folder / "test.jsonl.xz")
+        sure = ["yes" if each else "no" for each in model.certify(texts).correct]
+        assert lines == [f"{a}\t{b}" for a, b in zip(model.predict(texts), sure, strict=True)]
+        worst = model.worst_case(texts, y)
+        assert sum(model.predict(worst) == y) == sum(model.certify(texts, y).correct)
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (("--vectorizer", "log"), "values of words, log(1 + count), and not about tokens"),
+            (("--unit-length",), "values of words, scaled to length 1, and not about tokens"),
+        ],
+    )
+    def test_other_values_of_words_are_certified_as_they_are(self, folder, tmp_path, options, said):
+        more = ("--oracle", "fdrop", "--max-changes", 1, "--C", 0.1, "--tol", 0.1)
+        out = succeed("fit", folder / "train.jsonl", *options, *more, "-o", tmp_path / "m")
+        assert said in " ".join(out.split())
+        for command in (("evaluate",), ("explain", "--row", 0)):
+            out = succeed(command[0], tmp_path / "m", folder / "test.jsonl.xz", *command[1:])
+            assert said in " ".join(out.split())
+        result = run("predict", tmp_path / "m", folder / "test.jsonl.xz", "--certify")
+        assert said in " ".join(result.stderr.split())
+
+    def test_what_is_about_rows_is_refused_for_tokens(self, folder, tmp_path):
+        options = ("--oracle", "fadd", "--max-changes", 1, "--value", 2)
+        line = fail("fit", folder / "train.jsonl", *options, "-o", tmp_path / "m")
+        assert "--value is about values of rows" in line
+
     def test_only_for_takes_names_of_labels(self, folder, tmp_path):
         options = ("--oracle", "fdrop", "--max-changes", 2, "--only-for", "spam", "--C", 0.1)
         succeed("fit", folder / "train.jsonl", *options, "--tol", 0.1, "-o", tmp_path / "m")
@@ -247,7 +285,7 @@ class TestEvaluate:
         assert clean == pytest.approx(100 * saved.classifier.score(X, y), abs=0.05)
         assert certified == pytest.approx(100 * saved.classifier.certify(X, y).accuracy, abs=0.05)
         assert certified <= attacked <= clean
-        assert "FDrop(max_changes=2)" in out
+        assert ("FDrop(max_changes=2)" if model == "rows" else "TokenEdits(") in out
         for name in saved.label_names(saved.classifier.classes_):
             assert len(numbers_after(out, name)) == 3
 
@@ -318,9 +356,9 @@ class TestExplain:
         rows = table_rows(out)
         edits = [cells for cells in rows if cells and cells[0] in WORDS["spam"]]
         start = next(float(cells[-1]) for cells in rows if cells[:2] == ["(no", "edit)"])
-        assert start == pytest.approx(saved.classifier.decision_function(X[[1]])[0], abs=1e-4)
-        assert 1 <= len(edits) <= 2
-        assert all(float(cells[2]) == 0 for cells in edits)
+        assert start == pytest.approx(saved.classifier.decision_function(X[1:2])[0], abs=1e-4)
+        assert 1 <= sum(float(cells[1]) - float(cells[2]) for cells in edits) <= 2
+        assert all(float(cells[2]) < float(cells[1]) for cells in edits)
         moves = [float(cells[3]) for cells in edits]
         assert moves == sorted(moves)
         end = float(edits[-1][4])

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from .. import __version__
 from ..datasets.opening import rereadable
@@ -21,12 +23,14 @@ from .rows import READING_OPTIONS, Reading, training_file
 from .tasks import Asked, task_of
 from .training import (
     build_classifier,
-    changed_rows,
     choose_weight,
     class_weights,
+    counts_tokens,
     dense_for,
     image_shape,
+    labels_that_change,
     numbers,
+    only_for,
     train,
     weight_of_losses,
 )
@@ -81,7 +85,7 @@ def fit(
     add: given.Add = None,
     drop: given.Drop = None,
     scale: given.Scale = None,
-    only_for: given.OnlyFor = None,
+    changing: given.OnlyFor = None,
     radius: given.Radius = None,
     pixels: given.Pixels = None,
     degrees: given.Degrees = None,
@@ -99,7 +103,7 @@ def fit(
     intercept: given.Intercept = True,
     seed: given.Seed = 0,
     format: given.DataFormat = None,
-    vectorizer: given.Words = given.Vectorizer.LOG,
+    vectorizer: given.Words = given.Vectorizer.COUNT,
     unit_length: given.UnitLength = False,
     text_key: given.TextKey = "text",
     label_key: given.LabelKey = "label",
@@ -111,7 +115,8 @@ def fit(
     Ctrl-C 130, and a file that is there stays as it is.
     """
     check_output(output, data)
-    source, learner = training_file(data, None if format is None else format.value)
+    tokens = counts_tokens(oracle, vectorizer.value, unit_length, kernel is not None)
+    source, learner = training_file(data, None if format is None else format.value, tokens)
     task = task_of(learner)
     _refuse_idle(context, data, learner, kernel is not None)
     limit = _accepted(tol, accept_gap)
@@ -143,7 +148,7 @@ def fit(
     counts = task.counts(features, X)
     console = Console(stderr=is_standard(output))
     classifier.set_params(class_weight=class_weights(class_weight, task.labels(y)))
-    classifier.set_params(oracle=changed_rows(only_for, classifier.oracle, task.labels(y)))
+    only_for(classifier, labels_that_change(changing, task.labels(y)))
     if weight is None:
         with working_on("choosing C"):
             classifier.set_params(C=choose_weight(classifier, X, y, console))
@@ -153,7 +158,7 @@ def fit(
     good = sound and training["relative_gap"] <= limit
     if good:
         write(output, SavedModel(classifier, features, training).content())
-        training_report(console, training, output)
+        training_report(console, training, output, features.certified)
     else:
         say(
             f"not saved: the relative gap, {training['relative_gap']:.1e} ({training['status']}), is "
@@ -219,8 +224,9 @@ def explain(
         raise ValueError("explain shows edits of one row, and the model labels whole sentences")
     source = rereadable(data)
     X = saved.features.read_unlabelled(source, ignore_new_features)
-    if not 0 <= row < X.shape[0]:
-        raise ValueError(f"--row must lie in 0 to {X.shape[0] - 1} for {data}, got {row}")
+    n_rows = _num_samples(X)
+    if not 0 <= row < n_rows:
+        raise ValueError(f"--row must lie in 0 to {n_rows - 1} for {data}, got {row}")
     try:
         label = saved.features.read(source, ignore_new_features)[1][[row]]
     except ValueError as error:
@@ -229,7 +235,7 @@ def explain(
     if label is not None and label[0] not in saved.classifier.classes_:
         (name,) = saved.label_names(label)
         say(f"the predicted label is explained, as {name} is no class of the model")
-    explanation_report(Console(), saved, X[[row]], label, row)
+    explanation_report(Console(), saved, _safe_indexing(X, [row]), label, row)
 
 
 def _refuse_idle(context: typer.Context, data: Path, learner: Any, kernel: bool) -> None:

@@ -24,7 +24,7 @@ class SavedModel:
     ----------
     classifier : InvariantLinearSVC, InvariantSVC or InvariantStructuredSVC
         Fitted.
-    features : NumberedFeatures, TableFeatures, TextFeatures or SentenceFeatures
+    features : NumberedFeatures, TableFeatures, TextFeatures, DocumentFeatures or SentenceFeatures
     training : dict
         How training ended: rows, status, relative_gap, seconds.
     """
@@ -85,7 +85,9 @@ def load_model(path: Path, data: Path | None = None) -> SavedModel:
         features, classifier = features_from_notes(notes["features"], model)
         if not isinstance(classifier, (InvariantClassifier, InvariantStructuredSVC)):
             raise ValueError(f"it holds a {type(classifier).__name__}")
-        if classifier.n_features_in_ != features.n_features:
+        texts = features.task == "texts"
+        known = classifier.coef_.shape[1] if texts else classifier.n_features_in_
+        if known != features.n_features:
             raise ValueError("its weights do not fit its features")
         return SavedModel(classifier, features, dict(notes["training"]))
     except Exception as error:

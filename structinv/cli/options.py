@@ -72,15 +72,19 @@ OracleName = Annotated[
     str | None,
     typer.Option(
         "--oracle",
-        help="What may change in a row: fscale; identity with --kernel and for sentences.",
+        help="What may change in a row: fscale; identity with --kernel and for sentences. Of counted"
+        " texts fdrop and fadd are about tokens that are deleted or inserted.",
     ),
 ]
 OnlyFor = Annotated[
     str | None,
-    typer.Option(help="Labels, with commas between, whose rows may change; all by default."),
+    typer.Option(
+        "--only-for", help="Labels, with commas between, whose rows may change; all by default."
+    ),
 ]
 MaxChanges = Annotated[
-    int | None, typer.Option(help="Edited words per row (fscale, fdrop, fadd, fedit).")
+    int | None,
+    typer.Option(help="Edited words per row, or tokens per text (fscale, fdrop, fadd, fedit)."),
 ]
 Low = Annotated[float | None, typer.Option(help="Smallest factor of an edited value (fscale).")]
 High = Annotated[float | None, typer.Option(help="Largest factor of an edited value (fscale).")]
@@ -127,7 +131,11 @@ MaxSeconds = Annotated[float | None, typer.Option(help="End training after this 
 Intercept = Annotated[bool, typer.Option("--intercept/--no-intercept", help="Fit an intercept.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the solver.")]
 Words = Annotated[
-    Vectorizer, typer.Option("--vectorizer", help="Text: counts, log(1 + count), or weighted counts.")
+    Vectorizer,
+    typer.Option(
+        "--vectorizer",
+        help="Text: counts, log(1 + count), or weighted counts; certificates about tokens need counts.",
+    ),
 ]
 UnitLength = Annotated[
     bool,

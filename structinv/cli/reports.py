@@ -11,7 +11,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..inspection import Explanation, explain_edit
-from ..matrices import Matrix
 from ..model_selection import ChangesSelection
 from ..oracles import Identity
 from .model_file import SavedModel
@@ -24,13 +23,15 @@ def percent(share: float) -> str:
 
 
 def counted(counts: dict[str, Any]) -> str:
-    """How much was trained on: sentences, if there are any, rows and features."""
-    names = [name for name in ("sentences", "rows", "features") if name in counts]
+    """How much was trained on: sentences or texts, if there are any, rows and features."""
+    names = [name for name in ("sentences", "texts", "rows", "features") if name in counts]
     return ", ".join(f"{counts[name]} {name}" for name in names)
 
 
-def training_report(console: Console, training: dict[str, Any], output: Path) -> None:
-    """How training ended, and where the model went."""
+def training_report(
+    console: Console, training: dict[str, Any], output: Path, certified: str = ""
+) -> None:
+    """How training ended, where the model went, and what `certified` says of its certificates."""
     console.print(
         f"{counted(training)},"
         f" {training['seconds']:.1f} s, relative gap {training['relative_gap']:.1e}:"
@@ -38,6 +39,7 @@ def training_report(console: Console, training: dict[str, Any], output: Path) ->
         highlight=False,
     )
     console.print(f"saved to {escape(str(output))}", highlight=False)
+    _say_what_is_certified(console, certified)
 
 
 def weights_report(console: Console, found: ChangesSelection, folds: int) -> None:
@@ -65,7 +67,7 @@ def weights_report(console: Console, found: ChangesSelection, folds: int) -> Non
     )
 
 
-def evaluation_report(console: Console, saved: SavedModel, X: Matrix, y: Labels) -> None:
+def evaluation_report(console: Console, saved: SavedModel, X: Any, y: Labels) -> None:
     """Accuracy, under attack and certified, of all rows and per class."""
     saved.check_labels(y)
     right = saved.classifier.predict(X) == y
@@ -92,11 +94,10 @@ def evaluation_report(console: Console, saved: SavedModel, X: Matrix, y: Labels)
             f"{int(np.sum(~certificate.exact))} rows lie between certified and under attack.",
             highlight=False,
         )
+    _say_what_is_certified(console, saved.features.certified)
 
 
-def explanation_report(
-    console: Console, saved: SavedModel, X: Matrix, y: Labels | None, row: int
-) -> None:
+def explanation_report(console: Console, saved: SavedModel, X: Any, y: Labels | None, row: int) -> None:
     """The worst edit of one row, word by word, from the most harmful on.
 
     Without y, and with one that is no class of the model, it is that of the prediction.
@@ -125,6 +126,12 @@ def explanation_report(
         table.add_row(escape(saved.features.name(column)), *cells)
     console.print(table)
     console.print(_verdict(edit), highlight=False)
+    _say_what_is_certified(console, saved.features.certified)
+
+
+def _say_what_is_certified(console: Console, certified: str) -> None:
+    if certified:
+        console.print(f"Note: {certified}.", highlight=False, soft_wrap=True)
 
 
 def _verdict(edit: Explanation) -> str:

@@ -74,6 +74,7 @@ class NumberedFeatures:
 
     task: ClassVar[str] = "rows"
     options: ClassVar[frozenset[str]] = frozenset({"zero_based"})
+    certified: ClassVar[str] = ""
 
     n_features: int
     zero_based: bool
@@ -134,6 +135,7 @@ class TableFeatures:
 
     task: ClassVar[str] = "rows"
     options: ClassVar[frozenset[str]] = frozenset({"label_key"})
+    certified: ClassVar[str] = ""
 
     names: tuple[str, ...]
     label_key: str
@@ -189,6 +191,55 @@ class TableFeatures:
 
 
 @dataclass(frozen=True)
+class DocumentFeatures:
+    """Texts as they are: their classifier counts words itself, and certifies tokens of the text."""
+
+    task: ClassVar[str] = "texts"
+    options: ClassVar[frozenset[str]] = frozenset({"vectorizer", "unit_length", "text_key", "label_key"})
+    certified: ClassVar[str] = ""
+
+    text_key: str
+    label_key: str
+    # Known once a classifier is trained.
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def learn(cls, source: Source, reading: Reading) -> tuple[Self, list[str], Labels]:
+        """Read a training file."""
+        texts, y = load_jsonlines(source, reading.text_key, reading.label_key)
+        assert y is not None
+        return cls(reading.text_key, reading.label_key), list(texts), y
+
+    def read(self, source: Source, ignore_new: bool = True) -> tuple[list[str], Labels]:
+        """Texts and labels; words that training did not have never count."""
+        texts, y = load_jsonlines(_of_kind(source, "json"), self.text_key, self.label_key)
+        assert y is not None
+        return list(texts), y
+
+    def read_unlabelled(self, source: Source, ignore_new: bool = True) -> list[str]:
+        """Texts alone, from a file that need not have labels."""
+        texts, _ = load_jsonlines(_of_kind(source, "json"), self.text_key, None)
+        return list(texts)
+
+    @property
+    def n_features(self) -> int:
+        """Number of words."""
+        return len(self.words)
+
+    def name(self, column: int) -> str:
+        """The word of a column."""
+        return self.words[column]
+
+    def notes(self) -> dict[str, Any]:
+        """Plain values, for a model file; the words are the model's."""
+        return {"kind": "documents", "text_key": self.text_key, "label_key": self.label_key}
+
+    def around(self, classifier: Any) -> Any:
+        """The estimator that takes texts: the classifier itself."""
+        return classifier
+
+
+@dataclass(frozen=True)
 class TextFeatures:
     """Words of a text: counts, logarithms log(1 + count), or counts times a weight per word."""
 
@@ -228,6 +279,15 @@ class TextFeatures:
         return self.vectorizer.transform(texts)
 
     @property
+    def certified(self) -> str:
+        """What certificates are about, where that is not what is edited: tokens of the text."""
+        if len(self.vectorizer) == 1:
+            return ""
+        steps = (_SAID_OF_STEPS[name] for name in self.vectorizer.named_steps if name != "words")
+        values = " and ".join(steps)
+        return f"certificates are about values of words, {values}, and not about tokens of the text"
+
+    @property
     def n_features(self) -> int:
         """Number of columns."""
         return len(self.vectorizer[0].vocabulary_)
@@ -245,7 +305,7 @@ class TextFeatures:
         return Pipeline([*self.vectorizer.steps, ("classifier", classifier)])
 
 
-Features = NumberedFeatures | TableFeatures | TextFeatures | SentenceFeatures
+Features = NumberedFeatures | TableFeatures | TextFeatures | DocumentFeatures | SentenceFeatures
 _LEARNERS: dict[Kind, Any] = {
     "svmlight": NumberedFeatures,
     "table": TableFeatures,
@@ -254,8 +314,19 @@ _LEARNERS: dict[Kind, Any] = {
 }
 
 
-def training_file(path: Path, kind: Kind | None) -> tuple[Source, Any]:
-    """A training file, and the class that learns features from one of its kind; None finds it out."""
+# Steps of text features that change values.
+_SAID_OF_STEPS = {
+    "log": "log(1 + count)",
+    "weights": "weighted counts",
+    "length": "scaled to length 1",
+}
+
+
+def training_file(path: Path, kind: Kind | None, tokens: bool = False) -> tuple[Source, Any]:
+    """A training file, and the class that learns features from one of its kind; None finds it out.
+
+    With `tokens` texts stay as they are, for a classifier that knows their tokens.
+    """
     source = rereadable(path)
     if kind is None:
         kind = kind_of(source)
@@ -265,7 +336,7 @@ def training_file(path: Path, kind: Kind | None) -> tuple[Source, Any]:
                 "after each sentence: add --format conll, or --format "
                 f"{kind} if it is {_SAID[kind]}"
             )
-    return source, _LEARNERS[kind]
+    return source, DocumentFeatures if tokens and kind == "json" else _LEARNERS[kind]
 
 
 def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Features, Any]:
@@ -274,6 +345,8 @@ def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Features, An
     kind = values.pop("kind")
     if kind == "text":
         return TextFeatures(vectorizer=model[:-1], **values), model[-1]
+    if kind == "documents":
+        return DocumentFeatures(words=tuple(model.column_names()), **values), model
     if kind == "svmlight":
         return NumberedFeatures(n_features=model.n_features_in_, **values), model
     if kind == "conll":

@@ -23,6 +23,7 @@ class SentenceFeatures:
 
     task: ClassVar[str] = "sentences"
     options: ClassVar[frozenset[str]] = frozenset()
+    certified: ClassVar[str] = ""
 
     n_columns: int
     n_features: int

@@ -1,4 +1,4 @@
-"""What commands do with rows and what they do with sentences, for each kind of features."""
+"""What commands do with rows, with texts and with sentences, for each kind of features."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def _predict_sentences(saved: SavedModel, source: Source, asked: Asked) -> tuple
 
 def _certified(saved: SavedModel, X: Any) -> list[str]:
     """Whether each prediction is certified; and a word on what the certificate is about."""
-    say(f"certified against the edits that the model allows: {saved.oracle_name()}")
+    about = f"; {saved.features.certified}" if saved.features.certified else ""
+    say(f"certified against the edits that the model allows: {saved.oracle_name()}{about}")
     return ["yes" if each else "no" for each in saved.classifier.certify(X).correct]
 
 
@@ -115,6 +116,15 @@ TASKS: dict[str, Task] = {
     "rows": Task(
         labels=np.asarray,
         counts=lambda features, X: {"rows": int(X.shape[0]), "features": int(X.shape[1])},
+        evaluate=evaluation_report,
+        predict=_predict_rows,
+        explains=True,
+        chooses_weight=True,
+        has_intercept=True,
+    ),
+    "texts": Task(
+        labels=np.asarray,
+        counts=lambda features, X: {"texts": len(X)},
         evaluate=evaluation_report,
         predict=_predict_rows,
         explains=True,

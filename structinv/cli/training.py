@@ -16,6 +16,7 @@ from ..estimators import (
     InvariantLinearSVC,
     InvariantStructuredSVC,
     InvariantSVC,
+    InvariantTextClassifier,
 )
 from ..estimators.labels import label_name
 from ..exceptions import UninformativeFitWarning
@@ -33,6 +34,9 @@ ORACLE_OPTIONS = (
     *("radius", "pixels", "degrees", "factors", "shape"),
 )
 
+# What happens to tokens of texts, by the name of the oracle that changes words of rows.
+TOKEN_ORACLES = {"fdrop": "drop", "fadd": "add"}
+
 # --C auto tries these.
 POWERS = tuple(10.0**power for power in range(-4, 3))
 MOST_FOLDS = 5
@@ -45,7 +49,7 @@ def build_classifier(
 
     Parameters
     ----------
-    task : {"rows", "sentences"}
+    task : {"rows", "texts", "sentences"}
         What is to be labelled.
     oracle : str or None
         By default fscale for a linear machine of rows, otherwise identity.
@@ -69,27 +73,46 @@ def build_classifier(
     for name in given:
         if name not in inspect.signature(REGISTRY[oracle]).parameters:
             raise ValueError(f"{_option(name)} is not an option of --oracle {oracle}")
-    return _MACHINES[task](REGISTRY[oracle](**given), kernel, parameters)
+    return _MACHINES[task](oracle, given, kernel, parameters)
 
 
-def _of_rows(oracle: Any, kernel: dict[str, Any], parameters: dict[str, Any]) -> InvariantClassifier:
+def counts_tokens(oracle: str | None, scaling: str, unit_length: bool, kernel: bool) -> bool:
+    """Whether texts are certified by their tokens: counted words that are dropped or added."""
+    return oracle in TOKEN_ORACLES and scaling == "count" and not unit_length and not kernel
+
+
+def _of_rows(
+    oracle: str, given: dict[str, Any], kernel: dict[str, Any], parameters: dict[str, Any]
+) -> InvariantClassifier:
+    changes = REGISTRY[oracle](**given)
     if not kernel:
-        return InvariantLinearSVC(oracle, **parameters)
+        return InvariantLinearSVC(changes, **parameters)
     parameters.pop("fit_intercept")
-    return InvariantSVC(oracle, **kernel, **parameters)
+    return InvariantSVC(changes, **kernel, **parameters)
+
+
+def _of_texts(
+    oracle: str, given: dict[str, Any], kernel: dict[str, Any], parameters: dict[str, Any]
+) -> InvariantClassifier:
+    for name in set(given) - {"max_changes"}:
+        raise ValueError(
+            f"{_option(name)} is about values of rows, and --oracle {oracle} is about tokens of texts: "
+            "leave it out, or take --vectorizer log or tfidf"
+        )
+    return InvariantTextClassifier(TOKEN_ORACLES[oracle], given["max_changes"], **parameters)
 
 
 def _of_sentences(
-    oracle: Any, kernel: dict[str, Any], parameters: dict[str, Any]
+    oracle: str, given: dict[str, Any], kernel: dict[str, Any], parameters: dict[str, Any]
 ) -> InvariantStructuredSVC:
     if kernel:
         raise ValueError("--kernel is for rows: sentences are labelled by a linear machine")
     # Start and end of a sentence, and its features of them, serve as intercepts.
     parameters.pop("fit_intercept")
-    return InvariantStructuredSVC(Sequence(), oracle=oracle, **parameters)
+    return InvariantStructuredSVC(Sequence(), oracle=REGISTRY[oracle](**given), **parameters)
 
 
-_MACHINES = {"rows": _of_rows, "sentences": _of_sentences}
+_MACHINES = {"rows": _of_rows, "texts": _of_texts, "sentences": _of_sentences}
 
 
 def dense_for(classifier: Any) -> str | None:
@@ -137,16 +160,26 @@ def image_shape(text: str | None) -> ImageShape | None:
     return ImageShape(*(int(side) for side in sides))
 
 
-def changed_rows(text: str | None, oracle: Any, y: Labels) -> Any:
-    """The oracle, for rows of the labels that ``--only-for`` names."""
+def labels_that_change(text: str | None, y: Labels) -> list[Any] | None:
+    """The labels that ``--only-for`` names."""
     if text is None:
-        return oracle
+        return None
     names = {label_name(label): label for label in np.unique(y).tolist()}
     parts = [text] if text in names else text.split(",")
     for part in parts:
         if part not in names:
             raise ValueError(f"--only-for names {part!r}; the classes are {', '.join(names)}")
-    return oracle.only_for([names[part] for part in parts])
+    return [names[part] for part in parts]
+
+
+def only_for(classifier: Any, labels: list[Any] | None) -> None:
+    """Let nothing but rows of these labels change, in place; None leaves it at all."""
+    if labels is None:
+        return
+    if "only_for" in classifier.get_params(deep=False):
+        classifier.set_params(only_for=labels)
+    else:
+        classifier.set_params(oracle=classifier.oracle.only_for(labels))
 
 
 def class_weights(text: str | None, y: Labels) -> dict[Any, float] | str | None:
