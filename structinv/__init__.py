@@ -22,7 +22,7 @@ from .estimators import (
     VirtualSupportVectorSVC,
     VirtualSVC,
 )
-from .exceptions import IndefiniteKernelWarning, UninformativeFitWarning
+from .exceptions import IndefiniteKernelWarning, UninformativeFitWarning, UnitLengthWarning
 from .foreign import certify
 from .model_selection import learn_widths, select_changes
 from .persistence import load, save
@@ -44,6 +44,7 @@ __all__ = [
     "RepresenterClassifier",
     "RepresenterRegressor",
     "UninformativeFitWarning",
+    "UnitLengthWarning",
     "VirtualSVC",
     "VirtualSupportVectorSVC",
     "__version__",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from .exceptions import UnitLengthWarning
 from .margins import KernelMargins, LinearMargins, Margins, Scorer
-from .matrices import ALL_ROWS, Matrix, Rows, pick, stack
+from .matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack
 from .oracles.base import BoundOracle, InvarianceOracle
 from .oracles.checked import bind
 from .spaces import Expansion, KernelSpace
@@ -19,6 +22,8 @@ from .structures.decodings import decoded
 from .structures.layout import laid_out
 from .terms.scenarios import scenarios_of
 
+# Rows are of length 1 up to this.
+UNIT = 1e-5
 # An oracle's own rounding, which it adds to its bound, is some times that of a prediction.
 SAME = 100.0
 
@@ -127,6 +132,29 @@ class WorstChange:
         )
         exact = np.abs(apart) <= SAME * self.rounding
         return Certificate(margins, self.attacked, exact, self.most_wrong, self.sizes)
+
+
+def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) -> None:
+    """Warn where edits are counted and all rows have length 1, which edits of the input would change.
+
+    Rows of a single entry may have it by themselves.
+    """
+    try:
+        oracle.most_changes()
+    except NotImplementedError:
+        return
+    lengths = np.sqrt(squared_lengths(X))
+    there = lengths > 0
+    entries = np.diff(X.indptr) if sp.issparse(X) else np.count_nonzero(X, axis=1)
+    if np.any(entries > 1) and np.all(np.abs(lengths[there] - 1.0) <= UNIT):
+        warnings.warn(
+            f"all rows have length 1, and {type(oracle).__name__} edits single features of them: of a "
+            "text that was scaled so, an edited word changes the length and all other values, which no "
+            "certificate here speaks of. Fixed weights keep the meaning (norm=None in TfidfVectorizer), "
+            "and structinv.InvariantTextClassifier certifies tokens",
+            UnitLengthWarning,
+            stacklevel=stacklevel,
+        )
 
 
 def worst_change(

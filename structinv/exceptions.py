@@ -41,3 +41,26 @@ class IndefiniteKernelWarning(UserWarning):
     >>> IndefiniteKernelWarning in [each.category for each in caught], round(model.least_eigenvalue_, 3)
     (True, -0.8)
     """
+
+
+class UnitLengthWarning(UserWarning):
+    """Rows whose words are edited are scaled to length 1, so that the certificate is about other rows.
+
+    A word that is dropped from a text, or added, changes the length of the row, and with it the value of
+    every other word: the rows that are certified are not those of edited texts. Fixed weights keep the
+    meaning: counts, or counts times a number for each word.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from structinv import InvariantLinearSVC, UnitLengthWarning
+    >>> from structinv.oracles import FDrop
+    >>> X, y = np.array([[0.6, 0.8], [1.0, 0.0], [0.8, -0.6], [0.0, -1.0]]), [1, 1, 0, 0]
+    >>> model = InvariantLinearSVC(random_state=0).fit(X, y)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     certificate = model.certify(X, y, oracle=FDrop(1))
+    >>> [each.category is UnitLengthWarning for each in caught]
+    [True]
+    """

@@ -1,19 +1,23 @@
 """The classifier of texts: its certificates are about tokens of the texts."""
 
 import pickle
+import warnings
 
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.special import comb
 from sklearn.base import clone
-from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import LinearSVC
 
-from structinv import InvariantLinearSVC, InvariantTextClassifier
+from structinv import InvariantLinearSVC, InvariantTextClassifier, UnitLengthWarning, certify
 from structinv.estimators import TextVectorizer
-from structinv.oracles import FAdd
+from structinv.oracles import Box, FAdd, FDrop
 
 from .test_text_edits import edited_texts
 
@@ -228,6 +232,19 @@ def test_texts_that_the_model_knows_nothing_of_are_named():
     with pytest.warns(UserWarning, match="1 of 2 texts have no feature that the model knows"):
         certificate = model.certify(["x y z", "free money"])
     assert certificate.margins[0] == pytest.approx(abs(model.intercept_[0]))
+
+
+def test_rows_of_unit_length_are_told_to_be_other_than_texts():
+    for machine in (InvariantLinearSVC(random_state=0), LinearSVC()):
+        scaled = make_pipeline(TfidfVectorizer(), machine).fit(TEXTS, Y)
+        with pytest.warns(UnitLengthWarning, match="all rows have length 1, and FDrop edits"):
+            certify(scaled, FDrop(1), TEXTS, Y)
+        fixed = make_pipeline(TfidfVectorizer(norm=None), machine).fit(TEXTS, Y)
+        dense = make_pipeline(*scaled[:-1], FunctionTransformer(sp.csr_matrix.toarray), scaled[-1])
+        for model, oracle in ((fixed, FDrop(1)), (dense, Box(0.01))):
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UnitLengthWarning)
+                certify(model, oracle, TEXTS, Y)
 
 
 def test_letters_that_change_their_length_with_their_case():

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from ..certificates import Certificate, WorstChange
+from ..certificates import Certificate, WorstChange, warn_of_unit_length
 from ..matrices import Matrix
 from ..objective import Objective, WorstCase
 from ..oracles import InvarianceOracle
@@ -116,8 +116,14 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
             in the feature space that the model was given, not of the raw input, and is as true as
             what the oracle says of its answers: ``structinv.oracles.check_oracle`` is the test of
             an oracle of your own.
+
+        Warns
+        -----
+        UnitLengthWarning
+            Of rows of length 1 whose single features are edited.
         """
         X, labels, oracle = self._labelled(X, y, oracle)
+        warn_of_unit_length(oracle, X, stacklevel=3)
         return self._worst_change(X, labels, oracle, points=False).certificate()
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Matrix:

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from ..certificates import Certificate, WorstChange, worst_change
+from ..certificates import Certificate, WorstChange, warn_of_unit_length, worst_change
 from ..estimators import InvariantClassifier, InvariantStructuredSVC
 from ..estimators.base import canonical, check_oracle_type
 from ..estimators.labels import one_label_a_row
@@ -74,6 +74,11 @@ def certify(
     NotFittedError
         If the estimator is not fitted.
 
+    Warns
+    -----
+    UnitLengthWarning
+        Of rows of length 1 whose single features are edited.
+
     Examples
     --------
     >>> import numpy as np
@@ -112,7 +117,9 @@ def certify(
             f"oracle must say what may change: {type(last).__name__} was trained without one, got None"
         )
     oracle = check_oracle_type(last.oracle if oracle is None else oracle)
-    return _certificate(*_checked(whole, steps, last, rows, y, oracle), oracle)
+    model, checked, labels = _checked(whole, steps, last, rows, y, oracle)
+    warn_of_unit_length(oracle, checked, stacklevel=3)
+    return _certificate(model, checked, labels, oracle)
 
 
 def _checked(
