@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGES = ["objects.md", "malware.md"]
+PAGES = ["objects.md", "malware.md", "text.md"]
 
 
 def blocks(text):
