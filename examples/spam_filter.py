@@ -34,7 +34,7 @@ def write_mails(n_mails, rng):
 def main():
     """Choose by clean and certified accuracy on held-out folds, then compare with a plain filter."""
     rng = np.random.default_rng(0)
-    train, y = write_mails(400, rng)
+    train, y = write_mails(600, rng)
     test, y_test = write_mails(600, rng)
 
     expected = TokenEdits("drop", max_changes=2)
