@@ -160,7 +160,7 @@ def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, d
         return False, level
     gamma, new = step_block(
         tau, cost, lack, gap, rate * square, own, q, room[7], dev, count, b0, q0, threshold, K,
-        room[8], room[9], h, kappa,
+        room[8], room[9], room[7], h, kappa,
     )  # fmt: skip
     if gamma == 0.0:
         return False, level

@@ -20,6 +20,7 @@ from .text_grams import Created, Documents, Edits, Grams
 from .text_knapsack import places_of, worst_words
 from .text_paths import worst_deletions
 from .text_spots import worst_spots
+from .token_hull import TokenHull
 
 WORDS = ("drop", "add", "replace")
 # Changes of features that are listed at once.
@@ -257,10 +258,13 @@ class BoundTexts(BoundOracle):
         return row_dots(X, V, assign) + found.values, row_sizes(X, np.abs(V), assign) + found.sizes
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        """See `BoundOracle.hull`; where nothing changes that of the rows."""
-        if self.oracle.max_changes > 0:
+        """See `BoundOracle.hull`: where counted single words are deleted, or nothing changes."""
+        oracle = self.oracle
+        if oracle.max_changes == 0:
+            return Identity().bind(self.rows).hull(signs, weights, intercept)
+        if oracle.words != "drop" or oracle.binary or oracle.grams.longest > 1:
             return None
-        return Identity().bind(self.rows).hull(signs, weights, intercept)
+        return TokenHull(self.rows, signs, weights, self._tallies, oracle.max_changes, intercept)
 
     def additions(self) -> Additions | None:
         """See `BoundOracle.additions`: single words, the best one K times if that counts."""

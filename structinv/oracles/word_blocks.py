@@ -2,9 +2,9 @@ r"""The block of a row whose words can be edited: a level, and shares of a budge
 
 Word j of the averaged point is :math:`u_j (\beta_j \tau - s_j \kappa_j)`: it has the level
 :math:`\tau` times a base :math:`\beta_j`, 1 for a word of the row and 0 for one that is absent, and a
-share :math:`\kappa_j` of what may be changed. The side :math:`s_j` is `drop[j]` where the word counts
-for the row and ``-grow[j]`` elsewhere. Given the level and one multiplier of the budget the words are
-independent.
+share :math:`\kappa_j \le c_j \tau` of what may be changed, with :math:`c_j` its `cap[j]`. The side
+:math:`s_j` is `drop[j]` where the word counts for the row and ``-grow[j]`` elsewhere. Given the level
+and one multiplier of the budget the words are independent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOTHING = 1e-12
 
 
 @njit(**_FAST)
-def _respond(tau, mu, h, q, base, count, drop, grow, kappa):
+def _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa):
     """Best budget shares of the listed words at level tau and multiplier mu.
 
     Returns the spent budget, a bound of what it gains, the terms of the
@@ -38,15 +38,15 @@ def _respond(tau, mu, h, q, base, count, drop, grow, kappa):
         side = drop[t] if b > 0 else -grow[t]
         p = q[t] * side * side
         excess = side * b - mu
-        full = excess >= p * tau
+        full = excess >= p * cap[t] * tau
         idle = excess <= 0
-        share = 0.0 if idle else (tau if full else excess / p)
+        share = 0.0 if idle else (cap[t] * tau if full else excess / p)
         won += side * b * share
         b -= q[t] * side * share
-        margin += base[t] * b - max(side * b - mu, 0.0)
-        keep = base[t] if idle else (base[t] - side if full else 0.0)
+        margin += base[t] * b - cap[t] * max(side * b - mu, 0.0)
+        keep = base[t] if idle else (base[t] - cap[t] * side if full else 0.0)
         dm_tau += keep * keep * q[t]
-        dm_mu += 0.0 if idle else (1.0 if full else base[t] / side)
+        dm_mu += 0.0 if idle else (cap[t] if full else base[t] / side)
         ds_mu += 0.0 if (idle or full) else 1.0 / p
         spent += share
         kappa[t] = share
@@ -54,14 +54,14 @@ def _respond(tau, mu, h, q, base, count, drop, grow, kappa):
 
 
 @njit(**_PLAIN)
-def _bisect(tau, mu, h, q, base, count, K, drop, grow, kappa, slack):
+def _bisect(tau, mu, h, q, base, count, K, drop, grow, cap, kappa, slack):
     """Shares with the whole budget spent at a fixed level."""
     lo, hi = 0.0, 0.0
     for t in range(count):
         b = h[t] + q[t] * base[t] * tau
         hi = max(hi, max(drop[t] * b, -grow[t] * b))
     for _ in range(_BISECTIONS):
-        spent, won, _, _, _, slope = _respond(tau, mu, h, q, base, count, drop, grow, kappa)
+        spent, won, _, _, _, slope = _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa)
         excess = spent - K * tau
         if (won * excess / spent if excess > 0 else -mu * excess) <= slack:
             break
@@ -72,11 +72,11 @@ def _bisect(tau, mu, h, q, base, count, K, drop, grow, kappa, slack):
         mu = mu + excess / slope if slope > 0 else hi
         if not lo < mu < hi:
             mu = 0.5 * (lo + hi)
-    _respond(tau, mu, h, q, base, count, drop, grow, kappa)
+    _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa)
 
 
 @njit(**_PLAIN)
-def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, kappa, slack):
+def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, slack):
     r"""Maximise a block over its level and the listed words; the level.
 
     Semismooth Newton on the piecewise linear optimality conditions
@@ -86,7 +86,7 @@ def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, kappa, slack
     start = tau
     for _ in range(_NEWTON_STEPS):
         spent, won, margin, dm_tau, dm_mu, slope = _respond(
-            tau, mu, h, q, base, count, drop, grow, kappa
+            tau, mu, h, q, base, count, drop, grow, cap, kappa
         )
         margin += h0 + q0 * tau - mu * K
         dm_tau += q0
@@ -111,7 +111,7 @@ def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, kappa, slack
             mu = max(mu + (excess + dm_mu * (tau - old)) / slope, 0.0)
         if tau < 1e-12:
             break
-    _bisect(start, mu, h, q, base, count, K, drop, grow, kappa, slack)
+    _bisect(start, mu, h, q, base, count, K, drop, grow, cap, kappa, slack)
     return start
 
 
@@ -138,19 +138,19 @@ def _rescale(tau, cost, h, q, base, count, h0, q0, K, drop, grow, kappa):
 
 
 @njit(**_FAST)
-def _first_level(lack, b, q, base, count, q0, threshold, drop, grow):
+def _first_level(lack, b, q, base, count, q0, threshold, drop, grow, cap):
     """Where the level of a row that has none goes to, if all words that can move do."""
     curve = q0
     for t in range(count):
         side = drop[t] if b[t] > 0 else -grow[t]
-        phi = base[t] - side if side * b[t] >= threshold else base[t]
+        phi = base[t] - cap[t] * side if side * b[t] >= threshold else base[t]
         curve += q[t] * phi * phi
     return min(1.0, lack / curve) if curve > 0 else 1.0
 
 
 @njit(**_PLAIN)
 def step_block(
-    level, cost, lack, gap, size, b, q, base, dev, count, b0, q0, threshold, K, drop, grow, h, kappa
+    level, cost, lack, gap, size, b, q, base, dev, count, b0, q0, threshold, K, drop, grow, cap, h, kappa
 ):
     r"""An exact step of a row towards its best level and deviations; its length, and that level.
 
@@ -174,7 +174,9 @@ def step_block(
         The K-th largest gain.
     K : int
     drop, grow : (n,) arrays
-        The largest moves of listed words.
+        The moves of listed words for a unit of the budget.
+    cap : (n,) array
+        How many units each can take.
     h : (n,) array
         Overwritten.
     kappa : (n,) array
@@ -194,13 +196,15 @@ def step_block(
     for t in range(count):
         h[t] = b[t] - q[t] * (base[t] * level + dev[t])
     if level <= _NOTHING:
-        first = _first_level(lack, b, q, base, count, q0, threshold, drop, grow)
+        first = _first_level(lack, b, q, base, count, q0, threshold, drop, grow, cap)
         if first <= _NOTHING:
             return 0.0, level
     slack = max(_LOSS * gap * min(1.0, gap / (4.0 * size)), 1e-15)
     # A step that gains less than a loose solution may lose is computed exactly.
     for allowed, least in ((slack, slack), (1e-15, 0.0)):
-        new = _solve(first, threshold, cost, h, q, base, count, h0, q0, K, drop, grow, kappa, allowed)
+        new = _solve(
+            first, threshold, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, allowed
+        )
         new = _rescale(new, cost, h, q, base, count, h0, q0, K, drop, grow, kappa)
         slope, curve = (new - level) * (cost - b0), q0 * (new - level) ** 2
         for t in range(count):

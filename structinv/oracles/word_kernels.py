@@ -231,7 +231,7 @@ def sweep_words(
             continue
         gamma, new = step_block(
             level, 1.0, lack, gap, c * square[i], b, q, base, dev, count, b0, q0, threshold, K, drops,
-            grows, h, kappa,
+            grows, base, h, kappa,
         )  # fmt: skip
         if gamma == 0.0:
             continue
