@@ -295,10 +295,18 @@ class Editor:
         return [found.span() for found in self.pattern.finditer(text)]
 
 
-def stand(name: str, texts: list[str], y: np.ndarray, edits: int) -> dict[str, Any]:
+SETTINGS = (
+    ("drop", 3, 1), ("drop", 3, 2), ("drop", 1, 1), ("drop", 3, 3),
+    ("add", 3, 1), ("add", 3, 2), ("replace", 3, 1), ("replace", 3, 2),
+)  # fmt: skip
+
+
+def stand(
+    name: str, texts: list[str], y: np.ndarray, edits: int, n_texts: int, n_settings: int
+) -> dict[str, Any]:
     """Print how many certified texts turn when tokens are deleted."""
     train, test = train_test_split(np.arange(len(texts)), test_size=0.3, random_state=0, stratify=y)
-    known, unseen = [texts[i] for i in train], [texts[i] for i in test][:300]
+    known, unseen = [texts[i] for i in train], [texts[i] for i in test[:n_texts]]
     pattern, rows = re.compile(CountVectorizer().token_pattern), []
     lowered = [text.lower() for text in unseen]
     tokens = [*CountVectorizer().fit(known).get_feature_names_out(), "unheardof", "neverseen"]
@@ -317,10 +325,7 @@ def stand(name: str, texts: list[str], y: np.ndarray, edits: int) -> dict[str, A
             model = make_pipeline(words, LinearSVC(C=1.0 if "Tfidf" in kind else 0.01))
             model.fit(known, y[train])
             ask(f"{kind}({most})", model, certify(model, FDrop(most), lowered).correct, "drop", most)
-    for kind, most, longest in (
-        ("drop", 1, 1), ("drop", 3, 1), ("drop", 3, 2), ("drop", 3, 3),
-        ("add", 3, 1), ("add", 3, 2), ("replace", 3, 1), ("replace", 3, 2),
-    ):  # fmt: skip
+    for kind, most, longest in SETTINGS[:n_settings]:
         for weights in ("counts", "binary", "idf"):
             model = InvariantTextClassifier(
                 kind, most, (1, longest), weights, C=0.1, tol=1e-2, random_state=0, max_seconds=20
@@ -339,6 +344,8 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--only", choices=list(SOURCES), help="one source")
     parser.add_argument("--certificates", action="store_true", help="edit certified texts")
+    parser.add_argument("--texts", type=int, default=300, help="of which letters are edited")
+    parser.add_argument("--settings", type=int, default=len(SETTINGS), help="the first so many")
     parser.add_argument("--edits", type=int, default=100_000, help="random ones, of each model")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -351,7 +358,7 @@ def main() -> None:
         if options.only in (None, name):
             texts, y = read(options.data)
             if options.certificates:
-                results[name] = stand(name, texts, y, options.edits)
+                results[name] = stand(name, texts, y, options.edits, options.texts, options.settings)
             else:
                 results[name] = compare(name, texts, y, options.splits)
     write_json(options.json, results)

@@ -7,7 +7,6 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.special import comb
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -358,5 +357,12 @@ def test_labels_are_looked_at():
 def test_very_many_changes_are_as_many_as_there_are_tokens():
     model = fitted("drop", 10**6, tol=0.1)
     assert model.certify(UNSEEN).margins == pytest.approx(model.certify(UNSEEN, max_changes=100).margins)
-    longest = comb(50, 2)
-    assert model.certify(UNSEEN, words="add", max_changes=int(longest)).accuracy == 0.0
+    assert model.certify(UNSEEN, words="add", max_changes=2000).accuracy == 0.0
+    with pytest.raises(MemoryError, match="editing 1000000000000 tokens of 40 texts"):
+        model.certify(UNSEEN, words="add", max_changes=10**12)
+
+
+def test_parameters_that_change_after_a_fit_wait_for_the_next():
+    model, before = fitted("drop", 1, weights="binary"), fitted("drop", 1, weights="binary")
+    model.set_params(weights="counts", ngram_range=(1, 2), lowercase=False)
+    np.testing.assert_array_equal(model.certify(UNSEEN).margins, before.certify(UNSEEN).margins)

@@ -328,7 +328,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
             vectorizer.weights_,
             tokens.words,
             int(tokens.max_changes),
-            self.weights == "binary",
+            vectorizer.weights == "binary",
             None if tokens.allowed is None else vectorizer.numbers_of(tokens.allowed),
             real,
         )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..machine import check_memory
 from ..matrices import Matrix, Rows, in_threads, row_dots, row_sizes, short_indices, take
 from .arguments import check_count
 from .base import BoundOracle, InvarianceOracle, Support
@@ -187,8 +188,9 @@ class TextEdits(InvarianceOracle):
         self._check_rows(X)
         due = len(self.documents), self.grams.n_features
         if X.shape != due:
-            raise ValueError(f"X must have a row for each text and a column for each feature, {due}, "
-                             f"got {X.shape}")  # fmt: skip
+            raise ValueError(
+                f"X must have a row for each text and a column for each feature, {due}, got {X.shape}"
+            )
         return BoundTexts(self, X, y)
 
 
@@ -282,12 +284,14 @@ class BoundTexts(BoundOracle):
         whole = np.arange(self.X.shape[0], dtype=np.int64)[rows]
         gains = np.ascontiguousarray(V, dtype=np.float64) * self.oracle.weights
         most = self._most(whole)
+        what = f"editing {most} tokens of {len(whole)} texts"
+        check_memory(what, 24.0 * most * len(whole), "take fewer changes, or fewer texts")
         # Changes of features are listed for some texts at a time.
         size = max(1, CHANGES_AT_ONCE // (most * self._room))
         ask = self._asker(gains, most)
         parts = [
             self._worst_of(ask, whole[first : first + size], assign[first : first + size], most)
-            for first in range(0, len(whole), size)
+            for first in range(0, max(len(whole), 1), size)
         ]
         return parts[0] if len(parts) == 1 else Worst.joined(parts)
 
