@@ -49,14 +49,13 @@ def _largest(scores, length, most, listed):
 
 
 @njit(**_PLAIN)
-def _new_features(ranked, n_ranked, gains, there, stamp, often, most, news, wins, sizes):
+def _new_features(ranked, n_ranked, gains, there, stamp, often, most, news, wins):
     """The features that edit after edit makes, those of each order best first; and what they win.
 
     m features of order m an edit: the best one each time, or where a feature counts once (`often` is
     false) the next one that the text lacks.
     """
     wins[:] = 0.0
-    sizes[:] = 0.0
     news[:] = -1
     for order in range(1, len(n_ranked) + 1):
         at, column = 0, order * (order - 1) // 2
@@ -113,16 +112,14 @@ def worst_spots(
     scores, listed = np.empty(widest), np.empty(most + 1, dtype=np.int64)
     there = np.full(gains.shape[1], -1, dtype=np.int64)
     news = np.empty((most, longest * (longest + 1) // 2), dtype=np.int64)
-    wins, room = np.zeros(most), np.zeros(most)
+    wins = np.zeros(most)
     for r in range(len(rows)):
         i = rows[r]
         start, length, own = starts[i], starts[i + 1] - starts[i], gains[assign[r]]
         if makes:
             for e in range(indptr[i], indptr[i + 1]):
                 there[indices[e]] = r
-            _new_features(
-                ranked[assign[r]], n_ranked[assign[r]], own, there, r, often, most, news, wins, room
-            )
+            _new_features(ranked[assign[r]], n_ranked[assign[r]], own, there, r, often, most, news, wins)
         found = 0
         if places:
             _score(start, start + length, ending, share, own, between, certain, scores)
