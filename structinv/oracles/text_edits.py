@@ -51,7 +51,7 @@ class TokenEdits(InvarianceOracle):
     >>> from structinv import InvariantTextClassifier
     >>> texts, y = ["free money", "see you there"], ["spam", "ham"]
     >>> model = InvariantTextClassifier(C=10.0, random_state=0).fit(texts, y)
-    >>> model.certify(texts, y, oracle=TokenEdits("drop", 2).only_for("spam")).correct.tolist()
+    >>> model.certify(texts, y, oracle=TokenEdits("add", 3).only_for("spam")).correct.tolist()
     [False, True]
     """
 
