@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import LinearSVC
 
-from structinv import InvariantLinearSVC
+from structinv import InvariantLinearSVC, certify
 from structinv.certificates import worst_change
 from structinv.oracles import Box, Compose, FDrop, FScale, Identity, InvarianceOracle, Support
 from structinv.solvers import REGISTRY, Status
@@ -408,3 +409,16 @@ def test_rows_of_integers_are_those_of_floats(oracle):
     whole, real = (worst_change(np.eye(2), np.zeros(2), oracle, labels, rows) for rows in (X, 1.0 * X))
     np.testing.assert_array_equal(whole.bounds, real.bounds)
     np.testing.assert_array_equal(whole.rounding, real.rounding)
+
+
+def test_without_labels_rows_of_every_label_may_change():
+    rng = np.random.default_rng(0)
+    X, y = rng.poisson(1.0, (40, 6)).astype(float), np.arange(40) % 2
+    X[y == 1, :3] += 1.0
+    some, every = FDrop(2).only_for(1), FDrop(2)
+    for model in (InvariantLinearSVC(some, random_state=0).fit(X, y), LinearSVC().fit(X, y)):
+        predicted = model.predict(X)
+        for kept in (some, some | FDrop(1)):
+            found = certify(model, kept, X).margins
+            np.testing.assert_allclose(found, certify(model, every, X, predicted).margins, atol=1e-12)
+        assert np.any(found < certify(model, some, X, predicted).margins)

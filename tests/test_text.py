@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 
 from structinv import InvariantLinearSVC, InvariantTextClassifier, UnitLengthWarning, certify
 from structinv.estimators import TextVectorizer
-from structinv.oracles import Box, FAdd, FDrop
+from structinv.oracles import Box, FAdd, FDrop, TokenEdits
 
 from .test_text_edits import edited_texts
 
@@ -219,6 +219,25 @@ def test_only_the_texts_of_some_labels_change(words):
     assert any(new != old for new, old in zip(worst, UNSEEN, strict=True))
 
 
+@pytest.mark.parametrize("words", WORDS)
+def test_without_labels_any_text_may_change(words):
+    model, every = fitted(words, 2, only_for="spam"), TokenEdits(words, 2)
+    predicted = model.predict(UNSEEN)
+    found = model.certify(UNSEEN).margins
+    np.testing.assert_array_equal(found, model.certify(UNSEEN, predicted, oracle=every).margins)
+    assert np.any(found < model.certify(UNSEEN, predicted).margins)
+
+
+def test_what_an_unusual_pattern_does_not_find_again_is_not_written():
+    texts, y = ["#free #money", "#see #you"] * 3, [1, 0] * 3
+    model = InvariantTextClassifier("add", 1, C=10.0, token_pattern=r"#(\w+)", random_state=0).fit(
+        texts, y
+    )
+    assert np.all(model.certify(texts, y).exact)
+    with pytest.raises(ValueError, match="does not find the tokens of an edited text again"):
+        model.worst_case(texts, y)
+
+
 def test_tokens_that_come_in_are_those_allowed():
     model = fitted("replace", 2, allowed=["Lunch", "see"])
     for text in model.worst_case(UNSEEN, TRUTH):
@@ -305,7 +324,8 @@ def test_scikit_learns_tools():
         ({"token_pattern": "[A-Z]+"}, ValueError, "X must hold a text with a token"),
         ({"token_pattern": r"\w+ \w+", "ngram_range": (1, 2)}, ValueError, "must not match blanks"),
         ({"lowercase": "no"}, TypeError, "lowercase must be True or False"),
-        ({"min_df": 1000}, ValueError, "max_df corresponds to < documents than min_df"),
+        ({"min_df": 1000}, ValueError, "min_df must leave a token .* of the 60 texts have, got 1000"),
+        ({"only_for": ["spam", "Ham"]}, ValueError, r"only_for must hold labels of y.*got \['Ham'\]"),
         ({"loss": "absolute"}, ValueError, "loss must be one of"),
     ],
 )
@@ -326,6 +346,7 @@ def test_parameters_that_cannot_be_used_are_named(parameters, error, message):
         (["free", b"money"], TypeError, "got b'money': decode it"),
         ([["free"], ["money"]], TypeError, r"X\[0\] must be a string"),
         (np.array([["free"], ["money"]]), ValueError, r"one dimension, got shape \(2, 1\)"),
+        ({"free", "money"}, TypeError, "got a set, which has no order"),
         ({"text": ["free"]}, TypeError, "got a dict: take the column"),
         (np.eye(2), ValueError, "one dimension"),
         (CountVectorizer().fit_transform(["aa", "bb"]), TypeError, "counted here, without a vectorizer"),

@@ -280,11 +280,9 @@ class TextFeatures:
 
     @property
     def certified(self) -> str:
-        """What certificates are about, where that is not what is edited: tokens of the text."""
-        if len(self.vectorizer) == 1:
-            return ""
+        """What certificates are about, as it is not what is edited: tokens of the text."""
         steps = (_SAID_OF_STEPS[name] for name in self.vectorizer.named_steps if name != "words")
-        values = " and ".join(steps)
+        values = " and ".join(steps) or "counts"
         return f"certificates are about values of words, {values}, and not about tokens of the text"
 
     @property

@@ -104,8 +104,8 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
         ----------
         X : (n, n_features) array-like, or sparse matrix where the estimator takes it
         y : (n,) array-like, optional
-            True labels; without them it is certified that the prediction does not change, and the
-            predictions stand in for the labels where the oracle depends on them.
+            True labels; without them it is certified that the prediction does not change, right or
+            wrong: an oracle for rows of some labels is then asked about all rows.
         oracle : InvarianceOracle, optional
             What may change; by default what the model was trained for.
 
@@ -123,6 +123,8 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
             Of rows of length 1 whose single features are edited.
         """
         X, labels, oracle = self._labelled(X, y, oracle)
+        if y is None:
+            oracle = oracle.for_any_label()
         warn_of_unit_length(oracle, X, stacklevel=3)
         return self._worst_change(X, labels, oracle, points=False).certificate()
 

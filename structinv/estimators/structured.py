@@ -534,6 +534,8 @@ compression_error_
         rows = self._prepare(rows, oracle)
         if y is None:
             labels = self.classes_[self._best_codes(rows, layout)]
+            # Nothing is certified of a prediction that holds only if it is right.
+            oracle = oracle if points else oracle.for_any_label()
         else:
             labels = self._known_labels(y, layout)
         bound = self._bound(labels, layout)

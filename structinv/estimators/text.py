@@ -191,7 +191,8 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         ----------
         X : list or array of str
         y : (n,) array-like, optional
-            True labels; without them it is certified that the prediction does not change.
+            True labels; without them it is certified that the prediction does not change, right or
+            wrong, whatever label `only_for` names.
         oracle : TokenEdits, optional
             What may change, or that ``only_for`` some labels; by default what the model was trained for.
         words : {"drop", "add", "replace"}, optional
@@ -216,7 +217,9 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         """
         _, rows, labels, edits, changes = self._asked(X, y, oracle, words, max_changes)
         self._say_what_is_unknown(rows)
-        return self._worst_change(rows, labels, changes(edits), points=False).certificate()
+        # Without labels any text may be one that changes.
+        asked = edits if y is None else changes(edits)
+        return self._worst_change(rows, labels, asked, points=False).certificate()
 
     def worst_case(
         self,
@@ -253,6 +256,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
 
     def column_names(self) -> np.ndarray:
         """The words and n-grams that are features, (n_features,)."""
+        check_is_fitted(self)
         return self.vectorizer_.get_feature_names_out()
 
     def _worst_edits(
@@ -308,7 +312,10 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         self, X: Any, y: Any, oracle: InvarianceOracle, sample_weight: Any
     ) -> tuple[Matrix, InvarianceOracle, Truth]:
         texts = as_texts(X)
+        if y is None:
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
         labels = one_a_row(as_labels(y), len(texts))
+        self._check_only_for(labels)
         vectorizer = self._new_vectorizer().fit(texts)
         documents = vectorizer.documents(texts)
         rows = vectorizer.rows(documents)
@@ -317,6 +324,16 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         truth = self._truth(rows, labels, oracle, sample_weight)
         truth.learnt["vectorizer_"] = vectorizer
         return rows, oracle, truth
+
+    def _check_only_for(self, labels: np.ndarray) -> None:
+        """Raise ValueError if a label that is named is none of the texts'."""
+        if self.only_for is None:
+            return
+        listed = [self.only_for] if np.isscalar(self.only_for) else list(self.only_for)
+        known = set(labels.tolist())
+        unknown = [label for label in np.asarray(listed).tolist() if label not in known]
+        if unknown and len(unknown) < len(listed):
+            raise ValueError(f"only_for must hold labels of y, {sorted(known)}, got {unknown} as well")
 
     def _edits(
         self, tokens: TokenEdits, vectorizer: TextVectorizer, documents: Documents, real: bool = False

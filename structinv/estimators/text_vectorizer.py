@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.utils.validation import check_is_fitted
 
 from ..oracles.text_edits import counted
-from ..oracles.text_grams import Documents, Grams
+from ..oracles.text_grams import Documents, Edits, Grams
 
 WEIGHTS = ("counts", "binary", "idf")
 TOKENS = r"(?u)\b\w\w+\b"
@@ -125,6 +125,11 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         try:
             counts = words.fit_transform(texts)
         except ValueError as error:
+            if "min_df" in str(error) or "After pruning" in str(error):
+                raise ValueError(
+                    f"min_df must leave a token or n-gram that so many of the {len(texts)} texts have, "
+                    f"got {self.min_df!r}"
+                ) from None
             if "empty vocabulary" not in str(error):
                 raise
             raise ValueError(
@@ -194,7 +199,21 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
                 new, stop = (f" {new}" if spot == len(spans) else f"{new} "), start
             parts += [base[at:start], new]
             at = stop
-        return "".join([*parts, base[at:]])
+        return self._found_again("".join([*parts, base[at:]]), text, words, spots, tokens)
+
+    def _found_again(
+        self, edited: str, text: str, words: str, spots: np.ndarray, tokens: np.ndarray
+    ) -> str:
+        """The edited text; ValueError if its tokens are not those meant, as of unusual patterns."""
+        one = np.zeros(1, dtype=np.int64)
+        edits = Edits(one + len(spots), spots[None], tokens[None])
+        meant = self.documents([text]).edited(one, edits, words)
+        if not np.array_equal(meant.tokens, self.documents([edited]).tokens):
+            raise ValueError(
+                f"token_pattern {self.token_pattern!r} does not find the tokens of an edited text "
+                "again: the worst edit cannot be written, though it is certified against"
+            )
+        return edited
 
     def numbers_of(self, tokens: Sequence[str]) -> np.ndarray:
         """The numbers of tokens that are in features, rising.
@@ -208,8 +227,8 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         missing = [token for token in wanted if token not in self.grams.numbers]
         if missing:
             raise ValueError(
-                f"allowed must hold tokens that are in features, got {missing[:5]}: those that training "
-                "did not have can always come in"
+                f"allowed must hold tokens that are in features, got {missing[:5]}: those that are in "
+                "none can always come in"
             )
         return np.array(sorted({self.grams.numbers[token] for token in wanted}), dtype=np.int64)
 
@@ -279,6 +298,8 @@ def as_texts(X: Any) -> list[str]:
     wanted = "X must be a list of texts"
     if isinstance(X, (str, bytes)):
         raise TypeError(f"{wanted}, got a single {type(X).__name__}; write [text]")
+    if isinstance(X, (set, frozenset)):
+        raise TypeError(f"{wanted}, got a set, which has no order")
     if hasattr(X, "columns") or isinstance(X, dict):
         raise TypeError(f"{wanted}, got a {type(X).__name__}: take the column that holds them")
     if sp.issparse(X) or not hasattr(X, "__len__") or not hasattr(X, "__iter__"):

@@ -51,8 +51,8 @@ def certify(
         What may change. None stands for what an estimator of structinv was trained for.
     X : (n, n_features) array-like or sparse matrix, or what the Pipeline takes
     y : (n,) array-like, optional
-        True labels; without them it is certified that the prediction does not change, and the
-        predictions stand in for the labels where the oracle depends on them.
+        True labels; without them it is certified that the prediction does not change, right or wrong:
+        an oracle for rows of some labels is then asked about all rows.
     at : {"features", "input"}, default="features"
         Of a Pipeline, whether S lies around the rows that its LAST step takes, or around the rows of
         `X`. "input" goes through scalers, projections and selections, which are affine, and refuses
@@ -118,6 +118,9 @@ def certify(
         )
     oracle = check_oracle_type(last.oracle if oracle is None else oracle)
     model, checked, labels = _checked(whole, steps, last, rows, y, oracle)
+    oracle.check_labels(model.classes)
+    if y is None:
+        oracle = oracle.for_any_label()
     warn_of_unit_length(oracle, checked, stacklevel=3)
     return _certificate(model, checked, labels, oracle)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -125,6 +126,19 @@ class InvarianceOracle(BaseEstimator, ABC):
         returns one that knows these.
         """
         return self
+
+    def for_any_label(self) -> InvarianceOracle:
+        """The same changes for rows of every label, where this oracle keeps some labels out.
+
+        What is asked where nobody knows the labels: any row may then be one that changes.
+        """
+        own = {name: part for name, part in vars(self).items() if isinstance(part, InvarianceOracle)}
+        parts = {name: part.for_any_label() for name, part in own.items()}
+        if all(part is own[name] for name, part in parts.items()):
+            return self
+        other = copy.copy(self)
+        other.__dict__.update(parts)
+        return other
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise ValueError or TypeError if a parameter is out of its range."""

@@ -201,6 +201,10 @@ class OnlyFor(OfOnePart, Combination):
         if self.labels is None or len(self.listed()) == 0:
             raise ValueError(f"labels must be a label or a sequence of labels, got {self.labels!r}")
 
+    def for_any_label(self) -> InvarianceOracle:
+        """See `InvarianceOracle.for_any_label`."""
+        return self.oracle.for_any_label()
+
     def listed(self) -> np.ndarray:
         """The labels as an array."""
         return np.asarray([self.labels] if np.isscalar(self.labels) else list(self.labels))
