@@ -153,6 +153,12 @@ class TensorRows:
             part = slice(first, first + at_once)
             yield part, coefficients[part].toarray()
 
+    def summed(self) -> Matrix:
+        """Rows of a single output as a matrix, without the extra part; sparse points stay sparse."""
+        owners = np.repeat(np.arange(len(self)), np.diff(self.start))
+        places, shape = np.arange(len(owners)), (len(self), len(owners))
+        return sp.csr_matrix((self.coefficients[:, 0], (owners, places)), shape) @ self.points
+
     def _by_group(self, values: np.ndarray) -> np.ndarray:
         """Sums over the points of each group, along the first axis."""
         if len(values) == len(self):

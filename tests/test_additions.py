@@ -8,18 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from structinv import InvariantLinearSVC
-from structinv.dual_states import AdditionState, dual_state
+from structinv.dual_states import AdditionState
 from structinv.dual_states.addition_shares import share_out
-from structinv.dual_states.addition_steps import SUMS, TOTAL, settle, weights_of
-from structinv.losses import Logistic, SquaredHinge
+from structinv.dual_states.addition_steps import BUDGET, SUMS, TOTAL, settle, weights_of
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import FAdd, FDrop
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
-from structinv.terms import WorstMargin
 
-VALUES = np.random.default_rng(5).uniform(0.3, 2.0, 30)
+from .word_problems import LOSSES, VALUES, objective, rows, state_of
+
 ORACLES = {
     "all": FAdd(3),
     "one": FAdd(1).only_for(1),
@@ -28,26 +27,8 @@ ORACLES = {
     "present": FAdd(4, VALUES, present=True).only_for(1),
     "many": FAdd(25).only_for(1),
 }
-LOSSES = {"hinge": None, "squared_hinge": SquaredHinge(), "logistic": Logistic()}
 every_oracle = pytest.mark.parametrize("oracle", ORACLES.values(), ids=ORACLES)
 every_loss = pytest.mark.parametrize("loss", LOSSES)
-
-
-def rows(n=40, d=30, density=0.2, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.poisson(1.5, (n, d)) * (rng.random((n, d)) < density)
-    y = (X @ rng.standard_normal(d) + 0.5 * rng.standard_normal(n) > 0).astype(int)
-    y[:2] = 0, 1
-    return sp.csr_matrix(X.astype(float)), y
-
-
-def objective(oracle, loss="hinge", intercept=True, weights=0.3, dense=False, data=None):
-    X, y = rows() if data is None else data
-    X = X.toarray() if dense else X
-    space = ExplicitSpace(X.shape[1], intercept=intercept)
-    if loss == "hinge":
-        return Objective(space, [WorstCase(X, y, oracle, Binary(), weights)])
-    return Objective(space, [WorstMargin(X, y, oracle, LOSSES[loss], weights)])
 
 
 def _what_may_be_added(oracle):
@@ -79,10 +60,6 @@ def optimum(oracle, loss, intercept=True, weights=0.3):
         )
     norm = cp.sum_squares(w) + (cp.square(b) if intercept else 0.0)
     return cp.Problem(cp.Minimize(0.5 * norm + cost)).solve(solver="CLARABEL")
-
-
-def state_of(problem):
-    return dual_state(problem.terms[0], problem.space, np.random.default_rng(0))
 
 
 @every_loss
@@ -201,8 +178,8 @@ def test_what_is_added_in_all_is_nearest_to_zero(seed, budget):
     total = budget * np.array([rng.random(), rng.random() if rng.random() < 0.7 else -1.0])
     own = rng.random((2, d)) * np.maximum(total, 0.0)[:, None]
     sides, place = np.zeros((2, SUMS)), np.zeros(d, dtype=np.int8)
-    sides[:, TOTAL] = total
-    settle(u, own, value, K, sides, place)
+    sides[:, TOTAL], sides[:, BUDGET] = total, K * total
+    settle(u, own, value, sides, place)
     w = np.empty(d)
     weights_of(u, own, value, sides, place, w)
     added = cp.Variable((2, d), nonneg=True)
@@ -237,7 +214,7 @@ def test_shares_keep_to_what_rows_may_add(seed, density):
     asked = wanted.sum(axis=0)
     left, starts = asked.copy(), np.zeros(n + 1, dtype=np.int64)
     words, shares = np.empty(n * (K + 1) + d, dtype=np.int64), np.empty(n * (K + 1) + d)
-    share_out(X.indptr, X.indices, rows, levels, left, could, False, K, starts, words, shares)
+    share_out(X.indptr, X.indices, rows, levels, K * levels, left, could, False, starts, words, shares)
     size = starts[-1]
     found = sp.csr_matrix((shares[:size], words[:size], starts), (n, d)).toarray()
     np.testing.assert_allclose(found.sum(axis=0) + left, asked, atol=1e-12)

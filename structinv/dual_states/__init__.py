@@ -10,6 +10,7 @@ from ..spaces import Space
 from .additions import AdditionState
 from .base import DualState, Hurried, Refusal, join_planes, never, total
 from .chains import ChainState
+from .edits import EditState
 from .hull import HullState
 from .labellings import LabellingState
 from .labels import LabelState
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # The first that does not refuse is taken.
 REGISTRY: dict[str, Any] = {
     "additions": AdditionState,
+    "edits": EditState,
     "hull": HullState,
     "labels": LabelState,
     "members": MemberState,
@@ -89,6 +91,7 @@ __all__ = [
     "AdditionState",
     "ChainState",
     "DualState",
+    "EditState",
     "HullState",
     "Hurried",
     "LabelState",

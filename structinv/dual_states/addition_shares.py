@@ -1,6 +1,7 @@
 """Which rows add which words, where only the sums over rows are known.
 
-A row of level h adds at most h of each word that it does not have, and K h in all. Row by row, the
+A row of level h adds at most h of each word that it does not have, and no more in all than its budget,
+K h where nothing else is changed. Row by row, the
 words come first whose demand leaves the least room, as in scheduling by least laxity: a word's room is
 what the rows still to come could add of it, less what is still asked for.
 """
@@ -44,7 +45,7 @@ def _rise(heap, at, room):
 
 
 @njit(**_PLAIN)
-def share_out(indptr, indices, rows, levels, asked, could, present, K, starts, words, shares):
+def share_out(indptr, indices, rows, levels, budgets, asked, could, present, starts, words, shares):
     """Share out what is asked of each word between rows.
 
     Parameters
@@ -54,14 +55,15 @@ def share_out(indptr, indices, rows, levels, asked, could, present, K, starts, w
     rows : (m,) array of int
         The rows that share.
     levels : (m,) array
-        Their levels, above 0.
+        Their levels, above 0: how much of one word each may add.
+    budgets : (m,) array
+        How much of all words each may add, at most K times its level.
     asked : (d,) array
         How much of each word is asked for; what remains is left there.
     could : (d,) array
         The sum of levels over those rows that may add the word.
     present : bool
         Whether words may be added to rows that have them.
-    K : int
     starts : (m + 1,) array of int
     words, shares : arrays
         Receive the words of row r of `rows` and how much of each, from ``starts[r]`` on, with room for
@@ -82,7 +84,7 @@ def share_out(indptr, indices, rows, levels, asked, could, present, K, starts, w
         if not present:
             for e in range(start, stop):
                 has[indices[e]] = True
-        left, n_aside = K * h, 0
+        left, n_aside = budgets[r], 0
         while left > _NOTHING * h and size > 0:
             j = heap[0]
             if late[j] > 0:

@@ -25,45 +25,64 @@ from .margin_steps import best_level, conjugate, loss_value
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
-# What is kept of a side, rows of one sign: the threshold; the sum of levels; of held words the sums of
-# gains and of ones, by a_j^2; of full words how many there are, and the sums of what is missed of T,
-# of gains, of a_j^2, and of both.
-THRESHOLD, TOTAL, HELD, CURVE, FULL, MISSED, GAIN, SQUARES, MISSED_SQUARES = range(9)
-SUMS = 9
+# What is kept of a side, rows of one sign: the threshold; the sum of levels, T; how much may be added
+# in all, K T where nothing else is changed; of held words the sums of gains and of ones, by a_j^2; of
+# full words how many there are, and the sums of what is missed of T, of gains, of a_j^2, and of both.
+THRESHOLD, TOTAL, BUDGET, HELD, CURVE, FULL, MISSED, GAIN, SQUARES, MISSED_SQUARES = range(10)
+SUMS = 10
 _ROOT_STEPS = 60
 
 
 @njit(**_PLAIN)
-def _added(t, u, own, value, sigma, total):
-    """What is added in all at threshold t, and its slope."""
-    added, slope = 0.0, 0.0
+def _gaining(u, value, sigma, cut, words):
+    """List the words whose addition gains more than ``cut``; how many, and the largest gain."""
+    count, high = 0, 0.0
     for j in range(value.size):
+        gain = -sigma * value[j] * u[j]
+        if gain > cut:
+            words[count] = j
+            count += 1
+            high = max(high, gain)
+    return count, high
+
+
+@njit(**_PLAIN)
+def _added(t, u, own, value, sigma, total, words, count):
+    """What is added in all of the listed words at threshold t, and its slope."""
+    added, slope = 0.0, 0.0
+    for k in range(count):
+        j = words[k]
         a = value[j]
-        if a > 0:
-            m = (-sigma * a * u[j] - t) / (a * a)
-            if m > 0:
-                room = total - own[j]
-                if m < room:
-                    slope -= 1.0 / (a * a)
-                    added += m
-                else:
-                    added += max(room, 0.0)
+        m = (-sigma * a * u[j] - t) / (a * a)
+        if m > 0:
+            room = total - own[j]
+            if m < room:
+                slope -= 1.0 / (a * a)
+                added += m
+            else:
+                added += max(room, 0.0)
     return added, slope
 
 
 @njit(**_PLAIN)
-def _threshold(u, own, value, sigma, total, budget, t):
-    """The smallest threshold at which no more than the budget is added, from a guess t."""
-    added, slope = _added(0.0, u, own, value, sigma, total)
+def _threshold(u, own, value, sigma, total, budget, guess, words):
+    """The smallest threshold at which no more than the budget is added, from a guess.
+
+    Words that gain more are among the ``words`` listed; also returned is how many are.
+    """
+    low = 0.5 * guess if 0.0 < guess < np.inf else 0.0
+    count, high = _gaining(u, value, sigma, low, words)
+    added, slope = _added(low, u, own, value, sigma, total, words, count)
+    if added <= budget and low > 0:
+        low = 0.0
+        count, high = _gaining(u, value, sigma, low, words)
+        added, slope = _added(low, u, own, value, sigma, total, words, count)
     if added <= budget:
-        return 0.0
-    low, high = 0.0, 0.0
-    for j in range(value.size):
-        high = max(high, -sigma * value[j] * u[j])
-    if low < t < high:
-        added, slope = _added(t, u, own, value, sigma, total)
-    else:
-        t = 0.0
+        return 0.0, count
+    t = low
+    if low < guess < high:
+        t = guess
+        added, slope = _added(t, u, own, value, sigma, total, words, count)
     for _ in range(_ROOT_STEPS):
         if added > budget:
             low = t
@@ -74,14 +93,14 @@ def _threshold(u, own, value, sigma, total, budget, t):
             t = 0.5 * (low + high)
         if t <= low or t >= high:
             break
-        added, slope = _added(t, u, own, value, sigma, total)
+        added, slope = _added(t, u, own, value, sigma, total, words, count)
         if added == budget:
-            return t
-    return high
+            return t, count
+    return high, count
 
 
 @njit(**_PLAIN)
-def settle(u, own, value, K, sides, place):
+def settle(u, own, value, sides, place):
     """Find each side's threshold anew, and which words are free, held and full.
 
     Parameters
@@ -92,15 +111,15 @@ def settle(u, own, value, K, sides, place):
         By side, the sum of levels over rows that have the word, if it cannot be added to them.
     value : (d,) array
         What may be added, 0 for nothing.
-    K : int
     sides : (2, SUMS) array
-        The positive rows' side, then that of the negative; `TOTAL` is given, negative for a side that
-        adds nothing, the rest is found.
+        The positive rows' side, then that of the negative; `TOTAL` and `BUDGET` are given, the first
+        negative for a side that adds nothing; the rest is found.
     place : (d,) array of int
         Receives 0 for free words, 1 and 2 for held and full ones of the first side, -1 and -2 for those
         of the second.
     """
     place[:] = 0
+    words = np.empty(value.size, np.int64)
     for side in range(2):
         sums, sigma = sides[side], 1.0 - 2.0 * side
         total = sums[TOTAL]
@@ -108,12 +127,13 @@ def settle(u, own, value, K, sides, place):
         if total < 0:
             sums[THRESHOLD] = np.inf
             continue
-        t = _threshold(u, own[side], value, sigma, total, K * total, sums[THRESHOLD])
+        t, count = _threshold(u, own[side], value, sigma, total, sums[BUDGET], sums[THRESHOLD], words)
         sums[THRESHOLD] = t
-        for j in range(value.size):
-            if value[j] > 0 and -sigma * value[j] * u[j] > t:
+        for k in range(count):
+            j = words[k]
+            if -sigma * value[j] * u[j] > t:
                 _hold(j, u, value, sigma, sums, place)
-                _move(j, u, own, value, sides, place)
+                move_word(j, u, own, value, sides, place)
 
 
 @njit(**_PLAIN)
@@ -147,7 +167,7 @@ def _fill(j, u, own, value, sigma, sums, place, sign):
 
 
 @njit(**_PLAIN)
-def _move(j, u, own, value, sides, place):
+def move_word(j, u, own, value, sides, place):
     """A word goes where it belongs at the thresholds as they are."""
     a = value[j]
     if a == 0:
@@ -175,11 +195,21 @@ def _move(j, u, own, value, sides, place):
 
 
 @njit(**_PLAIN)
-def _level(sums, K):
+def level_out(sums):
     """The threshold of a side's held words as they are."""
     if sums[CURVE] > 0:
-        budget = (K - sums[FULL]) * sums[TOTAL] + sums[MISSED]
+        budget = sums[BUDGET] - sums[FULL] * sums[TOTAL] + sums[MISSED]
         sums[THRESHOLD] = max((sums[HELD] - budget) / sums[CURVE], 0.0)
+
+
+@njit(**_PLAIN)
+def weight_of(j, u, own, value, sides, place):
+    """The weight of a held or full word, with what is added."""
+    side = 0 if place[j] > 0 else 1
+    sigma, sums = 1.0 - 2.0 * side, sides[side]
+    if place[j] == 1 or place[j] == -1:
+        return -sigma * sums[THRESHOLD] / value[j]
+    return u[j] + sigma * value[j] * max(sums[TOTAL] - own[side, j], 0.0)
 
 
 @njit(**_PLAIN)
@@ -188,12 +218,7 @@ def weights_of(u, own, value, sides, place, f):
     for j in range(value.size):
         f[j] = u[j]
         if place[j] != 0:
-            side = 0 if place[j] > 0 else 1
-            sigma, sums = 1.0 - 2.0 * side, sides[side]
-            if place[j] == 1 or place[j] == -1:
-                f[j] = -sigma * sums[THRESHOLD] / value[j]
-            else:
-                f[j] += sigma * value[j] * max(sums[TOTAL] - own[side, j], 0.0)
+            f[j] = weight_of(j, u, own, value, sides, place)
 
 
 @njit(**_PLAIN)
@@ -208,10 +233,12 @@ def sweep_additions(indptr, indices, data, signs, weights, adds, value, present,
     signs, weights : (n,) arrays
     adds : (n,) array of bool
         Rows to which words may be added.
-    value, K, own, sides, place
+    value, own, sides, place
         See `settle`; they belong together, and are kept up to date.
     present : bool
         Whether words may be added to rows that have them.
+    K : int
+        How many words each row may add.
     kind : int
         The loss; see `margin_steps.KINDS`.
     intercept : bool
@@ -291,6 +318,7 @@ def _take(indices, data, start, stop, rate, step, mine, value, present, K, u, ow
     """Take a step over the level of a row: its words, its side, and where its words belong now."""
     if mine >= 0:
         sides[mine, TOTAL] += step
+        sides[mine, BUDGET] += K * step
     for e in range(start, stop):
         j = indices[e]
         change, a = rate * data[e], value[j]
@@ -308,8 +336,8 @@ def _take(indices, data, start, stop, rate, step, mine, value, present, K, u, ow
         if mine >= 0 and not present:
             own[mine, j] += step
     for side in range(2):
-        _level(sides[side], K)
+        level_out(sides[side])
     for e in range(start, stop):
-        _move(indices[e], u, own, value, sides, place)
+        move_word(indices[e], u, own, value, sides, place)
     for side in range(2):
-        _level(sides[side], K)
+        level_out(sides[side])

@@ -15,7 +15,7 @@ from ..planes import PlaneSet
 from ..spaces import Element, ExplicitSpace, Space
 from ..structures import Binary
 from .addition_shares import share_out
-from .addition_steps import SUMS, TOTAL, settle, sweep_additions, weights_of
+from .addition_steps import BUDGET, SUMS, TOTAL, settle, sweep_additions, weights_of
 from .base import DualState, Hurried, Refusal, never
 from .capabilities import linear_in_x, no_list_of_planes, worst_case_of_rows, worst_margin_of_rows
 from .focused import FocusedSweeps, rows_at_once
@@ -26,8 +26,10 @@ from .plane_cache import PlaneCache
 if TYPE_CHECKING:
     from ..terms import Term, WorstCase
 
-# Further rounds of a sweep before what is added is shared out, until this share of the gap is left.
-_MORE_ROUNDS, _ENOUGH = 2, 0.1
+# No further rounds where no more than this share of the gap is left.
+_ENOUGH = 0.1
+# The gap is to be halved within so many sweeps.
+_PATIENCE = 20
 # Of steps that lower the dual, taken together, no smaller share is tried.
 _LEAST_SHARE = 1e-3
 
@@ -39,7 +41,7 @@ class AdditionState(FocusedSweeps, DualState):
     all rows add with it, exactly; see `addition_steps`. One threshold for all rows of a sign asks for
     sums over rows only. At the end of each sweep they are shared out between rows, so that `f` is a sum
     of planes and the dual is one. Where rows have so many of the words that sums cannot be shared out,
-    the state goes on with a few planes a row, from where it is.
+    or the gap is not halved for long, the state goes on with a few planes a row, from where it is.
 
     Parameters
     ----------
@@ -52,6 +54,10 @@ class AdditionState(FocusedSweeps, DualState):
     """
 
     verifies = True
+    # Whether words of the rows change, too.
+    multiplies = False
+    # Further rounds of a sweep before what is added is shared out.
+    more_rounds = 2
 
     def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
         no_list_of_planes(epsilon)
@@ -63,6 +69,9 @@ class AdditionState(FocusedSweeps, DualState):
             raise Refusal(
                 f"{type(self.term.oracle).__name__} does not say that rows change by added words"
             )
+        if found.multiplies != self.multiplies:
+            own = "do not change" if self.multiplies else "change, too"
+            raise Refusal(f"words that are in the rows {own}")
         self.additions = found
         self.rng = rng
         self.signs = np.where(self.term.labels.codes == 1, 1.0, -1.0)
@@ -79,6 +88,9 @@ class AdditionState(FocusedSweeps, DualState):
         self.place = np.zeros(n_features, dtype=np.int8)
         self.mine = [found.adds & (self.signs == sign) & (self.weights > 0) for sign in (1.0, -1.0)]
         self.cautious = False
+        # The dual before the next step, where it is known.
+        self.height: float | None = None
+        self.least_gap, self.sweeps_since = np.inf, 0
         self.rest: DualState | None = None
 
     @property
@@ -100,19 +112,27 @@ class AdditionState(FocusedSweeps, DualState):
         u = f
         u[: len(self.pushed)] -= self.pushed
         self._count()
+        self.height = None
         first, visits = super().sweep(u, hurried)
         gap = first
-        for _ in range(_MORE_ROUNDS):
+        for _ in range(self.more_rounds):
             if gap <= _ENOUGH * first or hurried():
                 break
             gap, visited = super().sweep(u, hurried)
             visits += visited
         lost = self._share_out(u)
         u[: len(self.pushed)] += self.pushed
-        if lost > gap:
+        if lost > gap or self._crawls(gap + lost):
             self.rest = self._next(self.term, self.space, self.rng)
             self.rest.restore(self._own_planes())
         return gap + lost, visits
+
+    def _crawls(self, gap: float) -> bool:
+        """Whether the gap has not been halved for many sweeps."""
+        self.sweeps_since += 1
+        if gap < 0.5 * self.least_gap:
+            self.least_gap, self.sweeps_since = gap, 0
+        return self.sweeps_since > _PATIENCE
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
         """See `FocusedSweeps._step`; `f` is without what is added.
@@ -120,27 +140,46 @@ class AdditionState(FocusedSweeps, DualState):
         Each step is exact for words that stay free, held or full. Where the dual is lower at the end of
         all steps, a share of them is taken.
         """
-        found, state = self.additions, (f, self.levels, self.own, self.sides[:, TOTAL])
+        state, height = self._parts(f), self.height
+        if height is None:
+            self._settle(f)
+            height = self._height_at(f)
+        old = [part.copy() for part in state]
+        self._sweep_rows(f, order)
         self._settle(f)
-        old, height = [part.copy() for part in state], self._height_at(f)
+        self.height = self._height_at(f)
+        self.cautious = self.height < height
+        if not self.cautious:
+            return
+        share, new = 1.0, [part.copy() for part in state]
+        while share > _LEAST_SHARE and self.height < height:
+            share *= 0.5
+            for part, first, last in zip(state, old, new, strict=True):
+                part[:] = first + share * (last - first)
+            self._settle(f)
+            self.height = self._height_at(f)
+
+    def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
+        """What a sweep over rows changes, each linear in a share of the way."""
+        return f, self.levels, self.own, self.sides[:, TOTAL : BUDGET + 1]
+
+    def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
+        found = self.additions
         sweep_additions(
             found.rows.indptr, found.rows.indices, found.rows.data, self.signs, self.weights, found.adds,
             found.value, found.present, found.max_changes, self.kind, self.space.intercept,
             self.cautious, f, self.own, self.sides, self.place, self.levels, order, self.gaps,
         )  # fmt: skip
-        self._settle(f)
-        share, new = 1.0, [part.copy() for part in state]
-        while share > _LEAST_SHARE and self._height_at(f) < height:
-            share *= 0.5
-            for part, first, last in zip(state, old, new, strict=True):
-                part[:] = first + share * (last - first)
-            self._settle(f)
-        self.cautious = share < 1.0
+
+    def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
+        """How much each row may add of one word, and of all, times its weight."""
+        masses = self.weights * self.levels
+        return masses, self.additions.max_changes * masses
 
     def _settle(self, u: np.ndarray) -> None:
         """What all rows add, at the levels as they are."""
         found = self.additions
-        settle(u, self.own, found.value, found.max_changes, self.sides, self.place)
+        settle(u, self.own, found.value, self.sides, self.place)
 
     def _height_at(self, u: np.ndarray) -> float:
         """The dual, if sums over rows are all that is asked for."""
@@ -150,10 +189,11 @@ class AdditionState(FocusedSweeps, DualState):
 
     def _count(self) -> None:
         """The sums of levels over the rows of each side, and over those that have a word."""
-        found, masses = self.additions, self.weights * self.levels
+        found, (masses, budgets) = self.additions, self._left_over()
         for side, mine in enumerate(self.mine):
             # A side without rows adds nothing, whatever its threshold.
             self.sides[side, TOTAL] = masses[mine].sum() if np.any(mine) else -1.0
+            self.sides[side, BUDGET] = budgets[mine].sum()
             if not found.present:
                 self.own[side] = self._has.T @ np.where(mine, masses, 0.0)
 
@@ -166,10 +206,10 @@ class AdditionState(FocusedSweeps, DualState):
         found, d = self.additions, len(self.pushed)
         self._count()
         self._settle(u)
-        weights, lost, parts = np.empty(d), 0.0, []
+        weights, lost, parts, (masses, _) = np.empty(d), 0.0, [], self._left_over()
         weights_of(u, self.own, found.value, self.sides, self.place, weights)
         for side, sign in enumerate((1.0, -1.0)):
-            rows = np.flatnonzero(self.mine[side] & (self.levels > 0))
+            rows = np.flatnonzero(self.mine[side] & (masses > 0))
             # Those that have most words have the least choice.
             rows = rows[np.argsort(-np.diff(found.rows.indptr)[rows], kind="stable")]
             pushed = self.place * sign > 0
@@ -190,10 +230,10 @@ class AdditionState(FocusedSweeps, DualState):
         room = len(rows) * (found.max_changes + 1) + len(asked)
         starts = np.zeros(len(rows) + 1, dtype=np.int64)
         words, shares = np.empty(room, dtype=np.int64), np.empty(room)
-        masses = (self.weights * self.levels)[rows]
+        masses, budgets = self._left_over()
         share_out(
-            found.rows.indptr, found.rows.indices, rows, masses, asked, could, found.present,
-            found.max_changes, starts, words, shares,
+            found.rows.indptr, found.rows.indices, rows, masses[rows], budgets[rows], asked, could,
+            found.present, starts, words, shares,
         )  # fmt: skip
         size, owners = starts[-1], np.repeat(rows, np.diff(starts))
         shape = (len(self.levels), len(asked))
@@ -207,12 +247,21 @@ class AdditionState(FocusedSweeps, DualState):
         """See `DualState.combination`."""
         if self.rest is not None:
             return self.rest.combination()
+        f = self._of_rows()
+        f[: len(self.pushed)] += self.pushed
+        return f
+
+    def _of_rows(self) -> Element:
+        """The rows' own part of f."""
         f, rates = self.space.zeros(), self.weights * self.signs * self.levels
         d = len(self.pushed)
         add_combinations(self.additions.rows, rates[:, None], f[:d, None])
         f[d:] = rates.sum()
-        f[:d] += self.pushed
         return f
+
+    def _rows(self, active: np.ndarray) -> sp.csr_matrix:
+        """Rows without what they add, for a level of 1."""
+        return self.additions.rows[active]
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`; only rows whose plane is not the null plane."""
@@ -222,7 +271,7 @@ class AdditionState(FocusedSweeps, DualState):
         active = np.flatnonzero(self.levels > 0)
         signs, levels = self.signs[active], self.levels[active]
         added = self.shares[active] @ sp.diags_array(self.additions.value)
-        rows = self.additions.rows[active]
+        rows = self._rows(active)
         points = rows + scale_rows(added, 1.0 / (self.weights[active] * levels)).astype(rows.dtype)
         normals = self.space.normals(points, signs[:, None])
         if self.kind == HINGE:
@@ -236,13 +285,15 @@ class AdditionState(FocusedSweeps, DualState):
         rest.restore(planes)
         levels = self._levels_of(planes)
         if levels is not None:
-            self.levels = levels
+            self._take_over(levels, planes)
             self._count()
-            u = self.combination()
-            u[: len(self.pushed)] -= self.pushed
-            self._share_out(u)
+            self._share_out(self._of_rows())
         if levels is None or self._height(self) < (1.0 - 1e-9) * self._height(rest):
             self.rest = rest
+
+    def _take_over(self, levels: np.ndarray, planes: PlaneSet) -> None:
+        """Levels, and what else of planes is not known from them."""
+        self.levels = levels
 
     def _height(self, state: DualState) -> float:
         f = state.combination()

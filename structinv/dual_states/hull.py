@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..answers import as_written
 from ..matrices import Matrix, scale_rows
@@ -118,10 +117,7 @@ class HullState(FocusedSweeps, DualState):
         share = planes.masses / self.factor[planes.blocks]
         rows: Any = planes.normals
         if isinstance(rows, TensorRows):
-            # Of a single output; sparse points stay sparse.
-            owners = np.repeat(np.arange(len(rows)), np.diff(rows.start))
-            places, shape = np.arange(len(owners)), (len(rows), len(owners))
-            rows = sp.csr_matrix((rows.coefficients[:, 0], (owners, places)), shape) @ rows.points
+            rows = rows.summed()
         normals = scale_rows(rows[:, : self.space.n_features], share)
         levels = share * planes.offsets
         self.hull.restore_several(normals, levels, planes.blocks, len(self.gaps))

@@ -59,8 +59,9 @@ class InvariantLinearClassifier(LinearMachine, InvariantClassifier):
         if few:
             return InteriorPoint()
         # Levels of all rows and what they add are solved for together, whatever bends.
-        adds = objective.terms[0].bound.additions() is not None
-        return FrankWolfe() if adds else super()._best_solver(objective)
+        found = objective.terms[0].bound.additions()
+        adds_alone = found is not None and not found.multiplies
+        return FrankWolfe() if adds_alone else super()._best_solver(objective)
 
     def _worst_change(
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool

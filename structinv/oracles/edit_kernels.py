@@ -72,14 +72,21 @@ def _own_gains(indices, data, start, stop, v, low, high, value, present, gain, k
 
 
 @njit(**_PLAIN)
-def _fall(gain, kind, count):
-    """Sort gains in place, the largest first, and what belongs to them alike."""
-    if count > 40:
+def _lead(gain, kind, count, K):
+    """Bring the K largest gains to the front, the largest first, and what belongs to them alike.
+
+    Smaller ones may be lost.
+    """
+    if count > 40 and K > 20:
         order = np.argsort(-gain[:count], kind="mergesort")
         gain[:count], kind[:count] = gain[:count][order], kind[:count][order]
         return
-    for t in range(1, count):
+    for t in range(1, count if K > 0 else 0):
         value, other, at = gain[t], kind[t], t
+        if t >= K:
+            if value <= gain[K - 1]:
+                continue
+            at = K - 1
         while at > 0 and gain[at - 1] < value:
             gain[at], kind[at] = gain[at - 1], kind[at - 1]
             at -= 1
@@ -202,7 +209,7 @@ def worst_edits(indptr, indices, data, V, assign, K, low, high, value, present, 
         count, total, size = _own_gains(
             indices, data, start, stop, v, low, high, value, present, gain, kind
         )
-        _fall(gain, kind, count)
+        _lead(gain, kind, count, K)
         for e in range(start, stop):
             has[indices[e]] = data[e] != 0
         chosen = _chosen(count, gain, kind, order, ranks[a], ranks[a + 1], v, value, has, K, won, edits)

@@ -373,14 +373,16 @@ class _BoundEdits(BoundOracle):
     def additions(self) -> Additions | None:
         """See `BoundOracle.additions`."""
         edits = self.edits_allowed
-        if edits.multiplies or edits.max_changes == 0:
+        if not np.any(edits.value > 0) or edits.max_changes == 0:
             return None
         rows = self.words
         if not rows.data.all():
             rows = rows.copy()
             rows.eliminate_zeros()
         adds = np.ones(rows.shape[0], dtype=bool)
-        return Additions(rows, adds, edits.max_changes, edits.value, edits.present)
+        return Additions(
+            rows, adds, edits.max_changes, edits.value, edits.present, edits.low, edits.high
+        )
 
     def _as_given(self, points: sp.csr_matrix) -> Matrix:
         return points if sp.issparse(self.X) else points.toarray()

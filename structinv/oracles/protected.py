@@ -181,7 +181,9 @@ class _BoundProtected(BoundOracle):
 
     def additions(self) -> Additions | None:
         found = self.inner.additions()
-        return None if found is None else replace(found, value=np.where(self.kept, 0.0, found.value))
+        if found is None or found.multiplies:
+            return None
+        return replace(found, value=np.where(self.kept, 0.0, found.value))
 
     def orbit(self, rows: Rows) -> np.ndarray:
         return self._of_members(self.inner.orbit(rows), rows)

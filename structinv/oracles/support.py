@@ -78,20 +78,22 @@ class Cover:
 
 @dataclass(frozen=True)
 class Additions:
-    """What may be added to rows that change in no other way.
+    """What may be added to rows, whose own words may change by factors, too, and in no other way.
 
     Parameters
     ----------
     rows : (n, d) CSR matrix
         The rows, canonical and without zeros.
     adds : (n,) array of bool
-        Those to which something may be added.
+        Those that may be changed.
     max_changes : int
-        To how many words of each.
+        How many words of each, in all.
     value : (d,) array
         What may be added to a word, 0 for nothing.
     present : bool
         Whether it may be added to words that are there.
+    low, high : float, default=1.0
+        Factors of words that are there.
     """
 
     rows: sp.csr_matrix
@@ -99,3 +101,10 @@ class Additions:
     max_changes: int
     value: np.ndarray
     present: bool
+    low: float = 1.0
+    high: float = 1.0
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether words that are there may change by a factor."""
+        return self.low < self.high

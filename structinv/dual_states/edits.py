@@ -1,0 +1,105 @@
+"""Levels and own changes of rows to which the same words may be added, and what all of them add."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..losses import Hinge
+from ..matrices import with_data
+from ..oracles.word_kernels import combine, deviate
+from ..planes import PlaneSet
+from ..spaces import Element, Space
+from ..tensor_rows import TensorRows
+from .additions import AdditionState
+from .base import Refusal
+from .edit_steps import sweep_edits
+
+if TYPE_CHECKING:
+    from ..terms import Term
+
+
+class EditState(AdditionState):
+    """A level and own words' deviations of each row, besides the words that the rows of each sign add.
+
+    What a row's own words leave of its budget is what it adds; see `edit_steps`.
+
+    Parameters
+    ----------
+    term : WorstCase
+        Of two classes with one function, the hinge loss, and an oracle that adds words and multiplies
+        those that are there.
+    space : ExplicitSpace
+    rng : numpy.random.Generator
+    epsilon : float, default=0.0
+        Above 0 refused: there is no list of planes.
+    """
+
+    multiplies = True
+    more_rounds = 0
+
+    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
+        super().__init__(term, space, rng, epsilon)
+        if not isinstance(self.loss, Hinge):
+            raise Refusal(
+                f"{type(self.loss).__name__} has no compiled steps over several words of a row"
+            )
+        found = self.additions
+        self.drop, self.grow = 1.0 - found.low, found.high - 1.0
+        self.delta = np.zeros(found.rows.nnz)
+        self.spent, self.mu = np.zeros((2, len(self.signs)))
+        self.squares = np.asarray(found.rows.multiply(found.rows).sum(axis=1), dtype=float).ravel()
+        self.squares += self.space.intercept
+
+    def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
+        return *super()._parts(f), self.delta, self.spent
+
+    def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
+        found = self.additions
+        sweep_edits(
+            found.rows.indptr, found.rows.indices, found.rows.data, self.delta, self.signs, self.weights,
+            self.squares, found.adds, found.value, found.max_changes, self.drop, self.grow,
+            self.space.intercept, self.cautious, f, self.own, self.sides, self.place, self.levels,
+            self.spent, self.mu, order, self.gaps,
+        )  # fmt: skip
+        # Sweeps follow the sums of rows that have a word for some words only.
+        self._count()
+
+    def _left_over(self) -> tuple[np.ndarray, np.ndarray]:
+        budgets = np.maximum(self.additions.max_changes * self.levels - self.spent, 0.0)
+        return self.weights * np.minimum(self.levels, budgets), self.weights * budgets
+
+    def _of_rows(self) -> Element:
+        rows, f = self.additions.rows, self.space.zeros()
+        combine(
+            rows.indptr, rows.indices, rows.data, self.delta, self.levels, self.weights * self.signs,
+            self.space.intercept, f,
+        )  # fmt: skip
+        return f
+
+    def _rows(self, active: np.ndarray) -> sp.csr_matrix:
+        rows, lengths = self.additions.rows, np.diff(self.additions.rows.indptr)
+        levels = np.repeat(np.where(self.levels > 0, self.levels, 1.0), lengths)
+        return with_data(rows, rows.data * (1.0 + self.delta / levels))[active]
+
+    def _take_over(self, levels: np.ndarray, planes: PlaneSet) -> None:
+        super()._take_over(levels, planes)
+        found, rows = self.additions, planes.normals
+        if isinstance(rows, TensorRows):
+            rows = rows.summed()
+        places, shape = np.arange(len(planes.blocks)), (len(levels), len(planes.blocks))
+        gather = sp.csr_matrix((planes.masses, (planes.blocks, places)), shape)
+        normals = sp.csr_matrix(gather @ rows[:, : found.rows.shape[1]])
+        deviate(
+            found.rows.indptr, found.rows.indices, found.rows.data, normals.indptr, normals.indices,
+            normals.data, self.signs, self.levels, found.max_changes, self.drop, self.grow,
+            np.zeros(found.rows.shape[1]), self.delta,
+        )  # fmt: skip
+        if not found.adds.all():
+            self.delta[np.repeat(~found.adds, np.diff(found.rows.indptr))] = 0.0
+        units = np.where(self.delta < 0, -self.drop, self.grow)
+        spent = np.divide(self.delta, units, out=np.zeros_like(self.delta), where=self.delta != 0)
+        self.spent = np.add.reduceat(np.append(spent, 0.0), found.rows.indptr[:-1])
+        self.spent[np.diff(found.rows.indptr) == 0] = 0.0
