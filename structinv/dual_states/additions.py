@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 # No further rounds where no more than this share of the gap is left.
 _ENOUGH = 0.1
-# The gap is to be halved within so many sweeps.
-_PATIENCE = 20
 # Of steps that lower the dual, taken together, no smaller share is tried.
 _LEAST_SHARE = 1e-3
 
@@ -41,7 +39,7 @@ class AdditionState(FocusedSweeps, DualState):
     all rows add with it, exactly; see `addition_steps`. One threshold for all rows of a sign asks for
     sums over rows only. At the end of each sweep they are shared out between rows, so that `f` is a sum
     of planes and the dual is one. Where rows have so many of the words that sums cannot be shared out,
-    or the gap is not halved for long, the state goes on with a few planes a row, from where it is.
+    the state goes on with a few planes a row, from where it is.
 
     Parameters
     ----------
@@ -90,7 +88,6 @@ class AdditionState(FocusedSweeps, DualState):
         self.cautious = False
         # The dual before the next step, where it is known.
         self.height: float | None = None
-        self.least_gap, self.sweeps_since = np.inf, 0
         self.rest: DualState | None = None
 
     @property
@@ -122,17 +119,10 @@ class AdditionState(FocusedSweeps, DualState):
             visits += visited
         lost = self._share_out(u)
         u[: len(self.pushed)] += self.pushed
-        if lost > gap or self._crawls(gap + lost):
+        if lost > gap:
             self.rest = self._next(self.term, self.space, self.rng)
             self.rest.restore(self._own_planes())
         return gap + lost, visits
-
-    def _crawls(self, gap: float) -> bool:
-        """Whether the gap has not been halved for many sweeps."""
-        self.sweeps_since += 1
-        if gap < 0.5 * self.least_gap:
-            self.least_gap, self.sweeps_since = gap, 0
-        return self.sweeps_since > _PATIENCE
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
         """See `FocusedSweeps._step`; `f` is without what is added.
