@@ -202,7 +202,7 @@ def level_out(sums):
         sums[THRESHOLD] = max((sums[HELD] - budget) / sums[CURVE], 0.0)
 
 
-@njit(**_PLAIN)
+@njit(**_PLAIN, forceinline=True)
 def weight_of(j, u, own, value, sides, place):
     """The weight of a held or full word, with what is added."""
     side = 0 if place[j] > 0 else 1

@@ -44,7 +44,7 @@ def left_over(level, spent, K):
     return budget, min(level, budget)
 
 
-@njit(**_PLAIN)
+@njit(**_PLAIN, forceinline=True)
 def _list(words, at, b, q, base, dev, drop, grow, cap):
     """Put a word on the list; how many there are."""
     words[_B, at], words[_Q, at], words[_BASE, at], words[_DEV, at] = b, q, base, dev
@@ -82,7 +82,7 @@ def _drop_others(full, count, place, sigma):
     count[0] = kept
 
 
-@njit(**_PLAIN)
+@njit(**_PLAIN, forceinline=True)
 def _push(j, change, u, value, sides, place):
     """Move the rows' own part of a weight."""
     u[j] += change
@@ -342,7 +342,7 @@ def _take(indices, data, start, stop, entries, n_own, step, mine, more, u, own, 
         level_out(sides[side])
 
 
-@njit(**_PLAIN)
+@njit(**_PLAIN, forceinline=True)
 def _rearrange(j, u, own, value, sides, place, full, n_full):
     """Put a word where it belongs."""
     before = place[j]

@@ -65,9 +65,9 @@ def _own_gains(indices, data, start, stop, v, low, high, value, present, gain, k
         best = max((low - 1.0) * b, (high - 1.0) * b)
         if present and data[e] != 0:
             best = max(best, value[j] * v[j])
-        if best > 0:
-            gain[count], kind[count] = best, e - start
-            count += 1
+        # Without a branch, which nobody could predict.
+        gain[count], kind[count] = best, e - start
+        count += best > 0
     return count, total, size
 
 
@@ -116,6 +116,19 @@ def _chosen(count, gain, kind, order, first, last, v, value, has, K, won, edits)
             at += 1
         size += 1
     return size
+
+
+@njit(**_PLAIN)
+def _note(indices, data, start, stop, listed, has, own):
+    """Mark the words of a row that are listed; how many."""
+    count = 0
+    for e in range(start, stop):
+        j = indices[e]
+        own[count] = j
+        count += listed[j] & (data[e] != 0)
+    for t in range(count):
+        has[own[t]] = True
+    return count
 
 
 @njit(**_PLAIN)
@@ -199,9 +212,13 @@ def worst_edits(indptr, indices, data, V, assign, K, low, high, value, present, 
     longest = 0
     for i in range(indptr.size - 1):
         longest = max(longest, indptr[i + 1] - indptr[i])
-    gain, kind = np.empty(longest), np.empty(longest, np.int64)
+    gain, kind = np.empty(longest + 1), np.empty(longest + 1, np.int64)
     won, edits = np.empty(K), np.empty(K, np.int64)
-    has = np.zeros(V.shape[1], np.bool_)
+    has, own = np.zeros(V.shape[1], np.bool_), np.empty(longest + 1, np.int64)
+    listed = np.zeros(V.shape, np.bool_)
+    for a in range(V.shape[0]):
+        for r in range(ranks[a], ranks[a + 1]):
+            listed[a, order[r]] = True
     at = 0
     for i in range(assign.size):
         start, stop, a = indptr[i], indptr[i + 1], assign[i]
@@ -210,11 +227,10 @@ def worst_edits(indptr, indices, data, V, assign, K, low, high, value, present, 
             indices, data, start, stop, v, low, high, value, present, gain, kind
         )
         _lead(gain, kind, count, K)
-        for e in range(start, stop):
-            has[indices[e]] = data[e] != 0
+        noted = _note(indices, data, start, stop, listed[a], has, own)
         chosen = _chosen(count, gain, kind, order, ranks[a], ranks[a + 1], v, value, has, K, won, edits)
-        for e in range(start, stop):
-            has[indices[e]] = False
+        for t in range(noted):
+            has[own[t]] = False
         taken, values[i] = _best_number(total, won, chosen, cost[i], rho)
         grades[i], sizes[i] = rho[taken], max(high, 1.0) * size
         for k in range(taken):
