@@ -16,6 +16,7 @@ from ..matrices import (
     interleave,
     rounding,
     row_dots,
+    row_sizes,
     scale_rows,
     select,
     take,
@@ -293,6 +294,19 @@ class _BoundOnlyFor(BoundOracle):
                 upper += cost
             upper[mask] = part.upper
         return Support(points, upper, rho if graded else None)
+
+    def maximum(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        whole = np.arange(self.X.shape[0])[rows]
+        mask = self.covered[whole]
+        found = self.inner.maximum(whole[mask], V, assign[mask])
+        if found is None:
+            return None
+        X = take(self.X, rows)
+        values, sizes = row_dots(X, V, assign), row_sizes(X, np.abs(V), assign)
+        values[mask], sizes[mask] = found
+        return values, sizes
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         labels, hulls = np.asarray(self.y), []
