@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..losses import Hinge
-from ..matrices import with_data
+from ..matrices import squared_lengths, with_data
 from ..oracles.word_kernels import combine, deviate
 from ..planes import PlaneSet
 from ..spaces import Element, Space
@@ -50,8 +50,7 @@ class EditState(AdditionState):
         self.drop, self.grow = 1.0 - found.low, found.high - 1.0
         self.delta = np.zeros(found.rows.nnz)
         self.spent, self.mu = np.zeros((2, len(self.signs)))
-        self.squares = np.asarray(found.rows.multiply(found.rows).sum(axis=1), dtype=float).ravel()
-        self.squares += self.space.intercept
+        self.squares = squared_lengths(found.rows) + self.space.intercept
 
     def _parts(self, f: Element) -> tuple[np.ndarray, ...]:
         return *super()._parts(f), self.delta, self.spent
