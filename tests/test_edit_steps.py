@@ -123,6 +123,23 @@ def test_planes_come_to_the_same(seed, changes, add, density, weight):
     assert found.primal == pytest.approx(other.primal, rel=3e-6)
 
 
+def test_budgets_move_to_words_that_nothing_is_added_of_yet():
+    X = sp.csr_matrix(
+        [
+            [1.0, -1, 2, 0, 0, 2, 0, 0, -3, 0, 0, 0, 1, -2],
+            [0, 3, -2, 0, 1, 0, -2, 0, 3, 1, 4, 0, -3, 0],
+            [0, -1, 1, 3, 1, 1, 0, 1, 0, 0, -3, 2, 1, 1],
+            [-1, 0, 2, 0, 3, 2, 0, 2, 1, 1, -1, 0, 3, 0],
+        ]
+    )
+    oracle = FEdit(4, add=0.1, drop=False, scale=(0.8556740915363903, 3.512824889195336))
+    data = X, np.array([0, 1, 1, 1])
+    problem = objective(oracle, data=data, weights=0.5, intercept=False)
+    found = solve(problem, FrankWolfe(), Gap(1e-6), random_state=0)
+    assert found.status is Status.CONVERGED
+    assert found.iterations < 100
+
+
 @pytest.mark.parametrize(
     "oracle", [FDrop(2), FEdit(2), FEdit(0, add=1.0), FEdit(2, add=1.0) | FDrop(2),
                Protected(FEdit(2, add=1.0), [0])],

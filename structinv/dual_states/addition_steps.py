@@ -70,6 +70,9 @@ def _threshold(u, own, value, sigma, total, budget, guess, words):
 
     Words that gain more are among the ``words`` listed; also returned is how many are.
     """
+    if budget <= 0:
+        # Nothing is added, and no word is full.
+        return _gaining(u, value, sigma, 0.0, words)[1], 0
     low = 0.5 * guess if 0.0 < guess < np.inf else 0.0
     count, high = _gaining(u, value, sigma, low, words)
     added, slope = _added(low, u, own, value, sigma, total, words, count)
@@ -134,6 +137,23 @@ def settle(u, own, value, sides, place):
             if -sigma * value[j] * u[j] > t:
                 _hold(j, u, value, sigma, sums, place)
                 move_word(j, u, own, value, sides, place)
+        if t > 0 and sums[CURVE] == 0:
+            _hold_next(u, value, sigma, sums, place)
+
+
+@njit(**_PLAIN)
+def _hold_next(u, value, sigma, sums, place):
+    """Where full words take the whole budget, the threshold is the gain of the word that comes next.
+
+    It is held, nothing of it being added, so that rows can see what more budget would gain.
+    """
+    best, gain = -1, 0.0
+    for j in range(value.size):
+        if place[j] == 0 and -sigma * value[j] * u[j] > gain:
+            best, gain = j, -sigma * value[j] * u[j]
+    sums[THRESHOLD] = gain
+    if best >= 0:
+        _hold(best, u, value, sigma, sums, place)
 
 
 @njit(**_PLAIN)

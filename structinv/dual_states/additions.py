@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 # No further rounds where no more than this share of the gap is left.
 _ENOUGH = 0.1
+# A sweep is slow if it gains less than this share of the gap, or than is lost by sharing; and how many
+# may be slow in a row.
+_PROGRESS, _MOST_SLOW = 1e-3, 5
 # Of steps that lower the dual, taken together, no smaller share is tried.
 _LEAST_SHARE = 1e-3
 
@@ -86,8 +89,9 @@ class AdditionState(FocusedSweeps, DualState):
         self.place = np.zeros(n_features, dtype=np.int8)
         self.mine = [found.adds & (self.signs == sign) & (self.weights > 0) for sign in (1.0, -1.0)]
         self.cautious = False
-        # The dual before the next step, where it is known.
-        self.height: float | None = None
+        # The dual before the next step, as if sums were all that is asked for.
+        self.height = 0.0
+        self.slow_sweeps = 0
         self.rest: DualState | None = None
 
     @property
@@ -109,7 +113,8 @@ class AdditionState(FocusedSweeps, DualState):
         u = f
         u[: len(self.pushed)] -= self.pushed
         self._count()
-        self.height = None
+        self._settle(u)
+        self.height = before = self._height_at(u)
         first, visits = super().sweep(u, hurried)
         gap = first
         for _ in range(self.more_rounds):
@@ -119,7 +124,9 @@ class AdditionState(FocusedSweeps, DualState):
             visits += visited
         lost = self._share_out(u)
         u[: len(self.pushed)] += self.pushed
-        if lost > gap:
+        slow = self.height - before < max(lost, _PROGRESS * gap)
+        self.slow_sweeps = self.slow_sweeps + 1 if slow else 0
+        if lost > gap or (self.slow_sweeps > _MOST_SLOW and not hurried()):
             self.rest = self._next(self.term, self.space, self.rng)
             self.rest.restore(self._own_planes())
         return gap + lost, visits
@@ -131,9 +138,6 @@ class AdditionState(FocusedSweeps, DualState):
         all steps, a share of them is taken.
         """
         state, height = self._parts(f), self.height
-        if height is None:
-            self._settle(f)
-            height = self._height_at(f)
         old = [part.copy() for part in state]
         self._sweep_rows(f, order)
         self._settle(f)
