@@ -17,7 +17,15 @@ from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 
-from .word_problems import LOSSES, VALUES, objective, rows, state_of
+from .word_problems import (
+    LOSSES,
+    VALUES,
+    assert_made_again_from_planes,
+    objective,
+    planes_after_a_sweep,
+    rows,
+    state_of,
+)
 
 ORACLES = {
     "all": FAdd(3),
@@ -93,13 +101,7 @@ def test_after_every_sweep_the_function_is_a_sum_of_planes_of_the_sets(oracle, l
     problem = objective(oracle, loss)
     term, state, f = problem.terms[0], state_of(problem), problem.space.zeros()
     for _ in range(3):
-        state.sweep(f)
-        np.testing.assert_allclose(state.combination(), f, atol=1e-10)
-        planes = state.planes()
-        masses = planes.masses * term.weights[planes.blocks]
-        np.testing.assert_allclose(masses @ planes.offsets, state.offset)
-        told = problem.space.combine(planes.normals, masses)
-        np.testing.assert_allclose(told, f, atol=1e-10)
+        planes = planes_after_a_sweep(problem, state, f)
         if state.rest is None and loss == "hinge":
             _, value, can = _what_may_be_added(oracle)
             X, signs = term.bound.X.toarray(), 2 * term.labels.codes - 1
@@ -112,15 +114,7 @@ def test_after_every_sweep_the_function_is_a_sum_of_planes_of_the_sets(oracle, l
 
 @every_loss
 def test_a_state_is_made_again_from_its_planes(loss):
-    problem = objective(FAdd(3).only_for(1), loss)
-    state, f = state_of(problem), problem.space.zeros()
-    for _ in range(4):
-        state.sweep(f)
-    again = state_of(problem)
-    again.restore(state.planes())
-    height = state.offset - 0.5 * problem.space.dot(f, f)
-    other = again.combination()
-    assert again.offset - 0.5 * problem.space.dot(other, other) >= height - 1e-9 * abs(height)
+    assert_made_again_from_planes(objective(FAdd(3).only_for(1), loss))
 
 
 @every_loss

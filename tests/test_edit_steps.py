@@ -12,7 +12,14 @@ from structinv.dual_states import AdditionState, EditState, PlaneCache, refusals
 from structinv.oracles import FAdd, FDrop, FEdit, Protected
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 
-from .word_problems import VALUES, objective, rows, state_of
+from .word_problems import (
+    VALUES,
+    assert_made_again_from_planes,
+    objective,
+    planes_after_a_sweep,
+    rows,
+    state_of,
+)
 
 ORACLES = {
     "all": FEdit(2, add=0.3),
@@ -76,12 +83,7 @@ def test_after_every_sweep_the_function_is_a_sum_of_planes_of_the_sets(oracle):
     term, state, f = problem.terms[0], state_of(problem), problem.space.zeros()
     X, signs = term.bound.X.toarray(), 2 * term.labels.codes - 1
     for _ in range(4):
-        state.sweep(f)
-        np.testing.assert_allclose(state.combination(), f, atol=1e-10)
-        planes = state.planes()
-        masses = planes.masses * term.weights[planes.blocks]
-        np.testing.assert_allclose(masses @ planes.offsets, state.offset)
-        np.testing.assert_allclose(problem.space.combine(planes.normals, masses), f, atol=1e-10)
+        planes = planes_after_a_sweep(problem, state, f)
         if state.rest is not None:
             continue
         points, x = signs[planes.blocks, None] * planes.normals.toarray()[:, :30], X[planes.blocks]
@@ -98,15 +100,7 @@ def test_after_every_sweep_the_function_is_a_sum_of_planes_of_the_sets(oracle):
 
 @every_oracle
 def test_a_state_is_made_again_from_its_planes(oracle):
-    problem = objective(oracle)
-    state, f = state_of(problem), problem.space.zeros()
-    for _ in range(4):
-        state.sweep(f)
-    again = state_of(problem)
-    again.restore(state.planes())
-    height = state.offset - 0.5 * problem.space.dot(f, f)
-    other = again.combination()
-    assert again.offset - 0.5 * problem.space.dot(other, other) >= height - 1e-9 * abs(height)
+    assert_made_again_from_planes(objective(oracle))
 
 
 @settings(max_examples=25)

@@ -83,7 +83,7 @@ def test_rows_are_those_of_scikit_learn(weights, ngram_range):
 def test_the_optimum_is_that_over_all_edited_texts(words, most, weights, longest, solver):
     texts, y = ["aa bb bb cc", "bb aa bb bb", "cc dd dd", "dd cc aa", "bb cc"], [1, 1, -1, -1, 1]
     model = InvariantTextClassifier(
-        words, most, (1, longest), weights, C=0.5, tol=1e-8, solver=solver, random_state=0
+        words, most, (1, longest), weights, C=0.5, tol=1e-9, solver=solver, random_state=0
     ).fit(texts, y)
     # The enumerated program.
     vectorizer = model.vectorizer_
@@ -99,7 +99,7 @@ def test_the_optimum_is_that_over_all_edited_texts(words, most, weights, longest
     )
     program.solve(solver="CLARABEL")
     assert model.solution_.primal == pytest.approx(program.value, rel=1e-6)
-    np.testing.assert_allclose(model.coef_[0], w.value, atol=1e-3)
+    np.testing.assert_allclose(model.coef_[0], w.value, atol=1e-4)
 
 
 @pytest.mark.parametrize("words", WORDS)

@@ -1,9 +1,9 @@
 """Which rows add which words, where only the sums over rows are known.
 
 A row of level h adds at most h of each word that it does not have, and no more in all than its budget,
-K h where nothing else is changed. Row by row, the
-words come first whose demand leaves the least room, as in scheduling by least laxity: a word's room is
-what the rows still to come could add of it, less what is still asked for.
+K h where nothing else is changed. Row by row, the words come first whose demand leaves the least room,
+as in scheduling by least laxity: a word's room is what the rows still to come could add of it, less what
+is still asked for.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class EditState(AdditionState):
         deviate(
             found.rows.indptr, found.rows.indices, found.rows.data, normals.indptr, normals.indices,
             normals.data, self.signs, self.levels, found.max_changes, self.drop, self.grow,
-            np.zeros(found.rows.shape[1]), self.delta,
+            np.ones(found.rows.nnz), np.zeros(found.rows.shape[1]), self.delta,
         )  # fmt: skip
         if not found.adds.all():
             self.delta[np.repeat(~found.adds, np.diff(found.rows.indptr))] = 0.0

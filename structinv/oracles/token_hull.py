@@ -8,17 +8,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..compiled import njit
-from ..matrices import Matrix, with_data
-from .identity_hull import IdentityHull
+from ..matrices import Matrix
 from .word_blocks import step_block
-from .word_kernels import combine
+from .word_hull import DeviatingHull
+from .word_kernels import deviate, move_words
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Words whose gain is below this fraction of the row's last multiplier are left unchanged in a visit.
 _KEEP = 0.7
 
 
-class TokenHull(IdentityHull):
+class TokenHull(DeviatingHull):
     r"""Dual state of the hinge loss under deleted tokens.
 
     .. math:: w = \sum_i c_i y_i\, x_i \circ (\tau_i + \delta_i), \quad -\tau_i \le \delta_{ij} \le 0,
@@ -51,8 +51,6 @@ class TokenHull(IdentityHull):
         super().__init__(X, signs, weights, intercept)
         self.tallies = np.asarray(tallies, dtype=np.float64)
         self.max_changes = int(max_changes)
-        self.delta = np.zeros(X.nnz, dtype=X.dtype)
-        self.mu = np.zeros(X.shape[0])
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
         """See `IdentityHull.sweep`."""
@@ -73,23 +71,10 @@ class TokenHull(IdentityHull):
         """See `Hull.restore`; what does not fit the bounds or the budget is shrunk until it does."""
         super().restore(normals, levels)
         X, N = self.X, sp.csr_matrix(normals)
-        _deviate(
-            X.indptr, X.indices, X.data, self.tallies, N.indptr, N.indices, N.data, self.signs,
-            self.levels, self.max_changes, np.zeros(X.shape[1]), self.delta,
+        deviate(
+            X.indptr, X.indices, X.data, N.indptr, N.indices, N.data, self.signs, self.levels,
+            self.max_changes, 1.0, 0.0, self.tallies, np.zeros(X.shape[1]), self.delta,
         )  # fmt: skip
-
-    def combination(self) -> np.ndarray:
-        """See `Hull.combination`."""
-        X, rates = self.X, self.weights * self.signs
-        f = np.zeros(X.shape[1] + self.intercept)
-        combine(X.indptr, X.indices, X.data, self.delta, self.levels, rates, self.intercept, f)
-        return f
-
-    def planes(self) -> tuple[Matrix, np.ndarray]:
-        r"""See `Hull.planes`; normals :math:`y_i x_i \circ (\tau_i + \delta_i)` as a CSR matrix."""
-        X, length = self.X, np.diff(self.X.indptr)
-        values = (np.repeat(self.levels, length) + self.delta) * X.data
-        return with_data(X, values * np.repeat(self.signs, length)), self.levels.copy()
 
 
 @njit(**_PLAIN)
@@ -197,34 +182,9 @@ def _sweep(
         if gamma == 0.0:
             continue
         levels[i] = new if gamma == 1.0 else level + gamma * (new - level)
-        scale = c * signs[i] * (levels[i] - level)
-        for e in range(start, start + length):
-            f[indices[e]] += scale * data[e]
-        # The change as stored, so that f stays the combination of the stored state.
-        for t in range(count):
-            e = place[t]
-            old = delta[e]
-            delta[e] = kappa[t] if gamma == 1.0 else old + gamma * (kappa[t] - old)
-            f[indices[e]] += c * signs[i] * data[e] * (delta[e] - old)
+        move_words(
+            indices, data, delta, start, start + length, place, count, levels[i] - level, kappa, gamma,
+            c * signs[i], f,
+        )  # fmt: skip
         if intercept:
-            f[last] += scale
-
-
-@njit(**_PLAIN)
-def _deviate(
-    indptr, indices, data, tallies, n_indptr, n_indices, n_data, signs, levels, most, w, delta
-):  # fmt: skip
-    """Deviations of normals that may have lost their zeros; the workspace ``w`` holds zeros."""
-    for i in range(levels.size):
-        for e in range(n_indptr[i], n_indptr[i + 1]):
-            w[n_indices[e]] = n_data[e]
-        spent = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            factor = signs[i] * w[indices[e]] / data[e] if data[e] != 0 else levels[i]
-            delta[e] = min(max(factor - levels[i], -levels[i]), 0.0)
-            spent -= tallies[e] * delta[e]
-        if spent > most * levels[i]:
-            for e in range(indptr[i], indptr[i + 1]):
-                delta[e] *= most * levels[i] / spent
-        for e in range(n_indptr[i], n_indptr[i + 1]):
-            w[n_indices[e]] = 0.0
+            f[last] += c * signs[i] * (levels[i] - level)

@@ -11,7 +11,41 @@ from .identity_hull import IdentityHull
 from .word_kernels import combine, deviate, robust_losses, sweep_words, worst_edit
 
 
-class WordHull(IdentityHull):
+class DeviatingHull(IdentityHull):
+    r"""Dual state of the hinge loss where words of rows are multiplied by factors.
+
+    .. math:: w = \sum_i c_i y_i\, x_i \circ (\tau_i + \delta_i) .
+
+    Attributes
+    ----------
+    delta : (nnz,) array
+        The deviation of each word's factor from the level of its row.
+    mu : (n,) array
+        The last gain that was worth a change of the budget, for each row.
+    """
+
+    def __init__(
+        self, X: sp.csr_matrix, signs: np.ndarray, weights: np.ndarray, intercept: bool = False
+    ) -> None:
+        super().__init__(X, signs, weights, intercept)
+        self.delta = np.zeros(X.nnz, dtype=X.dtype)
+        self.mu = np.zeros(X.shape[0])
+
+    def combination(self) -> np.ndarray:
+        """See `Hull.combination`."""
+        X, rates = self.X, self.weights * self.signs
+        f = np.zeros(X.shape[1] + self.intercept)
+        combine(X.indptr, X.indices, X.data, self.delta, self.levels, rates, self.intercept, f)
+        return f
+
+    def planes(self) -> tuple[Matrix, np.ndarray]:
+        r"""See `Hull.planes`; normals :math:`y_i x_i \circ (\tau_i + \delta_i)` as a CSR matrix."""
+        X, length = self.X, np.diff(self.X.indptr)
+        values = (np.repeat(self.levels, length) + self.delta) * X.data
+        return with_data(X, values * np.repeat(self.signs, length)), self.levels.copy()
+
+
+class WordHull(DeviatingHull):
     r"""Dual state of the hinge loss under rescaled or dropped words.
 
     .. math:: w = \sum_i c_i y_i\, x_i \circ (\tau_i + \delta_i), \quad
@@ -34,8 +68,6 @@ class WordHull(IdentityHull):
         some = self.max_changes > 0
         self.drop = (1.0 - low) * some
         self.grow = (high - 1.0) * some
-        self.delta = np.zeros(X.nnz, dtype=X.dtype)
-        self.mu = np.zeros(X.shape[0])
 
     def sweep(self, f, order, gaps):
         """See `IdentityHull.sweep`."""
@@ -63,7 +95,6 @@ class WordHull(IdentityHull):
         """See `Hull.restore`; what does not fit the bounds or the budget is shrunk until it does."""
         super().restore(normals, levels)
         X, N = self.X, sp.csr_matrix(normals)
-        workspace = np.zeros(X.shape[1])
         deviate(
             X.indptr,
             X.indices,
@@ -76,7 +107,8 @@ class WordHull(IdentityHull):
             self.max_changes,
             self.drop,
             self.grow,
-            workspace,
+            np.ones(X.nnz),
+            np.zeros(X.shape[1]),
             self.delta,
         )
 
@@ -115,19 +147,6 @@ class WordHull(IdentityHull):
             X.indptr, X.indices, X.data, self.signs, self.mu, self.max_changes, self.drop, self.grow,
             self.intercept, f,
         )  # fmt: skip
-
-    def combination(self):
-        """See `Hull.combination`."""
-        X, rates = self.X, self.weights * self.signs
-        f = np.zeros(X.shape[1] + self.intercept)
-        combine(X.indptr, X.indices, X.data, self.delta, self.levels, rates, self.intercept, f)
-        return f
-
-    def planes(self):
-        r"""See `Hull.planes`; normals :math:`y_i x_i \circ (\tau_i + \delta_i)` as a CSR matrix."""
-        X, length = self.X, np.diff(self.X.indptr)
-        values = (np.repeat(self.levels, length) + self.delta) * X.data
-        return with_data(X, values * np.repeat(self.signs, length)), self.levels.copy()
 
 
 @njit(cache=True, nogil=True)

@@ -146,7 +146,7 @@ def _shorten(place, b, count, delta, cut, drop, grow):
 
 
 @njit(**_FAST)
-def _move(indices, data, delta, start, stop, place, count, step_tau, target, gamma, rate, f):
+def move_words(indices, data, delta, start, stop, place, count, step_tau, target, gamma, rate, f):
     """Take a share of the way to the target deviations; updates delta and f."""
     if step_tau != 0:
         scale = rate * step_tau
@@ -236,7 +236,7 @@ def sweep_words(
         if gamma == 0.0:
             continue
         tau[i] = new if gamma == 1.0 else level + gamma * (new - level)
-        _move(
+        move_words(
             indices, data, delta, start, stop, place, count, tau[i] - level, kappa, gamma,
             c * signs[i], f,
         )  # fmt: skip
@@ -257,8 +257,12 @@ def combine(indptr, indices, data, delta, tau, rates, intercept, f):
 
 
 @njit(**_PLAIN)
-def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, drop, grow, w, delta):
-    """Deviations of normals that may have lost their zeros; the workspace ``w`` holds zeros."""
+def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, drop, grow, costs, w,
+            delta):  # fmt: skip
+    """Deviations of normals that may have lost their zeros; the workspace ``w`` holds zeros.
+
+    The largest deviation of word j takes ``costs[j]`` of the budget.
+    """
     for i in range(tau.size):
         for j in range(n_indptr[i], n_indptr[i + 1]):
             w[n_indices[j]] = n_data[j]
@@ -267,7 +271,8 @@ def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, d
             factor = signs[i] * w[indices[j]] / data[j] if data[j] != 0 else tau[i]
             change = min(max(factor - tau[i], -drop * tau[i]), grow * tau[i])
             delta[j] = change
-            cost += -change / drop if change < 0 else (change / grow if change > 0 else 0.0)
+            share = -change / drop if change < 0 else (change / grow if change > 0 else 0.0)
+            cost += costs[j] * share
         for j in range(indptr[i], indptr[i + 1]):
             if cost > K * tau[i]:
                 delta[j] *= K * tau[i] / cost
