@@ -116,17 +116,21 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Callable], Any]:
 
 
 class _Deferred:
-    """A function that Numba hears of when it is first used: declaring hundreds takes a while.
+    """A function that Numba compiles on first use.
 
-    Compiled functions may call it as any other.
+    Declaring hundreds of functions takes seconds, so that importing declares none. Compiled functions
+    call it as any other function.
+
+    Calls from Python and calls from compiled functions have a dispatcher each. The second has no
+    wrapper for Python and no cache of its own: the cache of the caller contains it.
 
     Parameters
     ----------
     function : callable
     keep : bool
-        See `njit`.
+        Whether machine code is cached on disk; see `njit`.
     options : dict
-        Others of `numba.njit`.
+        Further options of `numba.njit`.
     """
 
     def __init__(self, function: Callable, keep: bool, options: dict[str, Any]) -> None:
@@ -135,6 +139,7 @@ class _Deferred:
         self._options = options
         self._version = _first_version(function.__code__.co_filename)
         self._found: Any = None
+        self._inner: Any = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return (self._found or self._declared())(*args, **kwargs)
@@ -147,8 +152,11 @@ class _Deferred:
 
     @property
     def _numba_type_(self) -> Any:
-        """What Numba asks for where compiled functions refer to an object."""
-        return numba.typeof(self._declared())
+        """The type that Numba reads where compiled functions refer to an object."""
+        with _interrupts_wait(), global_compiler_lock:
+            if self._inner is None:
+                self._inner = _declare_inner(self.__wrapped__, self._options)
+            return numba.typeof(self._inner)
 
     def _declared(self) -> Any:
         # One for all threads; the lock is Numba's own, so that no two wait for each other.
@@ -175,7 +183,9 @@ _first_version = functools.cache(_version)
 
 
 def _declare(function: Callable, keep: bool, options: dict[str, Any]) -> Any:
-    """Let Numba have it, and keep what it compiles where that can be."""
+    """Declare a function to Numba, cached on disk where a folder can be written."""
+    # Nobody takes the address of these functions as C code.
+    options = {"no_cfunc_wrapper": True, **options}
     try:
         return _uncut(numba.njit(cache=keep, **options)(function))
     except RuntimeError as error:
@@ -184,6 +194,30 @@ def _declare(function: Callable, keep: bool, options: dict[str, Any]) -> Any:
             raise
     _COMPILER.not_kept()
     return _uncut(numba.njit(cache=False, **options)(function))
+
+
+def _declare_inner(function: Callable, options: dict[str, Any]) -> Any:
+    """Declare a function that only compiled functions call, one version for integers of all widths.
+
+    Numba would compile it anew for a literal, for an index of 32 bits and for one of 64 bits.
+    """
+    wrappers = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    dispatcher = numba.njit(cache=False, **wrappers, **options)(function)
+    find = dispatcher.get_call_template
+
+    def widened(args: Any, kwargs: Any) -> Any:
+        widest = {name: _widest(kind) for name, kind in kwargs.items()}
+        return find(tuple(map(_widest, args)), widest)
+
+    dispatcher.get_call_template = widened
+    return dispatcher
+
+
+def _widest(kind: Any) -> Any:
+    """The type of an argument, int64 for signed integers and literals."""
+    kind = numba.types.unliteral(kind)
+    signed = isinstance(kind, numba.types.Integer) and kind.signed
+    return numba.types.int64 if signed else kind
 
 
 def _uncut(dispatcher: Any) -> Any:
