@@ -3,46 +3,84 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from structinv.oracles import FDrop, FScale
 from structinv.oracles.checked import bind
-from structinv.oracles.word_selection import SHORTEST, largest_sum
-
-
-def selected(gain, k, guess=0.0):
-    listed, best = np.full(len(gain) + 1, 7.0), np.full(max(1, k), 7.0)
-    return largest_sum(gain, len(gain), k, guess, listed, best)
+from structinv.oracles.word_selection import largest, ordered
 
 
 def by_sort(gain, k):
-    top = np.sort(np.maximum(gain, 0.0))[::-1][:k]
-    return top.sum(), top[k - 1] if 0 < k <= len(top) else 0.0
+    return np.sort(np.maximum(gain, 0.0))[::-1][:k].sum()
+
+
+def check_cut(gain, k, cut):
+    """At most k numbers are above the cut, and as many as are missing equal it."""
+    above, level = np.count_nonzero(gain > cut), np.count_nonzero(gain == cut)
+    assert above <= k
+    if k > 0:
+        assert above + level >= k if np.count_nonzero(gain > 0) >= k else cut == 0.0
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, 10, 60, 300])
-@pytest.mark.parametrize("k", [0, 1, 3, 10, SHORTEST])
-@pytest.mark.parametrize("ties", [False, True])
-def test_sum_and_kth_are_those_of_a_sort(length, k, ties):
+@pytest.mark.parametrize("k", [0, 1, 3, 10, 16, 50])
+@pytest.mark.parametrize("kind", ["normal", "ties", "powers", "equal"])
+def test_sum_is_that_of_a_sort(length, k, kind):
     rng = np.random.default_rng(length + 7 * k)
-    gain = rng.integers(-3, 4, length).astype(float) if ties else rng.standard_normal(length)
-    np.testing.assert_allclose(selected(gain, k), by_sort(gain, k), rtol=1e-14)
+    gain = {
+        "normal": rng.standard_normal(length),
+        "ties": rng.integers(-3, 4, length).astype(float),
+        # Many orders of magnitude: no guess from a mean comes near.
+        "powers": 10.0 ** rng.uniform(-200, 100, length),
+        "equal": np.full(length, 0.3),
+    }[kind]
+    for guess in (0.0, 0.5, 1e9):
+        total, cut = largest(gain, length, k, guess)
+        np.testing.assert_allclose(total, by_sort(gain, k), rtol=1e-14)
+        check_cut(gain, k, cut)
+
+
+@given(
+    st.lists(st.floats(-10, 10, width=32) | st.sampled_from([0.0, 1.0, 2.0]), max_size=60),
+    st.integers(0, 70),
+    st.floats(0, 20),
+)
+def test_cut_and_order_for_any_numbers(numbers, k, guess):
+    gain = np.array(numbers, dtype=float)
+    total, cut = largest(gain, len(gain), k, guess)
+    np.testing.assert_allclose(total, by_sort(gain, k), rtol=1e-12, atol=1e-12)
+    check_cut(gain, k, cut)
+    places, moved = np.arange(len(gain)), gain.copy()
+    size = ordered(moved, places, len(gain), k)
+    assert size == min(k, np.count_nonzero(gain > 0))
+    np.testing.assert_array_equal(moved[:size], np.sort(gain)[::-1][:size])
+    np.testing.assert_array_equal(gain[places[:size]], moved[:size])
+    assert len(set(places[:size])) == size
 
 
 def test_sum_does_not_depend_on_the_guess():
     gain = np.random.default_rng(0).standard_normal(80)
-    expected = selected(gain, 10)
+    expected = largest(gain, 80, 10, 0.0)
     for guess in (0.01, 0.5, expected[1], 1.5, 1e9, np.inf):
-        assert selected(gain, 10, guess) == expected
+        assert largest(gain, 80, 10, guess)[0] == expected[0]
 
 
-def test_length_keeps_what_lies_behind_out():
-    gain, listed, best = np.array([1.0, 2.0, 9.0]), np.empty(4), np.empty(2)
-    assert largest_sum(gain, 2, 2, 0.0, listed, best) == (3.0, 1.0)
+def test_infinite_numbers_end_the_search():
+    gain = np.array([np.inf, 1.0, 2.0, np.inf, -np.inf, 0.5])
+    assert largest(gain, 6, 1, 0.0)[0] == np.inf
+    total, cut = largest(gain, 6, 3, 0.7)
+    assert total == np.inf
+    check_cut(gain, 3, cut)
+
+
+def test_count_keeps_what_lies_behind_out():
+    assert largest(np.array([1.0, 2.0, 9.0]), 2, 2, 0.0) == (3.0, 0.0)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
-@pytest.mark.parametrize("changes", [0, 1, 10, SHORTEST, SHORTEST + 1, 70, 400])
+@pytest.mark.parametrize("changes", [0, 1, 10, 16, 17, 70, 400])
 def test_maxima_without_points_are_those_of_a_sort(dtype, kind, changes):
     rng = np.random.default_rng(changes)
     X = sp.random(40, 200, density=0.4, format="csr", random_state=1, data_rvs=rng.standard_normal)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..compiled import njit
 from ..oracles.word_blocks import step_block
-from ..oracles.word_selection import largest_sum
+from ..oracles.word_selection import largest
 from .addition_steps import (
     BUDGET,
     CURVE,
@@ -171,7 +171,7 @@ def _list_added(indices, start, stop, c, mine, budget, cap, K, u, own, value, si
 
 
 @njit(**_PLAIN)
-def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain, ranked, best):
+def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain):
     """The largest sum of K gains, if any number of words gains the threshold; and the K-th of them."""
     above = 0
     for t in range(length):
@@ -181,7 +181,7 @@ def _top(size, length, words, n_added, K, threshold, guess, drop, grow, gain, ra
         gain[above] = words[_B, t]
         above += gain[above] > threshold
     if above >= K:
-        return largest_sum(gain, above, K, max(guess, threshold), ranked, best)
+        return largest(gain, above, K, max(guess, threshold))
     top = (K - above) * threshold
     for t in range(above):
         top += gain[t]
@@ -227,7 +227,7 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
         longest = max(longest, indptr[i + 1] - indptr[i])
     room = longest + value.size + 2
     words, entries, size = np.empty((7, room)), np.empty(longest + 1, np.int64), np.empty(longest + 1)
-    gain, ranked, best = np.empty(room), np.empty(room + 1), np.empty(K + 1)
+    gain = np.empty(room)
     h, kappa, pulls = np.empty(room), np.empty(room), np.empty(2)
     full, n_full = np.empty((2, value.size + 1), np.int64), np.zeros((2, 1), np.int64)
     has = np.zeros(value.size, np.bool_)
@@ -256,7 +256,6 @@ def sweep_edits(indptr, indices, data, delta, signs, weights, squares, edited, v
             )  # fmt: skip
             top, threshold = _top(
                 size, stop - start, words, n_added, K, sides[mine, THRESHOLD], mu[i], drop, grow, gain,
-                ranked, best,
             )  # fmt: skip
             mu[i] = threshold
             n_own = _choose(delta, start, stop - start, size, _KEEP * threshold, drop, grow, entries)

@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 from ..losses import Hinge
 from ..matrices import squared_lengths, with_data
-from ..oracles.word_kernels import combine, deviate
+from ..oracles.word_hull import deviating_combination
+from ..oracles.word_kernels import deviate
 from ..planes import PlaneSet
 from ..spaces import Element, Space
 from ..tensor_rows import TensorRows
@@ -71,12 +72,10 @@ class EditState(AdditionState):
         return self.weights * np.minimum(self.levels, budgets), self.weights * budgets
 
     def _of_rows(self) -> Element:
-        rows, f = self.additions.rows, self.space.zeros()
-        combine(
-            rows.indptr, rows.indices, rows.data, self.delta, self.levels, self.weights * self.signs,
-            self.space.intercept, f,
-        )  # fmt: skip
-        return f
+        rates = self.weights * self.signs
+        return deviating_combination(
+            self.additions.rows, self.delta, self.levels, rates, self.space.intercept
+        )
 
     def _rows(self, active: np.ndarray) -> sp.csr_matrix:
         rows, lengths = self.additions.rows, np.diff(self.additions.rows.indptr)

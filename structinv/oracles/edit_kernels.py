@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import njit
+from .word_selection import ordered
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
@@ -69,28 +70,6 @@ def _own_gains(indices, data, start, stop, v, low, high, value, present, gain, k
         gain[count], kind[count] = best, e - start
         count += best > 0
     return count, total, size
-
-
-@njit(**_PLAIN)
-def _lead(gain, kind, count, K):
-    """Bring the K largest gains to the front, the largest first, and what belongs to them alike.
-
-    Smaller ones may be lost.
-    """
-    if count > 40 and K > 20:
-        order = np.argsort(-gain[:count], kind="mergesort")
-        gain[:count], kind[:count] = gain[:count][order], kind[:count][order]
-        return
-    for t in range(1, count if K > 0 else 0):
-        value, other, at = gain[t], kind[t], t
-        if t >= K:
-            if value <= gain[K - 1]:
-                continue
-            at = K - 1
-        while at > 0 and gain[at - 1] < value:
-            gain[at], kind[at] = gain[at - 1], kind[at - 1]
-            at -= 1
-        gain[at], kind[at] = value, other
 
 
 @njit(**_PLAIN)
@@ -226,7 +205,7 @@ def worst_edits(indptr, indices, data, V, assign, K, low, high, value, present, 
         count, total, size = _own_gains(
             indices, data, start, stop, v, low, high, value, present, gain, kind
         )
-        _lead(gain, kind, count, K)
+        count = ordered(gain, kind, count, K)
         noted = _note(indices, data, start, stop, listed[a], has, own)
         chosen = _chosen(count, gain, kind, order, ranks[a], ranks[a + 1], v, value, has, K, won, edits)
         for t in range(noted):

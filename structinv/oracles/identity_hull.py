@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..compiled import njit
-from ..matrices import Matrix, add_combinations, row_dots, scale_rows
+from ..matrices import Matrix, add_combinations, row_dots, scale_rows, squared_lengths
 from .hulls import Hull
 
 # Reordering of sums is allowed, infinities keep their meaning.
@@ -48,7 +48,7 @@ class IdentityHull(Hull):
         self.signs = np.ascontiguousarray(signs, dtype=np.float64)
         self.weights = np.array(weights, dtype=np.float64)
         self.intercept = bool(intercept)
-        self.squares = _squares_csr(X.indptr, X.data) if sp.issparse(X) else _squares_dense(self.X)
+        self.squares = squared_lengths(self.X)
         self.levels = np.zeros(X.shape[0])
 
     @property
@@ -158,21 +158,3 @@ def _sweep_dense(X, signs, weights, squares, levels, intercept, f, order, gaps):
         if step != 0:
             for k in range(x.size):
                 f[k] += step * x[k]
-
-
-@njit(**_FAST)
-def _squares_csr(indptr, data):
-    squares = np.zeros(indptr.size - 1)
-    for i in range(squares.size):
-        for e in range(indptr[i], indptr[i + 1]):
-            squares[i] += np.float64(data[e]) * data[e]
-    return squares
-
-
-@njit(**_FAST)
-def _squares_dense(X):
-    squares = np.zeros(X.shape[0])
-    for i in range(squares.size):
-        for k in range(X.shape[1]):
-            squares[i] += np.float64(X[i, k]) * X[i, k]
-    return squares

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, in_threads, short_indices
+from ..matrices import Matrix, in_threads, short_indices, squared_lengths
 from .hulls import LabelHull
 from .label_kernels import (
     combine_identity,
     compacted,
     losses_identity,
     restore_identity,
-    squares,
     sweep_identity,
 )
 from .label_word_kernels import losses_words, sweep_words
@@ -72,7 +71,7 @@ class IdentityLabelHull(LabelHull):
         self.weights = np.array(weights, dtype=np.float64)
         self.cost = np.ascontiguousarray(cost, dtype=np.float64)
         self.intercept = bool(intercept)
-        self.square = squares(X.indptr, X.data)
+        self.square = squared_lengths(self.X)
         # Of each row where its pairs begin, how many there are, and for how many there is room.
         self.slots = np.zeros((X.shape[0], 3), dtype=np.int64)
         self.labels = np.zeros(LEAST_PAIRS, dtype=np.int32)

@@ -249,16 +249,6 @@ def restore_identity(start, labels_in, levels_in, slots, labels, levels):
     return at
 
 
-@njit(**_FAST)
-def squares(indptr, data):
-    """Squared length of each row."""
-    square = np.zeros(indptr.size - 1)
-    for i in range(square.size):
-        for j in range(indptr[i], indptr[i + 1]):
-            square[i] += np.float64(data[j]) * data[j]
-    return square
-
-
 @njit(**_PLAIN)
 def compacted(slots, old, new):
     """Copy what rows have in a pool to the start of another, side by side; how much that is."""

@@ -23,6 +23,8 @@ _BISECTIONS = 40
 # Of what a step may gain this share may be lost by a loose solution.
 _LOSS = 0.05
 _NOTHING = 1e-12
+# What an exact solution may lose.
+_EXACT = 1e-15
 
 
 @njit(**_FAST)
@@ -54,98 +56,57 @@ def _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa):
 
 
 @njit(**_PLAIN)
-def _bisect(tau, mu, h, q, base, count, K, drop, grow, cap, kappa, slack):
-    """Shares with the whole budget spent at a fixed level."""
-    lo, hi = 0.0, 0.0
-    for t in range(count):
-        b = h[t] + q[t] * base[t] * tau
-        hi = max(hi, max(drop[t] * b, -grow[t] * b))
-    for _ in range(_BISECTIONS):
-        spent, won, _, _, _, slope = _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa)
-        excess = spent - K * tau
-        if (won * excess / spent if excess > 0 else -mu * excess) <= slack:
-            break
-        if excess > 0:
-            lo = mu
-        else:
-            hi = mu
-        mu = mu + excess / slope if slope > 0 else hi
-        if not lo < mu < hi:
-            mu = 0.5 * (lo + hi)
-    _respond(tau, mu, h, q, base, count, drop, grow, cap, kappa)
-
-
-@njit(**_PLAIN)
 def _solve(tau, mu, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, slack):
     r"""Maximise a block over its level and the listed words; the level.
 
     Semismooth Newton on the piecewise linear optimality conditions
     :math:`\sum_j \kappa_j = K\tau` (or :math:`\mu = 0`) and worst margin equal
     to the cost (or :math:`\tau` at a bound), stopped when at most ``slack`` is lost.
+    Where it fails the level stays, and the multiplier alone is bisected.
     """
-    start = tau
-    for _ in range(_NEWTON_STEPS):
+    start, fixed, lo, hi = tau, False, 0.0, 0.0
+    for step in range(_NEWTON_STEPS + _BISECTIONS):
         spent, won, margin, dm_tau, dm_mu, slope = _respond(
             tau, mu, h, q, base, count, drop, grow, cap, kappa
         )
+        excess = spent - K * tau
+        loss = won * excess / spent if excess > 0 else -mu * excess
+        settled = loss <= slack
+        if fixed:
+            if settled:
+                break
+            lo, hi = (mu, hi) if excess > 0 else (lo, mu)
+            mu = mu + excess / slope if slope > 0 else hi
+            mu = mu if lo < mu < hi else 0.5 * (lo + hi)
+            continue
         margin += h0 + q0 * tau - mu * K
         dm_tau += q0
         dm_mu -= K
-        excess = spent - K * tau
-        lack = cost - margin
-        loss = won * excess / spent if excess > 0 else -mu * excess
-        settled = loss <= slack
+        lack, old = cost - margin, tau
         if tau < 1 or lack < 0:
             loss += lack * lack / (2 * dm_tau) if dm_tau > 0 else np.inf
         if loss <= slack:
             return tau
-        old = tau
-        if mu == 0 and excess <= 0 or slope == 0:
-            if not settled or dm_tau <= 0:
-                break
-            tau = min(max(tau + lack / dm_tau, 0.0), 1.0)
-        else:
+        idle = mu == 0 and excess <= 0 or slope == 0
+        fixed = step + 1 == _NEWTON_STEPS or idle and (not settled or dm_tau <= 0)
+        if not fixed:
             det = dm_tau * slope + dm_mu * dm_mu
-            turn = (lack * slope - dm_mu * excess) / det if det > 0 else 1.0
-            tau = min(max(tau + turn, 0.0), 1.0)
-            mu = max(mu + (excess + dm_mu * (tau - old)) / slope, 0.0)
-        if tau < 1e-12:
-            break
-    _bisect(start, mu, h, q, base, count, K, drop, grow, cap, kappa, slack)
+            if idle:
+                tau += lack / dm_tau
+            else:
+                tau += (lack * slope - dm_mu * excess) / det if det > 0 else 1.0
+            tau = 0.0 if tau < 0.0 else (1.0 if tau > 1.0 else tau)
+            if not idle:
+                mu += (excess + dm_mu * (tau - old)) / slope
+                mu = 0.0 if mu < 0.0 else mu
+            fixed = tau < _NOTHING
+        if fixed:
+            tau = start
+            for t in range(count):
+                b = h[t] + q[t] * base[t] * tau
+                gain = drop[t] * b if b > 0 else -grow[t] * b
+                hi = gain if gain > hi else hi
     return start
-
-
-@njit(**_FAST)
-def _rescale(tau, cost, h, q, base, count, h0, q0, K, drop, grow, kappa):
-    """Turn shares into deviations, within budget, rescaled by the best factor; the level."""
-    spent = 0.0
-    for t in range(count):
-        spent += kappa[t]
-    fit = K * tau / spent if spent > K * tau else 1.0
-    slope, curve = (cost - h0) * tau, q0 * tau * tau
-    for t in range(count):
-        side = drop[t] if h[t] + q[t] * base[t] * tau > 0 else -grow[t]
-        kappa[t] *= -side * fit
-        phi = base[t] * tau + kappa[t]
-        slope -= h[t] * phi
-        curve += q[t] * phi * phi
-    s = 1.0 / tau
-    if curve > slope * tau:
-        s = max(slope, 0.0) / curve
-    for t in range(count):
-        kappa[t] *= s
-    return min(s * tau, 1.0)
-
-
-@njit(**_FAST)
-def _first_level(lack, b, q, base, count, q0, threshold, drop, grow, cap):
-    """Where the level of a row that has none goes to, if all words that can move do."""
-    curve = q0
-    for t in range(count):
-        side = drop[t] if b[t] > 0 else -grow[t]
-        phi = base[t] - cap[t] * side if side * b[t] >= threshold else base[t]
-        curve += q[t] * phi * phi
-    return min(1.0, lack / curve) if curve > 0 else 1.0
 
 
 @njit(**_PLAIN)
@@ -191,27 +152,52 @@ def step_block(
     """
     if not np.isfinite(size):
         return 1.0, np.nan
-    q0 = max(q0, 0.0)
-    h0, first = b0 - q0 * level, level
+    q0 = 0.0 if q0 < 0.0 else q0
+    h0, first, curve = b0 - q0 * level, level, q0
     for t in range(count):
         h[t] = b[t] - q[t] * (base[t] * level + dev[t])
     if level <= _NOTHING:
-        first = _first_level(lack, b, q, base, count, q0, threshold, drop, grow, cap)
+        # Where the level of a row that has none goes to, if all words that can move do.
+        for t in range(count):
+            side = drop[t] if b[t] > 0 else -grow[t]
+            phi = base[t] - cap[t] * side if side * b[t] >= threshold else base[t]
+            curve += q[t] * phi * phi
+        first = lack / curve if lack < curve else 1.0
         if first <= _NOTHING:
             return 0.0, level
-    slack = max(_LOSS * gap * min(1.0, gap / (4.0 * size)), 1e-15)
+    share = gap / (4.0 * size)
+    slack = _LOSS * gap * (share if share < 1.0 else 1.0)
+    allowed = least = slack if slack > _EXACT else _EXACT
     # A step that gains less than a loose solution may lose is computed exactly.
-    for allowed, least in ((slack, slack), (1e-15, 0.0)):
+    while True:
         new = _solve(
             first, threshold, cost, h, q, base, count, h0, q0, K, drop, grow, cap, kappa, allowed
         )
-        new = _rescale(new, cost, h, q, base, count, h0, q0, K, drop, grow, kappa)
+        # Shares become deviations within the budget, rescaled by the best factor.
+        spent = 0.0
+        for t in range(count):
+            spent += kappa[t]
+        fit = K * new / spent if spent > K * new else 1.0
+        slope, curve = (cost - h0) * new, q0 * new * new
+        for t in range(count):
+            side = drop[t] if h[t] + q[t] * base[t] * new > 0 else -grow[t]
+            kappa[t] *= -side * fit
+            phi = base[t] * new + kappa[t]
+            slope -= h[t] * phi
+            curve += q[t] * phi * phi
+        scale = 1.0 / new
+        if curve > slope * new:
+            scale = slope / curve if slope > 0 else 0.0
+        new = scale * new if scale * new < 1.0 else 1.0
         slope, curve = (new - level) * (cost - b0), q0 * (new - level) ** 2
         for t in range(count):
+            kappa[t] *= scale
             d = base[t] * (new - level) + kappa[t] - dev[t]
             slope -= b[t] * d
             curve += q[t] * d * d
         gamma = 1.0 if slope >= curve else slope / curve
         if slope > 0 and gamma * (slope - 0.5 * gamma * curve) > least:
             return gamma, new
-    return 0.0, level
+        if least == 0.0:
+            return 0.0, level
+        allowed, least = _EXACT, 0.0

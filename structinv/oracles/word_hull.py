@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled import njit
 from ..matrices import Matrix, with_data
 from .identity_hull import IdentityHull
-from .word_kernels import combine, deviate, robust_losses, sweep_words, worst_edit
+from .word_kernels import WORK_ROWS, deviate, edit_rows, sweep_words, worst_sums
+
+# Entries of rows that are combined at a time.
+_BLOCK = 2**20
 
 
 class DeviatingHull(IdentityHull):
@@ -33,10 +35,8 @@ class DeviatingHull(IdentityHull):
 
     def combination(self) -> np.ndarray:
         """See `Hull.combination`."""
-        X, rates = self.X, self.weights * self.signs
-        f = np.zeros(X.shape[1] + self.intercept)
-        combine(X.indptr, X.indices, X.data, self.delta, self.levels, rates, self.intercept, f)
-        return f
+        rates = self.weights * self.signs
+        return deviating_combination(self.X, self.delta, self.levels, rates, self.intercept)
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
         r"""See `Hull.planes`; normals :math:`y_i x_i \circ (\tau_i + \delta_i)` as a CSR matrix."""
@@ -68,28 +68,17 @@ class WordHull(DeviatingHull):
         some = self.max_changes > 0
         self.drop = (1.0 - low) * some
         self.grow = (high - 1.0) * some
+        # As given: 1 - (1 - low) may differ in the last digit.
+        self.factors = (low, high) if some else (1.0, 1.0)
 
     def sweep(self, f, order, gaps):
         """See `IdentityHull.sweep`."""
-        X = self.X
+        X, room = self.X, longest_row(self.X) + 1
         sweep_words(
-            X.indptr,
-            X.indices,
-            X.data,
-            self.delta,
-            self.signs,
-            self.weights,
-            self.squares,
-            self.levels,
-            self.mu,
-            self.max_changes,
-            self.drop,
-            self.grow,
-            self.intercept,
-            f,
-            order,
-            gaps,
-        )
+            X.indptr, X.indices, X.data, self.delta, self.signs, self.weights, self.squares, self.levels,
+            self.mu, self.max_changes, self.drop, self.grow, self.intercept, f, order, gaps,
+            np.empty((WORK_ROWS, room)), np.empty(room, dtype=np.int64),
+        )  # fmt: skip
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
         """See `Hull.restore`; what does not fit the bounds or the budget is shrunk until it does."""
@@ -115,63 +104,80 @@ class WordHull(DeviatingHull):
     def rescale(self, rows, factors):
         """See `Hull.rescale`."""
         super().rescale(rows, factors)
-        _scale_entries(self.X.indptr, self.delta, rows, 1.0 / factors)
+        entries, row = entries_of(self.X.indptr, rows)
+        self.delta[entries] /= factors[row]
 
     def candidates(self, f, rows):
         """See `Hull.candidates`."""
         X, part = self.X, self.X[rows]
-        averages = with_data(part, np.empty(part.nnz))
-        _average_entries(X.indptr, X.data, self.delta, self.levels, rows, averages.data)
-        w = f[: part.shape[1]]
-        directions, assign = np.stack([-w, w]), (self.signs[rows] < 0).astype(np.int64)
-        edited, values, sizes = part.data.copy(), np.empty(len(rows)), np.empty(len(rows))
-        worst_edit(
-            part.indptr, part.indices, part.data, directions, assign, self.max_changes,
-            1.0 - self.drop, 1.0 + self.grow, edited, values, sizes,
+        own = with_data(X, self.delta)[rows].data
+        averages = with_data(part, part.data * (np.repeat(self.levels[rows], np.diff(part.indptr)) + own))
+        directions, assign = self._directions(f, rows)
+        edited, room = part.data.copy(), longest_row(part) + 1
+        edit_rows(
+            part.indptr, part.indices, part.data, directions, assign, self.max_changes, *self.factors,
+            np.ones(self.max_changes + 1), np.zeros(len(rows)), edited, np.empty(len(rows)),
+            np.empty((2, room)), np.empty(room, dtype=np.int64),
         )  # fmt: skip
         corners = with_data(part, edited)
         return averages, corners, corners
 
+    def _directions(self, f, rows):
+        """The directions in which rows lose most, and which of them each row faces."""
+        w = f[: self.X.shape[1]]
+        return np.stack([-w, w]), (self.signs[rows] < 0).astype(np.int64)
+
     def absorb(self, rows, chosen, keep, steps, corners):
-        """See `Hull.absorb`."""
+        """See `Hull.absorb`; deviations of a corner are those of its factors from 1."""
         super().absorb(rows, chosen, keep, steps, corners)
-        X = self.X
-        _absorb_entries(
-            X.indptr, X.data, self.delta, rows, chosen, keep, steps, corners.indptr, corners.data
-        )
+        entries, row = entries_of(self.X.indptr, rows[chosen])
+        x, corner = self.X.data[entries], corners.data[entries_of(corners.indptr, chosen)[0]]
+        moved = (x != 0) & (steps[row] != 0)
+        self.delta[entries] *= keep[row]
+        share = steps[row[moved]] * (corner[moved] - x[moved]) / x[moved]
+        self.delta[entries[moved]] += share
 
     def losses(self, f):
-        """See `Hull.losses`."""
-        X = self.X
-        return robust_losses(
-            X.indptr, X.indices, X.data, self.signs, self.mu, self.max_changes, self.drop, self.grow,
-            self.intercept, f,
+        """See `Hull.losses`; the last K-th gain of each row is where the search for the next begins."""
+        X, n = self.X, len(self.levels)
+        values, directions = np.empty(n), self._directions(f, slice(None))
+        worst_sums(
+            X.indptr, X.indices, X.data, *directions, self.max_changes, *self.factors, self.mu, values,
+            np.empty(n), np.empty((2, longest_row(X) + 1)),
         )  # fmt: skip
+        return np.maximum(0.0, 1.0 - self.signs * f[X.shape[1] :].sum() + values)
 
 
-@njit(cache=True, nogil=True)
-def _scale_entries(indptr, entries, rows, factors):
-    for r in range(len(rows)):
-        for e in range(indptr[rows[r]], indptr[rows[r] + 1]):
-            entries[e] *= factors[r]
+def longest_row(X: sp.csr_matrix) -> int:
+    """The largest number of entries of a row."""
+    return int(np.diff(X.indptr).max(initial=0))
 
 
-@njit(cache=True, nogil=True)
-def _average_entries(indptr, data, delta, tau, rows, averages):
-    at = 0
-    for i in rows:
-        for e in range(indptr[i], indptr[i + 1]):
-            averages[at] = data[e] * (tau[i] + delta[e])
-            at += 1
+def entries_of(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The entries of some rows, and for each the place of its row in `rows`."""
+    lengths = np.diff(indptr)[rows]
+    row = np.repeat(np.arange(len(rows)), lengths)
+    first = indptr[rows] - (np.cumsum(lengths) - lengths)
+    return first[row] + np.arange(len(row)), row
 
 
-@njit(cache=True, nogil=True)
-def _absorb_entries(indptr, data, delta, rows, chosen, keep, steps, corner_indptr, corners):
-    """Deviations of a share of each plane and a step of its corner, whose factors differ from one."""
-    for r in range(len(chosen)):
-        start, other = indptr[rows[chosen[r]]], corner_indptr[chosen[r]]
-        for e in range(corner_indptr[chosen[r] + 1] - other):
-            delta[start + e] *= keep[r]
-            x = data[start + e]
-            if x != 0.0 and steps[r] != 0.0:
-                delta[start + e] += steps[r] * (corners[other + e] - x) / x
+def deviating_combination(
+    X: sp.csr_matrix, delta: np.ndarray, levels: np.ndarray, rates: np.ndarray, intercept: bool
+) -> np.ndarray:
+    """Sum of ``rates[i]`` times the averaged point of each row, in blocks that bound the memory.
+
+    The averaged point of row i is its data times ``levels[i] + delta``.
+    """
+    f = np.zeros(X.shape[1] + intercept)
+    edges = np.unique(np.searchsorted(X.indptr, np.arange(0, X.nnz + _BLOCK, _BLOCK)))
+    edges = np.append(edges[edges < len(levels)], len(levels))
+    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+        rows, entries = slice(start, stop), slice(X.indptr[start], X.indptr[stop])
+        indptr = X.indptr[start : stop + 1] - X.indptr[start]
+        factors = np.repeat(levels[rows], np.diff(indptr)) + delta[entries]
+        data, indices = factors * X.data[entries], X.indices[entries]
+        block = sp.csr_matrix((data, indices, indptr), shape=(stop - start, X.shape[1]))
+        f[: X.shape[1]] += block.T @ rates[rows]
+    if intercept:
+        f[-1] = rates @ levels
+    return f

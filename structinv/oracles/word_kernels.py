@@ -23,126 +23,27 @@ import numpy as np
 
 from ..compiled import njit
 from .word_blocks import step_block
-from .word_selection import SHORTEST, gather, largest_sum
+from .word_selection import gains, largest, ordered, products
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Reordering of sums is allowed, infinities keep their meaning.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
-_COUNTS = 8
-_FEW = 4
-_SHORT = 64
 # Words whose gain is below this fraction of the row's last multiplier are left
 # unchanged in a visit; a smaller block is still a valid ascent direction.
 _KEEP = 0.7
+# Rows of the workspace of `sweep_words`.
+WORK_ROWS = 10
 
 
 @njit(**_FAST)
-def _excess(gain, count, cut):
-    """Number of gains above ``cut`` and the sum of their excess over it."""
-    number, total = 0, 0.0
-    for t in range(count):
-        number += gain[t] > cut
-    for t in range(count):
-        total += max(gain[t] - cut, 0.0)
-    return number, total
-
-
-@njit(**_PLAIN)
-def _sort(gain, count):
-    """Sort ``gain[:count]`` in place, increasing; by insertion when short."""
-    if count > 40:
-        gain[:count].sort()
-        return
-    for t in range(1, count):
-        value, at = gain[t], t
-        while at > 0 and gain[at - 1] > value:
-            gain[at] = gain[at - 1]
-            at -= 1
-        gain[at] = value
-
-
-@njit(**_PLAIN)
-def _largest(gain, count, k, guess):
-    """Sum of the k largest of ``gain[:count]`` (positive) and a value at the k-th.
-
-    The value lies between the k-th and the next; it is 0 when there are fewer
-    than k.  Counting passes narrow the range of the k-th from a guess, and the
-    few gains left in it are sorted; ``gain`` is overwritten.
-    """
-    if k <= 0 or count == 0:
-        return 0.0, 0.0
-    if count <= k:
-        least = gain[:count].min() if count == k else 0.0
-        return _excess(gain, count, 0.0)[1], least
-    sum_all = _excess(gain, count, 0.0)[1] if guess <= 0 else 0.0
-    low, high, within, beyond, sure = 0.0, np.inf, count, 0, 0.0
-    for _ in range(_COUNTS):
-        if within - beyond <= _FEW:
-            break
-        cut = guess
-        if not low < guess < high:
-            cut = 0.7 * high + 0.3 * low if high < np.inf else 2 * sum_all / count
-        number, total = _excess(gain, count, cut)
-        if number == k:
-            return k * cut + total, cut
-        if number > k:
-            low, within = cut, number
-            guess = cut + total / number
-        else:
-            high, beyond, sure = cut, number, number * cut + total
-    left = 0
-    for t in range(count):
-        value = gain[t]
-        gain[left] = value
-        left += (value > low) & (value <= high)
-    _sort(gain, left)
-    for t in range(left - k + beyond, left):
-        sure += gain[t]
-    return sure, gain[left - k + beyond]
-
-
-@njit(**_FAST)
-def _scan(indices, data, delta, start, stop, sign, cut, drop, grow, f, place, size):
-    """Margins of a row's words; lists those to be considered in this visit.
-
-    A word is listed when its gain exceeds ``cut`` or it already deviates; its
-    slot goes to ``place``.  ``size`` receives b_j of every word.  Returns the
-    sum of all b_j and the number listed.
-    """
-    total, listed = 0.0, 0
-    gather(indices[start:stop], data[start:stop], f, size)
-    for j in range(stop - start):
-        b = sign * size[j]
-        total += b
-        size[j] = b
-    for j in range(stop - start):
-        place[listed] = start + j
-        b = size[j]
-        listed += (max(drop * b, -grow * b) > cut) | (delta[start + j] != 0)
-    return total, listed
-
-
-@njit(**_PLAIN)
-def _collect(place, start, size, count, cut, drop, grow, b, gain):
-    """Values b_j of the listed words, and the gains above ``cut`` among them."""
-    above = 0
-    for t in range(count):
-        b[t] = size[place[t] - start]
-        gain[above] = max(drop * b[t], -grow * b[t])
-        above += gain[above] > cut
-    return above
-
-
-@njit(**_PLAIN)
-def _shorten(place, b, count, delta, cut, drop, grow):
-    """Drop the unchanged words of gain at most ``cut`` from the list."""
-    kept = 0
-    for t in range(count):
-        j, value = place[t], b[t]
-        place[kept] = j
-        b[kept] = value
-        kept += (max(drop * value, -grow * value) > cut) | (delta[j] != 0)
-    return kept
+def _list(b, delta, start, length, drop, grow, cut, place):
+    """List the words of a row whose gain exceeds ``cut`` or that deviate; how many."""
+    count = 0
+    for j in range(length):
+        best = max(drop * b[j], -grow * b[j])
+        place[count] = j
+        count += (best > cut) | (delta[start + j] != 0)
+    return count
 
 
 @njit(**_FAST)
@@ -161,71 +62,60 @@ def move_words(indices, data, delta, start, stop, place, count, step_tau, target
 
 
 @njit(**_PLAIN)
-def sweep_words(
-    indptr,
-    indices,
-    data,
-    delta,
-    signs,
-    weights,
-    square,
-    tau,
-    mu,
-    K,
-    drop,
-    grow,
-    intercept,
-    f,
-    order,
-    gaps,
-):
+def sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, K, drop, grow, intercept,
+                f, order, gaps, work, place):  # fmt: skip
     """Improve the block of each row in ``order``; ``delta``, ``tau``, ``mu``, ``f`` and ``gaps`` change.
 
     Given the level and one multiplier of the budget the words of a row are independent: both are
     found by Newton's method over the words that are, or may become, changed; the others enter as
     two sums.
+
+    ``work`` is a workspace of `WORK_ROWS` rows, ``place`` one of integers; both have room for the
+    longest row and one more.
     """
-    longest = _longest(indptr)
-    place = np.empty(longest + 1, np.int64)
-    size, b, gain = np.empty(longest + 1), np.empty(longest + 1), np.empty(longest + 1)
-    h, q, kappa = np.empty(longest + 1), np.empty(longest + 1), np.empty(longest + 1)
-    dev, base = np.empty(longest + 1), np.ones(longest + 1)
-    drops, grows = np.full(longest + 1, drop), np.full(longest + 1, grow)
-    last = f.size - 1
+    size, gain, b, q, dev, h, kappa = (
+        work[0], work[1], work[2], work[3], work[4], work[5], work[6]
+    )  # fmt: skip
+    base, drops, grows, last = work[7], work[8], work[9], f.size - 1
+    for t in range(base.size):
+        base[t], drops[t], grows[t] = 1.0, drop, grow
     for i in order:
         c = weights[i]
+        gaps[i] = 0.0
         if c == 0:
-            gaps[i] = 0.0
             continue
         start, stop, level = indptr[i], indptr[i + 1], tau[i]
+        length, count, above = stop - start, 0, 0
+        total, _ = products(indices[start:stop], data[start:stop], signs[i], f, size)
+        # The K-th gain moves little between visits: most words are below it and not looked at again.
         cut = _KEEP * mu[i]
-        total, count = _scan(
-            indices, data, delta, start, stop, signs[i], cut, drop, grow, f, place, size
-        )
-        above = _collect(place, start, size, count, cut, drop, grow, b, gain)
-        if above < K and cut > 0:
-            total, count = _scan(
-                indices, data, delta, start, stop, signs[i], 0.0, drop, grow, f, place, size
-            )
-            above = _collect(place, start, size, count, 0.0, drop, grow, b, gain)
-        top, threshold = _largest(gain, above, K, mu[i])
-        if cut == 0 and count > 2 * K:
-            count = _shorten(place, b, count, delta, _KEEP * threshold, drop, grow)
+        if cut > 0:
+            count = _list(size, delta, start, length, drop, grow, cut, place)
+            for t in range(count):
+                value = size[place[t]]
+                gain[above] = max(drop * value, -grow * value)
+                above += gain[above] > cut
+        if above < K or cut == 0:
+            gains(size, length, drop, grow, gain)
+            above = length
+        top, threshold = largest(gain, above, K, mu[i])
+        if above == length:
+            count = _list(size, delta, start, length, drop, grow, _KEEP * threshold, place)
         b0, q0 = total, c * square[i]
         if intercept:
             b0 += signs[i] * f[last]
             q0 += c
-        lack = 1.0 - (b0 - top)
-        inner = level * b0
+        lack, inner = 1.0 - (b0 - top), level * b0
         for t in range(count):
-            dev[t] = delta[place[t]]
-            x = data[place[t]]
+            j = place[t]
+            x = data[start + j]
+            b[t], dev[t], q[t] = size[j], delta[start + j], c * x * x
             inner += b[t] * dev[t]
-            q[t] = c * x * x
             b0 -= b[t]
             q0 -= q[t]
-        gap = max(lack, 0.0) - level + inner
-        gaps[i] = max(c * gap, 0.0)
+            place[t] = start + j
+        gap = (lack if lack > 0 else 0.0) - level + inner
+        gaps[i] = 0.0 if gap < 0 else c * gap
         mu[i] = threshold
         if gap <= 0:
             continue
@@ -242,18 +132,6 @@ def sweep_words(
         )  # fmt: skip
         if intercept:
             f[last] += c * signs[i] * (tau[i] - level)
-
-
-@njit(**_PLAIN)
-def combine(indptr, indices, data, delta, tau, rates, intercept, f):
-    """Add ``rates[i]`` times the averaged point of each row to ``f``."""
-    for i in range(tau.size):
-        if rates[i] == 0:
-            continue
-        for j in range(indptr[i], indptr[i + 1]):
-            f[indices[j]] += rates[i] * data[j] * (tau[i] + delta[j])
-        if intercept:
-            f[f.size - 1] += rates[i] * tau[i]
 
 
 @njit(**_PLAIN)
@@ -280,101 +158,8 @@ def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, d
             w[n_indices[j]] = 0.0
 
 
-@njit(**_FAST)
-def _gains(indices, data, start, stop, v, low, high, b, gain):
-    """Values v_j x_j and positive gains of a row; returns their sum and number."""
-    total, above = 0.0, 0
-    gather(indices[start:stop], data[start:stop], v, b)
-    for t in range(stop - start):
-        total += b[t]
-    for t in range(stop - start):
-        gain[above] = max((low - 1.0) * b[t], (high - 1.0) * b[t])
-        above += gain[above] > 0
-    return total, above
-
-
 @njit(**_PLAIN)
-def _edit(start, stop, b, cut, changes, low, high, out):
-    """Apply the edits of gain above ``cut``, then ties, up to ``changes``."""
-    for t in range(stop - start):
-        gain = max((low - 1.0) * b[t], (high - 1.0) * b[t])
-        if gain > cut:
-            out[start + t] *= low if b[t] < 0 else high
-            changes -= 1
-    for t in range(stop - start):
-        if changes <= 0 or cut <= 0:
-            break
-        if max((low - 1.0) * b[t], (high - 1.0) * b[t]) == cut:
-            out[start + t] *= low if b[t] < 0 else high
-            changes -= 1
-
-
-@njit(**_PLAIN)
-def _candidates(b, length, cut, low, high, gain):
-    """Collect the gains from ``cut`` on in increasing order; returns their number."""
-    left = 0
-    for t in range(length):
-        gain[left] = max((low - 1.0) * b[t], (high - 1.0) * b[t])
-        left += gain[left] >= cut
-    _sort(gain, left)
-    return left
-
-
-@njit(**_PLAIN)
-def _longest(indptr):
-    longest = 0
-    for i in range(indptr.size - 1):
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    return longest
-
-
-@njit(**_PLAIN)
-def _leaders(gain, length, k, guess, top, place):
-    """The k largest positive gains in decreasing order and their places; returns their number.
-
-    A pass without branches lists the gains above a guess of the k-th, a short sorted list takes the
-    best of those. ``place`` has room for all.
-    """
-    listed = 0
-    for t in range(length):
-        place[listed] = t
-        listed += gain[t] > guess
-    if listed < k and guess > 0:
-        listed = 0
-        for t in range(length):
-            place[listed] = t
-            listed += gain[t] > 0
-    size, least = 0, 0.0
-    for c in range(listed):
-        here = place[c]
-        value = gain[here]
-        if value <= least:
-            continue
-        at = size if size < k else k - 1
-        size = min(size + 1, k)
-        while at > 0 and top[at - 1] < value:
-            top[at], place[at] = top[at - 1], place[at - 1]
-            at -= 1
-        top[at], place[at] = value, here
-        if size == k:
-            least = top[k - 1]
-    return size
-
-
-@njit(**_FAST)
-def _products(indices, data, start, length, v, low, high, b, gain):
-    """The v_j x_j of a row and the gains, positive or not; returns sum and size of the former."""
-    total, size = 0.0, 0.0
-    gather(indices[start : start + length], data[start : start + length], v, b)
-    for t in range(length):
-        total += b[t]
-        size += abs(b[t])
-        gain[t] = max((low - 1.0) * b[t], (high - 1.0) * b[t])
-    return total, size
-
-
-@njit(**_PLAIN)
-def worst_edit(indptr, indices, data, V, assign, max_changes, low, high, out, values, sizes):
+def worst_sums(indptr, indices, data, V, assign, K, low, high, near, values, sizes, work):
     r"""Support function of the edits of every row.
 
     .. math:: \max_{z \in S(x_i)} \langle v, z \rangle
@@ -389,104 +174,75 @@ def worst_edit(indptr, indices, data, V, assign, max_changes, low, high, out, va
         Directions, C-contiguous.
     assign : integer array of shape (n,)
         Direction :math:`v` of each row.
-    max_changes : int
-        Number :math:`K` of words that may change.
+    K : int
+        Number of words that may change.
     low, high : float
         Range of the factors, ``0 <= low <= 1 <= high``.
-    out : array of shape (nnz,) or (0,)
-        Copy of ``data`` that is edited; empty if only the values are wanted.
+    near : array of shape (n,)
+        Where the K-th gain of each row may be; 0 for no guess.
     values : array of shape (n,)
         Receives the maxima.
     sizes : array of shape (n,)
         Receives the sums of :math:`|v_j x_{ij}|`.
+    work : array of shape (2, longest row + 1)
+        Workspace.
     """
-    n, longest = indptr.size - 1, _longest(indptr)
-    b, gain = np.empty(longest + 1), np.empty(longest + 1)
-    short = 0 < max_changes <= _SHORT
-    shortest = 0 < max_changes <= SHORTEST and out.size == 0
-    listed, best, guess = np.empty(longest + 1), np.empty(_SHORT), 0.0
-    place = np.empty(longest + 1, np.int64)
-    for i in range(n):
-        start, stop, v = indptr[i], indptr[i + 1], V[assign[i]]
-        length = stop - start
-        total, sizes[i] = _products(indices, data, start, length, v, low, high, b, gain)
-        if shortest:
-            top, least = largest_sum(gain, length, max_changes, guess, listed, best)
-            total += top
-            guess = 0.5 * guess + 0.3 * least
-        elif short:
-            size = _leaders(gain, length, max_changes, guess, best, place)
-            for t in range(size):
-                total += best[t]
-            # Rows of one kind of text have similar gains: most words are then never looked at twice.
-            guess = 0.5 * guess + (0.36 * best[size - 1] if size == max_changes else 0.0)
-            if out.size:
-                for t in range(size):
-                    out[start + place[t]] *= low if b[place[t]] < 0 else high
-        else:
-            _, above = _gains(indices, data, start, stop, v, low, high, b, gain)
-            top, cut = _largest(gain, above, max_changes, 0.0)
-            total += top
-            if out.size and max_changes > 0 and above > 0:
-                _edit(start, stop, b, cut, max_changes, low, high, out)
-        values[i] = total
+    b, gain, guess = work[0], work[1], 0.0
+    for i in range(assign.size):
+        start, stop = indptr[i], indptr[i + 1]
+        total, sizes[i] = products(indices[start:stop], data[start:stop], 1.0, V[assign[i]], b)
+        gains(b, stop - start, low - 1.0, 1.0 - high, gain)
+        top, cut = largest(gain, stop - start, K, near[i] if near[i] > 0 else guess)
+        # Rows of one kind of text have similar gains.
+        guess = 0.5 * (guess + cut)
+        values[i] = total + top
 
 
 @njit(**_PLAIN)
-def worst_edit_graded(indptr, indices, data, V, assign, max_changes, low, high, rho, cost):
-    r"""Support function of edits that lower a cost with their number.
+def edit_rows(indptr, indices, data, V, assign, K, low, high, rho, cost, out, grades, work, place):
+    r"""Edit every row where its support function is largest; the number of edits may lower a cost.
 
-    .. math:: \max_{k \le K}\; \langle v, x_i \rangle + \sum_{m \le k} g_{(m)}
-       + r_i \rho_k .
+    .. math:: \max_{k \le K}\; \langle v, x_i \rangle + \sum_{m \le k} g_{(m)} + r_i \rho_k .
 
     Parameters
     ----------
-    indptr, indices, data, V, assign, max_changes, low, high
-        As for `worst_edit`.
-    rho : array of shape (max_changes + 1,)
+    indptr, indices, data, V, assign, K, low, high, work
+        See `worst_sums`.
+    rho : array of shape (K + 1,)
         Grade of each number of changes, ``rho[0] = 1``.
     cost : array of shape (n,)
         Rewards :math:`r_i`.
-
-    Returns
-    -------
-    data_out, values : arrays
-        Edited values; attained maxima, cost included.
+    out : array of shape (nnz,)
+        A copy of ``data``; receives the edited values.
     grades : array of shape (n,)
-        Attained :math:`\rho_k`.
+        Receives :math:`\rho_k` of the number of edits.
+    place : integer array of shape (longest row + 1,)
+        Workspace.
     """
-    n, longest = indptr.size - 1, _longest(indptr)
-    b, gain = np.empty(longest + 1), np.empty(longest + 1)
-    values, grades, out = np.empty(n), np.empty(n), data.copy()
-    for i in range(n):
-        start, stop = indptr[i], indptr[i + 1]
-        total, above = _gains(indices, data, start, stop, V[assign[i]], low, high, b, gain)
-        size = min(above, max_changes)
-        _, cut = _largest(gain, above, max_changes, 0.0)
-        left = _candidates(b, stop - start, cut, low, high, gain) if size > 0 else 0
-        best, changes = total + cost[i] * rho[0], 0
-        for k in range(1, size + 1):
-            total += gain[left - k]
-            if total + cost[i] * rho[k] > best:
-                best, changes = total + cost[i] * rho[k], k
-        values[i], grades[i] = best, rho[changes]
-        if changes > 0:
-            _edit(start, stop, b, gain[left - changes], changes, low, high, out)
-    return out, values, grades
-
-
-@njit(**_PLAIN)
-def robust_losses(indptr, indices, data, signs, mu, K, drop, grow, intercept, f):
-    """Worst-case hinge losses at ``f``; ``mu`` says where the K-th gain of a row was last."""
-    n, longest = signs.size, _longest(indptr)
-    b, gain, losses = np.empty(longest + 1), np.empty(longest + 1), np.empty(n)
-    for i in range(n):
-        start, stop, sign = indptr[i], indptr[i + 1], signs[i]
-        margin, above = _gains(
-            indices, data, start, stop, f, 1.0 + sign * drop, 1.0 - sign * grow, b, gain
-        )
-        top = _largest(gain, above, K, mu[i])[0]
-        if intercept:
-            margin += f[f.size - 1]
-        losses[i] = max(0.0, 1.0 - sign * margin + top)
-    return losses
+    b, gain, guess = work[0], work[1], 0.0
+    for i in range(assign.size):
+        start, length, changes = indptr[i], indptr[i + 1] - indptr[i], 0
+        row = slice(start, start + length)
+        products(indices[row], data[row], 1.0, V[assign[i]], b)
+        gains(b, length, low - 1.0, 1.0 - high, gain)
+        if cost[i] == 0:
+            # All edits that gain are taken, in any order.
+            _, cut = largest(gain, length, K, guess)
+            guess = 0.5 * (guess + cut)
+            for ties in range(2):
+                for t in range(length):
+                    if changes < K and (gain[t] == cut and cut > 0 if ties else gain[t] > cut):
+                        out[start + t] *= low if b[t] < 0 else high
+                        changes += 1
+            grades[i] = rho[changes]
+            continue
+        for t in range(length):
+            place[t] = t
+        size, value, best = ordered(gain, place, length, K), 0.0, cost[i] * rho[0]
+        for k in range(size):
+            value += gain[k]
+            if value + cost[i] * rho[k + 1] > best:
+                best, changes = value + cost[i] * rho[k + 1], k + 1
+        grades[i] = rho[changes]
+        for k in range(changes):
+            out[start + place[k]] *= low if b[place[k]] < 0 else high

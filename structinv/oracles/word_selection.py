@@ -1,4 +1,4 @@
-"""Products of a row with a vector, and the sum of the largest of some gains, without branches."""
+"""Products of a sparse row with a vector, and the k largest of an array, compiled."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from ..compiled import njit
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Reordering of sums is allowed, infinities keep their meaning.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
-# A list of so many numbers is kept in order by one exchange after the other.
-SHORTEST = 16
+# The first cuts are guesses; later ones are numbers of the array.
+_GUESSES = 12
+# Numbers that are taken one after the other where so few are missing.
+_FEW = 2
 
 
 @njit(**_PLAIN)
@@ -26,86 +28,121 @@ def gather(indices, data, v, b):
         b[t] = v[np.uint64(indices[t])] * data[t]
 
 
-@njit(**_PLAIN)
-def _above(gain, length, cut, listed):
-    """List the gains above ``cut``; returns their number."""
-    count = 0
+@njit(**_FAST)
+def products(indices, data, sign, v, b):
+    """Signed products of a row with ``v``; their sum, and that of their absolute values."""
+    total, size = 0.0, 0.0
+    gather(indices, data, v, b)
+    for t in range(indices.size):
+        value = sign * b[t]
+        b[t] = value
+        total += value
+        size += abs(value)
+    return total, size
+
+
+@njit(**_FAST)
+def gains(b, length, drop, grow, gain):
+    """Gains ``max(drop * b, -grow * b)`` of the best edits of products b."""
     for t in range(length):
+        gain[t] = max(drop * b[t], -grow * b[t])
+
+
+@njit(**_FAST)
+def _weigh(gain, count, cut):
+    """How many numbers lie above a cut, how many equal it, and the sum of those above."""
+    above, level, total = 0.0, 0.0, 0.0
+    for t in range(count):
         value = gain[t]
-        listed[count] = value
-        count += value > cut
-    return count
-
-
-@njit(**_FAST)
-def _count_above(listed, count, cut):
-    number = 0
-    for t in range(count):
-        number += listed[t] > cut
-    return number
-
-
-@njit(**_FAST)
-def _mean(listed, count):
-    total = 0.0
-    for t in range(count):
-        total += listed[t]
-    return total / count
+        above += 1.0 if value > cut else 0.0
+        level += 1.0 if value == cut else 0.0
+        total += value if value > cut else 0.0
+    return above, level, total
 
 
 @njit(**_PLAIN)
-def _narrowed(listed, count, k, cut):
-    """Drop numbers that at least k others are above: those up to the mean, or half-way to it."""
-    mean = _mean(listed, count)
-    for higher in (mean, 0.5 * (mean + cut)):
-        if _count_above(listed, count, higher) >= k:
-            return _above(listed, count, higher, listed)
-    return count
+def largest(gain, count, k, guess):
+    """Sum of the k largest positive numbers of ``gain[:count]``, and a cut at the k-th.
 
-
-@njit(**_PLAIN)
-def largest_sum(gain, length, k, guess, listed, best):
-    """Sum of the k largest positive numbers of ``gain[:length]``, and the k-th (0 if there are fewer).
-
-    Numbers above a guess of the k-th, which may be wrong, are listed first; the k largest of these are
-    kept in decreasing order, each newcomer pushing smaller ones down. The sum is that of the ordered
-    list, so that it does not depend on the guess.
+    The cut lies at or below the k-th largest number, and at or above the next one: at most k numbers
+    are above it, and as many as are missing equal it. It is 0 where fewer than k numbers are positive,
+    and infinite for k = 0. The sum does not depend on the guess.
 
     Parameters
     ----------
-    gain : (n,) array, n >= length
-    length : int
+    gain : (n,) array, n >= count
+        Unchanged.
+    count : int
     k : int
-        At most ``best.size``.
     guess : float
-        At least 0.
-    listed : (n + 1,) array
-        Overwritten; room for all and one more.
-    best : array
-        Receives the k largest, zeros where there are fewer.
+        Where the cut may be; the nearer, the fewer passes. 0 for none.
+
+    Returns
+    -------
+    total, cut : float
 
     Examples
     --------
-    >>> listed, best = np.empty(5), np.empty(2)
-    >>> largest_sum(np.array([1.0, -3.0, 2.0, 4.0]), 4, 2, 0.0, listed, best)
+    >>> largest(np.array([1.0, -3.0, 2.0, 4.0]), 4, 2, 0.0)
     (6.0, 2.0)
     """
     if k <= 0:
-        return 0.0, 0.0
-    count = _above(gain, length, guess, listed)
-    if count < k and guess > 0:
-        count = _above(gain, length, 0.0, listed)
-    if count > 2 * k:
-        count = _narrowed(listed, count, k, guess)
-    for j in range(k):
-        best[j] = 0.0
-    for t in range(count):
-        value = listed[t]
-        for j in range(k):
-            other = best[j]
-            best[j] = max(other, value)
-            value = min(other, value)
+        return 0.0, np.inf
+    low, above_low, high, above_high = 0.0, -1.0, np.inf, 0.0
+    cut = guess if 0 < guess < np.inf and count > k else 0.0
     total = 0.0
-    for j in range(k):
-        total += best[j]
-    return total, best[k - 1]
+    for step in range(_GUESSES + count):
+        above, level, total = _weigh(gain, count, cut)
+        if above <= k and (above + level >= k or cut <= 0):
+            return total + ((k - above) * cut if above < k else 0.0), cut
+        if above > k:
+            low, above_low = cut, above
+        else:
+            high, above_high = cut, above
+        few = high < np.inf and (k - above_high <= _FEW or step >= _GUESSES)
+        if above_low < 0:
+            cut = 0.5 * high if step == 0 else 0.0
+        elif high == np.inf:
+            cut = total / above
+        else:
+            cut = low + (high - low) * (above_low - k) / (above_low - above_high)
+        if few or (above_low >= 0 and not low < cut < high):
+            # The next number of the array, so that the search ends.
+            cut = 0.0
+            for t in range(count):
+                if cut < gain[t] < high:
+                    cut = gain[t]
+    return total, cut
+
+
+@njit(**_PLAIN)
+def ordered(gain, kind, count, k):
+    """Bring the k largest positive numbers to the front, the largest first; how many there are.
+
+    ``kind`` is moved along. The other numbers may be lost.
+    """
+    _, cut = largest(gain, count, k, 0.0)
+    size, level = 0, 0
+    for t in range(count):
+        level += gain[t] > cut
+    level = k - level if cut > 0 else 0
+    for t in range(count):
+        value, other = gain[t], kind[t]
+        tied = value == cut and level > 0
+        if value > cut or tied:
+            level -= tied
+            gain[size], kind[size] = value, other
+            size += 1
+    # Shell's sort: short lists are sorted by insertion, long ones in strides first.
+    stride = 1
+    while 3 * stride < size:
+        stride = 3 * stride + 1
+    while stride > 0:
+        for t in range(stride, size):
+            value, other, at = gain[t], kind[t], t
+            while at >= stride and gain[at - stride] < value:
+                gain[at], kind[at] = gain[at - stride], kind[at - stride]
+                at -= stride
+            gain[at], kind[at] = value, other
+        stride //= 3
+    return size

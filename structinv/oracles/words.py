@@ -26,8 +26,8 @@ from .hulls import LabelHull
 from .identity_hull import IdentityHull
 from .image_parameters import check_distribution, draw
 from .label_hull import IdentityLabelHull, WordLabelHull, word_losses
-from .word_hull import WordHull
-from .word_kernels import worst_edit, worst_edit_graded
+from .word_hull import WordHull, longest_row
+from .word_kernels import edit_rows, worst_sums
 from .word_leads import word_edits, word_leads
 
 
@@ -71,26 +71,43 @@ class WordOracle(InvarianceOracle):
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         rows = csr(X)
-        edited = rows.data.copy()
-        self._ask(rows, V, assign, edited)
+        edited, _ = self._edited(rows, V, assign, np.zeros(rows.shape[0]), np.ones(self.max_changes + 1))
         return Support(_like(X, rows, edited))
 
-    def _ask(
-        self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray, edited: np.ndarray
+    def _maxima(
+        self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The maxima of all rows and the sizes of their products; `edited` may be empty."""
+        """The maxima of all rows and the sizes of their products."""
         n_rows, V = rows.shape[0], np.ascontiguousarray(V, dtype=np.float64)
-        values, sizes = np.empty(n_rows), np.empty(n_rows)
-        K = int(min(self.max_changes, rows.shape[1]))
+        values, sizes, near = np.empty(n_rows), np.empty(n_rows), np.zeros(n_rows)
+        K, room = int(min(self.max_changes, rows.shape[1])), longest_row(rows) + 1
 
         def ask(part: slice) -> None:
-            worst_edit(
+            worst_sums(
                 rows.indptr[part.start : part.stop + 1], rows.indices, rows.data, V, assign[part],
-                K, *self.factors, edited, values[part], sizes[part],
+                K, *self.factors, near[part], values[part], sizes[part], np.empty((2, room)),
             )  # fmt: skip
 
         in_threads(ask, n_rows, rows.nnz)
         return values, sizes
+
+    def _edited(
+        self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray, rho: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The data of all rows after their worst edits, and the grades of these."""
+        n_rows, V = rows.shape[0], np.ascontiguousarray(V, dtype=np.float64)
+        edited, grades, cost = rows.data.copy(), np.empty(n_rows), np.ascontiguousarray(cost, np.float64)
+        K, room = int(min(self.max_changes, rows.shape[1])), longest_row(rows) + 1
+
+        def ask(part: slice) -> None:
+            edit_rows(
+                rows.indptr[part.start : part.stop + 1], rows.indices, rows.data, V, assign[part],
+                K, *self.factors, rho, cost[part], edited, grades[part], np.empty((2, room)),
+                np.empty(room, dtype=np.int64),
+            )  # fmt: skip
+
+        in_threads(ask, n_rows, rows.nnz)
+        return edited, grades
 
     def graded_support(
         self,
@@ -104,13 +121,9 @@ class WordOracle(InvarianceOracle):
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         grades = grade_profile(rho, self.max_changes + 1)
-        rows, V = csr(X), np.ascontiguousarray(V, dtype=np.float64)
-        cost = np.ascontiguousarray(cost, dtype=np.float64)
-        data, _, reached = worst_edit_graded(
-            rows.indptr, rows.indices, rows.data, V, assign,
-            int(self.max_changes), *self.factors, grades, cost,
-        )  # fmt: skip
-        return Support(_like(X, rows, data), rho=reached)
+        rows = csr(X)
+        edited, reached = self._edited(rows, V, assign, cost, grades)
+        return Support(_like(X, rows, edited), rho=reached)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """See `InvarianceOracle.bind`."""
@@ -275,7 +288,7 @@ class _BoundWords(BoundOracle):
     def maximum(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `BoundOracle.maximum`: without points nothing is copied."""
         part = take(self.words, rows)
-        values, sizes = self.oracle._ask(part, V, assign, np.empty(0, dtype=part.dtype))
+        values, sizes = self.oracle._maxima(part, V, assign)
         return values, sizes * max(1.0, self.oracle.factors[1])
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
