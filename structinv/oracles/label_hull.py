@@ -9,13 +9,13 @@ from ..matrices import Matrix, in_threads, short_indices, squared_lengths
 from .hulls import LabelHull
 from .label_kernels import (
     combine_identity,
-    compacted,
     losses_identity,
     restore_identity,
     sweep_identity,
 )
-from .label_word_kernels import losses_words, sweep_words
+from .label_word_kernels import NEWCOMERS, losses_words, sweep_words, workspace
 from .label_word_pools import combine_words, points_words, restore_words
+from .word_hull import longest_row, ranges
 
 # Pairs for which there is room at first, and then always; more are made as needed.
 LEAST_PAIRS = 4096
@@ -113,17 +113,17 @@ class IdentityLabelHull(LabelHull):
         return sweep_identity(
             X.indptr, X.indices, X.data, self.codes, self.weights, self.square, self.cost,
             self.intercept, self.slots, self.labels, self.levels, self.used, table, order, gaps,
-            every_label,
+            every_label, np.zeros((3, self.n_labels)), np.zeros(self.n_labels, dtype=np.int64),
+            np.zeros(self.n_labels, dtype=bool),
         )  # fmt: skip
 
     def _make_room(self, row: int) -> None:
         """Put pairs side by side, in pools with room for as many again, whatever row comes next."""
         size = self._room_for_pairs()
-        labels, levels = np.zeros(size, dtype=np.int32), np.zeros(size)
-        compacted(self.slots, self.labels, labels)
-        used = compacted(self.slots, self.levels, levels)
+        self.labels = _compacted(self.slots, self.labels, size)
+        self.levels = _compacted(self.slots, self.levels, size)
+        self.used[0] = self.slots[:, 1].sum()
         _side_by_side(self.slots)
-        self.labels, self.levels, self.used[0] = labels, levels, used
 
     def _room_for_pairs(self) -> int:
         """For so many pairs there is room in new pools: as many again, and any one row's."""
@@ -136,7 +136,7 @@ class IdentityLabelHull(LabelHull):
         def ask(part: slice) -> None:
             losses_identity(
                 X.indptr[part.start : part.stop + 1], X.indices, X.data, self.codes[part], self.cost,
-                self.intercept, table, found[part],
+                self.intercept, table, found[part], np.empty(self.n_labels),
             )  # fmt: skip
 
         in_threads(ask, len(found), X.nnz * self.n_labels)
@@ -148,7 +148,8 @@ class IdentityLabelHull(LabelHull):
         table = np.zeros((X.shape[1] + self.intercept, self.n_labels))
         combine_identity(
             X.indptr, X.indices, X.data, self.codes, self.weights, self.intercept, self.slots,
-            self.labels, self.levels, table,
+            self.labels, self.levels, table, np.empty(self.n_labels + 1, dtype=np.int64),
+            np.empty(self.n_labels + 1),
         )  # fmt: skip
         return table
 
@@ -226,27 +227,25 @@ class WordLabelHull(IdentityLabelHull):
 
     def _sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> int:
         """See `IdentityLabelHull`."""
-        X = self.X
+        X, most = self.X, int(self.slots[order, 1].max(initial=0)) + NEWCOMERS + 2
+        room = workspace(most, longest_row(X) + 1, self.n_labels, self.drop, self.grow)
         return sweep_words(
             X.indptr, X.indices, X.data, self.codes, self.weights, self.square, self.cost,
             self.intercept, *self._changes, self.mu, *self._pools, self.used, table, order, gaps,
-            every_label,
+            every_label, *room,
         )  # fmt: skip
 
     def _make_room(self, row: int) -> None:
         """See `IdentityLabelHull`."""
-        sizes = np.zeros_like(self.sizes, shape=self._room_for_pairs())
-        compacted(self.slots, self.sizes, sizes)
+        self.sizes = _compacted(self.slots, self.sizes, self._room_for_pairs())
         super()._make_room(row)
-        self.sizes = sizes
         longest = int(self.X.indptr[row + 1] - self.X.indptr[row])
         most = 2 * (int(self.slots[row, 1]) + LEAST_PAIRS // 64)
         size = 2 * int(self.parts[:, 1].sum()) + most * longest + LEAST_PAIRS
-        words, deviations = np.zeros(size, dtype=np.int32), np.zeros(size)
-        compacted(self.parts, self.words, words)
-        self.used[1] = compacted(self.parts, self.deviations, deviations)
+        self.words = _compacted(self.parts, self.words, size)
+        self.deviations = _compacted(self.parts, self.deviations, size)
+        self.used[1] = self.parts[:, 1].sum()
         _side_by_side(self.parts)
-        self.words, self.deviations = words, deviations
 
     def losses(self, table: np.ndarray) -> np.ndarray:
         """See `LabelHull.losses`."""
@@ -287,6 +286,14 @@ class WordLabelHull(IdentityLabelHull):
             X.indptr, X.indices, X.data, *self._changes, start, labels, sums, given.indptr,
             given.indices, given.data, *self._pools, np.zeros(X.shape[1]),
         )  # fmt: skip
+
+
+def _compacted(slots: np.ndarray, pool: np.ndarray, size: int) -> np.ndarray:
+    """A pool of another size, in which what rows have lies side by side from the start."""
+    entries, _ = ranges(slots[:, 0], slots[:, 1])
+    new = np.zeros(size, dtype=pool.dtype)
+    new[: len(entries)] = pool[entries]
+    return new
 
 
 def _side_by_side(slots: np.ndarray) -> None:
@@ -336,13 +343,14 @@ def word_losses(
     guesses : (n,) array, optional
         Where the gain of the last change of each row was before.
     """
-    found = np.empty(X.shape[0])
+    found, room = np.empty(X.shape[0]), longest_row(X) + 1
     guesses = np.zeros(len(found)) if guesses is None else guesses
 
     def ask(part: slice) -> None:
         losses_words(
             X.indptr[part.start : part.stop + 1], X.indices, X.data, codes[part], cost, intercept,
-            *changes, guesses[part], table, found[part],
+            *changes, guesses[part], table, found[part], np.empty(table.shape[1]), np.empty(room),
+            np.empty(room),
         )  # fmt: skip
 
     in_threads(ask, len(found), X.nnz * table.shape[1])

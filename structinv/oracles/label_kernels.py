@@ -114,17 +114,17 @@ def _update(indices, data, start, stop, work, change, size, W):
 @njit(**_PLAIN)
 def sweep_identity(
     indptr, indices, data, codes, weights, square, cost, intercept,
-    slots, labels, levels, used, W, order, gaps, full,
+    slots, labels, levels, used, W, order, gaps, full, room, work, inside,
 ):  # fmt: skip
     """Improve the levels of each row in ``order``; how many rows were done before the pool was full.
 
     The levels of the labels under consideration are found exactly, as a projection on a simplex
     (Crammer and Singer 2001, sec. 6; Keerthi et al. 2008). With ``full`` all labels compete and gaps
-    are exact; without it, those that the row keeps.
+    are exact; without it, those that the row keeps. ``room`` (3, n_labels), ``work`` and ``inside``
+    are workspaces of zeros.
     """
     n_labels, last = W.shape[1], W.shape[0] - 1
-    score, mass, inside = np.zeros(n_labels), np.zeros(n_labels), np.zeros(n_labels, np.bool_)
-    work, change = np.empty(n_labels, np.int64), np.empty(n_labels)
+    score, mass, change = room[0], room[1], room[2]
     for number in range(order.size):
         i = order[number]
         if used[0] + 2 * (slots[i, 1] + NEWCOMERS + 1) > labels.size:
@@ -135,9 +135,8 @@ def sweep_identity(
         size += 1
         mass[truth] = max(1.0 - total, 0.0)
         if full:
-            score[:] = cost[truth]
-            if intercept:
-                score += W[last]
+            for k in range(n_labels):
+                score[k] = cost[truth, k] + (W[last, k] if intercept else 0.0)
             _score_all(indices, data, start, stop, W, score)
         else:
             for t in range(size):
@@ -149,7 +148,8 @@ def sweep_identity(
             average += mass[work[t]] * score[work[t]]
             best = max(best, score[work[t]])
         if full:
-            best = max(best, score.max())
+            for k in range(n_labels):
+                best = max(best, score[k])
         gaps[i] = max(c * (best - average), 0.0)
         if c > 0 and best > average:
             curve = c * (square[i] + intercept)
@@ -201,22 +201,22 @@ def _keep(slots, labels, levels, used, i, work, size, mass, truth, full):
 
 
 @njit(**_PLAIN)
-def losses_identity(indptr, indices, data, codes, cost, intercept, W, losses):
-    """Exact losses of rows at ``W``."""
-    score = np.empty(W.shape[1])
+def losses_identity(indptr, indices, data, codes, cost, intercept, W, losses, score):
+    """Exact losses of rows at ``W``; ``score`` is a workspace of the number of labels."""
     for i in range(losses.size):
-        score[:] = cost[codes[i]]
-        if intercept:
-            score += W[W.shape[0] - 1]
+        for k in range(score.size):
+            score[k] = cost[codes[i], k] + (W[W.shape[0] - 1, k] if intercept else 0.0)
         _score_all(indices, data, indptr[i], indptr[i + 1], W, score)
-        losses[i] = score.max() - score[codes[i]]
+        best = -np.inf
+        for k in range(score.size):
+            best = max(best, score[k])
+        losses[i] = best - score[codes[i]]
 
 
 @njit(**_PLAIN)
-def combine_identity(indptr, indices, data, codes, weights, intercept, slots, labels, levels, W):
-    """Add what the levels of all rows stand for to ``W``."""
-    n_labels = W.shape[1]
-    work, change = np.empty(n_labels + 1, np.int64), np.empty(n_labels + 1)
+def combine_identity(indptr, indices, data, codes, weights, intercept, slots, labels, levels, W, work,
+                     change):  # fmt: skip
+    """Add what the levels of all rows stand for to ``W``; workspaces have room for one label more."""
     for i in range(codes.size):
         first, size, total = slots[i, 0], slots[i, 1], 0.0
         for t in range(size):
@@ -245,16 +245,5 @@ def restore_identity(start, labels_in, levels_in, slots, labels, levels):
         if total > 1.0:
             for t in range(slots[i, 1]):
                 levels[at + t] /= total
-        at += slots[i, 1]
-    return at
-
-
-@njit(**_PLAIN)
-def compacted(slots, old, new):
-    """Copy what rows have in a pool to the start of another, side by side; how much that is."""
-    at = 0
-    for i in range(slots.shape[0]):
-        for t in range(slots[i, 1]):
-            new[at + t] = old[slots[i, 0] + t]
         at += slots[i, 1]
     return at

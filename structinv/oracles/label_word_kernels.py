@@ -13,12 +13,11 @@ import numpy as np
 
 from ..compiled import njit
 from .word_blocks import step_block
+from .word_selection import gains, largest
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Reordering of sums is allowed, infinities keep their meaning.
 _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "arcp", "nnan"}}
-_COUNTS = 8
-_FEW = 6
 # Words whose gain is below this fraction of the multiplier are left unchanged in a visit.
 _KEEP = 0.7
 # Of a row so many labels are looked at in any case, by how many there are, and may join in a visit.
@@ -28,33 +27,45 @@ _TOO_MANY = 32
 _NOTHING = 1e-12
 
 
+def workspace(most: int, longest: int, n_labels: int, drop: float, grow: float) -> tuple:
+    """Room for a row of at most so many labels and words in `sweep_words`."""
+    room = np.empty((11, longest))
+    # Of every word: it is there, and can move so far.
+    room[7], room[8], room[9] = 1.0, drop, grow
+    tables, lists = np.empty((4, most, longest)), np.empty((10, most))
+    places = np.empty(most, dtype=np.int64), np.empty(longest, dtype=np.int64)
+    return tables, lists, room, np.empty(n_labels), *places
+
+
 @njit(**_FAST)
-def _price_all(indices, data, start, stop, W, truth, drop, grow, guess, margin, excess):
-    """Add margins against all labels, and what gains of words have above a guess of the K-th."""
+def _bound_all(indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, guess, bound):
+    """Bounds from above of what each label reaches, near the exact values if the guess is good.
+
+    The K largest gains add up to at most K times any guess of the K-th, and what gains have above it.
+    """
+    if stop - start <= K or K == 0:
+        guess = 0.0
+    last, n_labels = W.shape[0] - 1, bound.size
+    for k in range(n_labels):
+        bound[k] = cost[k] + K * guess
+        if intercept:
+            bound[k] += W[last, k] - W[last, truth]
     for j in range(start, stop):
         a, x = indices[j], data[j]
         own = W[a, truth]
-        for k in range(margin.size):
+        for k in range(n_labels):
             b = (own - W[a, k]) * x
-            margin[k] += b
-            excess[k] += max(max(drop * b, -grow * b) - guess, 0.0)
+            bound[k] += max(max(drop * b, -grow * b) - guess, 0.0) - b
 
 
 @njit(**_PLAIN)
-def _bound_all(
-    indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, guess, bound, excess
-):
-    """Bounds from above of what each label reaches, near the exact values if the guess is good."""
-    if stop - start <= K:
-        guess = 0.0
-    last = W.shape[0] - 1
-    bound[:] = 0.0
-    excess[:] = K * guess if guess > 0 else 0.0
-    _price_all(indices, data, start, stop, W, truth, drop, grow, guess, bound, excess)
-    for k in range(bound.size):
-        bound[k] = cost[k] - bound[k] + excess[k]
-        if intercept:
-            bound[k] += W[last, k] - W[last, truth]
+def _highest(bound):
+    """The label of the highest bound."""
+    best = 0
+    for k in range(1, bound.size):
+        if bound[k] > bound[best]:
+            best = k
+    return best
 
 
 @njit(**_FAST)
@@ -66,61 +77,6 @@ def _products(indices, data, start, stop, W, truth, k, b):
         b[j - start] = value
         total += value
     return total
-
-
-@njit(**_FAST)
-def _gains(b, length, drop, grow, gain):
-    for t in range(length):
-        gain[t] = max(drop * b[t], -grow * b[t])
-
-
-@njit(**_FAST)
-def _excess(gain, length, cut):
-    """Number of gains above ``cut`` and the sum of their excess over it."""
-    number, total = 0.0, 0.0
-    for t in range(length):
-        excess = gain[t] - cut
-        number += 1.0 if excess > 0 else 0.0
-        total += max(excess, 0.0)
-    return int(number), total
-
-
-@njit(**_PLAIN)
-def _top(b, length, drop, grow, K, guess, gain):
-    """Sum of the K largest positive gains, and the K-th; 0 for the latter if there are fewer.
-
-    Counting passes narrow the range of the K-th from a guess, and the few gains left in it are sorted.
-    """
-    _gains(b, length, drop, grow, gain)
-    low, high, within, beyond, sure, cut = 0.0, np.inf, length, 0, 0.0, guess
-    for _ in range(_COUNTS):
-        number, total = _excess(gain, length, cut)
-        if number == K:
-            return K * cut + total, cut
-        if number > K:
-            low, within = cut, number
-        elif cut <= 0:
-            return total, 0.0
-        else:
-            high, beyond, sure = cut, number, number * cut + total
-        if low > 0 and within - beyond <= _FEW:
-            break
-        if high == np.inf:
-            cut = low + total / number
-        elif low == 0:
-            cut = 0.5 * high
-        else:
-            cut = low + (high - low) * (within - K) / (within - beyond)
-    left = 0
-    for t in range(length):
-        value = gain[t]
-        gain[left] = value
-        left += (value > low) & (value <= high)
-    gain[:left].sort()
-    first = max(left - K + beyond, 0)
-    for t in range(first, left):
-        sure += gain[t]
-    return sure, gain[first] if left >= K - beyond else 0.0
 
 
 @njit(**_FAST)
@@ -303,7 +259,8 @@ def _look(b, total, delta, level, cost, size, length, K, drop, grow, mu, gain, w
     free, average = 1.0, 0.0
     for t in range(size):
         guess = mu if cuts[t] < 0 else cuts[t]
-        tops[t], cuts[t] = _top(b[t], length, drop, grow, K, guess, gain)
+        gains(b[t], length, drop, grow, gain)
+        tops[t], cuts[t] = largest(gain, length, K, guess)
         worst[t] = cost[t] - total[t] + tops[t]
         mean[t] = np.inf
         if level[t] > 0:
@@ -334,7 +291,8 @@ def _improve(b, total, delta, level, cost, size, length, rate, square, size2, K,
             limit -= level[s] if s != t else 0.0
         if limit <= _NOTHING or (level[t] == 0 and worst[t] <= 0):
             continue
-        before[:length] = delta[t, :length]
+        for j in range(length):
+            before[j] = delta[t, j]
         moved, new = _step(
             b[t], total[t], delta[t], level[t], max(limit, level[t]), 2.0 * rate, cost[t],
             square + intercept, size2, length, K, drop, grow, tops[t], cuts[t], room, place,
@@ -414,16 +372,8 @@ def _write(indices, data, start, stop, W, truth, work, size, level, delta, old_l
 
 
 @njit(**_PLAIN)
-def _longest(indptr):
-    longest = 0
-    for i in range(indptr.size - 1):
-        longest = max(longest, indptr[i + 1] - indptr[i])
-    return longest
-
-
-@njit(**_PLAIN)
 def _ask(
-    indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, bound, excess, always, average,
+    indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, bound, always, average,
     best, threshold, work, size, b, delta, level, total, costs, worst, mean, tops, cuts, gain,
 ):  # fmt: skip
     """Look at labels in the order of their bounds until none can beat the worst; some of them join.
@@ -432,7 +382,7 @@ def _ask(
     """
     length, last, looked, most = stop - start, W.shape[0] - 1, 0, size + always + 1
     while True:
-        k = np.argmax(bound)
+        k = _highest(bound)
         # Written so that numbers that are none end it, too.
         if not bound[k] > best and (looked >= always or not bound[k] > average):
             return size, best, threshold
@@ -440,7 +390,8 @@ def _ask(
         margin = _products(indices, data, start, stop, W, truth, k, b[size])
         if intercept:
             margin += W[last, truth] - W[last, k]
-        top, cut = _top(b[size], length, drop, grow, K, threshold, gain)
+        gains(b[size], length, drop, grow, gain)
+        top, cut = largest(gain, length, K, threshold)
         value = cost[k] - margin + top
         if value > best:
             best, threshold = value, cut
@@ -450,8 +401,9 @@ def _ask(
             delta[size, :length] = 0.0
             size += 1
         if looked == _TOO_MANY:
-            _bound_all(indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, threshold,
-                       bound, excess)  # fmt: skip
+            _bound_all(
+                indices, data, start, stop, W, truth, cost, intercept, K, drop, grow, threshold, bound
+            )
             bound[truth] = -np.inf
             for t in range(size):
                 bound[work[t]] = -np.inf
@@ -461,25 +413,20 @@ def _ask(
 def sweep_words(
     indptr, indices, data, codes, weights, square, cost, intercept, K, drop, grow, mu,
     slots, labels, levels, sizes, parts, words, deviations, used, W, order, gaps, full,
+    tables, lists, room, bound, work, place,
 ):  # fmt: skip
     """Improve the pairs of each row in ``order``; how many rows were done before a pool was full.
 
     With ``full`` all labels compete and gaps are exact: labels are asked in the order of their bounds
-    until none can beat the worst. Without it, those that the row keeps.
+    until none can beat the worst. Without it, those that the row keeps. The last arguments are a
+    workspace; see `workspace`.
     """
-    n_labels, last, longest, most = W.shape[1], W.shape[0] - 1, _longest(indptr) + 1, 0
-    for i in order:
-        most = max(most, slots[i, 1] + NEWCOMERS + 2)
-    b, delta, old = np.empty((most, longest)), np.empty((most, longest)), np.empty((most, longest))
-    points, fresh, kept = np.empty((most, longest)), np.empty(most), np.empty(most)
-    always = max(1, min(int(_SHARE_LOOKED_AT * n_labels), _LOOKED_AT))
-    level, before, total, costs = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
-    worst, mean, tops, cuts = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
-    work, room, place = np.empty(most, np.int64), np.empty((10, longest)), np.empty(longest, np.int64)
-    # Of every word: it is there, and can move so far.
-    room[7], room[8], room[9] = 1.0, drop, grow
-    recent = 0.0
-    bound, excess, size2 = np.empty(n_labels), np.empty(n_labels), np.empty(longest)
+    n_labels, last, recent = W.shape[1], W.shape[0] - 1, 0.0
+    b, delta, old, points = tables[0], tables[1], tables[2], tables[3]
+    level, before, total, costs, worst, mean = lists[0], lists[1], lists[2], lists[3], lists[4], lists[5]
+    tops, cuts, fresh, kept, size2 = lists[6], lists[7], lists[8], lists[9], room[10]
+    always = int(_SHARE_LOOKED_AT * n_labels)
+    always = max(1, min(always, _LOOKED_AT))
     for number in range(order.size):
         i = order[number]
         start, stop, c, truth = indptr[i], indptr[i + 1], weights[i], codes[i]
@@ -492,8 +439,9 @@ def sweep_words(
         # Rows of one kind have similar gains: those of the last one are better than nothing.
         guess = mu[i] if mu[i] > 0 else recent
         if full:
-            _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow,
-                       guess, bound, excess)  # fmt: skip
+            _bound_all(
+                indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess, bound
+            )
             bound[truth] = -np.inf
         size = _load(
             slots, labels, levels, sizes, parts, words, deviations, i, length, work, level, delta
@@ -516,7 +464,7 @@ def sweep_words(
         if full:
             size, best, threshold = _ask(
                 indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, bound,
-                excess, always, average, best, threshold, work, size, b, delta, level, total, costs,
+                always, average, best, threshold, work, size, b, delta, level, total, costs,
                 worst, mean, tops, cuts, room[0],
             )  # fmt: skip
             mu[i] = recent = threshold
@@ -525,8 +473,10 @@ def sweep_words(
             continue
         for j in range(length):
             size2[j] = np.float64(data[start + j]) * data[start + j]
-        before[:size] = level[:size]
-        old[:size, :length] = delta[:size, :length]
+        for t in range(size):
+            before[t] = level[t]
+            for j in range(length):
+                old[t, j] = delta[t, j]
         _improve(b, total, delta, level, costs, size, length, c, square[i], size2, K, drop, grow,
                  intercept, room, place, worst, mean, tops, cuts, points, fresh, kept)  # fmt: skip
         _write(indices, data, start, stop, W, truth, work, size, level, delta, before, old, c, intercept)
@@ -536,28 +486,34 @@ def sweep_words(
 
 
 @njit(**_PLAIN)
-def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, mu, W, losses):
-    """Exact losses of rows at ``W``; ``mu`` says where the K-th gain of a row was last."""
-    n_labels, longest, last = W.shape[1], _longest(indptr) + 1, W.shape[0] - 1
-    bound, excess = np.empty(n_labels), np.empty(n_labels)
-    b, gain = np.empty(longest), np.empty(longest)
+def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, mu, W, losses, bound, b,
+                 gain):  # fmt: skip
+    """Exact losses of rows at ``W``; ``mu`` says where the K-th gain of a row was last.
+
+    ``bound`` is a workspace of the number of labels, ``b`` and ``gain`` of the longest row.
+    """
+    last = W.shape[0] - 1
     for i in range(losses.size):
         start, stop, truth, best, guess = indptr[i], indptr[i + 1], codes[i], 0.0, mu[i]
-        _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess,
-                   bound, excess)  # fmt: skip
+        _bound_all(
+            indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess, bound
+        )
         bound[truth], looked = -np.inf, 0
         while True:
-            k = np.argmax(bound)
+            k = _highest(bound)
             if not bound[k] > best:
                 break
             bound[k], looked = -np.inf, looked + 1
             total = _products(indices, data, start, stop, W, truth, k, b)
-            top, guess = _top(b, stop - start, drop, grow, K, guess, gain)
+            gains(b, stop - start, drop, grow, gain)
+            top, guess = largest(gain, stop - start, K, guess)
             if intercept:
                 total += W[last, truth] - W[last, k]
             best = max(best, cost[truth, k] - total + top)
             if looked == _TOO_MANY:
-                _bound_all(indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow,
-                           guess, bound, excess)  # fmt: skip
+                _bound_all(
+                    indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess,
+                    bound,
+                )  # fmt: skip
                 bound[truth] = -np.inf
         losses[i] = best

@@ -104,7 +104,7 @@ class WordHull(DeviatingHull):
     def rescale(self, rows, factors):
         """See `Hull.rescale`."""
         super().rescale(rows, factors)
-        entries, row = entries_of(self.X.indptr, rows)
+        entries, row = _entries(self.X.indptr, rows)
         self.delta[entries] /= factors[row]
 
     def candidates(self, f, rows):
@@ -130,8 +130,8 @@ class WordHull(DeviatingHull):
     def absorb(self, rows, chosen, keep, steps, corners):
         """See `Hull.absorb`; deviations of a corner are those of its factors from 1."""
         super().absorb(rows, chosen, keep, steps, corners)
-        entries, row = entries_of(self.X.indptr, rows[chosen])
-        x, corner = self.X.data[entries], corners.data[entries_of(corners.indptr, chosen)[0]]
+        entries, row = _entries(self.X.indptr, rows[chosen])
+        x, corner = self.X.data[entries], corners.data[_entries(corners.indptr, chosen)[0]]
         moved = (x != 0) & (steps[row] != 0)
         self.delta[entries] *= keep[row]
         share = steps[row[moved]] * (corner[moved] - x[moved]) / x[moved]
@@ -153,12 +153,16 @@ def longest_row(X: sp.csr_matrix) -> int:
     return int(np.diff(X.indptr).max(initial=0))
 
 
-def entries_of(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of some rows, and for each the place of its row in `rows`."""
-    lengths = np.diff(indptr)[rows]
-    row = np.repeat(np.arange(len(rows)), lengths)
-    first = indptr[rows] - (np.cumsum(lengths) - lengths)
-    return first[row] + np.arange(len(row)), row
+def _entries(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The entries of some rows of a CSR matrix, and for each the place of its row in `rows`."""
+    return ranges(indptr[rows], np.diff(indptr)[rows])
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Concatenated ranges of integers, and the number of the range of each."""
+    which = np.repeat(np.arange(len(lengths)), lengths)
+    first = starts - (np.cumsum(lengths) - lengths)
+    return first[which] + np.arange(len(which)), which
 
 
 def deviating_combination(

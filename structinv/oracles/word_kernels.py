@@ -229,9 +229,9 @@ def edit_rows(indptr, indices, data, V, assign, K, low, high, rho, cost, out, gr
             # All edits that gain are taken, in any order.
             _, cut = largest(gain, length, K, guess)
             guess = 0.5 * (guess + cut)
-            for ties in range(2):
-                for t in range(length):
-                    if changes < K and (gain[t] == cut and cut > 0 if ties else gain[t] > cut):
+            for ties in range(2 if cut > 0 else 1):
+                for t in range(length if changes < K else 0):
+                    if changes < K and (gain[t] == cut if ties else gain[t] > cut):
                         out[start + t] *= low if b[t] < 0 else high
                         changes += 1
             grades[i] = rho[changes]
