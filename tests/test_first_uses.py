@@ -1,0 +1,58 @@
+"""How many functions first uses of the package compile, in a process with an empty cache.
+
+Counts hold on any machine, seconds on none; `benchmarks/first_use.py` times the same uses.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+# The most compilations of each use, those of Numba's own library included, after the uses before it.
+MOST = {"words": 16, "text": 22, "images": 22, "orbit": 10, "moons": 10, "sequence": 62}
+
+
+@pytest.fixture(scope="module")
+def uses(tmp_path_factory):
+    """For each use the compilations, as (module, name, types)."""
+    script = Path(__file__).with_name("first_uses.py")
+    settings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
+    settings.pop("NUMBA_DISABLE_JIT", None)
+    command = [sys.executable, str(script), *MOST]
+    printed = subprocess.run(command, env=settings, check=True, capture_output=True, text=True).stdout
+    return {name: found for name, _, found in map(json.loads, printed.splitlines())}
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_first_uses_compile_few_functions(uses, name):
+    compiled = [f"{module}.{function}" for module, function, _ in uses[name]]
+    assert 0 < len(compiled) <= MOST[name], "\n".join(compiled)
+
+
+def test_no_function_is_compiled_twice_for_layouts_literals_or_widths(uses):
+    found = defaultdict(set)
+    for compiled in uses.values():
+        for module, function, types in compiled:
+            if module.startswith("structinv"):
+                found[f"{module}.{function}", alike(types)].add(types)
+    twice = {name: types for (name, _), types in found.items() if len(types) > 1}
+    assert not twice
+
+
+def alike(types):
+    """Types without the layout of arrays, the values of literals, and the width of integers."""
+    types = re.sub(r"Literal\[int\]\([^)]*\)", "int64", types)
+    types = re.sub(r"\bu?int(8|16|32|64)\b", "int", types)
+    return re.sub(r"'[ACF]'", "'?'", types)
+
+
+def test_types_that_differ_in_kind_are_not_alike():
+    array = "Array({}, 1, '{}', False, aligned=True)"
+    assert alike(array.format("int32", "A")) == alike(array.format("int64", "C"))
+    assert alike("Literal[int](-1)") == alike("int32")
+    assert alike(array.format("float32", "C")) != alike(array.format("float64", "C"))
