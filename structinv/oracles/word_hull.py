@@ -111,7 +111,8 @@ class WordHull(DeviatingHull):
         """See `Hull.candidates`."""
         X, part = self.X, self.X[rows]
         own = with_data(X, self.delta)[rows].data
-        averages = with_data(part, part.data * (np.repeat(self.levels[rows], np.diff(part.indptr)) + own))
+        levels = np.repeat(self.levels[rows], np.diff(part.indptr))
+        averages = with_data(part, part.data * (levels + own))
         directions, assign = self._directions(f, rows)
         edited, room = part.data.copy(), longest_row(part) + 1
         edit_rows(

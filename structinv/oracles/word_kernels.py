@@ -19,8 +19,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..compiled import njit
 from .word_blocks import step_block
 from .word_selection import gains, largest, ordered, products
