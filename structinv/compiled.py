@@ -201,8 +201,8 @@ def _declare_inner(function: Callable, options: dict[str, Any]) -> Any:
 
     Numba would compile it anew for a literal, for an index of 32 bits and for one of 64 bits.
     """
-    wrappers = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
-    dispatcher = numba.njit(cache=False, **wrappers, **options)(function)
+    bare: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True, **options}
+    dispatcher: Any = numba.njit(cache=False, **bare)(function)
     find = dispatcher.get_call_template
 
     def widened(args: Any, kwargs: Any) -> Any:
@@ -215,9 +215,9 @@ def _declare_inner(function: Callable, options: dict[str, Any]) -> Any:
 
 def _widest(kind: Any) -> Any:
     """The type of an argument, int64 for signed integers and literals."""
-    kind = numba.types.unliteral(kind)
-    signed = isinstance(kind, numba.types.Integer) and kind.signed
-    return numba.types.int64 if signed else kind
+    types: Any = numba.types
+    kind = types.unliteral(kind)
+    return types.int64 if isinstance(kind, types.Integer) and kind.signed else kind
 
 
 def _uncut(dispatcher: Any) -> Any:
