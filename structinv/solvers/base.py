@@ -36,6 +36,10 @@ class Status(Enum):
         """One sentence on what to do about it."""
         return _ADVICE[self].format(others="")
 
+    def __reduce__(self) -> tuple[type[Status], tuple[str]]:
+        # Enums define only __reduce_ex__, and skops calls __reduce__.
+        return Status, (self.value,)
+
 
 # `others` are solvers to try.
 _ADVICE = {

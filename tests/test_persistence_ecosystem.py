@@ -1,0 +1,105 @@
+"""Fitted models are stored by skops, joblib and pickle, and predict the same afterwards."""
+
+import io
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+import skops.io
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from structinv import InvariantLinearSVC, InvariantStructuredSVC, InvariantSVC
+from structinv.datasets import conll_features, make_tagged_text
+from structinv.embeddings import REGISTRY as EMBEDDINGS
+from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrbits
+from structinv.estimators import REGISTRY as ESTIMATORS
+from structinv.estimators import CustomStructuredSVC, TextVectorizer, TokenVectorizer
+from structinv.oracles import FDrop, Rotations, Shifts
+from structinv.solvers import Status
+from structinv.structures import Multilabel, Sequence
+
+from .test_custom import MATCHING, matchings
+from .test_persistence import MODELS, counts, fitted, pictures, short_sequences, signals, texts
+
+
+def sentences():
+    tagged, y = make_tagged_text(12, random_state=0)
+    return conll_features(tagged), y
+
+
+def label_sets():
+    X, _ = signals()
+    return X, (X[:, :3] > 0).astype(int)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::structinv.UninformativeFitWarning")
+
+CASES = MODELS | {
+    "objects of functions": (CustomStructuredSVC(MATCHING, tol=0.1, random_state=0), matchings()),
+    "sentences of words": (InvariantStructuredSVC(Sequence(), C=0.1, tol=0.1), sentences()),
+    "sets of labels": (InvariantStructuredSVC(Multilabel("tree"), tol=0.1), label_sets()),
+    "tuples as labels": (
+        InvariantStructuredSVC(Sequence(), tol=0.1),
+        (short_sequences()[0], [[(label, 1) for label in labels] for labels in short_sequences()[1]]),
+    ),
+    "pipeline, sparse": (
+        make_pipeline(MaxAbsScaler(), InvariantLinearSVC(FDrop(1), C=0.1, tol=0.1)),
+        counts(),
+    ),
+    "pipeline, kernel": (make_pipeline(StandardScaler(), InvariantSVC(tol=0.1)), signals()),
+    "features of waves": (OrbitFourier(Shifts(1), n_components=4, random_state=0), pictures()),
+    "features of landmarks": (OrbitNystroem(Shifts(1), n_components=4, random_state=0), pictures()),
+    "features of distributions": (GroupCDF(Shifts(1), n_components=4, n_bins=4), pictures()),
+    "features of patches": (PatchOrbits(Rotations((-10, 10)), n_components=4, draws=4), pictures()),
+    "words": (TextVectorizer((1, 2), "idf"), texts()),
+    "words of tokens": (TokenVectorizer(), sentences()),
+}
+
+
+def through_skops(model):
+    content = skops.io.dumps(model)
+    return skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
+
+
+def through_joblib(model):
+    stream = io.BytesIO()
+    joblib.dump(model, stream)
+    return joblib.load(io.BytesIO(stream.getvalue()))
+
+
+def through_pickle(model):
+    return pickle.loads(pickle.dumps(model))
+
+
+def answers(model, X):
+    method = "predict" if hasattr(model, "predict") else "transform"
+    found = getattr(model, method)(X)
+    if isinstance(found, list):
+        return [each.toarray() if hasattr(each, "toarray") else np.asarray(each) for each in found]
+    return [found.toarray() if hasattr(found, "toarray") else found]
+
+
+def test_every_public_estimator_has_a_case():
+    wanted = {*ESTIMATORS.values(), *EMBEDDINGS.values(), TextVectorizer, TokenVectorizer}
+    assert wanted <= {type(model) for model, _ in CASES.values()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_answers_survive_every_format(name):
+    model, data = CASES[name]
+    model = fitted(clone(model), data)
+    expected = answers(model, data[0])
+    for store in (through_skops, through_joblib, through_pickle):
+        again = store(model)
+        assert type(again) is type(model)
+        for found, before in zip(answers(again, data[0]), expected, strict=True):
+            np.testing.assert_array_equal(found, before, strict=True)
+
+
+@pytest.mark.parametrize("store", [through_skops, through_joblib, through_pickle])
+@pytest.mark.parametrize("status", Status)
+def test_a_status_stays_the_same_member(status, store):
+    assert store({"status": status})["status"] is status
