@@ -297,6 +297,13 @@ class TestEvaluate:
         assert "must be among -1, 1" in line
         assert line.endswith("got 3")
 
+    def test_a_first_row_may_be_a_label_and_a_comment(self, folder, tmp_path):
+        content = b"1 # spam, first\n" + (folder / "test.svm").read_bytes()
+        (tmp_path / "rows.svm").write_bytes(content)
+        succeed("evaluate", folder / "rows.model", tmp_path / "rows.svm")
+        model = tmp_path / "new.model"
+        succeed("fit", tmp_path / "rows.svm", "-o", model, "--oracle", "identity", "--C", 0.1)
+
     def test_kinds_of_data_are_not_mixed(self, folder):
         assert "text" in fail("evaluate", folder / "text.model", folder / "test.svm")
         assert "SVMlight" in fail("evaluate", folder / "rows.model", folder / "train.jsonl")

@@ -19,7 +19,7 @@ from structinv.datasets import (
     make_mail_like,
     read_idx,
 )
-from structinv.datasets.opening import kind_of, rereadable
+from structinv.datasets.opening import in_columns, kind_of, rereadable
 from structinv.datasets.readers import line_of_row
 
 ROWS = b"1 1:2 3:1.5\n-1 2:4 # a comment\n# only a comment\n\n1\n"
@@ -45,6 +45,32 @@ def test_names_do_not_matter(tmp_path, ending):
         assert kind_of(tmp_path / name) == "svmlight"
     with open(written, "rb") as stream:
         assert load_svmlight(stream)[0].shape == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "columns"),
+    [
+        (b"1 # spam, first\n-1 2:1\n", "svmlight", False),
+        (b"1\t# spam\n-1\t2:1\n", "svmlight", False),
+        (b"+1.5e-3 # spam; first\n", "svmlight", False),
+        (b"1 qid:1 # a, b\n", "svmlight", False),
+        (b"1 2:1 # a, b: 3\n", "svmlight", False),
+        (b"1#a,b\n", "svmlight", False),
+        (b" # rows, many\n\n1 # spam, first\n", "svmlight", False),
+        (b"1 # spam\n\n-1 # ham\n", "svmlight", False),
+        (b"# rows\n\n1 2:1\n\n-1 2:3\n", "svmlight", False),
+        (b'# {"text": 1}\n1 # {"text": 2}\n', "svmlight", False),
+        (b"# a comment\na,label\n1,2\n", "table", False),
+        (b"count #,label\n1,2\n", "table", False),
+        (b"time, hh:mm, label\n1,2,3\n", "table", False),
+        (b"# # O\n1 CD O\n\nHe PRP O\n", "svmlight", True),
+        (b"He PRP O\n\n# # O\n, , O\n", "svmlight", True),
+    ],
+)
+def test_comments_do_not_decide_what_a_file_holds(tmp_path, ending, content, kind, columns):
+    path = write(tmp_path / f"rows{ending}", content)
+    assert kind_of(path) == kind
+    assert in_columns(path) is columns
 
 
 def test_svmlight_reads_plain_and_compressed(tmp_path, ending):

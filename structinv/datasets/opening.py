@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -27,6 +28,10 @@ _MAGIC: dict[bytes, tuple[str, Any]] = {
     b"\xfd7zXZ\0": (".xz", lzma.open),
 }
 _LOOKED_AT = 65536
+
+# A label and values, then the comment of an SVMlight row; and one of its values.
+_COMMENTED_ROW = re.compile(rb"([+-]?[\d.][\w.+-]*(?:\s+(?:\d+|qid):\S+)*)\s*#")
+_VALUE = re.compile(rb"(?:\d+|qid):")
 
 # Byte-order marks of what is text and not UTF-8; the mark of UTF-16 is the start of one of UTF-32.
 _MARKS = {
@@ -147,7 +152,7 @@ def _raw(source: Source) -> Iterator[BinaryIO]:
 def in_columns(source: Source) -> bool:
     """Whether text looks like sentences in columns: equal lines of words, and blank ones between.
 
-    The start of the text decides. Lines of ``index:value`` are none.
+    The start of the text decides, without its comments. Lines of ``index:value`` are none.
 
     Examples
     --------
@@ -160,9 +165,10 @@ def in_columns(source: Source) -> bool:
         start = stream.read(_LOOKED_AT)
         whole = not stream.read(1)
     # The last line may be cut.
-    lines = [line.split() for line in start.strip().splitlines()][: None if whole else -1]
+    complete = start.strip().splitlines()[: None if whole else -1]
+    lines = [line.split() for line in _without_comments(complete)]
     words = [line for line in lines if line]
-    values = any(b":" in cell and cell[:1].isdigit() for line in words[:1] for cell in line[1:])
+    values = any(_VALUE.match(cell) for line in words[:1] for cell in line[1:])
     # A label or an opening brace alone is no column.
     widths = {len(line) for line in words}
     return len(words) < len(lines) and len(widths) == 1 and min(widths) > 1 and not values
@@ -174,9 +180,9 @@ def kind_of(source: Source) -> Kind:
     Sentences in columns are told by the name alone, which ends in .conll, .iob, .iob2 or .bio, and then
     in .gz or .xz if it likes: their words may look like anything.
 
-    The first line that is not empty and no comment decides: "json" starts with a brace or a bracket, a
-    "table" has a comma, a semicolon or a tab and no ``index:value``. All else is left to the reader of
-    SVMlight rows, whose errors name the line.
+    The first line decides that is not empty once comments are removed: "json" starts with a brace or a
+    bracket, a "table" has a comma, a semicolon or a tab and no ``index:value``. All else is left to the
+    reader of SVMlight rows, whose errors name the line.
 
     Parameters
     ----------
@@ -201,10 +207,18 @@ def kind_of(source: Source) -> Kind:
         name = name.removesuffix(ending)
     if name.endswith(_COLUMN_ENDINGS):
         return "conll"
-    lines = start.splitlines()
-    first = next((line for line in map(bytes.strip, lines) if line and line[:1] != b"#"), b"")
+    first = next(filter(None, map(bytes.strip, _without_comments(start.splitlines()))), b"")
     if first[:1] in (b"{", b"["):
         return "json"
-    values = first.partition(b"#")[0].split()[1:]
     separated = any(separator in first for separator in (b",", b";", b"\t"))
-    return "table" if separated and not any(b":" in value for value in values) else "svmlight"
+    return "table" if separated and not any(map(_VALUE.match, first.split()[1:])) else "svmlight"
+
+
+def _without_comments(lines: list[bytes]) -> Iterator[bytes]:
+    """Lines that are no comments, SVMlight rows without theirs; elsewhere # is part of the text."""
+    for line in lines:
+        row = _COMMENTED_ROW.match(line.lstrip())
+        if row:
+            yield row[1]
+        elif not line.lstrip().startswith(b"#"):
+            yield line
