@@ -541,8 +541,11 @@ def test_nested_parameters_can_be_searched():
         (Evaluation([-1]), ValueError, "rows"),
         (Evaluation([0.0]), ValueError, "rows"),
         (Evaluation([]), ValueError, "rows"),
-        (PartialDerivative([0, D]), ValueError, "features must hold integers from 0 to 2"),
-        (PartialDerivative([[0]]), ValueError, "features"),
+        (PartialDerivative([0, D]), ValueError, "features must hold numbers of features, from 0 to 2"),
+        (PartialDerivative([[0]]), TypeError, "features"),
+        (PartialDerivative([0, 1, 1]), ValueError, "is it a mask"),
+        (PartialDerivative(["a"]), ValueError, "X is no data frame"),
+        (SecondDerivative("a", 0), ValueError, "i must hold"),
         (DirectionalDerivative([1.0, 2.0]), ValueError, r"directions must have shape.*got \(2,\)"),
         (DirectionalDerivative(np.ones((5, 1, D))), ValueError, r"directions.*\(6, t, 3\)"),
         (DirectionalDerivative(1.0), ValueError, "directions"),
@@ -714,7 +717,7 @@ def several(X, kernel):
         LocalAverage(0.6, n_nodes=4),
         SecondDerivative(0, 2),
         0.5 * SecondDerivative(1, 1) - 2.0 * PartialDerivative([1]),
-        PartialDerivative([2, 2]),
+        PartialDerivative([2, 0]),
     ]
     return [family.bind(X).parts(kernel) for family in families]
 
@@ -804,7 +807,7 @@ class TestRepresenters:
             nothing,
             nothing,
             -2.0 * along,
-            np.tile(np.r_[0.0, slopes[2]], (2 * N, 1)),
+            np.tile(np.hstack([np.zeros((2, 1)), slopes[[2, 0]]]), (N, 1)),
         ]
         np.testing.assert_allclose(system.monomials(1), np.vstack(wanted), atol=1e-13)
         np.testing.assert_allclose(system.monomials(0), np.vstack(wanted)[:, :1], atol=1e-13)

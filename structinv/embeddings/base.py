@@ -18,6 +18,7 @@ from ..learnt import taken_back
 from ..matrices import Matrix, dense
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import hint_of
+from ..oracles.columns import with_numbers
 from ..oracles.kept import Kept
 from ..oracles.laws import Law, check_seed, check_size, law_of
 from .rows import checked_random, checked_rows
@@ -78,7 +79,8 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             X = checked_rows(self, X, reset=True, **self._rows)
             self._kept = Kept()
             self.seed_, self.size_ = seed, self.size
-            self.oracle_: InvarianceOracle = clone(oracle)
+            columns = getattr(self, "feature_names_in_", None)
+            self.oracle_: InvarianceOracle = clone(with_numbers(oracle, columns))
             law = self._law()
             self.n_columns_ = int(self.n_components)
             self._learn(X, law, np.random.default_rng([self.seed_, 1]))

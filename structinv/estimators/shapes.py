@@ -1,4 +1,4 @@
-"""Stacks of images as rows: their shape is taken off, remembered, and told to oracles."""
+"""What oracles take from the rows of an estimator: the shape of images, and the names of columns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _get_feature_names
 
+from ..oracles.columns import with_numbers
 from ..oracles.shapes import Part, with_shape
 
 
@@ -23,8 +25,9 @@ def row_shape(X: Any) -> tuple[int, ...]:
 
 
 def learn_shape(estimator: Any, X: Any) -> None:
-    """Remember the shape of images as `shape_in_`; rows that are flat leave nothing behind."""
-    vars(estimator).pop("shape_in_", None)
+    """Remember the shape of images as `shape_in_`, and forget the columns of an earlier fit."""
+    for name in ("shape_in_", "feature_names_in_"):
+        vars(estimator).pop(name, None)
     if len(row_shape(X)) > 1:
         estimator.shape_in_ = row_shape(X)
 
@@ -40,12 +43,17 @@ def check_shape(estimator: Any, X: Any) -> None:
 
 
 def shaped(part: Part, estimator: Any, X: Any) -> Part:
-    """An oracle, or a family of functionals, whose image oracles have the shape of the images.
+    """An oracle, or a family of functionals, for the rows of an estimator.
 
-    That is the shape of the images in `X`, or of those in `fit`; oracles with a shape of their own keep
-    it. `part` itself is left alone.
+    Image oracles have the shape of the images in `X`, or of those in `fit`; oracles with a shape of
+    their own keep it. Names of columns become numbers of features if `X` is a data frame, or was one in
+    `fit`. `part` itself is left alone.
     """
-    shape = row_shape(X) if len(row_shape(X)) > 1 else getattr(estimator, "shape_in_", None)
-    if shape is None or not isinstance(part, BaseEstimator):
+    if not isinstance(part, BaseEstimator):
         return part
-    return with_shape(part, shape)
+    columns = _get_feature_names(X)
+    part = with_numbers(
+        part, getattr(estimator, "feature_names_in_", None) if columns is None else columns
+    )
+    shape = row_shape(X) if len(row_shape(X)) > 1 else getattr(estimator, "shape_in_", None)
+    return part if shape is None else with_shape(part, shape)

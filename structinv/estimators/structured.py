@@ -18,6 +18,7 @@ from ..matrices import Matrix
 from ..objective import Objective, WorstCase
 from ..oracles import InvarianceOracle
 from ..oracles.checked import bind
+from ..oracles.columns import with_numbers
 from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures import BoundStructure, Layout, Structure
@@ -348,6 +349,7 @@ compression_error_
         if len(classes) < 2:
             raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}")
         oracle.check_labels(classes)
+        oracle = with_numbers(oracle, reader.names)
         rows = self._prepare(rows, oracle)
         weights = self.C * example_weights(sample_weight, len(layout))
         factors = self._factors(labels, classes, layout, weights, position_weight)
@@ -531,6 +533,7 @@ compression_error_
         oracle.validate()
         oracle.check_labels(self.classes_)
         rows, layout = self._known_examples(X)
+        oracle = with_numbers(oracle, getattr(self, "feature_names_in_", None))
         rows = self._prepare(rows, oracle)
         if y is None:
             labels = self.classes_[self._best_codes(rows, layout)]

@@ -15,6 +15,7 @@ from ..certificates import Certificate, WorstChange, warn_of_unit_length, worst_
 from ..estimators import InvariantClassifier, InvariantStructuredSVC
 from ..estimators.base import canonical, check_oracle_type
 from ..estimators.labels import one_label_a_row
+from ..estimators.shapes import shaped
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from .linear import LinearClassifier, check_scores, linear_classifier, roundings
@@ -116,7 +117,7 @@ def certify(
         raise TypeError(
             f"oracle must say what may change: {type(last).__name__} was trained without one, got None"
         )
-    oracle = check_oracle_type(last.oracle if oracle is None else oracle)
+    oracle = shaped(check_oracle_type(last.oracle if oracle is None else oracle), whole, rows)
     model, checked, labels = _checked(whole, steps, last, rows, y, oracle)
     oracle.check_labels(model.classes)
     if y is None:

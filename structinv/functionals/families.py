@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,9 @@ from ..kernels import Kernel
 from ..kernels.values import check_real
 from ..matrices import ALL_ROWS
 from ..oracles import InvarianceOracle
+from ..oracles.arguments import check_features
 from ..oracles.checked import bind, tangents_of
+from ..oracles.columns import OfFeatures
 from .base import Functional, differences
 from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
 from .quadrature import MOST_NODES, nodes
@@ -73,24 +75,28 @@ class Gradient(Functional):
         return [Gradients(X)]
 
 
-class PartialDerivative(Functional):
+class PartialDerivative(OfFeatures, Functional):
     """Partial derivatives by some features at each row, all of a row one after the other.
 
     Parameters
     ----------
-    features : (m,) array of int
+    features : array-like of bool of shape (d,), of int or of str
+        A mask, numbers of features, or names of columns if X is a data frame.
     """
+
+    feature_parameters = ("features",)
 
     def __init__(self, features: ArrayLike) -> None:
         self.features = features
 
     def validate(self, X: np.ndarray) -> None:
         """See `Functional.validate`."""
-        check_indices("features", self.features, X.shape[1])
+        check_features("features", self.features, X.shape[1])
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
         """See `Functional.parts`."""
-        return [Gradients(X, features=np.asarray(self.features))]
+        given = np.asarray(self.features)
+        return [Gradients(X, features=np.flatnonzero(given) if given.dtype == bool else given)]
 
 
 class DirectionalDerivative(Functional):
@@ -349,13 +355,13 @@ class LocalAverage(Functional):
         return [Values(around, mix), minus]
 
 
-class SecondDerivative(Functional):
+class SecondDerivative(OfFeatures, Functional):
     """The second partial derivative by features i and j at each row.
 
     Parameters
     ----------
-    i, j : int
-        Features; may be the same.
+    i, j : int or str
+        Features, which may be the same: numbers, or names of columns if X is a data frame.
 
     Examples
     --------
@@ -365,7 +371,9 @@ class SecondDerivative(Functional):
     array([[3.]])
     """
 
-    def __init__(self, i: int, j: int) -> None:
+    single_features = ("i", "j")
+
+    def __init__(self, i: int | str, j: int | str) -> None:
         self.i = i
         self.j = j
 
@@ -380,7 +388,7 @@ class SecondDerivative(Functional):
         return [SecondDerivatives(X, left=left, right=right)]
 
 
-def _unit(feature: int, X: np.ndarray) -> np.ndarray:
+def _unit(feature: Any, X: np.ndarray) -> np.ndarray:
     direction = np.zeros(X.shape[1], dtype=X.dtype)
     direction[feature] = 1.0
     return direction

@@ -55,7 +55,9 @@ def check_count(name: str, value: Any, least: int = 1, most: int | None = None, 
 
 
 def check_features(name: str, given: Any, n_features: int | None) -> None:
-    """Raise TypeError or ValueError unless it names features that are there, by a mask or numbers.
+    """Raise TypeError or ValueError unless it holds features that are there: a mask, numbers or names.
+
+    Names of columns stand for numbers until the rows are known, and are refused if `n_features` is.
 
     Examples
     --------
@@ -64,31 +66,67 @@ def check_features(name: str, given: Any, n_features: int | None) -> None:
         ...
     ValueError: allowed must hold numbers of features, from 0 to 4, got 7
     """
+    if are_names(given):
+        _check_names(name, list(given), n_features)
+        return
     named = np.asarray(given)
     if named.ndim != 1 or (named.dtype.kind not in "biu" and named.size):
         raise TypeError(
-            f"{name} must be an array of booleans, one a feature, or of numbers of features, got "
-            f"{given!r}"
+            f"{name} must be an array of booleans, one for each feature, of numbers of features, or of "
+            f"names of columns, got {given!r}"
         )
     if named.dtype == bool:
-        if n_features is not None and len(named) != n_features:
-            raise ValueError(
-                f"{name} must have one entry for each of the {n_features} features, got {len(named)}"
-            )
-        if not np.any(named):
-            raise ValueError(f"{name} must name a feature at least, got a mask without any")
-        return
-    if len(named) == 0:
+        _check_mask(name, named, n_features)
+    else:
+        _check_numbers(name, named, n_features)
+
+
+def are_names(given: Any) -> bool:
+    """Whether these are several strings, as names of columns are."""
+    return np.ndim(given) == 1 and len(given) > 0 and all(isinstance(each, str) for each in given)
+
+
+def _check_names(name: str, given: list[str], n_features: int | None) -> None:
+    if n_features is not None:
+        raise ValueError(
+            f"{name} must hold numbers of features or a mask, since X is no data frame with names of "
+            f"columns, got {str(given[0])!r}; steps of a Pipeline return data frames after "
+            "set_output(transform='pandas')"
+        )
+    found, counts = np.unique(given, return_counts=True)
+    if len(found) < len(given):
+        twice = str(found[np.argmax(counts)])
+        raise ValueError(f"{name} must name each column once, got {twice!r} {counts.max()} times")
+
+
+def _check_mask(name: str, mask: np.ndarray, n_features: int | None) -> None:
+    if n_features is not None and len(mask) != n_features:
+        raise ValueError(
+            f"{name} must have one entry for each of the {n_features} features, got {len(mask)}"
+        )
+    if not np.any(mask):
+        raise ValueError(f"{name} must name a feature at least, got a mask without any")
+
+
+def _check_numbers(name: str, numbers: np.ndarray, n_features: int | None) -> None:
+    if len(numbers) == 0:
         raise ValueError(f"{name} must name a feature at least, got none")
     most = np.iinfo(np.int64).max if n_features is None else n_features - 1
-    wrong = named[(named < 0) | (named > most)]
+    wrong = numbers[(numbers < 0) | (numbers > most)]
     if len(wrong):
         known = "from 0 on" if n_features is None else f"from 0 to {most}"
         raise ValueError(f"{name} must hold numbers of features, {known}, got {wrong[0]}")
+    found, counts = np.unique(numbers, return_counts=True)
+    if len(found) < len(numbers):
+        raise ValueError(
+            f"{name} must hold the number of each feature once, got {found[np.argmax(counts)]} "
+            f"{counts.max()} times; is it a mask? Then it must hold booleans: "
+            f"np.asarray({name}, dtype=bool)"
+        )
 
 
 def chosen_features(given: Any, n_features: int) -> np.ndarray:
-    """The numbers of the features that a mask or numbers name, in order; all for None."""
+    """The numbers of the features that a mask or numbers hold, in order; all for None."""
     if given is None:
         return np.arange(n_features)
     named = np.asarray(given)

@@ -21,13 +21,14 @@ from .arguments import (
     grade_profile,
 )
 from .base import BoundOracle, InvarianceOracle, Support, answers_for_itself, dense_rows
+from .columns import OfFeatures
 from .edit_kernels import ranked, worst_edits
 from .hulls import Hull
 from .support import Additions
 from .words import FScale
 
 
-class EditOracle(InvarianceOracle):
+class EditOracle(OfFeatures, InvarianceOracle):
     """At most `max_changes` words of x are edited: multiplied by factors, or raised by values.
 
     With ``b = v * x`` the gain of word j is ``max((low - 1) b_j, (high - 1) b_j)`` where it is in the
@@ -37,6 +38,7 @@ class EditOracle(InvarianceOracle):
 
     supports_sparse = True
     featurewise = True
+    feature_parameters = ("allowed",)
     max_changes: int
     allowed: Any
 
@@ -130,8 +132,9 @@ class FAdd(EditOracle):
     value : float or (d,) array, default=1.0
         What a feature is raised by, above 0: the number that a word of a text adds where it is new, as
         the weight of the word in rows that are weighted by fixed numbers.
-    allowed : (d,) array of bool, or array of int, optional
-        Features that may be added, as a mask or by their numbers; all by default.
+    allowed : array-like of bool of shape (d,), of int or of str, optional
+        Features that may be added: a mask, numbers, or names of columns if X is a data frame. All by
+        default.
     present : bool, default=False
         Whether features that are in the row may be raised, too.
 
@@ -182,8 +185,9 @@ class FEdit(EditOracle):
         What an absent feature may be raised by, above 0; without it nothing is added.
     scale : (float, float), optional
         Lowest and highest factor of words of the row, the first in [0, 1], the second at least 1.
-    allowed : (d,) array of bool, or array of int, optional
-        Features that may be added, as a mask or by their numbers; all by default.
+    allowed : array-like of bool of shape (d,), of int or of str, optional
+        Features that may be added: a mask, numbers, or names of columns if X is a data frame. All by
+        default.
 
     Examples
     --------

@@ -15,12 +15,13 @@ from ..regions import Region
 from .arguments import check_features, check_row_by_row, chosen_features
 from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, pulled_back
 from .checked import bind, tangents_of
+from .columns import OfFeatures
 from .combinators import Combination, OfOnePart, validate_part
 from .geometry import listed_or_covered
 from .support import Additions
 
 
-class Protected(OfOnePart, Combination):
+class Protected(OfFeatures, OfOnePart, Combination):
     r"""The set of an oracle with some features left as they are.
 
     .. math:: S(x) = \{z' : z'_P = x_P, \; z'_j = z_j \text{ for } j \notin P, \; z \in S_{oracle}(x)\}
@@ -30,8 +31,8 @@ class Protected(OfOnePart, Combination):
     Parameters
     ----------
     oracle : InvarianceOracle
-    features : (d,) array of bool, or array of int
-        The features P, as a mask or by their numbers.
+    features : array-like of bool of shape (d,), of int or of str
+        The features P: a mask, numbers, or names of columns if X is a data frame.
 
     Examples
     --------
@@ -43,6 +44,7 @@ class Protected(OfOnePart, Combination):
     """
 
     isometric = False
+    feature_parameters = ("features",)
 
     def __init__(self, oracle: InvarianceOracle, features: Any) -> None:
         self.oracle = oracle

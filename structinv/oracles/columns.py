@@ -1,0 +1,84 @@
+"""Parameters that hold features by the names of columns, and their numbers in a data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar
+
+from sklearn.base import BaseEstimator, clone
+
+from .arguments import are_names, check_features, closest_of
+
+Part = TypeVar("Part", bound=BaseEstimator)
+
+
+class OfFeatures:
+    """A part with parameters that hold features: numbers, a mask, or names of columns.
+
+    Attributes
+    ----------
+    feature_parameters : tuple of str
+        Parameters that hold several features.
+    single_features : tuple of str
+        Parameters that hold one feature, by its number or name.
+    """
+
+    feature_parameters: ClassVar[tuple[str, ...]] = ()
+    single_features: ClassVar[tuple[str, ...]] = ()
+
+    def named(self) -> list[str]:
+        """Which of these parameters hold names now."""
+        several = [name for name in self.feature_parameters if are_names(getattr(self, name))]
+        return several + [name for name in self.single_features if isinstance(getattr(self, name), str)]
+
+
+def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
+    """A part whose parameters hold numbers of features where they held names of columns.
+
+    Parameters
+    ----------
+    part : BaseEstimator
+        An oracle, or something made of oracles; left alone.
+    columns : sequence of str, or None
+        The columns of the rows; without them names stay, and `validate` refuses them.
+
+    Returns
+    -------
+    BaseEstimator
+        A copy, or `part` itself if it holds no names.
+
+    Raises
+    ------
+    ValueError
+        If a name is not among the columns, or is given twice.
+
+    Examples
+    --------
+    >>> from structinv.oracles import FAdd
+    >>> with_numbers(FAdd(1, allowed=["url", "ip"]), ["ip", "port", "url"]).allowed
+    [2, 0]
+    """
+    if columns is None or not _named(part):
+        return part
+    part = clone(part)
+    numbers = {name: number for number, name in enumerate(columns)}
+    for each, parameter in _named(part):
+        given = getattr(each, parameter)
+        if isinstance(given, str):
+            setattr(each, parameter, _number(parameter, given, numbers))
+        else:
+            check_features(parameter, given, None)
+            setattr(each, parameter, [_number(parameter, name, numbers) for name in given])
+    return part
+
+
+def _named(part: Any) -> list[tuple[Any, str]]:
+    found = [part, *part.get_params(deep=True).values()]
+    return [(each, name) for each in found if isinstance(each, OfFeatures) for name in each.named()]
+
+
+def _number(parameter: str, name: str, numbers: dict[str, int]) -> int:
+    if name not in numbers:
+        hint = closest_of(name, list(numbers))
+        raise ValueError(f"{parameter} must hold names of columns of X, got {str(name)!r}{hint}")
+    return numbers[name]
