@@ -575,6 +575,23 @@ def test_precision_and_storage_are_those_of_the_rows(oracle):
     assert oracle.cover(X[:0]).points.shape[0] == 0
 
 
+@pytest.mark.parametrize("options", [{}, {"directions": 8, "distribution": "normal", "spread": 0.4}])
+def test_symmetric_shifts_are_those_of_lengths_from_zero(options):
+    X, V = images((4, 4)), np.random.default_rng(0).standard_normal((1, 16))
+    both, lengths = (Shifts(between=pair, **options) for pair in ((-1.5, 1.5), (0, 1.5)))
+    assign = np.zeros(len(X), dtype=int)
+    for found, wanted in (
+        (both.support(X, V, assign).points, lengths.support(X, V, assign).points),
+        (both.cover(X).points, lengths.cover(X).points),
+        (both.cover(X).mesh, lengths.cover(X).mesh),
+        (both.quadrature(3).orbit(X), lengths.quadrature(3).orbit(X)),
+        (both.sample(X, 5, np.random.default_rng(0)), lengths.sample(X, 5, np.random.default_rng(0))),
+    ):
+        np.testing.assert_array_equal(found, wanted)
+    assert both.contains(X[0], lengths.cover(X).points[0, 3])
+    assert both.between == (-1.5, 1.5)
+
+
 def test_copies_answer_alike():
     for oracle in (teo2007_transforms(shape=ImageShape(4, 4)), Shifts(between=(0, 1))):
         X = images((4, 4))
@@ -619,7 +636,8 @@ def test_copies_answer_alike():
         (Rotations(10, distribution="normal", spread=0), 16, ValueError, "spread"),
         (Rotations(10, distribution="normal", spread="1"), 16, TypeError, "spread"),
         (Shifts(-1), 16, ValueError, "pixels must be at least 0"),
-        (Shifts(between=(-1, 1)), 16, ValueError, "between must be at least 0"),
+        (Shifts(between=(-1, 2)), 16, ValueError, r"symmetric pair.*got \(-1, 2\);.*write \(0, 2\)"),
+        (Shifts(between=(-3, -1)), 16, ValueError, r"got \(-3, -1\);.*write \(1, 3\)"),
         (Shifts(1, directions=6), 16, ValueError, "directions"),
         (Shifts(1, directions="8"), 16, ValueError, "directions must be 4 or 8, got '8'"),
         (Scalings((0.5, 0)), 16, ValueError, "factors must be above 0"),

@@ -148,7 +148,7 @@ class ImageFamily(InvarianceOracle):
             raise ValueError(
                 f"{self.parameter} and between exclude each other: give one and leave the other None"
             )
-        self.check_values("between", interval("between", self.between))
+        self.check_values("between", self._ends())
 
     def _rows(self, X: Matrix) -> tuple[np.ndarray, ImageShape]:
         rows = X.toarray() if sp.issparse(X) else np.asarray(X)
@@ -170,6 +170,7 @@ class ImageFamily(InvarianceOracle):
         return member_table(values, len(self.families()), self.neutral, self._warps)
 
     def _ends(self) -> tuple[float, float]:
+        """The lowest and the highest value of a continuous set."""
         return interval("between", self.between)
 
     def _warps(self, family: np.ndarray, value: np.ndarray) -> np.ndarray:

@@ -155,7 +155,8 @@ class Shifts(ImageOracle):
         `between`.
     directions : {4, 8}, default=4
     between : pair of float, optional
-        Shortest and longest shift of a continuous set, in each direction.
+        Shortest and longest shift of a continuous set, in each direction. ``(-a, a)`` is ``(0, a)``,
+        since directions come in opposite pairs.
     distribution : {"uniform", "normal"}, default="uniform"
     spread : float, optional
         Standard deviation of the length, in pixels.
@@ -214,8 +215,21 @@ class Shifts(ImageOracle):
 
     def check_values(self, name: str, values: Sequence[float]) -> None:
         """See `ImageOracle.check_values`."""
-        if min(values) < 0:
-            raise ValueError(f"{name} must be at least 0, got {getattr(self, name)!r}")
+        if min(values) >= 0:
+            return
+        given = getattr(self, name)
+        if name == "between":
+            shortest, longest = max(0.0, -max(values)), max(map(abs, values))
+            raise ValueError(
+                f"{name} must be the shortest and the longest shift, at least 0, or a symmetric pair "
+                f"(-a, a), got {given!r}; directions come in opposite pairs, so write "
+                f"({shortest:g}, {longest:g}) for shifts up to {longest:g} pixels both ways"
+            )
+        raise ValueError(f"{name} must be at least 0, got {given!r}")
+
+    def _ends(self) -> tuple[float, float]:
+        low, high = super()._ends()
+        return (0.0, high) if low == -high else (low, high)
 
     def families(self) -> tuple[tuple[int, int], ...]:
         """See `ImageOracle.families`."""

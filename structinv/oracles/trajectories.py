@@ -130,7 +130,7 @@ class Trajectory(CurveOracle):
         """
         check_one_family(oracle)
         if interval is None:
-            low, high = (end - oracle.neutral for end in map(float, oracle.between or ()))
+            low, high = (end - oracle.neutral for end in oracle._ends())
         else:
             low, high = interval
         made = cls(ImageCurve(oracle, degree, (low, high), method), degree, (low, high), grid)
