@@ -151,7 +151,7 @@ def test_values_of_dicts_are_numbers_truths_or_strings():
     (rows,) = vectorizer.fit_transform(X)
     names = vectorizer.get_feature_names_out().tolist()
     assert dict(zip(names, rows.toarray()[0].tolist(), strict=True)) == {
-        "w=the": 1.0,
+        "w:the": 1.0,
         "n": 2.0,
         "big": 1.0,
         "x": 0.5,
@@ -161,6 +161,82 @@ def test_values_of_dicts_are_numbers_truths_or_strings():
     assert rows.nnz == 5
 
 
+CRFSUITE = [
+    {"word": "the", "length": 3, "title": True, "digits": False, "weight": 0.5},
+    {"word": {"prefix": "th", "suffix": ["e", "he"]}, "kinds": {"short", "lower"}},
+    {"next": {"word": "cat", "kinds": {"short"}, "more": {"deep": {"er": 2.0}}}, "none": {}, "no": []},
+    {
+        "": "x",
+        "a=b": "c:d",
+        "n": np.float64(2.0),
+        "i": np.int64(3),
+        "b": np.bool_(True),
+        "s": np.str_("q"),
+    },
+    {"twice": ["x", "x"], "word": ""},
+]
+
+
+def values_of(vectorizer, rows):
+    names = vectorizer.get_feature_names_out()
+    return [{names[k]: row[k] for k in np.flatnonzero(row)} for row in rows.toarray()]
+
+
+@pytest.mark.parametrize("token", CRFSUITE)
+def test_dicts_have_the_features_of_python_crfsuite(token):
+    items = pytest.importorskip("pycrfsuite").ItemSequence([token]).items()
+    vectorizer = TokenVectorizer()
+    (rows,) = vectorizer.fit_transform([[token, {"another": 1}]])
+    assert set(vectorizer.get_feature_names_out()) == {*items[0], "another"}
+    assert values_of(vectorizer, rows[:1]) == [{k: v for k, v in items[0].items() if v}]
+
+
+def test_features_of_dicts_are_flattened():
+    vectorizer = TokenVectorizer()
+    (rows,) = vectorizer.fit_transform([CRFSUITE[:3]])
+    assert values_of(vectorizer, rows) == [
+        {"word:the": 1.0, "length": 3.0, "title": 1.0, "weight": 0.5},
+        {
+            "word:prefix:th": 1,
+            "word:suffix:e": 1,
+            "word:suffix:he": 1,
+            "kinds:lower": 1,
+            "kinds:short": 1,
+        },
+        {"next:word:cat": 1.0, "next:kinds:short": 1.0, "next:more:deep:er": 2.0},
+    ]
+    (again,) = vectorizer.transform(
+        [[{"kinds": ("lower", "new"), "word": {"suffix": "e", "length": 3}}]]
+    )
+    assert values_of(vectorizer, again) == [{"kinds:lower": 1.0, "word:suffix:e": 1.0}]
+
+
+def test_nested_features_train_taggers():
+    rng = np.random.default_rng(0)
+    X = [
+        [{"word": {"suffix": ["ing", "ed"][k]}, "kinds": {"x"}} for k in rng.integers(2, size=4)]
+        for _ in "abcd"
+    ]
+    y = [["VBG" if token["word"]["suffix"] == "ing" else "VBD" for token in sentence] for sentence in X]
+    model = InvariantStructuredSVC(Sequence(), random_state=0).fit(X, y)
+    assert [labels.tolist() for labels in model.predict(X)] == y
+
+
+@pytest.mark.parametrize("n_hashed", [None, 64])
+def test_models_of_earlier_versions_keep_their_names(n_hashed, tmp_path):
+    X = [[{"w": "the", "n": 2.0}, {"w": "cat"}]]
+    tokens = [{"w=the": 1.0, "n": 2.0}, {"w=cat": 1.0}]
+    old = TokenVectorizer(n_hashed).fit([tokens])
+    del old.separator_
+    structinv.save(old, tmp_path / "old")
+    for loaded in (old, structinv.load(tmp_path / "old")):
+        assert "separator_" not in vars(loaded)
+        assert all(map(same, loaded.transform(X), old.transform([tokens])))
+    new = TokenVectorizer(n_hashed).fit(X)
+    structinv.save(new, tmp_path / "new")
+    assert all(map(same, structinv.load(tmp_path / "new").transform(X), new.transform(X)))
+
+
 @pytest.mark.parametrize("form", [lambda features: features, as_dicts])
 def test_features_can_be_hashed(text, form):
     X = form(conll_features(text))
@@ -168,6 +244,10 @@ def test_features_can_be_hashed(text, form):
     hasher = FeatureHasher(64, input_type="string")
     expected = hasher.transform(token for sentence in conll_features(text) for token in sentence)
     assert same(rows, expected)
+    names = [[{"w": name, "n": 2.0, "k": {"of": {name}}} for name in sentence[0]] for sentence in X]
+    flat = [[{f"w:{n}": 1, "n": 2.0, f"k:of:{n}": 1} for n in sentence[0]] for sentence in X]
+    found, wanted = (TokenVectorizer(64).fit_rows(each)[0] for each in (names, flat))
+    assert same(found, wanted)
     vectorizer = TokenVectorizer(n_hashed=64).fit(X)
     assert vectorizer.vocabulary_ is None
     assert vectorizer.get_feature_names_out()[63] == "hashed63"
@@ -195,8 +275,13 @@ def test_empty_sequences_can_be_transformed_and_not_learnt():
         ([[["a"], [["b"]]]], TypeError, r"X\[0\], position 1: features must be strings, got \['b'\]"),
         ([[["a"]], [np.ones(3)]], TypeError, r"X\[1\], position 0: a token must be a dict"),
         ([[["a"]], [3.0]], TypeError, r"X\[1\], position 0: a token must be a dict"),
-        ([[{"a": 1}, {"b": {"c": 1}}]], TypeError, r"X\[0\], position 1: the value of 'b'"),
-        ([[{"a": ["x"]}]], TypeError, r"X\[0\], position 0: the value of 'a'"),
+        ([[{"a": 1}, {"b": {"c": None}}]], TypeError, r"position 1, in 'b': the value of 'c' .* None"),
+        ([[{"a": {"b": {3: 1}}}]], TypeError, r"position 0, in 'a', in 'b': names of features .* got 3"),
+        ([[{"a": ["x", 3]}]], TypeError, r"X\[0\], position 0: the value of 'a' .* \['x', 3\]"),
+        ([[{"a": [["x"]]}]], TypeError, r"X\[0\], position 0: the value of 'a'"),
+        ([[{"a": b"x"}]], TypeError, r"X\[0\], position 0: the value of 'a'"),
+        ([[{"a": np.ones(2)}]], TypeError, r"X\[0\], position 0: the value of 'a'"),
+        ([[{"a": {"b": np.nan}}]], ValueError, r"X\[0\], position 0: .* finite, got nan"),
         ([[{"a": None}]], TypeError, r"X\[0\], position 0: the value of 'a' .* None"),
         ([[{3: 1}]], TypeError, r"X\[0\], position 0: names of features must be strings, got 3"),
         ([[{"a": 1}], [{"a": 1}, {"a": np.nan}]], ValueError, r"X\[1\], position 1: .* finite, got nan"),

@@ -15,8 +15,9 @@ from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 from sklearn.utils.validation import check_is_fitted
 
 _STRINGS = (list, tuple, set, frozenset)
-_VALUES = (str, Real, np.bool_)
 _FORMS = "a dict of features or a list of strings"
+# Between a name and its value, and between the names of nested features.
+_SEPARATOR = ":"
 
 
 class TokenVectorizer(
@@ -26,12 +27,18 @@ class TokenVectorizer(
 ):
     """Rows of numbers for sequences of tokens that are described by named features.
 
-    A token is a dict from names to values (a number, or a string v, which makes the feature
-    ``name=v`` of value 1), or a list, tuple or set of strings, each a feature whose value is how often
-    it occurs. Columns are those of scikit-learn's DictVectorizer, in the order in which features are
-    first met, so that the rare features of a sequence lie side by side; features of a set are met in
-    the order of their names. Features that training did not have are dropped. With `n_hashed` no names
-    are kept: FeatureHasher gives each name a column and a sign.
+    A token is a dict of features, or a list, tuple or set of strings, each a feature whose value is how
+    often it occurs. Values of a dict have the forms and names of python-crfsuite:
+
+    - a number or a boolean is the value of the feature ``name``;
+    - a string v makes the feature ``name:v`` of value 1;
+    - a list, tuple or set of strings makes one such feature for each string;
+    - a dict makes features whose names are prefixed with ``name:``.
+
+    Columns are in the order in which features are first met, so that the rare features of a sequence lie
+    side by side; features of a set are met in the order of their names. Features that training did not
+    have are dropped. With `n_hashed` no names are kept: FeatureHasher gives each name a column and a
+    sign.
 
     Parameters
     ----------
@@ -44,6 +51,8 @@ class TokenVectorizer(
         The column of each feature, in the order of the columns; None with `n_hashed`.
     n_columns_ : int
         Number of columns.
+    separator_ : str
+        Between a name and a string value: ":", or "=" in models from files of earlier versions.
 
     Examples
     --------
@@ -54,10 +63,15 @@ class TokenVectorizer(
     [[[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [[0.0, 1.0, 1.0]]]
     >>> vectorizer.get_feature_names_out().tolist()
     ['w=the', 'first', 'w=cat']
+    >>> X = [[{"w": "the", "n": 2.0, "kinds": {"lower", "short"}, "next": {"w": "cat"}}]]
+    >>> TokenVectorizer().fit(X).get_feature_names_out().tolist()
+    ['w:the', 'n', 'kinds:lower', 'kinds:short', 'next:w:cat']
     """
 
     vocabulary_: dict[str, int] | None
     n_columns_: int
+    # What models have that were stored before they knew it.
+    separator_: str = "="
 
     def __init__(self, n_hashed: int | None = None) -> None:
         self.n_hashed = n_hashed
@@ -74,8 +88,8 @@ class TokenVectorizer(
         Raises
         ------
         TypeError, ValueError
-            For no sequences, empty ones and no features, for tokens of both kinds, and for values that
-            are neither strings nor finite numbers: which sequence and which position.
+            For no sequences, empty ones and no features, for tokens of both kinds, and for values of
+            other forms or that are not finite: which sequence and which position.
         """
         self.fit_rows(X)
         return self
@@ -107,7 +121,7 @@ class TokenVectorizer(
         """`fit`, and all rows, as of `rows`."""
         hashed = self.n_hashed
         check_n_hashed(hashed)
-        kind, tokens, lengths = _read(X)
+        kind, tokens, lengths = _read(X, _SEPARATOR)
         if np.any(lengths == 0):
             raise ValueError(f"X[{int(np.argmin(lengths))}] is empty: nothing can be learnt from it")
         if hashed is not None:
@@ -117,8 +131,8 @@ class TokenVectorizer(
             if not names:
                 raise ValueError("X must have features, got none in any token")
             vocabulary, n_columns = dict(zip(names, range(len(names)), strict=True)), len(names)
-        rows = _rows(kind, tokens, lengths, vocabulary, n_columns)
-        self.vocabulary_, self.n_columns_ = vocabulary, n_columns
+        rows = _rows(kind, tokens, lengths, vocabulary, n_columns, _SEPARATOR)
+        self.vocabulary_, self.n_columns_, self.separator_ = vocabulary, n_columns, _SEPARATOR
         return rows, lengths
 
     def rows(self, X: Any) -> tuple[sp.csr_matrix, np.ndarray]:
@@ -135,8 +149,8 @@ class TokenVectorizer(
             Number of rows of each sequence.
         """
         check_is_fitted(self, "n_columns_")
-        kind, tokens, lengths = _read(X)
-        rows = _rows(kind, tokens, lengths, self.vocabulary_, self.n_columns_)
+        kind, tokens, lengths = _read(X, self.separator_)
+        rows = _rows(kind, tokens, lengths, self.vocabulary_, self.n_columns_, self.separator_)
         if len(tokens) and rows.nnz == 0:
             warnings.warn(
                 "none of the tokens' features was there in training, so that nothing is known of them",
@@ -205,7 +219,7 @@ def can_be_tokens(X: Any) -> bool:
     return all(isinstance(each, (list, tuple)) and not each for each in chain.from_iterable(tokens))
 
 
-def _read(X: Any) -> tuple[Literal["dict", "strings"], list[Any], np.ndarray]:
+def _read(X: Any, separator: str) -> tuple[Literal["dict", "strings"], list[Any], np.ndarray]:
     """What tokens are, all of them, and how many each sequence has; looked at by kind, then by one."""
     if isinstance(X, str) or not isinstance(X, (list, tuple, np.ndarray)):
         raise TypeError(f"X must be a list of sequences of tokens, got {_shown(X)}")
@@ -221,7 +235,7 @@ def _read(X: Any) -> tuple[Literal["dict", "strings"], list[Any], np.ndarray]:
         good = set(map(type, chain.from_iterable(tokens))) <= {str}
         values = chain.from_iterable(token.values() for token in tokens)
         if not good or not set(map(type, values)) <= {str, bool, int, float}:
-            tokens = [_plain(token, where) for token, where in _placed(X)]
+            tokens = [_flat(token, where, separator) for token, where in _placed(X)]
         return "dict", tokens, lengths
     if not all(issubclass(kind, _STRINGS) for kind in kinds):
         _refuse_mixed(X)
@@ -266,22 +280,51 @@ def _refuse_features(X: Any) -> None:
                 raise TypeError(f"{where}: features must be strings, got {_shown(feature)}{hint}")
 
 
-def _plain(token: Mapping, where: str) -> dict[str, Any]:
-    """A token's features as scikit-learn takes them, or TypeError."""
+def _flat(token: Mapping, where: str, separator: str) -> dict[str, float]:
+    """A token's features with numbers as values, as python-crfsuite makes them, or TypeError."""
+    features: dict[str, float] = {}
     for name, value in token.items():
-        if not isinstance(name, str):
-            raise TypeError(f"{where}: names of features must be strings, got {_shown(name)}")
-        if not isinstance(value, _VALUES):
-            raise TypeError(
-                f"{where}: the value of {name!r} must be a string or a number, got {_shown(value)}"
-            )
-    return {name: bool(value) if isinstance(value, np.bool_) else value for name, value in token.items()}
+        _check_name(name, where)
+        if isinstance(value, Mapping):
+            # The separator of older models is one of string values alone.
+            nested = _flat(value, f"{where}, in {name!r}", _SEPARATOR)
+            features.update((f"{name}{_SEPARATOR}{inner}", number) for inner, number in nested.items())
+        elif isinstance(value, str):
+            features[f"{name}{separator}{value}"] = 1.0
+        elif isinstance(value, _STRINGS):
+            features.update((f"{name}{_SEPARATOR}{each}", 1.0) for each in _strings(name, value, where))
+        elif isinstance(value, (Real, np.bool_)):
+            features[name] = float(value)
+        else:
+            _refuse_value(name, value, where)
+    return features
+
+
+def _check_name(name: Any, where: str) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"{where}: names of features must be strings, got {_shown(name)}")
+
+
+def _strings(name: str, values: Any, where: str) -> Any:
+    """The strings of a feature, those of a set in order."""
+    for each in values:
+        if not isinstance(each, str):
+            _refuse_value(name, values, where)
+    return sorted(values) if isinstance(values, (set, frozenset)) else values
+
+
+def _refuse_value(name: str, value: Any, where: str) -> None:
+    raise TypeError(
+        f"{where}: the value of {name!r} must be a string, a number, a list of strings or a dict of "
+        f"these, got {_shown(value)}"
+    )
 
 
 def _names(kind: str, tokens: list[Any]) -> list[str]:
     """All features, in the order in which they are first met."""
     if kind == "dict":
-        found: list[str] = DictVectorizer(sort=False).fit(tokens).feature_names_
+        vectorizer = DictVectorizer(sort=False, separator=_SEPARATOR)
+        found: list[str] = vectorizer.fit(tokens).feature_names_
         return found
     ordered = (sorted(token) if isinstance(token, (set, frozenset)) else token for token in tokens)
     return list(dict.fromkeys(chain.from_iterable(ordered)))
@@ -293,19 +336,41 @@ def _rows(
     lengths: np.ndarray,
     vocabulary: dict[str, int] | None,
     n_columns: int,
+    separator: str,
 ) -> sp.csr_matrix:
     if not tokens:
         return sp.csr_matrix((0, n_columns))
+    rows: Any
     if vocabulary is None:
-        given = "dict" if kind == "dict" else "string"
-        rows = FeatureHasher(n_columns, input_type=given).transform(tokens)
+        rows = _hashed(kind, tokens, n_columns, separator)
     elif kind == "dict":
-        vectorizer = DictVectorizer()
+        vectorizer = DictVectorizer(separator=separator)
         vectorizer.vocabulary_, vectorizer.feature_names_ = vocabulary, vocabulary
         rows = vectorizer.transform(tokens)
     else:
         rows = _counted(tokens, vocabulary)
     rows = sp.csr_matrix(rows, dtype=np.float64)
+    _check_finite(rows, lengths)
+    rows.eliminate_zeros()
+    return rows
+
+
+def _hashed(kind: str, tokens: list[Any], n_columns: int, separator: str) -> sp.csr_matrix:
+    if kind == "strings":
+        return FeatureHasher(n_columns, input_type="string").transform(tokens)
+    # The hasher puts "=" before string values, whatever the separator.
+    numbers = (
+        [
+            (f"{name}{separator}{value}", 1.0) if isinstance(value, str) else (name, value)
+            for name, value in token.items()
+        ]
+        for token in tokens
+    )
+    return FeatureHasher(n_columns, input_type="pair").transform(numbers)
+
+
+def _check_finite(rows: sp.csr_matrix, lengths: np.ndarray) -> None:
+    """Raise ValueError for the first value that is not finite: which sequence and which position."""
     bad = np.flatnonzero(~np.isfinite(rows.data))
     if len(bad):
         row = int(np.searchsorted(rows.indptr, bad[0], side="right")) - 1
@@ -315,8 +380,6 @@ def _rows(
         raise ValueError(
             f"X[{i}], position {t}: values of features must be finite, got {rows.data[bad[0]]}"
         )
-    rows.eliminate_zeros()
-    return rows
 
 
 def _counted(tokens: list[Any], vocabulary: dict[str, int]) -> sp.csr_matrix:
