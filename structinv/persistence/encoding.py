@@ -7,6 +7,7 @@ in a list, in a table of parameters, in the attributes of a Pipeline.
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import os
@@ -133,7 +134,8 @@ class Encoder:
             # skops has keys as JSON has them: True would come back as "true".
             items = [[self.encode(key), self.encode(each)] for key, each in value.items()]
             return {MARK: "dict", "items": items}
-        encoded = type(value)()
+        # A copy, which has what a class of its own has beside the items.
+        encoded = copy.copy(value)
         for key, each in value.items():
             encoded[key] = self.encode(each)
         return encoded
@@ -177,9 +179,7 @@ class Encoder:
         state = self._values(before)
         if all(state[key] is each for key, each in before.items()):
             return value
-        copy = object.__new__(type(value))
-        vars(copy).update(state)
-        return copy
+        return _with_state(object.__new__(type(value)), state)
 
 
 class Decoder:

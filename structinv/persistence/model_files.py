@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator
 from ..files import write_atomically
 from .encoding import Decoder, Encoder
 from .older import LAST_BY_OUTPUT
+from .restored import stored
 
 FORMAT = 3
 _PAGE = "structinv.json"
@@ -75,8 +76,9 @@ def save(model: BaseEstimator, path: str | PathLike[str], *, planes: bool = Fals
     Raises
     ------
     TypeError
-        If the model is no estimator, or holds what cannot be found by name again: a lambda, or a class
-        that is defined in a function. Nothing is written.
+        If the model is no estimator, or holds an object that `load` could not restore: a lambda, an
+        instance of a class that is defined in a function, a data frame. The message names the object.
+        Nothing is written.
     OSError
         If the file cannot be written; an old one is left as it was.
 
@@ -207,16 +209,18 @@ def model_bytes(
     """
     if isinstance(model, type) or not isinstance(model, BaseEstimator):
         raise TypeError(f"model must be an estimator, got {model!r}")
-    import skops.io
-    from skops.io.exceptions import UnsupportedTypeException
-
     page = {"format": FORMAT, "libraries": _libraries(), "notes": notes or {}}
     try:
-        content = skops.io.dumps(Encoder(planes).encode(model), compression=ZIP_DEFLATED)
+        encoded = Encoder(planes).encode(model)
     except RecursionError:
         raise TypeError("model cannot be stored: an object in it refers to itself") from None
-    except UnsupportedTypeException as error:
-        raise TypeError(f"model cannot be stored: {error}") from None
+    content, again = stored(encoded)
+    try:
+        Decoder().decode(again)
+    except Exception as error:
+        raise TypeError(
+            f"model cannot be stored: a class of it cannot be made again: {error}"
+        ) from error
     stream = BytesIO(content)
     with ZipFile(stream, "a", compression=ZIP_DEFLATED) as archive:
         archive.writestr(_PAGE, json.dumps(page, indent=2))

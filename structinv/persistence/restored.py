@@ -1,0 +1,163 @@
+"""Values as skops stores them, and the proof that it gives them back."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterator
+from typing import Any
+from zipfile import ZIP_DEFLATED
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+# Restored as the same object, or by their parts.
+_NAMED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, np.ufunc)
+# Keys that an encoder adds, and that no user has written.
+_LAYERS = ("parameters", "learnt", "arguments", "state", "items")
+
+
+def stored(values: Any) -> tuple[bytes, Any]:
+    """The bytes that skops makes of values, and the values that it makes of these.
+
+    skops rebuilds an object of an unknown class from its state alone, and some classes need more:
+    their objects cannot be read, or have lost a part.
+
+    Raises
+    ------
+    TypeError
+        If the values do not come back; the message names the smallest part that does not.
+
+    Examples
+    --------
+    >>> from collections import deque
+    >>> stored({"oracle": {"last": deque([1, 2])}})
+    Traceback (most recent call last):
+    ...
+    TypeError: model cannot be stored: skops does not restore oracle.last, of type collections.deque ...
+    """
+    try:
+        return _round_trip(values)
+    except RecursionError:
+        raise TypeError("model cannot be stored: an object in it refers to itself") from None
+    except MemoryError:
+        raise
+    except Exception as error:
+        place, part, reason = _culprit(values, "", error)
+    kind = f"{type(part).__module__.partition('.')[0]}.{type(part).__qualname__}"
+    raise TypeError(
+        f"model cannot be stored: skops does not restore {place or 'it'}, of type {kind} ({reason}); "
+        "use arrays, sparse matrices, lists or dicts"
+    )
+
+
+def _round_trip(values: Any) -> tuple[bytes, Any]:
+    """See `stored`; any error says that they do not come back."""
+    import skops.io
+
+    content = skops.io.dumps(values, compression=ZIP_DEFLATED)
+    again = skops.io.loads(content, trusted=skops.io.get_untrusted_types(data=content))
+    if not _Comparison().alike(values, again):
+        raise ValueError("a part of it is lost")
+    return content, again
+
+
+def _culprit(part: Any, place: str, error: Exception) -> tuple[str, Any, str]:
+    """The first of the smallest parts that do not come back by themselves: where, which, and why."""
+    for name, each in _parts(part):
+        try:
+            _round_trip(each)
+        except Exception as own:
+            inner = name if name.startswith("[") or not place else f".{name}"
+            return _culprit(each, place + inner if name else place, own)
+    return place, part, f"{type(error).__name__}: {error}"
+
+
+def _parts(part: Any) -> Iterator[tuple[str, Any]]:
+    """What a value holds, each with its name, which is empty where an encoder has put it."""
+    if isinstance(part, dict):
+        for key, each in part.items():
+            yield "" if key in _LAYERS else str(key), each
+    elif type(part) in (list, tuple):
+        for number, each in enumerate(part):
+            yield f"[{number}]", each
+    elif isinstance(part, BaseEstimator):
+        yield from vars(part).items()
+
+
+class _Comparison:
+    """Whether values are the same all the way down, by what pickle would make them of."""
+
+    def __init__(self) -> None:
+        # With the values, whose numbers would come up again once they are gone.
+        self._known: dict[tuple[int, int], tuple[Any, Any]] = {}
+
+    def alike(self, one: Any, other: Any) -> bool:
+        """Whether two values are the same; what nothing is known of counts as the same."""
+        if one is other or (id(one), id(other)) in self._known:
+            return True
+        if type(one) is not type(other) or isinstance(one, _NAMED):
+            return False
+        self._known[id(one), id(other)] = (one, other)
+        if isinstance(one, (np.ndarray, np.generic)):
+            return self._arrays(np.asarray(one), np.asarray(other))
+        if sp.issparse(one):
+            return self._sparse(one, other)
+        if isinstance(one, (float, complex)):
+            return bool(one == other or (one != one and other != other))
+        if one is None or isinstance(one, (bool, int, str, bytes, bytearray, set, frozenset, slice)):
+            return bool(one == other)
+        if type(one) in (list, tuple):
+            return self._each(one, other)
+        if type(one) is dict:
+            return self._each(list(one), list(other)) and self._each(one.values(), other.values())
+        if isinstance(one, types.MethodType):
+            return one.__name__ == other.__name__ and self.alike(one.__self__, other.__self__)
+        if isinstance(one, functools.partial):
+            return self._each(
+                [one.func, one.args, one.keywords], [other.func, other.args, other.keywords]
+            )
+        return self._objects(one, other)
+
+    def _each(self, ones: Any, others: Any) -> bool:
+        return len(ones) == len(others) and all(map(self.alike, ones, others))
+
+    def _arrays(self, one: np.ndarray, other: np.ndarray) -> bool:
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return False
+        if one.dtype.hasobject:
+            return self._each(one.ravel().tolist(), other.ravel().tolist())
+        if one.dtype.names is not None:
+            # The bytes between fields hold anything.
+            return all(self._arrays(one[name], other[name]) for name in one.dtype.names)
+        return one.tobytes() == other.tobytes()
+
+    def _sparse(self, one: Any, other: Any) -> bool:
+        # Their attributes have what has been found out about the order of the entries, too.
+        ones, others = one.tocoo(), other.tocoo()
+        same = one.shape == other.shape and self._arrays(ones.data, others.data)
+        return same and all(map(np.array_equal, ones.coords, others.coords))
+
+    def _objects(self, one: Any, other: Any) -> bool:
+        try:
+            made = one.__reduce_ex__(4)
+        except TypeError:
+            return True
+        again = other.__reduce_ex__(4)
+        if isinstance(made, str):
+            return bool(made == again)
+        # Iterators over items come last.
+        ones, others = ([list(items or ()) for items in each[3:5]] for each in (made, again))
+        if not self._each(ones, others):
+            return False
+        if type(one).__getstate__ is not object.__getstate__:
+            return self._states(one.__getstate__(), other.__getstate__())
+        state, other_state = (each[2] if len(each) > 2 else None for each in (made, again))
+        return self._each(made[:2], again[:2]) and self._states(state, other_state)
+
+    def _states(self, one: Any, other: Any) -> bool:
+        """Whether states are the same, apart from attributes that one of them alone has set."""
+        if not (type(one) is type(other) is dict):
+            return self.alike(one, other)
+        return all(self.alike(one[key], other[key]) for key in one.keys() & other.keys())
