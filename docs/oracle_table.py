@@ -1,0 +1,84 @@
+"""The table of all oracles in choose.md, made from what their classes declare.
+
+``python docs/oracle_table.py`` writes it into the page; a test compares the page with it.
+"""
+
+import inspect
+from pathlib import Path
+
+from structinv.oracles import REGISTRY, InvarianceOracle
+
+PAGE = Path(__file__).with_name("choose.md")
+BEGIN, END = "<!-- oracle table: begin -->\n", "<!-- oracle table: end -->\n"
+CHANGES = {
+    "identity": "nothing",
+    "fscale": "up to K features, each by a factor between two limits",
+    "fdrop": "up to K features, set to 0",
+    "fadd": "up to K absent features, added",
+    "fedit": "up to K edits of several kinds",
+    "box": "every feature, within a radius",
+    "ellipsoid": "the vector, within a ball or an ellipsoid",
+    "tangent": "the vector, along given directions",
+    "segment": "the gain of a signal",
+    "offset": "the baseline of a signal",
+    "trajectory": "the vector, along a polynomial curve",
+    "sampled": "the vector, to what a function returns",
+    "local_tangents": "the vector, along directions learned from neighbors",
+    "shifts": "the position of an image",
+    "rotations": "the angle of an image",
+    "scalings": "the size of an image",
+    "shears": "the slant of an image",
+    "flip": "left and right, or top and bottom",
+    "permutations": "the order of rows, or of rows and columns",
+    "union": "one of two sets, `A \\| B`",
+    "compose": "two sets in a row, `A @ B`",
+    "only_for": "samples of some labels only",
+    "protected": "all but the named features",
+    "discounted": "the same set, larger changes count less",
+    "shared": "all rows of a structured example alike",
+    "budget": "K features of a whole structured example",
+    "weighted": "the same list, with probabilities",
+}
+FLAGS = {"supports_sparse": "sparse", "finite": "list", "additive": "additive", "convex": "convex"}
+VIEWS = {
+    "kernel SVM": ("orbit", "cover"),
+    "tangents": ("tangents",),
+    "draws": ("sample",),
+    "discount": ("graded_support",),
+}
+
+
+def table():
+    """The table as Markdown: a row for each registered oracle."""
+    headers = ["Oracle", "What changes", *FLAGS.values(), *VIEWS]
+    rows = [[f"`{one.__name__}`", CHANGES[name], *_cells(one)] for name, one in REGISTRY.items()]
+    lines = [headers, ["---"] * 2 + [":-:"] * (len(headers) - 2), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cells(oracle):
+    flags = [_flag(inspect.getattr_static(oracle, name)) for name in FLAGS]
+    views = [_view(oracle, names) for names in VIEWS.values()]
+    return [*flags, *views]
+
+
+def _flag(declared):
+    """A property decides by the parameters of an oracle, or by the oracles that it combines."""
+    return "varies" if isinstance(declared, property) else "yes" if declared else ""
+
+
+def _view(oracle, names):
+    defined = any(getattr(oracle, name) is not getattr(InvarianceOracle, name) for name in names)
+    parts = [name for name in inspect.signature(oracle).parameters if name in ("oracle", "left")]
+    return "varies" if defined and parts else "yes" if defined else ""
+
+
+def with_table(text):
+    """The page with the table between its marks."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
