@@ -274,34 +274,6 @@ def print_tables(setting: str, results: Sequence[Result], options: argparse.Name
     ))  # fmt: skip
 
 
-def draw(found: dict[str, list[Result]], path: Path) -> None:
-    """F1 against the rate, and certified positions against dropped features; a row for each setting."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.0, 0.6 + 3.5 * len(found)), layout="constrained")
-    panels = figure.subplots(len(found), 2, squeeze=False)
-    names = list(dict.fromkeys(one.method for results in found.values() for one in results))
-    for (left, right), (setting, results) in zip(panels, found.items(), strict=True):
-        for one in results:
-            look: Any = {
-                "color": f"C{names.index(one.method)}",
-                "marker": "o",
-                "ms": 4,
-                "label": one.method,
-            }
-            look["ls"] = "--" if one.method.endswith("mistyped") else "-"
-            left.plot([100 * rate for rate in RATES], one.f1, **look)
-            if one.positions:
-                right.plot(DROPPED, one.positions, **look)
-        left.set(title=f"Features of {setting}", xlabel="tokens typed badly, %", ylabel="F1 of spans, %")
-        right.set(title=f"Features of {setting}", xlabel="k, features of a sentence dropped, not tokens",
-                  ylabel="certified positions, %")  # fmt: skip
-        left.grid(alpha=0.3)
-        right.grid(alpha=0.3)
-    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    figure.savefig(path, dpi=150)
-
-
 def main() -> None:
     """Print the tables, a setting in each process."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -312,8 +284,7 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=0.2, help="relative gap of the last fits")
     parser.add_argument("--seconds", type=float, default=70.0, help="limit of a fit")
     parser.add_argument("--jobs", type=int, default=1, help="settings at a time")
-    parser.add_argument("--json", type=Path, help="also write the tables here")
-    parser.add_argument("--picture", type=Path, help="draw to this file")
+    parser.add_argument("--json", type=Path, help="also write the tables here, for pictures.py")
     options = parser.parse_args()
     require(options.data, FOLDER / "train.txt.xz", FOLDER / "test.txt.xz")
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
@@ -326,8 +297,6 @@ def main() -> None:
     write_json(
         options.json, {setting: [vars(one) for one in results] for setting, results in found.items()}
     )
-    if options.picture:
-        draw(found, options.picture)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,199 @@
+"""Pictures of the pages, drawn from what benchmarks have measured.
+
+A benchmark writes what it measures with ``--json benchmarks/records/NAME.json``; this script reads the
+records and draws ``docs/NAME.png``, without data and in seconds:
+
+    python benchmarks/pictures.py                 # all of them
+    python benchmarks/pictures.py malware
+
+Roles of colors (Okabe and Ito): plain gray, robust blue, trained on changed data orange, invariant
+kernels and bounds on weights green.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+
+RECORDS = Path(__file__).with_name("records")
+DOCS = Path(__file__).parents[1] / "docs"
+GRAY, BLUE, ORANGE, GREEN = "#666666", "#0072B2", "#D55E00", "#009E73"
+STYLE = {
+    "font.size": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titleweight": "bold",
+    "axes.titlesize": 12,
+    "axes.titlelocation": "left",
+    "lines.linewidth": 2.0,
+    "lines.markersize": 5,
+    "savefig.dpi": 200,
+}
+LINE = 0.055  # height of a line of text, as a share of the height of an axis
+
+
+def name_lines(axes: Axes, lines: Sequence[tuple[str, float, str]], x: float) -> None:
+    """Names at the right ends of lines, (name, y, color), moved apart where they would overlap."""
+    low, high = axes.get_ylim()
+    ordered = sorted(lines, key=lambda line: line[1])
+    places = [y for _, y, _ in ordered]
+    heights = [LINE * (high - low) * (1 + name.count("\n")) for name, _, _ in ordered]
+    for _ in range(200):
+        for i in range(1, len(places)):
+            short = (heights[i] + heights[i - 1]) / 2 - (places[i] - places[i - 1])
+            if short > 0:
+                places[i - 1] -= short / 2
+                places[i] += short / 2
+    for (name, _, color), y in zip(ordered, places, strict=True):
+        axes.annotate(name, (x, y), xytext=(7, 0), textcoords="offset points", color=color, va="center")
+
+
+def malware(record: dict[str, Any]) -> Figure:
+    """Detection against added features: models chosen for K = 10, means and standard errors."""
+    looks = {
+        "LinearSVC": ("linear SVM", GRAY, "-"),
+        "bounded both ways": ("bounded weights", ORANGE, "-"),
+        "not negative": ("weights not negative", GREEN, "--"),
+        "robust": ("structinv, FAdd", BLUE, "-"),
+    }
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    axes = figure.subplots()
+    sizes, names, at_ten = record["sizes"], [], {}
+    for method, (name, color, dashes) in looks.items():
+        rates = 100 * np.array([split[f"{method}, 10"] for split in record["curves"]])
+        mean, error = rates.mean(axis=0), rates.std(axis=0, ddof=1) / np.sqrt(len(rates))
+        axes.plot(sizes, mean, dashes, color=color, marker="o")
+        axes.fill_between(sizes, mean - error, mean + error, color=color, alpha=0.2, lw=0)
+        names.append((name, float(mean[-1]), color))
+        at_ten[method] = mean[sizes.index(10)]
+    for method, shift in {"LinearSVC": 5.0, "robust": -6.0}.items():
+        y, color = at_ten[method], looks[method][1]
+        axes.text(10, y + shift, f"{y:.1f} %", color=color, ha="center", va="center", weight="bold")
+    axes.set(ylim=(-5, 72), xlabel="permissions and services that the attacker adds (worst case)")
+    axes.set(ylabel="malware detected at 1 % false positives", xticks=[0, 2, 5, 10, 15, 20, 30])
+    axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+    plain, robust = at_ten["LinearSVC"], at_ten["robust"]
+    axes.set_title(f"At ten additions a linear SVM detects {plain:.1f} %, structinv {robust:.0f} %")
+    name_lines(axes, names, sizes[-1])
+    return figure
+
+
+def mistyped(record: dict[str, Any]) -> Figure:
+    """F1 against mistyped tokens, and certified positions against dropped features, of words alone."""
+    results = {one["method"]: one for one in record["words"]}
+    looks = {
+        "CRFsuite, L-BFGS": ("CRFsuite", GREEN),
+        "structinv, plain": ("plain", GRAY),
+        "structinv, FDrop(1)": ("FDrop(1)", BLUE),
+        "structinv, plain, mistyped": ("trained on\nmistyped text", ORANGE),
+    }
+    figure = Figure(figsize=(8.6, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    rates, dropped, names = [0, 5, 10, 20, 30], range(6), []
+    left.set(ylim=(70, 95), ylabel="% (axis from 70)", xlabel="mistyped test tokens, %", xticks=rates)
+    right.set(xlabel="features of a sentence dropped (worst case)", xticks=dropped)
+    for method, (name, color) in looks.items():
+        left.plot(rates, results[method]["f1"], color=color, marker="o")
+        names.append((name, results[method]["f1"][-1], color))
+    name_lines(left, names, 30)
+    names = []
+    for method, name in {"structinv, plain": "plain", "structinv, FDrop(1)": "FDrop(1)"}.items():
+        positions, color = results[method]["positions"], looks[method][1]
+        right.plot(dropped, positions, color=color, marker="o")
+        names.append((f"{name}\n{positions[-1]:.1f} %", positions[-1], color))
+    name_lines(right, names, 5)
+    left.set_title("F1 of chunks")
+    right.set_title("Certified positions")
+    return figure
+
+
+def semi_supervised(record: dict[str, Any]) -> Figure:
+    """Error with a gradient penalty less that of a plain SVM, for each set and number of labels."""
+    looks = {"InvSVM, hinge": ("hinge", BLUE, "o"), "InvSVM, squared": ("squared loss", ORANGE, "s")}
+    figure = Figure(figsize=(7.2, 5.2), layout="constrained")
+    axes = figure.subplots()
+    places, labels, y = [], [], 0.0
+    axes.axvline(0, color=GRAY, lw=1)
+    for name, sizes in record["differences"].items():
+        for size, methods in sizes.items():
+            for shift, (method, (_, color, marker)) in zip((0.17, -0.17), looks.items(), strict=True):
+                mean, p = methods[method]["mean"], methods[method]["p"]
+                face = color if p < 0.05 else "white"
+                axes.plot(mean, y + shift, marker, color=color, markerfacecolor=face, markersize=7)
+            places.append(y)
+            labels.append(f"{name}, {size} labels")
+            y -= 1.0
+        y -= 0.6
+    for name, color, marker in looks.values():
+        axes.plot([], [], marker, color=color, markerfacecolor="white", markersize=7, label=name)
+    axes.plot([], [], "o", color="black", label="p < 0.05, uncorrected")
+    axes.legend(loc="lower right", frameon=False)
+    axes.set(yticks=places, yticklabels=labels, xlim=(-3, 3))
+    axes.set_xlabel(
+        "error with the penalty less error of a plain SVM,\npercentage points, means of 10 draws"
+    )
+    axes.set_title("Gradient penalty: no reliable gain over a plain SVM")
+    axes.text(-2.95, 0.7, "penalty better", color=GRAY, va="bottom")
+    axes.text(2.95, 0.7, "SVM better", color=GRAY, va="bottom", ha="right")
+    axes.set_ylim(y + 0.9, 2.0)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="y", alpha=0.25)
+    return figure
+
+
+def invariant_kernels(record: dict[str, Any]) -> Figure:
+    """Error of kernels without and with a mean over transformations, with a standard error."""
+    figure = Figure(figsize=(8.6, 2.8), layout="constrained")
+    for axes, panel in zip(figure.subplots(1, 2), record["panels"], strict=True):
+        for y, (_, mean, error, averaged) in enumerate(reversed(panel["rows"])):
+            color = GREEN if averaged else GRAY
+            axes.errorbar(mean, y, xerr=error, fmt="o", color=color, capsize=3, markersize=7)
+            axes.annotate(
+                f"{mean:g}",
+                (mean, y),
+                xytext=(0, 8),
+                textcoords="offset points",
+                ha="center",
+                color=color,
+            )
+        names = [row[0] for row in reversed(panel["rows"])]
+        axes.set(yticks=range(len(names)), yticklabels=names, ylim=(-0.6, len(names) - 0.3))
+        axes.set(xlim=(0, panel["limit"]), xlabel=panel["unit"])
+        axes.set_title(panel["title"])
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="y", alpha=0.25)
+    return figure
+
+
+PICTURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
+    "malware": malware,
+    "mistyped": mistyped,
+    "semi_supervised": semi_supervised,
+    "invariant_kernels": invariant_kernels,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Draw."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(PICTURES)}; all by default")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.names) - set(PICTURES):
+        parser.error(f"names must be of {', '.join(PICTURES)}, got {', '.join(sorted(unknown))}")
+    for name in options.names or PICTURES:
+        record = json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))
+        with mpl.rc_context(STYLE):
+            PICTURES[name](record).savefig(DOCS / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()
