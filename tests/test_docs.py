@@ -1,30 +1,119 @@
-"""The code in pages of docs runs, block after block as it is read."""
+"""The pages: their code runs and prints what they show, and their links lead somewhere."""
 
+import importlib.util
 import re
+import sys
+import types
+import warnings
 from pathlib import Path
 
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGES = ["objects.md", "malware.md", "text.md"]
+from structinv.oracles import REGISTRY
+
+from . import pages
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted(["README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
 
 
-def blocks(text):
-    """The fenced blocks of Python of a page."""
-    return re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+def read(page):
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+WITH_CODE = [page for page in PAGES if pages.code_of(read(page))]
+
+
+@pytest.mark.parametrize("page", WITH_CODE)
+def test_code_prints_what_the_page_shows(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    module = types.ModuleType("page")  # classes of a page can be pickled
+    monkeypatch.setitem(sys.modules, "page", module)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        for code in pages.code_of(read(page)):
+            printed = pages.run(page, code, vars(module))
+            assert (code.shown is not None) == bool(printed), f"{page}:{code.line} prints {printed!r}"
+            assert not pages.differences(code.shown or "", printed), f"{page}:{code.line}"
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_code_runs(page):
-    known = {}
-    found = blocks((DOCS / page).read_text(encoding="utf-8"))
-    assert len(found) > 2
-    for number, block in enumerate(found, 1):
-        exec(compile(block, f"{page}, block {number}", "exec"), known)
+def test_code_stands_in_fences(page):
+    """So that no code of a page goes untested."""
+    assert not re.findall(r"^ {4}(?:from|import) .*", read(page), flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
-    text = (DOCS / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#:]+)\)", text):
-        assert (DOCS / target).is_file(), target
+    for target, anchor in pages.links_of(read(page)):
+        path = ((ROOT / page).parent / target).resolve() if target else ROOT / page
+        assert path.exists(), target
+        if anchor:
+            assert anchor in pages.anchors_of(path.read_text(encoding="utf-8")), f"{target}#{anchor}"
+
+
+def test_every_page_is_linked_from_the_first_or_a_page_that_is():
+    """Nothing under docs is out of reach of the README."""
+    seen, waiting = set(), ["README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in seen:
+            continue
+        seen.add(page)
+        targets = [((ROOT / page).parent / target).resolve() for target, _ in pages.links_of(read(page))]
+        names = [path.relative_to(ROOT).as_posix() for path in targets]
+        waiting += [name for name in names if name in PAGES]
+    assert set(PAGES) <= seen
+
+
+def test_the_table_of_oracles_is_what_their_classes_declare():
+    path = ROOT / "docs" / "oracle_table.py"
+    spec = importlib.util.spec_from_file_location("oracle_table", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = read("docs/choose.md")
+    assert module.with_table(page) == page, "run python docs/oracle_table.py"
+    assert set(module.CHANGES) == set(REGISTRY)
+
+
+def test_the_first_page_is_short():
+    assert len(read("README.md").splitlines()) <= 150
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        ("0.973 right\n", "0.974 right\n"),
+        ("plain  0.92\n", "plain 0.92\n"),
+        ("97.3% of 200\n", "97.3% of 200\n"),
+        ("FDrop(5) at K=10: 1.0\n", "FDrop(5) at K=10: 1.0\n"),
+    ],
+)
+def test_output_agrees(shown, printed):
+    assert not pages.differences(shown, printed)
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed"),
+    [
+        ("0.973 right\n", "0.975 right\n"),
+        ("0.973 right\n", "0.973 wrong\n"),
+        ("200 rows\n", "201 rows\n"),
+        ("0.97\n", "0.973\n"),
+        ("-0.3\n", "0.3\n"),
+        ("1.0\n1.0\n", "1.0\n"),
+        ("", "1.0\n"),
+    ],
+)
+def test_other_output_does_not_agree(shown, printed):
+    assert pages.differences(shown, printed)
+
+
+def test_code_is_found_with_what_it_prints():
+    text = "a\n```python\nx = 1\n```\n\n```python\nprint(x)\n```\n\n```text\n1\n```\n"
+    first, second = pages.code_of(text)
+    assert (first.line, first.source, first.shown) == (3, "x = 1\n", None)
+    assert second.shown == "1\n"
+    known = {}
+    assert [pages.run("page", code, known) for code in (first, second)] == ["", "1\n"]
