@@ -58,7 +58,7 @@ def name_lines(axes: Axes, lines: Sequence[tuple[str, float, str]], x: float) ->
 
 
 def malware(record: dict[str, Any]) -> Figure:
-    """Detection against added features: models chosen for K = 10, means and standard errors."""
+    """Detection against added features, means of splits and standard errors, in percent."""
     looks = {
         "LinearSVC": ("linear SVM", GRAY, "-"),
         "bounded both ways": ("bounded weights", ORANGE, "-"),
@@ -69,8 +69,7 @@ def malware(record: dict[str, Any]) -> Figure:
     axes = figure.subplots()
     sizes, names, at_ten = record["sizes"], [], {}
     for method, (name, color, dashes) in looks.items():
-        rates = 100 * np.array([split[f"{method}, 10"] for split in record["curves"]])
-        mean, error = rates.mean(axis=0), rates.std(axis=0, ddof=1) / np.sqrt(len(rates))
+        mean, error = (np.array(record["rates"][method][key]) for key in ("mean", "error"))
         axes.plot(sizes, mean, dashes, color=color, marker="o")
         axes.fill_between(sizes, mean - error, mean + error, color=color, alpha=0.2, lw=0)
         names.append((name, float(mean[-1]), color))
@@ -79,7 +78,7 @@ def malware(record: dict[str, Any]) -> Figure:
         y, color = at_ten[method], looks[method][1]
         axes.text(10, y + shift, f"{y:.1f} %", color=color, ha="center", va="center", weight="bold")
     axes.set(ylim=(-5, 72), xlabel="permissions and services that the attacker adds (worst case)")
-    axes.set(ylabel="malware detected at 1 % false positives", xticks=[0, 2, 5, 10, 15, 20, 30])
+    axes.set(ylabel="malware detected at 1 % false positives", xticks=[0, 2, 5, 10, 20])
     axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
     plain, robust = at_ten["LinearSVC"], at_ten["robust"]
     axes.set_title(f"At ten additions a linear SVM detects {plain:.1f} %, structinv {robust:.0f} %")
