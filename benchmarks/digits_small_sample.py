@@ -62,7 +62,7 @@ SETTINGS = {
     "epsilons": list(EPSILONS),
 }
 MACHINES = ("STD-SVM", "VIR-SVM", "VSV", *INVARIANT)
-PLOTTED = ("STD-SVM", "VIR-SVM", "VSV", "Invar-SVM", "Invar-SVM, epsilon 0.3")
+DRAWN = {"STD-SVM": "SVC", "VIR-SVM": "VirtualSVC", "Invar-SVM": "InvariantSVC"}
 
 Found = dict[str, dict[str, Any]]
 
@@ -227,22 +227,21 @@ def print_solvers(runs: Mapping[str, Found], sizes: Sequence[int], limit: float)
     print(table(f"Invar-SVM by solver, {TOL:g} or {limit:g} s (but the default)", head, rows))
 
 
-def draw(runs: Mapping[str, Found], sizes: Sequence[int], path: Path) -> None:
-    """Both panels of the figure."""
-    from structinv.inspection import Curve, draw_errors
+def drawn(runs: Mapping[str, Found], sizes: Sequence[int]) -> dict[str, Any]:
+    """What the picture shows: errors, and Invar-SVM's less VIR-SVM's on the same draw, in percent."""
+    errors = {
+        drawn_as: _means([values(runs, size, name, "error") for size in sizes])
+        for name, drawn_as in DRAWN.items()
+    }
+    less = _means([paired(runs, size, "Invar-SVM") for size in sizes])
+    return {"sizes": list(sizes), "errors": errors, "difference": less}
 
-    curves = {}
-    for name in PLOTTED:
-        numbers = [[values(runs, size, name, what) for what in ("error", "support")] for size in sizes]
-        errors, supports = zip(*numbers, strict=True)
-        curves[name] = Curve(
-            [10 * size for size in sizes],
-            [float(np.mean(one)) for one in errors],
-            [np.nan_to_num(standard_error(one)) for one in errors],
-            [float(np.mean(one)) for one in supports],
-            [np.nan_to_num(standard_error(one)) for one in supports],
-        )
-    draw_errors(curves, path)
+
+def _means(draws: Sequence[np.ndarray]) -> dict[str, list[float]]:
+    return {
+        "mean": [100 * float(np.mean(one)) for one in draws],
+        "error": [100 * float(np.nan_to_num(standard_error(one))) for one in draws],
+    }
 
 
 def parse() -> argparse.Namespace:
@@ -256,7 +255,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--solver-draws", type=int, default=2, help="draws for all solvers")
     parser.add_argument("--solver-seconds", type=float, default=20.0, help="limit of such a fit")
     parser.add_argument("--out", type=Path, default=Path("digits_small_sample.json"))
-    parser.add_argument("--picture", type=Path, help="such as docs/digits_small_sample.png")
+    parser.add_argument("--json", type=Path, help="write what pictures.py draws to this file")
     return parser.parse_args()
 
 
@@ -273,8 +272,7 @@ def main() -> None:
     solvers = chosen(results["solvers"], min(options.draws, options.solver_draws), options.sizes)
     if solvers:
         print_solvers(solvers, options.sizes, options.solver_seconds)
-    if options.picture:
-        draw(runs, options.sizes, options.picture)
+    write_json(options.json, drawn(runs, options.sizes))
 
 
 if __name__ == "__main__":

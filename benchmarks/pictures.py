@@ -86,6 +86,30 @@ def malware(record: dict[str, Any]) -> Figure:
     return figure
 
 
+def digits_small_sample(record: dict[str, Any]) -> Figure:
+    """Error against digits of a class, and InvariantSVC less VirtualSVC, with standard errors."""
+    looks = {"SVC": GRAY, "VirtualSVC": ORANGE, "InvariantSVC": BLUE}
+    figure = Figure(figsize=(8.6, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    sizes, names = record["sizes"], []
+    left.set(ylim=(0, 26), xlabel="training digits per class", ylabel="test error, %", xticks=sizes)
+    for name, color in looks.items():
+        mean, error = (np.array(record["errors"][name][key]) for key in ("mean", "error"))
+        left.plot(sizes, mean, color=color, marker="o")
+        left.fill_between(sizes, mean - error, mean + error, color=color, alpha=0.2, lw=0)
+        names.append((name, float(mean[-1]), color))
+    name_lines(left, names, sizes[-1])
+    less = record["difference"]
+    right.axhline(0, color=ORANGE, lw=1)
+    right.errorbar(sizes, less["mean"], yerr=less["error"], fmt="o", color=BLUE, capsize=3, markersize=7)
+    right.set(
+        ylim=(-1.6, 0.4), xlabel="training digits per class", ylabel="percentage points", xticks=sizes
+    )
+    left.set_title("Test error")
+    right.set_title("InvariantSVC less VirtualSVC")
+    return figure
+
+
 def mistyped(record: dict[str, Any]) -> Figure:
     """F1 against mistyped tokens, and certified positions against dropped features, of words alone."""
     results = {one["method"]: one for one in record["words"]}
@@ -175,6 +199,7 @@ def invariant_kernels(record: dict[str, Any]) -> Figure:
 
 PICTURES: dict[str, Callable[[dict[str, Any]], Figure]] = {
     "malware": malware,
+    "digits_small_sample": digits_small_sample,
     "mistyped": mistyped,
     "semi_supervised": semi_supervised,
     "invariant_kernels": invariant_kernels,
