@@ -48,141 +48,98 @@ def fill_grams(starts, rows, heads, grams):
 
 
 @njit(cache=True, nogil=True)
-def gram_of(b, size, grams):
-    """The inner products of the rows of an example; none where they are not kept."""
-    places, values = grams
-    if places[b] < 0:
-        return values[:0].reshape(0, 0)
-    return values[places[b] : places[b] + size * size].reshape(size, size)
+def fill_products(one, example, rows, codes, labels, edits, changes, grams, zeros, room):
+    """Inner products of the normal of one labelling with those of the labellings that it lacks.
 
-
-@njit(cache=True, nogil=True)
-def fill_products(one, count, products, normals):
-    """Inner products of the normal of one labelling with those of all, itself included.
-
-    ``normals`` is all that tells the normals: the example's first row, true labels, labels and edits of
-    labellings, rows, factors, inner products of rows, where labellings are wrong, and tables of
-    transitions and of weights that are zero, and so afterwards. Where inner products of rows are kept,
-    products of normals are sums over the positions where both labellings are wrong, most often a few.
-    Else the one normal is put among the weights.
+    Where inner products of rows are kept, products of normals are sums over the positions where both
+    labellings are wrong, most often a few. Else the one normal is put among weights that are zero, and
+    so afterwards. Transitions of the one normal are put in a table that is zero, and so afterwards.
     """
-    begin, own, labels, edits, rows, factors, gram, wrong, moves, table = normals
-    places, counts = wrong
-    mine = places[one, : counts[one]]
-    add_links_of(own, labels[one], mine, 1.0, moves)
-    if len(gram) == 0:
-        _add_rows(begin, own, labels[one], mine, rows, table)
-        add_edits(begin, own, labels[one], edits[one], rows, factors, 1.0, table)
-    for j in range(count):
-        theirs = places[j, : counts[j]]
-        product = _links_against(own, labels[j], theirs, moves)
-        if len(gram) == 0:
-            product += _rows_against(begin, own, labels[j], theirs, rows, table)
-            product -= edited(begin, own, labels[j], edits[j], rows, factors, table)
-        else:
-            for t in mine:
-                true, label = own[t], labels[one, t]
-                for s in theirs:
-                    product += gram[t, s] * _shared(true, label, own[s], labels[j, s])
+    begin, size, first, _, gram, count = example
+    links, products, wrong, counts = room[1], room[3], room[4], room[5]
+    indptr, ids, data = rows
+    moves, at = links[2], first + one * size
+    for p in range(counts[0, one]):
+        add_links(begin, size, codes, labels, at, wrong[one, p], 1.0, moves)
+    if gram < 0:
+        for p in range(counts[0, one]):
+            i = begin + wrong[one, p]
+            own, label = codes[i], labels[at + wrong[one, p]]
+            for e in range(indptr[i], indptr[i + 1]):
+                zeros[ids[e], own] += data[e]
+                zeros[ids[e], label] -= data[e]
+        add_edits(begin, size, rows, codes, changes, labels, at, edits, 1.0, zeros)
+    for j in range(counts[1, one], count):
+        other, product = first + j * size, 0.0
+        for q in range(counts[0, j]):
+            s = wrong[j, q]
+            own, label = codes[begin + s], labels[other + s]
+            product += add_links(begin, size, codes, labels, other, s, 0.0, moves)
+            if gram < 0:
+                for e in range(indptr[begin + s], indptr[begin + s + 1]):
+                    product += data[e] * (zeros[ids[e], own] - zeros[ids[e], label])
+                continue
+            for p in range(counts[0, one]):
+                t = wrong[one, p]
+                true, wanted = codes[begin + t], labels[at + t]
+                shared = (true == own) - (true == label) - (wanted == own) + (wanted == label)
+                product += grams[gram + t * size + s] * shared
+        if gram < 0:
+            product -= edited(begin, size, rows, codes, changes, zeros, labels, other, edits)
         products[one, j] = products[j, one] = product
-    add_links_of(own, labels[one], mine, -1.0, moves)
-    if len(gram) == 0:
-        _clear_rows(begin, own, labels[one], mine, rows, table)
+    counts[1, one] = count
+    for j in range(moves.shape[0]):
+        for k in range(moves.shape[1]):
+            moves[j, k] = 0.0
+    if gram < 0:
+        for p in range(counts[0, one]):
+            i = begin + wrong[one, p]
+            own, label = codes[i], labels[at + wrong[one, p]]
+            for e in range(indptr[i], indptr[i + 1]):
+                zeros[ids[e], own] = zeros[ids[e], label] = 0.0
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(begin, own, labels, places, rows, table):
-    """Add the rows at which a labelling is wrong to the weights."""
-    indptr, ids, data = rows
-    for t in places:
-        for e in range(indptr[begin + t], indptr[begin + t + 1]):
-            table[ids[e], own[t]] += data[e]
-            table[ids[e], labels[t]] -= data[e]
-
-
-@njit(cache=True, nogil=True)
-def _rows_against(begin, own, labels, places, rows, table):
-    """Inner product of the same with what is in the table."""
-    indptr, ids, data = rows
-    total = 0.0
-    for t in places:
-        true, label = own[t], labels[t]
-        for e in range(indptr[begin + t], indptr[begin + t + 1]):
-            total += data[e] * (table[ids[e], true] - table[ids[e], label])
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _clear_rows(begin, own, labels, places, rows, table):
-    """Make zero what the same were added to."""
-    indptr, ids, _ = rows
-    for t in places:
-        for e in range(indptr[begin + t], indptr[begin + t + 1]):
-            table[ids[e], own[t]] = 0.0
-            table[ids[e], labels[t]] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def add_edits(begin, own, labels, edits, rows, factors, amount, table):
+def add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, table):
     """Add a multiple of what edits take from a labelling's rows, or add to them, to the weights."""
     indptr, ids, data = rows
-    if edits.shape[1] == 0:
+    n_edits, factors = changes
+    if n_edits == 0:
         return
-    for t in range(len(own)):
-        if labels[t] != own[t]:
-            for edit in edits[t]:
+    for t in range(size):
+        own, label = codes[begin + t], labels[at + t]
+        if label != own:
+            for i in range((at + t) * n_edits, (at + t + 1) * n_edits):
+                edit = edits[i]
                 if edit > 0:
                     e = indptr[begin + t] + (edit - 1) // 2
                     x = amount * (factors[(edit - 1) % 2] - 1.0) * data[e]
-                    table[ids[e], own[t]] += x
-                    table[ids[e], labels[t]] -= x
+                    table[ids[e], own] += x
+                    table[ids[e], label] -= x
 
 
 @njit(cache=True, nogil=True)
-def _shared(true, label, other_true, other_label):
-    """Inner product of two changes of labels."""
-    total = 0.0
-    if true == other_true:
-        total += 1.0
-    if true == other_label:
-        total -= 1.0
-    if label == other_true:
-        total -= 1.0
-    if label == other_label:
-        total += 1.0
-    return total
+def add_links(begin, size, codes, labels, at, t, amount, moves):
+    """Add a multiple of the true links at a wrong position, less those of the labelling, to a table.
 
-
-@njit(cache=True, nogil=True)
-def add_links_of(own, labels, places, amount, moves):
-    """Add a multiple of the true links less those of a labelling that is wrong in `places`."""
-    n_labels, last = moves.shape[1], len(own) - 1
-    for t in places:
-        if t > 0:
-            moves[own[t - 1], own[t]] += amount
-            moves[labels[t - 1], labels[t]] -= amount
-        else:
-            moves[n_labels, own[0]] += amount
-            moves[n_labels, labels[0]] -= amount
-        if t == last:
-            moves[n_labels + 1, own[last]] += amount
-            moves[n_labels + 1, labels[last]] -= amount
-        elif labels[t + 1] == own[t + 1]:
-            moves[own[t], own[t + 1]] += amount
-            moves[labels[t], labels[t + 1]] -= amount
-
-
-@njit(cache=True, nogil=True)
-def _links_against(own, labels, places, moves):
-    """Inner product of the same with what is in the table."""
-    n_labels, last, total = moves.shape[1], len(own) - 1, 0.0
-    for t in places:
-        if t > 0:
-            total += moves[own[t - 1], own[t]] - moves[labels[t - 1], labels[t]]
-        else:
-            total += moves[n_labels, own[0]] - moves[n_labels, labels[0]]
-        if t == last:
-            total += moves[n_labels + 1, own[last]] - moves[n_labels + 1, labels[last]]
-        elif labels[t + 1] == own[t + 1]:
-            total += moves[own[t], own[t + 1]] - moves[labels[t], labels[t + 1]]
-    return total
+    Links between two wrong positions are those of the second one. Returns their inner product with the
+    table, where `amount` is 0.
+    """
+    n_labels, own, label = moves.shape[1], codes[begin + t], labels[at + t]
+    before, other = n_labels, n_labels
+    if t > 0:
+        before, other = codes[begin + t - 1], labels[at + t - 1]
+    product = moves[before, own] - moves[other, label]
+    moves[before, own] += amount
+    moves[other, label] -= amount
+    after = n_labels + 1
+    if t == size - 1:
+        product += moves[after, own] - moves[after, label]
+        moves[after, own] += amount
+        moves[after, label] -= amount
+    elif labels[at + t + 1] == codes[begin + t + 1]:
+        after = codes[begin + t + 1]
+        product += moves[own, after] - moves[label, after]
+        moves[own, after] += amount
+        moves[label, after] -= amount
+    return product

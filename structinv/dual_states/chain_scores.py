@@ -1,6 +1,7 @@
 """Scores of labellings of sequences, at rows as they are and at their worst edits, compiled.
 
-See `chain_steps` for the groups of arrays.
+See `chain_steps` for the groups of arrays. The label of position t of an example whose first row is
+`begin` is ``codes[begin + t]``, that of a labelling which starts at place `at` is ``labels[at + t]``.
 """
 
 from __future__ import annotations
@@ -11,51 +12,14 @@ from ..compiled import njit
 
 
 @njit(cache=True, nogil=True)
-def score_tables(longest, n_labels, n_edits):
-    """Room for potentials of rows as they are, at their worst edits, heights, and gains of edits."""
-    potentials, heights = np.empty((longest, n_labels)), np.empty((longest, n_labels))
-    worst = potentials if n_edits == 0 else np.empty((longest, n_labels))
-    return potentials, worst, heights, np.empty((n_edits, n_labels)), np.empty(n_labels)
+def fill_scores(begin, size, rows, codes, costs, factors, table, potentials, worst, gains):
+    """Scores of all labels at all positions, costs included: of rows as they are, and at worst edits.
 
-
-@njit(cache=True, nogil=True)
-def fill_scores(begin, own, rows, costs, factors, table, scores):
-    """Scores of all labels at all positions, costs included: of rows as they are, and at worst edits."""
-    potentials, worst, _, gains, gain = scores
-    _fill_potentials(begin, len(own), rows, costs, table, potentials)
-    if len(gains) == 0:
-        return
+    `gains` has a row for each edit and one more; with one row alone `worst` is left as it is.
+    """
     indptr, ids, data = rows
     low, high = factors
-    n_labels = len(gain)
-    for t in range(len(own)):
-        gains[:] = 0.0
-        for e in range(indptr[begin + t], indptr[begin + t + 1]):
-            x, row = data[e], table[ids[e]]
-            truth = row[own[t]]
-            for k in range(n_labels):
-                wins = x * (row[k] - truth)
-                less, more = (low - 1.0) * wins, (high - 1.0) * wins
-                gain[k] = less if less > more else more
-            for i in range(len(gains)):
-                # The largest so far, in falling order.
-                level = gains[i]
-                for k in range(n_labels):
-                    value, other = gain[k], level[k]
-                    level[k] = value if value > other else other
-                    gain[k] = other if value > other else value
-        for k in range(n_labels):
-            worst[t, k] = potentials[t, k]
-        for i in range(len(gains)):
-            for k in range(n_labels):
-                worst[t, k] += gains[i, k]
-
-
-@njit(cache=True, nogil=True)
-def _fill_potentials(begin, size, rows, costs, table, potentials):
-    """Scores of all labels at all positions, their costs included."""
-    indptr, ids, data = rows
-    n_labels = costs.shape[1]
+    n_edits, n_labels = len(gains) - 1, costs.shape[1]
     for t in range(size):
         into = potentials[t]
         for k in range(n_labels):
@@ -71,71 +35,91 @@ def _fill_potentials(begin, size, rows, costs, table, potentials):
             x, row = data[e], table[ids[e]]
             for k in range(n_labels):
                 into[k] += x * row[k]
+        if n_edits == 0:
+            continue
+        for i in range(n_edits):
+            for k in range(n_labels):
+                gains[i, k] = 0.0
+        own, gain, edited = codes[begin + t], gains[n_edits], worst[t]
+        for e in range(first, end):
+            x, row = data[e], table[ids[e]]
+            truth = row[own]
+            for k in range(n_labels):
+                wins = x * (row[k] - truth)
+                less, more = (low - 1.0) * wins, (high - 1.0) * wins
+                gain[k] = less if less > more else more
+            for i in range(n_edits):
+                # The largest so far, in falling order.
+                level = gains[i]
+                for k in range(n_labels):
+                    value, other = gain[k], level[k]
+                    level[k] = value if value > other else other
+                    gain[k] = other if value > other else value
+        for k in range(n_labels):
+            edited[k] = into[k]
+        for i in range(n_edits):
+            for k in range(n_labels):
+                edited[k] += gains[i, k]
 
 
 @njit(cache=True, nogil=True)
-def find_edits(begin, own, labels, rows, factors, table, edits):
+def find_edits(begin, size, rows, codes, factors, table, labels, at, edits, gains):
     """The edits of rows that give wrong labels most; of each row in the order of its entries."""
     indptr, ids, data = rows
     low, high = factors
-    most = edits.shape[1]
-    if most == 0:
-        return
-    for t in range(len(own)):
-        edits[t] = 0
-        if labels[t] == own[t]:
+    most = len(gains) - 1
+    for t in range(size):
+        own, label, place = codes[begin + t], labels[at + t], (at + t) * most
+        for i in range(most):
+            edits[place + i], gains[i, 0] = 0, 0.0
+        if label == own:
             continue
-        best = np.zeros(most)
         first = indptr[begin + t]
         for e in range(first, indptr[begin + t + 1]):
-            wins = data[e] * (table[ids[e], labels[t]] - table[ids[e], own[t]])
+            wins = data[e] * (table[ids[e], label] - table[ids[e], own])
             less, more = (low - 1.0) * wins, (high - 1.0) * wins
             gain, edit = (less, 1) if less > more else (more, 2)
-            if gain <= best[most - 1]:
+            if gain <= gains[most - 1, 0]:
                 continue
             i = most - 1
-            while i > 0 and gain > best[i - 1]:
-                best[i], edits[t, i] = best[i - 1], edits[t, i - 1]
+            while i > 0 and gain > gains[i - 1, 0]:
+                gains[i, 0], edits[place + i] = gains[i - 1, 0], edits[place + i - 1]
                 i -= 1
-            best[i], edits[t, i] = gain, 2 * (e - first) + edit
-        edits[t] = np.sort(edits[t])
+            gains[i, 0], edits[place + i] = gain, 2 * (e - first) + edit
+        for i in range(1, most):
+            edit, j = edits[place + i], i
+            while j > 0 and edits[place + j - 1] > edit:
+                edits[place + j] = edits[place + j - 1]
+                j -= 1
+            edits[place + j] = edit
 
 
 @njit(cache=True, nogil=True)
-def edited(begin, own, labels, edits, rows, factors, table):
+def edited(begin, size, rows, codes, changes, table, labels, at, edits):
     """What its edits add to the score of a labelling."""
     indptr, ids, data = rows
+    n_edits, factors = changes
     total = 0.0
-    if edits.shape[1] == 0:
+    if n_edits == 0:
         return total
-    for t in range(len(own)):
-        if labels[t] != own[t]:
-            for edit in edits[t]:
+    for t in range(size):
+        own, label = codes[begin + t], labels[at + t]
+        if label != own:
+            for i in range((at + t) * n_edits, (at + t + 1) * n_edits):
+                edit = edits[i]
                 if edit > 0:
                     e = indptr[begin + t] + (edit - 1) // 2
                     factor = factors[(edit - 1) % 2]
-                    wins = table[ids[e], labels[t]] - table[ids[e], own[t]]
-                    total += (factor - 1.0) * data[e] * wins
+                    total += (factor - 1.0) * data[e] * (table[ids[e], label] - table[ids[e], own])
     return total
 
 
 @njit(cache=True, nogil=True)
-def copy_links(parameters, barred, links):
-    """Transitions, then first and last labels, as one table; those not allowed are minus infinity."""
-    n_labels = barred.shape[1]
-    for j in range(n_labels):
-        for k in range(n_labels):
-            links[j, k] = parameters[1][j, k] + barred[j, k]
-    for k in range(n_labels):
-        links[n_labels, k] = parameters[2][k] + barred[n_labels, k]
-        links[n_labels + 1, k] = parameters[3][k] + barred[n_labels + 1, k]
+def viterbi(potentials, links, size, heights):
+    """The last label of the best labelling, and its score; `heights` are the best scores on the way.
 
-
-@njit(cache=True, nogil=True)
-def viterbi(potentials, links, size, heights, path):
-    """The best labelling; the way back is found by the same sums, so that nothing is noted forwards.
-
-    Four labels at once, as what is best so far need not be read and written so often.
+    The way back is found from `heights` by the same sums, so that nothing is noted forwards. Four labels
+    at once, as what is best so far need not be read and written so often.
     """
     n_labels = potentials.shape[1]
     rest = n_labels % 4
@@ -167,21 +151,16 @@ def viterbi(potentials, links, size, heights, path):
         value = heights[size - 1, k] + links[n_labels + 1, k]
         if value > highest:
             best, highest = k, value
-    path[size - 1] = best
-    for t in range(size - 1, 0, -1):
-        after, best, highest = best, 0, -np.inf
-        for j in range(n_labels):
-            value = heights[t - 1, j] + links[j, after]
-            if value > highest:
-                best, highest = j, value
-        path[t - 1] = best
+    return best, highest
 
 
 @njit(cache=True, nogil=True)
-def score(potentials, links, labels):
-    """The score of a labelling."""
-    n_labels, last = potentials.shape[1], len(labels) - 1
-    score = links[n_labels, labels[0]] + links[n_labels + 1, labels[last]] + potentials[0, labels[0]]
-    for t in range(1, last + 1):
-        score += potentials[t, labels[t]] + links[labels[t - 1], labels[t]]
-    return score
+def score(potentials, links, size, labels, at):
+    """The score of a labelling, summed up in the order of `viterbi`."""
+    n_labels, last = links.shape[1], labels[at]
+    total = potentials[0, last] + links[n_labels, last]
+    for t in range(1, size):
+        label = labels[at + t]
+        total = total + links[last, label] + potentials[t, label]
+        last = label
+    return total + links[n_labels + 1, last]

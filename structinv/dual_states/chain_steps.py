@@ -14,7 +14,8 @@ of arrays that belong together go from function to function:
   slots are used, the labels of all slots, their masses, and so many edits for each label, flat.
   An edit is 0 for none, else 1 or 2 and twice the place of its entry in the row: 1 is the low factor;
 - ``changes``: how many words of a row may change, and the lowest and highest factor;
-- ``parameters``: weights by feature (d, K), transitions (K, K), first and last labels (K,).
+- ``parameters``: weights by feature (d, K), then transitions, first and last labels (K + 2, K);
+- ``room``: see `workspace`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiled import njit
-from .chain_products import add_edits, add_links_of, fill_products, gram_of
-from .chain_scores import copy_links, edited, fill_scores, find_edits, score, score_tables, viterbi
+from .chain_products import add_edits, add_links, fill_products
+from .chain_scores import edited, fill_scores, find_edits, score, viterbi
 
 # A visit looks for the best labelling at most so often; each search may add a labelling.
 ROUNDS = 3
@@ -33,278 +34,204 @@ VISIT_SHARE = 0.1
 STEPS_SHARE = 0.1
 
 
-@njit(cache=True, nogil=True)
-def sweep(order, rows, truth, kept, changes, grams, zeros, parameters, gaps):
-    """Raise the dual in each example of `order`; parameters, slots and gaps change in place."""
-    starts, n_labels = truth[0], truth[2].shape[1]
-    longest, widest = 1, 1
-    for b in order:
-        longest = max(longest, starts[b + 1] - starts[b])
-        widest = max(widest, kept[0][b + 1] - kept[0][b])
-    scores = score_tables(longest, n_labels, changes[0])
-    delta, total = np.empty((longest, n_labels)), np.empty((longest, n_labels))
-    touched = np.empty(longest, dtype=np.bool_)
-    moves, links = np.zeros((n_labels + 2, n_labels)), np.empty((n_labels + 2, n_labels))
-    total_moves = np.empty((n_labels + 2, n_labels))
-    path = np.empty(longest, dtype=np.int32)
-    path_edits = np.empty((longest, changes[0]), dtype=np.int32)
-    wrong = np.empty((widest, longest), dtype=np.int32), np.empty(widest, dtype=np.int64)
-    products, above = np.empty((widest, widest)), np.empty(widest)
-    asked = np.empty(widest, dtype=np.bool_)
-    tables = delta, total, touched, links, moves, total_moves
-    found = path, path_edits, wrong, products, asked, above
-    for b in order:
-        gaps[b] = _visit(b, rows, truth, kept, changes, grams, zeros, parameters, scores, tables, found)
+def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[np.ndarray, ...]:
+    """Arrays for the visit of an example of at most `longest` rows and `widest` labellings.
+
+    Returns
+    -------
+    tables : (5, longest, n_labels) array
+        Scores of rows as they are, and at their worst edits; heights; changes by position and label.
+    links : (3, n_labels + 2, n_labels) array
+        Transitions, then first and last labels: scores, their changes, and those of one normal.
+    gains : (n_edits + 1, n_labels) array
+    products : (widest, widest) array
+        Inner products of normals.
+    wrong : (widest, longest) array of int
+        The positions at which each labelling is wrong.
+    counts : (2, widest) array of int
+        How many these are, and of how many labellings the products are known.
+    levels : (2, widest) array
+        How far each labelling is above the true one, and its mass before a step.
+    marks : (2, max(longest, n_labels)) array of int
+        Which positions have changed; labels that have, of one position.
+    """
+    return (
+        np.zeros((5, longest, n_labels)),
+        np.zeros((3, n_labels + 2, n_labels)),
+        np.empty((n_edits + 1, n_labels)),
+        np.empty((widest, widest)),
+        np.empty((widest, longest), dtype=np.int64),
+        np.empty((2, widest), dtype=np.int64),
+        np.empty((2, widest)),
+        np.zeros((2, max(longest, n_labels)), dtype=np.int64),
+    )
 
 
 @njit(cache=True, nogil=True)
-def losses(blocks, rows, truth, changes, parameters, found):
-    """The loss of each example, without its weight."""
-    starts, codes, costs, barred, _ = truth
-    n_labels = costs.shape[1]
-    longest = 1
-    for b in blocks:
-        longest = max(longest, starts[b + 1] - starts[b])
-    scores = score_tables(longest, n_labels, changes[0])
-    links, path = np.empty((n_labels + 2, n_labels)), np.empty(longest, dtype=np.int32)
-    copy_links(parameters, barred, links)
-    for b in blocks:
-        own = codes[starts[b] : starts[b + 1]]
-        fill_scores(starts[b], own, rows, costs, changes[1], parameters[0], scores)
-        viterbi(scores[1], links, len(own), scores[2], path)
-        best = score(scores[1], links, path[: len(own)])
-        found[b] = max(0.0, best - score(scores[0], links, own))
+def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, room, gaps, losses):
+    """Raise the dual in each example of `order`; parameters, slots and gaps change in place.
 
-
-@njit(cache=True, nogil=True)
-def add_all(rows, truth, kept, changes, parameters):
-    """Add to the parameters what all masses stand for."""
-    starts, codes, costs, _, weights = truth
-    longest = 1
-    for b in range(len(weights)):
-        longest = max(longest, starts[b + 1] - starts[b])
-    n_labels = costs.shape[1]
-    delta, moves = np.zeros((longest, n_labels)), np.zeros((n_labels + 2, n_labels))
-    wrong = np.empty((1, longest), dtype=np.int32), np.empty(1, dtype=np.int64)
-    touched = np.zeros(longest, dtype=np.bool_)
-    for b in range(len(weights)):
-        begin, own = starts[b], codes[starts[b] : starts[b + 1]]
-        labels, edits, masses = _slots(b, len(own), kept, changes[0])
-        touched[: len(own)] = False
-        for j in range(kept[2][b]):
-            amount = weights[b] * masses[j]
-            if amount > 0.0:
-                _list_wrong(0, own, labels[j], wrong)
-                places = wrong[0][0, : wrong[1][0]]
-                _add_move(own, labels[j], places, amount, delta, moves, touched)
-                add_edits(begin, own, labels[j], edits[j], rows, changes[1], amount, parameters[0])
-        _scatter(begin, len(own), rows, delta, touched, parameters[0])
-        for t in range(len(own)):
-            if touched[t]:
-                delta[t] = 0.0
-    _add_links(moves, parameters)
-
-
-@njit(cache=True, nogil=True)
-def kept_costs(truth, kept, found):
-    """What the labelling in each slot that is used costs."""
-    starts, _, costs, _, weights = truth
-    first_slot, first_label, used, labels = kept[:4]
-    for b in range(len(weights)):
-        size = starts[b + 1] - starts[b]
-        for j in range(used[b]):
-            cost, at = 0.0, first_label[b] + j * size
-            for t in range(size):
-                cost += costs[starts[b] + t, labels[at + t]]
-            found[first_slot[b] + j] = cost
-
-
-@njit(cache=True, nogil=True)
-def move_slots(starts, kept, others, n_edits):
-    """Copy all slots that are used to others, which have room for them."""
-    for b in range(len(starts) - 1):
-        size, count = starts[b + 1] - starts[b], kept[2][b]
-        slot, other = kept[0][b], others[0][b]
-        others[4][other : other + count] = kept[4][slot : slot + count]
-        at, to, size = kept[1][b], others[1][b], count * size
-        others[3][to : to + size] = kept[3][at : at + size]
-        edits = kept[5][at * n_edits : (at + size) * n_edits]
-        others[5][to * n_edits : (to + size) * n_edits] = edits
-
-
-@njit(cache=True, nogil=True)
-def _visit(b, rows, truth, kept, changes, grams, zeros, parameters, scores, tables, found):
-    """Steps in one example, between labellings that it has and the best that are found; its gap."""
+    Each visit looks for the best labelling at most `rounds` times. With none, it is but to find the
+    `losses` of examples, without their weights.
+    """
     starts, codes, costs, barred, weights = truth
-    delta, total, touched, links, moves, total_moves = tables
-    path, path_edits, wrong, products, asked, above = found
-    begin, weight, factors = starts[b], weights[b], changes[1]
-    own, used, table = codes[begin : starts[b + 1]], kept[2], parameters[0]
-    labels, edits, masses = _slots(b, len(own), kept, changes[0])
-    path, path_edits, size, room = path[: len(own)], path_edits[: len(own)], len(own), len(masses)
-    gram = gram_of(b, size, grams)
-    fill_scores(begin, own, rows, costs, factors, table, scores)
-    copy_links(parameters, barred, links)
-    total[:size], total_moves[:], touched[:size] = 0.0, 0.0, False
-    normals = begin, own, labels, edits, rows, factors, gram, wrong, moves, zeros
-    arrival, known = 0.0, 0
-    asked[:] = False
-    for rounds in range(ROUNDS):
-        viterbi(scores[1], links, size, scores[2], path)
-        base, mean = score(scores[0], links, own), 0.0
-        best = score(scores[1], links, path) - base
-        for j in range(used[b]):
-            above[j] = score(scores[0], links, labels[j]) - base
-            if changes[0] > 0:
-                above[j] += edited(begin, own, labels[j], edits[j], rows, factors, table)
-            mean += masses[j] * above[j]
-        gap = weight * max(0.0, best - mean)
-        if rounds == 0:
-            arrival = gap
-        if gap <= VISIT_SHARE * arrival * (rounds > 0) or gap <= 1e-15 * weight * abs(base):
-            break
-        find_edits(begin, own, path, rows, factors, table, path_edits)
-        if used[b] < room and _is_new(labels, edits, used[b], own, path, path_edits):
-            labels[used[b]], edits[used[b]] = path, path_edits
-            masses[used[b]], above[used[b]] = 0.0, best
-            used[b] += 1
-        while known < used[b]:
-            _list_wrong(known, own, labels[known], wrong)
-            known += 1
-            if rounds > 0:
-                # The products that were asked for before lack it.
-                fill_products(known - 1, known, products, normals)
-                asked[known - 1] = True
-        before = masses[: used[b]].copy()
-        _ascend(products, asked, normals, above, used[b], weight, masses)
-        delta[:size] = 0.0
-        for j in range(used[b]):
-            if masses[j] != before[j]:
-                amount, places = weight * (masses[j] - before[j]), wrong[0][j, : wrong[1][j]]
-                _add_move(own, labels[j], places, amount, delta, moves, touched)
-                if changes[0] > 0:
-                    add_edits(begin, own, labels[j], edits[j], rows, factors, amount, table)
-        links += moves
-        total_moves += moves
-        moves[:] = 0.0
-        if len(gram) > 0:
-            _respond(gram, delta, touched, size, scores[0])
-            total[:size] += delta[:size]
-        else:
-            _scatter(begin, size, rows, delta, touched, table)
-            fill_scores(begin, own, rows, costs, factors, table, scores)
-    if known > 0:
-        _scatter(begin, size, rows, total, touched, table)
-        _add_links(total_moves, parameters)
-        _drop_idle(b, used, labels, edits, masses)
-    return arrival
-
-
-@njit(cache=True, nogil=True)
-def _slots(b, size, kept, n_edits):
-    """Labels, edits and masses of an example's slots."""
-    first, room = kept[1][b], kept[0][b + 1] - kept[0][b]
-    labels = kept[3][first : first + room * size].reshape(room, size)
-    edits = kept[5][first * n_edits : (first + room * size) * n_edits].reshape(room, size, n_edits)
-    return labels, edits, kept[4][kept[0][b] : kept[0][b + 1]]
-
-
-@njit(cache=True, nogil=True)
-def _add_links(moves, parameters):
-    n_labels = moves.shape[1]
-    for j in range(n_labels):
-        for k in range(n_labels):
-            parameters[1][j, k] += moves[j, k]
-    for k in range(n_labels):
-        parameters[2][k] += moves[n_labels, k]
-        parameters[3][k] += moves[n_labels + 1, k]
-
-
-@njit(cache=True, nogil=True)
-def _is_new(labels, edits, count, own, path, path_edits):
-    """Whether a labelling is neither the true one nor among those known."""
-    j = 0
-    while j < count and not (_equal(labels[j], path) and _equal(edits[j].ravel(), path_edits.ravel())):
-        j += 1
-    return j == count and not _equal(own, path)
-
-
-@njit(cache=True, nogil=True)
-def _equal(left, right):
-    t = 0
-    while t < len(left) and left[t] == right[t]:
-        t += 1
-    return t == len(left)
-
-
-@njit(cache=True, nogil=True)
-def _list_wrong(new, own, labels, wrong):
-    """List the positions where a labelling differs from the true one."""
-    places, counts = wrong
-    count = 0
-    for t in range(len(own)):
-        if labels[t] != own[t]:
-            places[new, count] = t
-            count += 1
-    counts[new] = count
-
-
-@njit(cache=True, nogil=True)
-def _add_move(own, labels, places, amount, delta, moves, touched):
-    """Add a multiple of a labelling's normal: positions and labels, then transitions and ends."""
-    for t in places:
-        touched[t] = True
-        delta[t, own[t]] += amount
-        delta[t, labels[t]] -= amount
-    add_links_of(own, labels, places, amount, moves)
-
-
-@njit(cache=True, nogil=True)
-def _respond(gram, delta, touched, size, potentials):
-    """Potentials after a change of the weights, which is a sum of rows times changes of labels."""
-    for t in range(size):
-        if touched[t]:
-            change = delta[t]
-            for s in range(size):
-                product = gram[t, s]
-                if product != 0.0:
-                    into = potentials[s]
-                    for k in range(len(change)):
-                        into[k] += product * change[k]
-
-
-@njit(cache=True, nogil=True)
-def _scatter(begin, size, rows, total, touched, table):
-    """Add the rows of an example, times their changes of labels, to the weights."""
-    indptr, indices, data = rows
-    n_labels = total.shape[1]
-    changed = np.empty(n_labels, dtype=np.int64)
-    for t in range(size):
-        if not touched[t]:
-            continue
-        count = 0
-        for k in range(n_labels):
-            if total[t, k] != 0.0:
-                changed[count] = k
+    first_slot, first_label, used, labels, masses, edits = kept
+    tables, link_tables, gains, products, wrong, counts, levels, marks = room
+    table, link_weights = parameters
+    n_labels, n_edits = costs.shape[1], changes[0]
+    potentials, heights, delta, total = tables[0], tables[2], tables[3], tables[4]
+    worst = tables[0] if n_edits == 0 else tables[1]
+    links, moves, above, before = link_tables[0], link_tables[1], levels[0], levels[1]
+    indptr, ids, data = rows
+    for b in order:
+        begin, size, weight = starts[b], starts[b + 1] - starts[b], weights[b]
+        slot, first, gram = first_slot[b], first_label[b], grams[0][b]
+        for j in range(n_labels + 2):
+            for k in range(n_labels):
+                links[j, k] = link_weights[j, k] + barred[j, k]
+        arrival, known, mean, step = 0.0, 0, 0.0, 0
+        done = False
+        while not done:
+            if step == 0 or gram < 0:
+                fill_scores(begin, size, rows, codes, costs, changes[1], table, potentials, worst, gains)
+            label, best = viterbi(worst, links, size, heights)
+            base = score(potentials, links, size, codes, begin)
+            if step == 0:
+                losses[b] = best - base if best > base else 0.0
+                for j in range(used[b] if rounds > 0 else 0):
+                    at = first + j * size
+                    above[j] = score(potentials, links, size, labels, at) - base
+                    above[j] += edited(begin, size, rows, codes, changes, table, labels, at, edits)
+            mean = 0.0
+            for j in range(used[b] if rounds > 0 else 0):
+                mean += masses[slot + j] * above[j]
+            gap = weight * (best - base - mean) if best - base > mean else 0.0
+            if step == 0:
+                arrival = gap
+            done = step == rounds or gap <= 1e-15 * weight * abs(base)
+            done = done or (step > 0 and gap <= VISIT_SHARE * arrival)
+            if not done:
+                # The best labelling goes to the next slot, and stays there if it is new.
+                at = first + used[b] * size
+                for t in range(size - 1, -1, -1):
+                    labels[at + t] = label
+                    if t > 0:
+                        after, label, highest = label, 0, -np.inf
+                        for j in range(n_labels):
+                            value = heights[t - 1, j] + links[j, after]
+                            if value > highest:
+                                label, highest = j, value
+                if n_edits > 0:
+                    find_edits(begin, size, rows, codes, changes[1], table, labels, at, edits, gains)
+                t, j = 0, 0
+                while t < size and labels[at + t] == codes[begin + t]:
+                    t += 1
+                while t < size and j < used[b]:
+                    s, i = 0, 0
+                    while s < size and labels[first + j * size + s] == labels[at + s]:
+                        s += 1
+                    while s == size and i < size * n_edits:
+                        if edits[(first + j * size) * n_edits + i] != edits[at * n_edits + i]:
+                            break
+                        i += 1
+                    if s == size and i == size * n_edits:
+                        break
+                    j += 1
+                if t < size and j == used[b]:
+                    masses[slot + j], above[j] = 0.0, best - base
+                    used[b] += 1
+                while known < used[b]:
+                    counts[0, known] = counts[1, known] = 0
+                    for t in range(size):
+                        if labels[first + known * size + t] != codes[begin + t]:
+                            wrong[known, counts[0, known]] = t
+                            counts[0, known] += 1
+                    known += 1
+                for j in range(known):
+                    before[j] = masses[slot + j]
+                example = begin, size, first, slot, gram, known
+                _ascend(
+                    example, rows, codes, labels, masses, edits, changes, grams[1], zeros, weight, room
+                )
+                for j in range(known):
+                    amount = weight * (masses[slot + j] - before[j])
+                    if amount == 0.0:
+                        continue
+                    at = first + j * size
+                    for q in range(counts[0, j]):
+                        t = wrong[j, q]
+                        marks[0, t] = 1
+                        delta[t, codes[begin + t]] += amount
+                        delta[t, labels[at + t]] -= amount
+                        add_links(begin, size, codes, labels, at, t, amount, moves)
+                    add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, table)
+                for j in range(n_labels + 2):
+                    for k in range(n_labels):
+                        links[j, k] += moves[j, k]
+                        link_weights[j, k] += moves[j, k]
+                        moves[j, k] = 0.0
+                for t in range(size):
+                    if marks[0, t] == 0:
+                        continue
+                    change = delta[t]
+                    for s in range(size if gram >= 0 else 0):
+                        product = grams[1][gram + t * size + s]
+                        if product != 0.0:
+                            into = potentials[s]
+                            for k in range(n_labels):
+                                into[k] += product * change[k]
+                    for k in range(n_labels):
+                        total[t, k] += change[k]
+                        change[k] = 0.0
+                step += 1
+                done = step == rounds
+            # Weights of features follow at the end, or at once where scores are made of them anew.
+            for t in range(size):
+                if marks[0, t] == 0 or (gram >= 0 and not done):
+                    continue
+                marks[0, t], count = 0, 0
+                for k in range(n_labels):
+                    if total[t, k] != 0.0:
+                        marks[1, count] = k
+                        count += 1
+                for e in range(indptr[begin + t], indptr[begin + t + 1]):
+                    row, x = table[ids[e]], data[e]
+                    for c in range(count):
+                        row[marks[1, c]] += x * total[t, marks[1, c]]
+                for k in range(n_labels):
+                    total[t, k] = 0.0
+        gaps[b], count = arrival, 0
+        # Labellings without mass are forgotten.
+        for j in range(known):
+            if masses[slot + j] > 0.0:
+                if count < j:
+                    masses[slot + count] = masses[slot + j]
+                    for t in range(size):
+                        labels[first + count * size + t] = labels[first + j * size + t]
+                    for i in range(size * n_edits):
+                        edits[(first + count * size) * n_edits + i] = edits[
+                            (first + j * size) * n_edits + i
+                        ]
                 count += 1
-        for e in range(indptr[begin + t], indptr[begin + t + 1]):
-            row, x = table[indices[e]], data[e]
-            for c in range(count):
-                row[changed[c]] += x * total[t, changed[c]]
+        for j in range(count, known):
+            masses[slot + j] = 0.0
+        if known > 0:
+            used[b] = count
 
 
 @njit(cache=True, nogil=True)
-def _ascend(products, asked, normals, above, count, weight, masses):
+def _ascend(example, rows, codes, labels, masses, edits, changes, grams, zeros, weight, room):
     """Pairwise steps between known labellings, and the true one, until most of their gap is gone.
 
     Inner products are asked for when a labelling takes part, which few do.
     """
-    arrival = -1.0
+    slot, count = example[3], example[5]
+    products, counts, above, arrival = room[3], room[5], room[6][0], -1.0
     for _ in range(4 * count + 4):
         best, highest, mean, free = -1, 0.0, 0.0, 1.0
         for j in range(count):
-            mean += masses[j] * above[j]
-            free -= masses[j]
+            mean += masses[slot + j] * above[j]
+            free -= masses[slot + j]
             if above[j] > highest:
                 best, highest = j, above[j]
         gap = highest - mean
@@ -317,50 +244,27 @@ def _ascend(products, asked, normals, above, count, weight, masses):
         if free > 1e-15:
             worst, lowest = -1, 0.0
         for j in range(count):
-            if masses[j] > 0.0 and (worst == -2 or above[j] < lowest):
+            if masses[slot + j] > 0.0 and (worst == -2 or above[j] < lowest):
                 worst, lowest = j, above[j]
         if worst == -2 or worst == best or highest <= lowest:
             break
+        curvature = 0.0
         for one in (best, worst):
-            if one >= 0 and not asked[one]:
-                fill_products(one, count, products, normals)
-                asked[one] = True
-        _exchange(products, above, count, weight, masses, best, worst, highest - lowest, free)
-
-
-@njit(cache=True, nogil=True)
-def _exchange(products, above, count, weight, masses, best, worst, advantage, free):
-    """Exact step of mass from labelling `worst` to labelling `best`, -1 being the true one."""
-    curvature = 0.0
-    if best >= 0:
-        curvature += products[best, best]
-    if worst >= 0:
-        curvature += products[worst, worst]
-    if best >= 0 and worst >= 0:
-        curvature -= 2.0 * products[best, worst]
-    limit = masses[worst] if worst >= 0 else free
-    step = limit
-    if weight * curvature * limit > advantage:
-        step = advantage / (weight * curvature)
-    if best >= 0:
-        masses[best] += step
-        for j in range(count):
-            above[j] -= weight * step * products[best, j]
-    if worst >= 0:
-        masses[worst] = 0.0 if step == limit else masses[worst] - step
-        for j in range(count):
-            above[j] += weight * step * products[worst, j]
-
-
-@njit(cache=True, nogil=True)
-def _drop_idle(b, used, labels, edits, masses):
-    """Forget labellings that have no mass."""
-    count = 0
-    for j in range(used[b]):
-        if masses[j] > 0.0:
-            if count < j:
-                labels[count], edits[count], masses[count] = labels[j], edits[j], masses[j]
-            count += 1
-    for j in range(count, used[b]):
-        masses[j] = 0.0
-    used[b] = count
+            if one >= 0:
+                if counts[1, one] < count:
+                    fill_products(one, example, rows, codes, labels, edits, changes, grams, zeros, room)
+                curvature += products[one, one]
+        if best >= 0 and worst >= 0:
+            curvature -= 2.0 * products[best, worst]
+        limit = masses[slot + worst] if worst >= 0 else free
+        step = limit
+        if weight * curvature * limit > highest - lowest:
+            step = (highest - lowest) / (weight * curvature)
+        if best >= 0:
+            masses[slot + best] += step
+            for j in range(count):
+                above[j] -= weight * step * products[best, j]
+        if worst >= 0:
+            masses[slot + worst] = 0.0 if step == limit else masses[slot + worst] - step
+            for j in range(count):
+                above[j] += weight * step * products[worst, j]

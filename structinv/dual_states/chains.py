@@ -69,7 +69,8 @@ class ChainState(FocusedSweeps, DualState):
         n_labels, barred = labels.n_labels, np.zeros((labels.n_labels + 2, labels.n_labels))
         if labels.structure.follows_ is not None:
             barred[:-1][~labels.structure.follows_] = -np.inf
-        self._truth = self.layout.starts, labels.codes, labels.costs(ALL_ROWS), barred, term.weights
+        codes, costs = labels.codes.astype(np.int32), labels.costs(ALL_ROWS)
+        self._truth = self.layout.starts, codes, costs, barred, term.weights
         self._sizes = self.layout.sizes
         n_edits = min(n_edits, int(np.diff(X.indptr).max(initial=0)))
         self._changes = n_edits, factors
@@ -103,18 +104,32 @@ class ChainState(FocusedSweeps, DualState):
             np.zeros(places[-1] * self._changes[0], dtype=np.int32),
         )
 
-    def _parameters(self, f: Element) -> tuple[np.ndarray, ...]:
+    def _parameters(self, f: Element) -> tuple[np.ndarray, np.ndarray]:
         """The parts of an element; views."""
-        tables = Sequence.tables(self.space.extra(f), self._truth[2].shape[1])
-        return self.space.table(f), *tables
+        n_labels = self._truth[2].shape[1]
+        return self.space.table(f), self.space.extra(f).reshape(n_labels + 2, n_labels)
+
+    def _used(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Of each labelling kept its example and its slot, of each of their labels row and place."""
+        first, first_label, used = self._kept[:3]
+        blocks = np.repeat(np.arange(len(used)), used)
+        numbers = np.arange(len(blocks)) - np.repeat(np.cumsum(used) - used, used)
+        layout = self.layout.take(blocks)
+        begin = first_label[blocks] + numbers * layout.sizes
+        places = np.repeat(begin - layout.starts[:-1], layout.sizes) + np.arange(layout.n_rows)
+        return blocks, first[blocks] + numbers, self.layout.rows(blocks), places
+
+    def _costs(self) -> np.ndarray:
+        """What each labelling kept costs."""
+        blocks, _, rows, places = self._used()
+        each = self._truth[2][rows, self._kept[3][places]]
+        return np.bincount(self.layout.take(blocks).owners, each, len(blocks))
 
     @property
     def offset(self) -> float:
         """See `DualState.offset`."""
-        first, masses = self._kept[0], self._kept[4]
-        costs = np.zeros(len(masses))
-        chain_steps.kept_costs(self._truth, self._kept, costs)
-        return float(np.repeat(self.weights, np.diff(first)) @ (masses * costs))
+        blocks, slots, _, _ = self._used()
+        return float((self.weights[blocks] * self._kept[4][slots]) @ self._costs())
 
     def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
         """See `DualState.sweep`."""
@@ -126,17 +141,22 @@ class ChainState(FocusedSweeps, DualState):
         """See `FocusedSweeps._step`."""
         self._make_room(order)
         self._asked += int(self._sizes[order].sum())
-        chain_steps.sweep(
-            order,
-            self._rows,
-            self._truth,
-            self._kept,
-            self._changes,
-            self._grams,
-            self._zeros,
-            self._parameters(f),
-            self.gaps,
+        self._visit(f, order, chain_steps.ROUNDS, self.gaps)
+
+    def _visit(self, f: Element, order: np.ndarray, rounds: int, gaps: np.ndarray) -> np.ndarray:
+        """Visit examples with so many searches each; their losses, without weights."""
+        losses, slots = np.zeros(len(self.weights)), np.diff(self._kept[0])[order]
+        room = chain_steps.workspace(
+            int(self._sizes[order].max(initial=1)),
+            self._truth[2].shape[1],
+            self._changes[0],
+            int(slots.max(initial=1)),
         )
+        chain_steps.sweep(
+            order, rounds, self._rows, self._truth, self._kept, self._changes, self._grams, self._zeros,
+            self._parameters(f), room, gaps, losses,
+        )  # fmt: skip
+        return losses
 
     def _make_room(self, order: np.ndarray) -> None:
         """Slots for all labellings that a visit of each sequence may find."""
@@ -147,38 +167,33 @@ class ChainState(FocusedSweeps, DualState):
             return
         room[short] = used[short] + used[short] // 2 + 2 * chain_steps.ROUNDS
         others = self._slots(room)
+        _, slots, _, places = self._used()
+        kept, self._kept = self._kept, others
         others[2][:] = used
-        chain_steps.move_slots(self._truth[0], self._kept, others, self._changes[0])
-        self._kept = others
+        _, to, _, into = self._used()
+        others[3][into], others[4][to] = kept[3][places], kept[4][slots]
+        by_label = (-1, self._changes[0])
+        if self._changes[0]:
+            others[5].reshape(by_label)[into] = kept[5].reshape(by_label)[places]
 
     def value(self, f: Element) -> tuple[float, float]:
         """See `DualState.value`."""
-        found = np.zeros(len(self.weights))
-        chain_steps.losses(self.rows, self._rows, self._truth, self._changes, self._parameters(f), found)
+        found = self._visit(f, self.rows, 0, np.empty(len(self.weights)))
         value = float(self.weights @ found)
         return value, value
 
     def combination(self) -> Element:
         """See `DualState.combination`."""
-        f = self.space.zeros()
-        chain_steps.add_all(self._rows, self._truth, self._kept, self._changes, self._parameters(f))
-        return f
+        planes = self.planes()
+        return self.space.combine(planes.normals, self.weights[planes.blocks] * planes.masses)
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`; the normals are made of labellings when they are asked for."""
-        first, first_label, used, labels, masses, edits = self._kept
-        blocks = np.repeat(np.arange(len(used)), used)
-        slots = np.arange(len(blocks)) - np.repeat(np.cumsum(used) - used, used)
-        sizes = self._sizes[blocks]
-        begin = first_label[blocks] + slots * sizes
-        ends = np.cumsum(sizes)
-        places = np.repeat(begin - (ends - sizes), sizes) + np.arange(sizes.sum())
-        costs = np.zeros(len(masses))
-        chain_steps.kept_costs(self._truth, self._kept, costs)
-        slots += first[blocks]
+        blocks, slots, _, places = self._used()
+        labels, masses, edits = self._kept[3:]
         edits = edits.reshape(len(labels), self._changes[0])[places]
         normals = labelled_rows(self.term, self.space, blocks, labels[places], edits, self._changes[1])
-        return PlaneSet(normals, costs[slots], blocks, masses[slots])
+        return PlaneSet(normals, self._costs(), blocks, masses[slots])
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`: planes of other kinds give their masses to labellings next to them.
