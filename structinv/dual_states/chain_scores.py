@@ -6,8 +6,6 @@ See `chain_steps` for the groups of arrays. The label of position t of an exampl
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..compiled import njit
 
 
@@ -112,46 +110,6 @@ def edited(begin, size, rows, codes, changes, table, labels, at, edits):
                     factor = factors[(edit - 1) % 2]
                     total += (factor - 1.0) * data[e] * (table[ids[e], label] - table[ids[e], own])
     return total
-
-
-@njit(cache=True, nogil=True)
-def viterbi(potentials, links, size, heights):
-    """The last label of the best labelling, and its score; `heights` are the best scores on the way.
-
-    The way back is found from `heights` by the same sums, so that nothing is noted forwards. Four labels
-    at once, as what is best so far need not be read and written so often.
-    """
-    n_labels = potentials.shape[1]
-    rest = n_labels % 4
-    for k in range(n_labels):
-        heights[0, k] = potentials[0, k] + links[n_labels, k]
-    for t in range(1, size):
-        into, before, own = heights[t], heights[t - 1], potentials[t]
-        for k in range(n_labels):
-            into[k] = before[0] + links[0, k]
-        for j in range(1, rest):
-            high, row = before[j], links[j]
-            for k in range(n_labels):
-                value = high + row[k]
-                into[k] = value if value > into[k] else into[k]
-        for j in range(rest, n_labels, 4):
-            a, b, c, d = links[j], links[j + 1], links[j + 2], links[j + 3]
-            high_a, high_b, high_c, high_d = before[j], before[j + 1], before[j + 2], before[j + 3]
-            for k in range(n_labels):
-                value, other = high_a + a[k], high_b + b[k]
-                value = other if other > value else value
-                third, fourth = high_c + c[k], high_d + d[k]
-                third = fourth if fourth > third else third
-                value = third if third > value else value
-                into[k] = value if value > into[k] else into[k]
-        for k in range(n_labels):
-            into[k] += own[k]
-    best, highest = 0, -np.inf
-    for k in range(n_labels):
-        value = heights[size - 1, k] + links[n_labels + 1, k]
-        if value > highest:
-            best, highest = k, value
-    return best, highest
 
 
 @njit(cache=True, nogil=True)

@@ -23,8 +23,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiled import njit
+from ..structures.viterbi import before as label_before
+from ..structures.viterbi import viterbi
 from .chain_products import add_edits, add_links, fill_products
-from .chain_scores import edited, fill_scores, find_edits, score, viterbi
+from .chain_scores import edited, fill_scores, find_edits, score
 
 # A visit looks for the best labelling at most so often; each search may add a labelling.
 ROUNDS = 3
@@ -94,7 +96,7 @@ def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, r
         while not done:
             if step == 0 or gram < 0:
                 fill_scores(begin, size, rows, codes, costs, changes[1], table, potentials, worst, gains)
-            label, best = viterbi(worst, links, size, heights)
+            label, best = viterbi(worst, 0, size, links, heights)
             base = score(potentials, links, size, codes, begin)
             if step == 0:
                 losses[b] = best - base if best > base else 0.0
@@ -113,14 +115,10 @@ def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, r
             if not done:
                 # The best labelling goes to the next slot, and stays there if it is new.
                 at = first + used[b] * size
-                for t in range(size - 1, -1, -1):
-                    labels[at + t] = label
-                    if t > 0:
-                        after, label, highest = label, 0, -np.inf
-                        for j in range(n_labels):
-                            value = heights[t - 1, j] + links[j, after]
-                            if value > highest:
-                                label, highest = j, value
+                labels[at + size - 1] = label
+                for t in range(size - 1, 0, -1):
+                    label = label_before(t, label, links, heights)
+                    labels[at + t - 1] = label
                 if n_edits > 0:
                     find_edits(begin, size, rows, codes, changes[1], table, labels, at, edits, gains)
                 t, j = 0, 0

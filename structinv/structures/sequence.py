@@ -13,6 +13,7 @@ from ..compiled import njit
 from .base import Structure
 from .decodings import Decoding
 from .layout import Layout
+from .viterbi import best_labels
 
 
 class Sequence(Structure):
@@ -113,9 +114,11 @@ class Sequence(Structure):
         if potentials.ndim == 3:
             codes = np.zeros(len(potentials), dtype=np.int64)
             return self._counted(potentials, codes, 0, extra, layout)[0]
-        tables = self._barred(extra, potentials.shape[1])
-        labels = np.zeros(len(potentials), dtype=np.int64)
-        _viterbi(np.ascontiguousarray(potentials, dtype=np.float64), *tables, layout.starts, labels)
+        own = np.ascontiguousarray(potentials, dtype=np.float64)
+        links = np.vstack(self._barred(extra, own.shape[1]))
+        heights = np.empty((int(layout.sizes.max(initial=1)), own.shape[1]))
+        labels = np.zeros(len(own), dtype=np.int64)
+        best_labels(own, links, layout.starts, heights, labels)
         return Decoding(labels)
 
     def runner_up(
@@ -149,7 +152,10 @@ class Sequence(Structure):
         table = table if table.ndim == 3 else table[:, :, None]
         labels, levels = codes.astype(np.int64), np.zeros(len(codes), dtype=np.int64)
         heights = np.full((len(layout), most + 1), -np.inf)
-        _count(table, *tables, layout.starts, codes, trace, labels, levels, heights)
+        shape = (table.shape[2], most + 1, table.shape[1])
+        longest = int(layout.sizes.max(initial=1)) if trace else 1
+        room, notes = np.empty((2, *shape)), np.zeros((3, longest, *shape), dtype=np.int64)
+        _count(table, *tables, layout.starts, codes, trace, labels, levels, heights, room, notes)
         known = None if potentials.ndim == 2 else levels
         return Decoding(labels, heights[:, -1].copy(), known), heights
 
@@ -235,69 +241,57 @@ def _check_goes_on(follows: np.ndarray, allowed: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _viterbi(potentials, pairs, first, last, starts, labels):
-    """The best labelling of every example."""
-    n_labels = potentials.shape[1]
-    longest = 1
-    for b in range(len(starts) - 1):
-        longest = max(longest, starts[b + 1] - starts[b])
-    back = np.zeros((longest, n_labels), dtype=np.int64)
-    height, arriving = np.empty(n_labels), np.empty(n_labels)
-    for b in range(len(starts) - 1):
-        begin, end = starts[b], starts[b + 1]
-        for k in range(n_labels):
-            height[k] = potentials[begin, k] + first[k]
-        for t in range(begin + 1, end):
-            arriving[:] = -np.inf
-            back[t - begin] = 0
-            for j in range(n_labels):
-                for k in range(n_labels):
-                    value = height[j] + pairs[j, k]
-                    if value > arriving[k]:
-                        arriving[k] = value
-                        back[t - begin, k] = j
-            for k in range(n_labels):
-                height[k] = arriving[k] + potentials[t, k]
-        best = 0
-        for k in range(n_labels):
-            if height[k] + last[k] > height[best] + last[best]:
-                best = k
-        for t in range(end - 1, begin - 1, -1):
-            labels[t] = best
-            best = back[t - begin, best]
-
-
-@njit(cache=True, nogil=True)
-def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels, heights):
+def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels, heights, room, notes):
     """The best labellings of every example, by how many labels differ from the codes.
 
     Levels of the potentials add up to the last one at most. Column c of `heights` becomes the best score
     with c labels that differ, the last column that with so many or more; where `trace`, `labels` and
     `levels` become those that reach the last column.
+
+    `room`, (2, n_levels, counts, n_labels), are scores of all levels used, numbers of labels that
+    differ, and labels: with the last position counted, and before it is. `notes`, (3, longest, n_levels,
+    counts, n_labels), say how they are reached: the label before, where this position's own level and
+    difference are not yet counted; then that level, and whether one less differed before. The innermost
+    loops run over labels.
     """
     n_labels, n_levels, most = potentials.shape[1], potentials.shape[2], heights.shape[1] - 1
-    longest = 1
-    for b in range(len(starts) - 1):
-        longest = max(longest, starts[b + 1] - starts[b])
-    # Of all levels used, numbers of labels that differ, and labels: the label before, where this
-    # position's own level and difference are not yet counted; then that level, and whether one less
-    # differed before. The innermost loops run over labels.
-    shape = (longest if trace else 1, n_levels, most + 1, n_labels)
-    back, own_level = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    fewer = np.zeros(shape, dtype=np.bool_)
-    height, arriving = np.empty(shape[1:]), np.empty(shape[1:])
+    height, arriving = room[0], room[1]
+    back, own_level, fewer = notes[0], notes[1], notes[2]
     for b in range(len(starts) - 1):
         begin, end = starts[b], starts[b + 1]
         for t in range(begin, end):
-            place = t - begin if trace else 0
-            reachable = min(t - begin, most) + 1
-            if t == begin:
-                arriving[:] = -np.inf
-                arriving[0, 0] = first
-            else:
-                _arrive(height, pairs, reachable, arriving, back[place])
-            _choose(arriving, potentials[t], codes[t], reachable, height, own_level[place], fewer[place])
-        for c in range(min(end - begin, most) + 1):
+            place, code = t - begin if trace else 0, codes[t]
+            reachable = t - begin + 1 if t - begin < most else most + 1
+            for u in range(n_levels):
+                for c in range(reachable):
+                    into, origin, before = arriving[u, c], back[place, u, c], height[u, c]
+                    for k in range(n_labels):
+                        into[k] = first[k] if t == begin and u == 0 else -np.inf
+                    for j in range(n_labels if t > begin else 0):
+                        high, row = before[j], pairs[j]
+                        if high == -np.inf:
+                            continue
+                        for k in range(n_labels):
+                            value = high + row[k]
+                            if value > into[k]:
+                                into[k] = value
+                                origin[k] = j
+            for u in range(n_levels):
+                for c in range(most + 1):
+                    for k in range(n_labels):
+                        height[u, c, k] = -np.inf
+            for own in range(n_levels):
+                for u in range(n_levels - own):
+                    for c in range(reachable):
+                        before, more = arriving[u, c], c + 1 if c < most else most
+                        for k in range(n_labels):
+                            to = c if k == code else more
+                            value = before[k] + potentials[t, k, own]
+                            if value > height[u + own, to, k]:
+                                height[u + own, to, k] = value
+                                own_level[place, u + own, to, k] = own
+                                fewer[place, u + own, to, k] = to != c
+        for c in range(end - begin + 1 if end - begin < most else most + 1):
             highest, best, used = -np.inf, 0, 0
             for u in range(n_levels):
                 for k in range(n_labels):
@@ -312,40 +306,5 @@ def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels,
             labels[t], levels[t] = best, own_level[place, used, c, best]
             one_less = fewer[place, used, c, best]
             used -= levels[t]
-            if one_less:
-                c -= 1
+            c -= one_less
             best = back[place, used, c, best]
-
-
-@njit(cache=True, nogil=True)
-def _arrive(height, pairs, reachable, arriving, back):
-    """What labellings score up to the next position, its label known and not yet counted."""
-    n_levels, _, n_labels = height.shape
-    for u in range(n_levels):
-        for c in range(reachable):
-            into, origin, before = arriving[u, c], back[u, c], height[u, c]
-            into[:] = -np.inf
-            for j in range(n_labels):
-                if before[j] == -np.inf:
-                    continue
-                for k in range(n_labels):
-                    value = before[j] + pairs[j, k]
-                    if value > into[k]:
-                        into[k] = value
-                        origin[k] = j
-
-
-@njit(cache=True, nogil=True)
-def _choose(arriving, potentials, code, reachable, height, own_level, fewer):
-    """Count a position: its level, and whether its label differs from the code."""
-    n_levels, counts, n_labels = arriving.shape
-    height[:] = -np.inf
-    for own in range(n_levels):
-        for u in range(n_levels - own):
-            for c in range(reachable):
-                more = min(c + 1, counts - 1)
-                for k in range(n_labels):
-                    value, to = arriving[u, c, k] + potentials[k, own], c if k == code else more
-                    if value > height[u + own, to, k]:
-                        height[u + own, to, k] = value
-                        own_level[u + own, to, k], fewer[u + own, to, k] = own, to != c
