@@ -59,7 +59,7 @@ def viterbi(potentials, begin, size, links, heights):
 
 @njit(cache=True, nogil=True)
 def before(t, label, links, heights):
-    """The label before position t in the best labelling that has this label at t; of equals the first."""
+    """The label before position t of the best labelling that has `label` there; of equals the first."""
     best, highest = 0, -np.inf
     for j in range(links.shape[1]):
         value = heights[t - 1, j] + links[j, label]
