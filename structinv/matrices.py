@@ -273,7 +273,7 @@ def squared_lengths(X: Matrix) -> np.ndarray:
 def row_sizes(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
     """``<V[assign[i]], |points[i]|>`` for every row i and non-negative V."""
     if sp.issparse(points):
-        return _row_sizes_csr(points.indptr, points.indices, points.data, V, assign)
+        return row_dots(with_data(points, np.abs(points.data)), V, assign)
     return row_dots(np.abs(points), V, assign)
 
 
@@ -301,10 +301,14 @@ def row_dots(points: Matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
     """``<V[assign[i]], points[i]>`` for every row i, in float64."""
     V = np.ascontiguousarray(V, dtype=np.float64)
     if sp.issparse(points):
-        return _row_dots_csr(points.indptr, points.indices, points.data, V, assign)
+        dots = np.empty(points.shape[0])
+        _row_dots_csr(points.indptr, points.indices, points.data, V, assign, dots)
+        return dots
     if len(V) == 1:
         return np.asarray(points @ V[0], dtype=np.float64)
-    return _row_dots_dense(np.ascontiguousarray(points), V, assign)
+    dots = np.empty(len(points))
+    _row_dots_dense(np.ascontiguousarray(points), V, assign, dots)
+    return dots
 
 
 @njit(cache=True, nogil=True)
@@ -370,42 +374,23 @@ def _add_combinations_csr(indptr, indices, data, weights, into):
 
 
 @njit(cache=True, nogil=True)
-def _row_dots_csr(indptr, indices, data, V, assign):
-    n_rows = indptr.shape[0] - 1
-    dots = np.zeros(n_rows)
-    for i in range(n_rows):
+def _row_dots_csr(indptr, indices, data, V, assign, dots):
+    for i in range(len(dots)):
         v = assign[i]
         total = 0.0
         for k in range(indptr[i], indptr[i + 1]):
             total += V[v, indices[k]] * data[k]
         dots[i] = total
-    return dots
 
 
 @njit(cache=True, nogil=True)
-def _row_sizes_csr(indptr, indices, data, V, assign):
-    n_rows = indptr.shape[0] - 1
-    sizes = np.zeros(n_rows)
-    for i in range(n_rows):
+def _row_dots_dense(points, V, assign, dots):
+    for i in range(len(dots)):
         v = assign[i]
         total = 0.0
-        for k in range(indptr[i], indptr[i + 1]):
-            total += V[v, indices[k]] * abs(data[k])
-        sizes[i] = total
-    return sizes
-
-
-@njit(cache=True, nogil=True)
-def _row_dots_dense(points, V, assign):
-    n_rows, n_features = points.shape
-    dots = np.zeros(n_rows)
-    for i in range(n_rows):
-        v = assign[i]
-        total = 0.0
-        for k in range(n_features):
+        for k in range(points.shape[1]):
             total += V[v, k] * points[i, k]
         dots[i] = total
-    return dots
 
 
 def interleave(mask: np.ndarray, inside: Matrix, outside: Matrix) -> Matrix:

@@ -5,44 +5,36 @@ See `chain_steps` for the groups of arrays.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..compiled import njit
-from .chain_scores import edited
+from .chain_scores import add_edits
 
 
 @njit(cache=True, nogil=True)
-def fill_grams(starts, rows, heads, grams):
-    """The inner products of rows, where they are kept; `heads`, (d,), are -1, and so afterwards.
+def fill_grams(starts, rows, heads, earlier, owners, grams):
+    """The inner products of rows, where they are kept, added to zeros.
 
     Most features are those of one row of an example: each entry is multiplied with the earlier ones of
-    its feature, which are linked from the last to the first.
+    its feature, which are linked from the last to the first. `heads`, (d,), are -1, and so afterwards;
+    `earlier` and `owners` have room for the entries of any example.
     """
     indptr, indices, data = rows
     places, values = grams
-    most = 0
     for b in range(len(places)):
-        most = max(most, indptr[starts[b + 1]] - indptr[starts[b]])
-    earlier, owners = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-    for b in range(len(places)):
-        begin, size = starts[b], starts[b + 1] - starts[b]
-        if places[b] < 0:
+        begin, size, gram = starts[b], starts[b + 1] - starts[b], places[b]
+        if gram < 0:
             continue
-        gram = values[places[b] : places[b] + size * size].reshape(size, size)
-        gram[:] = 0.0
         first = indptr[begin]
         for t in range(size):
             for e in range(indptr[begin + t], indptr[begin + t + 1]):
-                gram[t, t] += data[e] * data[e]
+                values[gram + t * size + t] += data[e] * data[e]
                 other = heads[indices[e]]
                 while other >= 0:
-                    gram[t, owners[other]] += data[e] * data[first + other]
+                    product = data[e] * data[first + other]
+                    values[gram + t * size + owners[other]] += product
+                    values[gram + owners[other] * size + t] += product
                     other = earlier[other]
                 earlier[e - first], owners[e - first] = heads[indices[e]], t
                 heads[indices[e]] = e - first
-        for t in range(size):
-            for s in range(t):
-                gram[s, t] = gram[t, s]
         for e in range(first, indptr[begin + size]):
             heads[indices[e]] = -1
 
@@ -55,7 +47,7 @@ def fill_products(one, example, rows, codes, labels, edits, changes, grams, zero
     labellings are wrong, most often a few. Else the one normal is put among weights that are zero, and
     so afterwards. Transitions of the one normal are put in a table that is zero, and so afterwards.
     """
-    begin, size, first, _, gram, count = example
+    begin, size, first, gram, count = example
     links, products, wrong, counts = room[1], room[3], room[4], room[5]
     indptr, ids, data = rows
     moves, at = links[2], first + one * size
@@ -85,7 +77,7 @@ def fill_products(one, example, rows, codes, labels, edits, changes, grams, zero
                 shared = (true == own) - (true == label) - (wanted == own) + (wanted == label)
                 product += grams[gram + t * size + s] * shared
         if gram < 0:
-            product -= edited(begin, size, rows, codes, changes, zeros, labels, other, edits)
+            product -= add_edits(begin, size, rows, codes, changes, labels, other, edits, 0.0, zeros)
         products[one, j] = products[j, one] = product
     counts[1, one] = count
     for j in range(moves.shape[0]):
@@ -97,25 +89,6 @@ def fill_products(one, example, rows, codes, labels, edits, changes, grams, zero
             own, label = codes[i], labels[at + wrong[one, p]]
             for e in range(indptr[i], indptr[i + 1]):
                 zeros[ids[e], own] = zeros[ids[e], label] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, table):
-    """Add a multiple of what edits take from a labelling's rows, or add to them, to the weights."""
-    indptr, ids, data = rows
-    n_edits, factors = changes
-    if n_edits == 0:
-        return
-    for t in range(size):
-        own, label = codes[begin + t], labels[at + t]
-        if label != own:
-            for i in range((at + t) * n_edits, (at + t + 1) * n_edits):
-                edit = edits[i]
-                if edit > 0:
-                    e = indptr[begin + t] + (edit - 1) // 2
-                    x = amount * (factors[(edit - 1) % 2] - 1.0) * data[e]
-                    table[ids[e], own] += x
-                    table[ids[e], label] -= x
 
 
 @njit(cache=True, nogil=True)

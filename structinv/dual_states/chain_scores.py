@@ -93,8 +93,11 @@ def find_edits(begin, size, rows, codes, factors, table, labels, at, edits, gain
 
 
 @njit(cache=True, nogil=True)
-def edited(begin, size, rows, codes, changes, table, labels, at, edits):
-    """What its edits add to the score of a labelling."""
+def add_edits(begin, size, rows, codes, changes, labels, at, edits, amount, table):
+    """Add a multiple of what edits add to the normal of a labelling to weights, unless `amount` is 0.
+
+    Returns what the edits add to the score of the labelling by these weights, if `amount` is 0.
+    """
     indptr, ids, data = rows
     n_edits, factors = changes
     total = 0.0
@@ -102,13 +105,15 @@ def edited(begin, size, rows, codes, changes, table, labels, at, edits):
         return total
     for t in range(size):
         own, label = codes[begin + t], labels[at + t]
-        if label != own:
-            for i in range((at + t) * n_edits, (at + t + 1) * n_edits):
-                edit = edits[i]
-                if edit > 0:
-                    e = indptr[begin + t] + (edit - 1) // 2
-                    factor = factors[(edit - 1) % 2]
-                    total += (factor - 1.0) * data[e] * (table[ids[e], label] - table[ids[e], own])
+        for i in range((at + t) * n_edits, (at + t + 1) * n_edits):
+            edit = edits[i]
+            if edit > 0 and label != own:
+                e = indptr[begin + t] + (edit - 1) // 2
+                x = (factors[(edit - 1) % 2] - 1.0) * data[e]
+                total += x * (table[ids[e], label] - table[ids[e], own])
+                if amount != 0.0:
+                    table[ids[e], own] += amount * x
+                    table[ids[e], label] -= amount * x
     return total
 
 

@@ -25,8 +25,8 @@ import numpy as np
 from ..compiled import njit
 from ..structures.viterbi import before as label_before
 from ..structures.viterbi import viterbi
-from .chain_products import add_edits, add_links, fill_products
-from .chain_scores import edited, fill_scores, find_edits, score
+from .chain_products import add_links, fill_products
+from .chain_scores import add_edits, fill_scores, find_edits, score
 
 # A visit looks for the best labelling at most so often; each search may add a labelling.
 ROUNDS = 3
@@ -46,8 +46,8 @@ def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[n
     links : (3, n_labels + 2, n_labels) array
         Transitions, then first and last labels: scores, their changes, and those of one normal.
     gains : (n_edits + 1, n_labels) array
-    products : (widest, widest) array
-        Inner products of normals.
+    products : (widest + 1, widest + 1) array
+        Inner products of normals; the last row and column stay zero.
     wrong : (widest, longest) array of int
         The positions at which each labelling is wrong.
     counts : (2, widest) array of int
@@ -61,7 +61,7 @@ def workspace(longest: int, n_labels: int, n_edits: int, widest: int) -> tuple[n
         np.zeros((5, longest, n_labels)),
         np.zeros((3, n_labels + 2, n_labels)),
         np.empty((n_edits + 1, n_labels)),
-        np.empty((widest, widest)),
+        np.zeros((widest + 1, widest + 1)),
         np.empty((widest, longest), dtype=np.int64),
         np.empty((2, widest), dtype=np.int64),
         np.empty((2, widest)),
@@ -103,7 +103,9 @@ def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, r
                 for j in range(used[b] if rounds > 0 else 0):
                     at = first + j * size
                     above[j] = score(potentials, links, size, labels, at) - base
-                    above[j] += edited(begin, size, rows, codes, changes, table, labels, at, edits)
+                    above[j] += add_edits(
+                        begin, size, rows, codes, changes, labels, at, edits, 0.0, table
+                    )
             mean = 0.0
             for j in range(used[b] if rounds > 0 else 0):
                 mean += masses[slot + j] * above[j]
@@ -147,10 +149,13 @@ def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, r
                     known += 1
                 for j in range(known):
                     before[j] = masses[slot + j]
-                example = begin, size, first, slot, gram, known
-                _ascend(
-                    example, rows, codes, labels, masses, edits, changes, grams[1], zeros, weight, room
-                )
+                example, target = (begin, size, first, gram, known), STEPS_SHARE * gap / weight
+                one = _ascend(known, target, weight, slot, masses, products, counts, above)
+                while one >= 0:
+                    fill_products(
+                        one, example, rows, codes, labels, edits, changes, grams[1], zeros, room
+                    )
+                    one = _ascend(known, target, weight, slot, masses, products, counts, above)
                 for j in range(known):
                     amount = weight * (masses[slot + j] - before[j])
                     if amount == 0.0:
@@ -218,13 +223,13 @@ def sweep(order, rounds, rows, truth, kept, changes, grams, zeros, parameters, r
 
 
 @njit(cache=True, nogil=True)
-def _ascend(example, rows, codes, labels, masses, edits, changes, grams, zeros, weight, room):
-    """Pairwise steps between known labellings, and the true one, until most of their gap is gone.
+def _ascend(count, target, weight, slot, masses, products, counts, above):
+    """Pairwise steps between known labellings, and the true one, until little of their gap is left.
 
-    Inner products are asked for when a labelling takes part, which few do.
+    Returns a labelling that takes part and lacks inner products, as few take part; -1 at the end.
     """
-    slot, count = example[3], example[5]
-    products, counts, above, arrival = room[3], room[5], room[6][0], -1.0
+    # The normal of the true labelling is zero.
+    null = len(products) - 1
     for _ in range(4 * count + 4):
         best, highest, mean, free = -1, 0.0, 0.0, 1.0
         for j in range(count):
@@ -233,9 +238,7 @@ def _ascend(example, rows, codes, labels, masses, edits, changes, grams, zeros, 
             if above[j] > highest:
                 best, highest = j, above[j]
         gap = highest - mean
-        if arrival < 0.0:
-            arrival = gap
-        if gap <= 0.0 or gap < STEPS_SHARE * arrival:
+        if gap <= 0.0 or gap < target:
             break
         worst, lowest = -2, highest
         # The true labelling (-1) gives mass away only if it has some to give.
@@ -246,23 +249,20 @@ def _ascend(example, rows, codes, labels, masses, edits, changes, grams, zeros, 
                 worst, lowest = j, above[j]
         if worst == -2 or worst == best or highest <= lowest:
             break
-        curvature = 0.0
-        for one in (best, worst):
-            if one >= 0:
-                if counts[1, one] < count:
-                    fill_products(one, example, rows, codes, labels, edits, changes, grams, zeros, room)
-                curvature += products[one, one]
-        if best >= 0 and worst >= 0:
-            curvature -= 2.0 * products[best, worst]
-        limit = masses[slot + worst] if worst >= 0 else free
-        step = limit
-        if weight * curvature * limit > highest - lowest:
+        if best >= 0 and counts[1, best] < count:
+            return best
+        if worst >= 0 and counts[1, worst] < count:
+            return worst
+        up, down = best if best >= 0 else null, worst if worst >= 0 else null
+        curvature = products[up, up] + products[down, down] - 2.0 * products[up, down]
+        step = masses[slot + worst] if worst >= 0 else free
+        whole = weight * curvature * step <= highest - lowest
+        if not whole:
             step = (highest - lowest) / (weight * curvature)
         if best >= 0:
             masses[slot + best] += step
-            for j in range(count):
-                above[j] -= weight * step * products[best, j]
         if worst >= 0:
-            masses[slot + worst] = 0.0 if step == limit else masses[slot + worst] - step
-            for j in range(count):
-                above[j] += weight * step * products[worst, j]
+            masses[slot + worst] = 0.0 if whole else masses[slot + worst] - step
+        for j in range(count):
+            above[j] -= weight * step * (products[up, j] - products[down, j])
+    return -1

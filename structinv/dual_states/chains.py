@@ -87,9 +87,10 @@ class ChainState(FocusedSweeps, DualState):
         """Those of the rows of each sequence that is not longer."""
         squares = np.where(self._sizes <= longest, self._sizes**2, 0)
         ends = np.cumsum(squares)
-        grams = np.where(squares > 0, ends - squares, -1), np.empty(ends[-1])
-        heads = np.full(self.space.stride, -1)
-        fill_grams(self.layout.starts, self._rows, heads, grams)
+        grams = np.where(squares > 0, ends - squares, -1), np.zeros(ends[-1])
+        entries = int(np.diff(self._rows[0][self.layout.starts]).max(initial=0))
+        heads, room = np.full(self.space.stride, -1), np.empty((2, entries), dtype=np.int64)
+        fill_grams(self.layout.starts, self._rows, heads, room[0], room[1], grams)
         return grams
 
     def _slots(self, room: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -152,9 +152,9 @@ class Sequence(Structure):
         table = table if table.ndim == 3 else table[:, :, None]
         labels, levels = codes.astype(np.int64), np.zeros(len(codes), dtype=np.int64)
         heights = np.full((len(layout), most + 1), -np.inf)
-        shape = (table.shape[2], most + 1, table.shape[1])
+        shape = (table.shape[2] * (most + 1), table.shape[1])
         longest = int(layout.sizes.max(initial=1)) if trace else 1
-        room, notes = np.empty((2, *shape)), np.zeros((3, longest, *shape), dtype=np.int64)
+        room, notes = np.empty((2, *shape)), np.zeros((2, longest, *shape), dtype=np.int64)
         _count(table, *tables, layout.starts, codes, trace, labels, levels, heights, room, notes)
         known = None if potentials.ndim == 2 else levels
         return Decoding(labels, heights[:, -1].copy(), known), heights
@@ -248,27 +248,26 @@ def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels,
     with c labels that differ, the last column that with so many or more; where `trace`, `labels` and
     `levels` become those that reach the last column.
 
-    `room`, (2, n_levels, counts, n_labels), are scores of all levels used, numbers of labels that
-    differ, and labels: with the last position counted, and before it is. `notes`, (3, longest, n_levels,
-    counts, n_labels), say how they are reached: the label before, where this position's own level and
-    difference are not yet counted; then that level, and whether one less differed before. The innermost
-    loops run over labels.
+    `room`, (2, n_levels * counts, n_labels), are scores of all levels used and numbers of labels that
+    differ, and labels: with the last position counted, and before it is. `notes`, (2, longest,
+    n_levels * counts, n_labels), say how they are reached: by which label before, where this position is
+    not yet counted; and by which level of its own, twice, and one more if it differs and is counted. The
+    innermost loops run over labels.
     """
-    n_labels, n_levels, most = potentials.shape[1], potentials.shape[2], heights.shape[1] - 1
-    height, arriving = room[0], room[1]
-    back, own_level, fewer = notes[0], notes[1], notes[2]
+    n_labels, n_levels, counts = potentials.shape[1], potentials.shape[2], heights.shape[1]
+    height, arriving, back, own_level = room[0], room[1], notes[0], notes[1]
     for b in range(len(starts) - 1):
         begin, end = starts[b], starts[b + 1]
         for t in range(begin, end):
             place, code = t - begin if trace else 0, codes[t]
-            reachable = t - begin + 1 if t - begin < most else most + 1
+            reachable = t - begin + 1 if t - begin + 1 < counts else counts
             for u in range(n_levels):
-                for c in range(reachable):
-                    into, origin, before = arriving[u, c], back[place, u, c], height[u, c]
+                for i in range(u * counts, u * counts + reachable):
+                    into, origin = arriving[i], back[place, i]
                     for k in range(n_labels):
                         into[k] = first[k] if t == begin and u == 0 else -np.inf
                     for j in range(n_labels if t > begin else 0):
-                        high, row = before[j], pairs[j]
+                        high, row = height[i, j], pairs[j]
                         if high == -np.inf:
                             continue
                         for k in range(n_labels):
@@ -276,35 +275,31 @@ def _count(potentials, pairs, first, last, starts, codes, trace, labels, levels,
                             if value > into[k]:
                                 into[k] = value
                                 origin[k] = j
-            for u in range(n_levels):
-                for c in range(most + 1):
-                    for k in range(n_labels):
-                        height[u, c, k] = -np.inf
+            for i in range(n_levels * counts):
+                for k in range(n_labels):
+                    height[i, k] = -np.inf
             for own in range(n_levels):
                 for u in range(n_levels - own):
                     for c in range(reachable):
-                        before, more = arriving[u, c], c + 1 if c < most else most
+                        i, more = (u + own) * counts + c, 1 if c + 1 < counts else 0
                         for k in range(n_labels):
-                            to = c if k == code else more
-                            value = before[k] + potentials[t, k, own]
-                            if value > height[u + own, to, k]:
-                                height[u + own, to, k] = value
-                                own_level[place, u + own, to, k] = own
-                                fewer[place, u + own, to, k] = to != c
-        for c in range(end - begin + 1 if end - begin < most else most + 1):
+                            wrong = 0 if k == code else more
+                            value = arriving[u * counts + c, k] + potentials[t, k, own]
+                            if value > height[i + wrong, k]:
+                                height[i + wrong, k] = value
+                                own_level[place, i + wrong, k] = 2 * own + wrong
+        for c in range(end - begin + 1 if end - begin + 1 < counts else counts):
             highest, best, used = -np.inf, 0, 0
             for u in range(n_levels):
                 for k in range(n_labels):
-                    if height[u, c, k] + last[k] > highest:
-                        highest, best, used = height[u, c, k] + last[k], k, u
+                    if height[u * counts + c, k] + last[k] > highest:
+                        highest, best, used = height[u * counts + c, k] + last[k], k, u
             heights[b, c] = highest
-        if not trace or heights[b, most] == -np.inf:
+        if not trace or heights[b, counts - 1] == -np.inf:
             continue
-        c = most
+        i = used * counts + counts - 1
         for t in range(end - 1, begin - 1, -1):
-            place = t - begin
-            labels[t], levels[t] = best, own_level[place, used, c, best]
-            one_less = fewer[place, used, c, best]
-            used -= levels[t]
-            c -= one_less
-            best = back[place, used, c, best]
+            note = own_level[t - begin, i, best]
+            labels[t], levels[t] = best, note // 2
+            i -= note // 2 * counts + note % 2
+            best = back[t - begin, i, best]
