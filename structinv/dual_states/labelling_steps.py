@@ -10,28 +10,36 @@ MOST_STEPS = 10
 BLOCK_SHARE = 0.1
 
 
-@njit(cache=True, nogil=True)
-def mean_heights(values, codes, costs, grades, shares, moved, listed, masses, starts, extra, means):
+def mean_heights(
+    values: np.ndarray,
+    codes: np.ndarray,
+    costs: np.ndarray,
+    grades: np.ndarray,
+    shares: np.ndarray,
+    moved: tuple[np.ndarray, np.ndarray, np.ndarray],
+    listed: np.ndarray,
+    masses: np.ndarray,
+    starts: np.ndarray,
+    extra: np.ndarray,
+) -> np.ndarray:
     """What the planes that carry each block are worth on average.
 
     `values`, (n_outputs, n_rows * s), are those at the rows' members, `shares`, (n_rows, s, n_labels),
     the masses there, `moved` the features of listed labellings as CSR arrays, of which block b owns
     those from ``listed[b]`` on.
     """
-    size = grades.shape[1]
-    for b in range(len(starts) - 1):
-        total = 0.0
-        for i in range(starts[b], starts[b + 1]):
-            c = codes[i]
-            for m in range(size):
-                for k in range(costs.shape[1]):
-                    if shares[i, m, k] > 0.0:
-                        lead = values[k, i * size + m] - values[c, i * size + m]
-                        total += shares[i, m, k] * (lead + costs[i, k] * grades[i, m])
-        for j in range(listed[b + 1] - listed[b]):
-            if masses[b, j] > 0.0:
-                total += masses[b, j] * _dot(moved, listed[b] + j, extra)
-        means[b] = total
+    n_blocks, size = len(starts) - 1, grades.shape[1]
+    rows, members, labels = np.nonzero(shares)
+    places = rows * size + members
+    leads = values[labels, places] - values[codes[rows], places]
+    leads = leads + costs[rows, labels] * grades[rows, members]
+    owners = np.repeat(np.arange(n_blocks), np.diff(starts))[rows]
+    found = np.bincount(owners, shares[rows, members, labels] * leads, n_blocks)
+    blocks = np.repeat(np.arange(n_blocks), np.diff(listed))
+    own = masses[blocks, np.arange(len(blocks)) - listed[blocks]]
+    indptr, indices, data = moved
+    each = np.repeat(own, np.diff(indptr)) * data * extra[indices]
+    return found + np.bincount(np.repeat(blocks, np.diff(indptr)), each, n_blocks)
 
 
 @njit(cache=True, nogil=True)
@@ -51,17 +59,34 @@ def ascend_blocks(
         begin, end = first * size, last * size
         local = values[:, begin:end].astype(np.float64)
         before = changes[:, begin:end].copy()
-        own = np.zeros((end - begin, end - begin))
+        own, atoms = np.zeros((end - begin, end - begin)), np.empty(end - begin, dtype=np.int64)
         for p in range(end - begin):
             if held[begin + p] >= 0:
-                own[p] = kernel[held[begin + p], begin:end]
+                for q in range(end - begin):
+                    own[p, q] = kernel[held[begin + p], begin + q]
         mine = slice(first, last)
         _ascend(
             local, own, held[begin:end] >= 0, codes[mine], costs[mine], grades[mine], weights[b],
             labellings[mine], listed[b], listed[b + 1] - listed[b], moved, masses[b], shares[mine],
             extra, changes[:, begin:end],
         )  # fmt: skip
-        _carry(values, kernel, held[begin:end], changes[:, begin:end] - before)
+        # What changed of the block's atoms goes to the values at all members of the batch.
+        used = 0
+        for p in range(begin, end):
+            changed = False
+            for k in range(values.shape[0]):
+                # Columns of atoms that changed take the place of those before them.
+                before[k, used] = changes[k, p] - before[k, p - begin]
+                changed |= before[k, used] != 0.0
+            if changed:
+                atoms[used] = held[p]
+                used += 1
+        if used > 0:
+            coefficients = np.ascontiguousarray(before[:, :used]).astype(values.dtype)
+            moves = np.dot(coefficients, kernel[atoms[:used]])
+            for k in range(values.shape[0]):
+                for p in range(values.shape[1]):
+                    values[k, p] += moves[k, p]
 
 
 @njit(cache=True, nogil=True)
@@ -78,39 +103,77 @@ def _ascend(
     target = -1.0
     for _ in range(MOST_STEPS):
         _between_members(local, kernel, held, codes, costs, grades, weight, shares, changes)
-        _leads(local, held, codes, costs, grades, shares, best, members, mean, mass)
-        up, down, gap, used = _pair(labellings, codes, best, mean, first, n_listed, moved, masses, extra)
+        up, down, gap, used = _pair(
+            local, held, codes, costs, grades, shares, labellings, first, n_listed, moved, masses,
+            extra, best, members, mean, mass,
+        )  # fmt: skip
         if target < 0.0:
             target = BLOCK_SHARE * gap
         if weight * gap <= 1e-15 or gap <= target or up == down:
             break
         limit = 1.0 - used if down < 0 else masses[down]
         advantage = _towards(up, down, labellings, codes, best, members, mean, mass, shares, direction)
-        advantage += _move(moved, first, up, -1.0, extra, moving)
-        advantage += _move(moved, first, down, 1.0, extra, moving)
-        curvature = _multiplied(direction, kernel, products) + np.sum(moving * moving)
+        for j, sign in ((up, -1.0), (down, 1.0)):
+            if j >= 0:
+                for e in range(moved[0][first + j], moved[0][first + j + 1]):
+                    moving[moved[1][e]] += sign * moved[2][e]
+                    advantage -= sign * moved[2][e] * extra[moved[1][e]]
+        curvature = _multiplied(direction, kernel, products)
+        for p in range(len(moving)):
+            curvature += moving[p] * moving[p]
         step = limit
         if weight * curvature * limit > advantage:
-            step = max(0.0, advantage / (weight * curvature))
+            step = advantage / (weight * curvature)
         if step > 0.0:
-            _shift(up, down, step, labellings, codes, members, mass, shares)
+            for t in range(len(codes)):
+                c = codes[t]
+                new = labellings[t, up] if up >= 0 else c
+                old = labellings[t, down] if down >= 0 else c
+                if new != old and new != c:
+                    shares[t, members[t, new], new] += step
+                if new != old and old != c and mass[t, old] > 0.0:
+                    left = 1.0 - step / mass[t, old]
+                    for m in range(shares.shape[1]):
+                        shares[t, m, old] *= left if left > 0.0 else 0.0
             if up >= 0:
                 masses[up] += step
             if down >= 0:
                 masses[down] = 0.0 if step == limit else masses[down] - step
-            local += weight * step * products
-            changes += weight * step * direction
-            extra += weight * step * moving
-        direction[:] = 0.0
-        moving[:] = 0.0
+            size = weight * step
+            for k in range(local.shape[0]):
+                for p in range(local.shape[1]):
+                    local[k, p] += size * products[k, p]
+                    changes[k, p] += size * direction[k, p]
+            for p in range(len(moving)):
+                extra[p] += size * moving[p]
+        for p in range(len(moving)):
+            moving[p] = 0.0
+        for k in range(local.shape[0]):
+            for p in range(local.shape[1]):
+                direction[k, p] = 0.0
         if step <= 0.0:
             break
-    _drop_strays(labellings, n_listed, masses, codes, shares)
+    # No mass, be it rounding only, stays on a label that no labelling with mass has.
+    for t in range(len(codes)):
+        for k in range(shares.shape[2]):
+            carried = False
+            for j in range(n_listed):
+                carried |= masses[j] > 0.0 and labellings[t, j] == k and k != codes[t]
+            if not carried:
+                for m in range(shares.shape[1]):
+                    shares[t, m, k] = 0.0
 
 
 @njit(cache=True, nogil=True)
-def _leads(local, held, codes, costs, grades, shares, best, members, mean, mass):
-    """For each row and label the worst held member, and what those with mass are worth on average."""
+def _pair(
+    local, held, codes, costs, grades, shares, labellings, first, n_listed, moved, masses, extra,
+    best, members, mean, mass,
+):  # fmt: skip
+    """The highest labelling and the lowest with mass (-1: the true one), the gap, the mass in use.
+
+    Put in place for each row and label: the worst held member, and what those with mass are worth on
+    average.
+    """
     n_rows, n_labels = costs.shape
     size = grades.shape[1]
     for t in range(n_rows):
@@ -132,14 +195,11 @@ def _leads(local, held, codes, costs, grades, shares, best, members, mean, mass)
         for k in range(n_labels):
             if mass[t, k] > 0.0:
                 mean[t, k] /= mass[t, k]
-
-
-@njit(cache=True, nogil=True)
-def _pair(labellings, codes, best, mean, first, n_listed, moved, masses, extra):
-    """The highest labelling and the lowest with mass (-1: the true one), the gap, the mass in use."""
     up, highest, down, lowest, total, used = -1, 0.0, -2, np.inf, 0.0, 0.0
     for j in range(n_listed):
-        height = _dot(moved, first + j, extra)
+        height = 0.0
+        for e in range(moved[0][first + j], moved[0][first + j + 1]):
+            height += moved[2][e] * extra[moved[1][e]]
         average = height
         for t in range(len(codes)):
             k = labellings[t, j]
@@ -182,23 +242,6 @@ def _towards(up, down, labellings, codes, best, members, mean, mass, shares, dir
                     direction[c, t * size + m] -= share
                     direction[old, t * size + m] += share
     return gained
-
-
-@njit(cache=True, nogil=True)
-def _shift(up, down, step, labellings, codes, members, mass, shares):
-    """Move mass from the members of one labelling to those of another, where labels differ."""
-    for t in range(len(codes)):
-        c = codes[t]
-        new = labellings[t, up] if up >= 0 else c
-        old = labellings[t, down] if down >= 0 else c
-        if new == old:
-            continue
-        if new != c:
-            shares[t, members[t, new], new] += step
-        if old != c and mass[t, old] > 0.0:
-            left = max(0.0, 1.0 - step / mass[t, old])
-            for m in range(shares.shape[1]):
-                shares[t, m, old] *= left
 
 
 @njit(cache=True, nogil=True)
@@ -251,59 +294,14 @@ def _multiplied(direction, kernel, products):
     """The direction's values at all members of the block; its squared norm."""
     square = 0.0
     for k in range(direction.shape[0]):
-        products[k] = 0.0
+        for q in range(direction.shape[1]):
+            products[k, q] = 0.0
         for p in range(direction.shape[1]):
-            if direction[k, p] != 0.0:
-                products[k] += direction[k, p] * kernel[p]
+            factor = direction[k, p]
+            if factor != 0.0:
+                for q in range(direction.shape[1]):
+                    products[k, q] += factor * kernel[p, q]
         for p in range(direction.shape[1]):
             if direction[k, p] != 0.0:
                 square += direction[k, p] * products[k, p]
     return square
-
-
-@njit(cache=True, nogil=True)
-def _drop_strays(labellings, n_listed, masses, codes, shares):
-    """No mass, be it rounding only, on a label that no labelling with mass has."""
-    n_rows, size, n_labels = shares.shape
-    for t in range(n_rows):
-        for k in range(n_labels):
-            carried = False
-            for j in range(n_listed):
-                if masses[j] > 0.0 and labellings[t, j] == k and k != codes[t]:
-                    carried = True
-                    break
-            if not carried:
-                for m in range(size):
-                    shares[t, m, k] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def _dot(moved, row, extra):
-    indptr, indices, data = moved
-    total = 0.0
-    for e in range(indptr[row], indptr[row + 1]):
-        total += data[e] * extra[indices[e]]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _move(moved, first, j, sign, extra, moving):
-    """Add the features of a labelling to a direction; how much it gains there."""
-    if j < 0:
-        return 0.0
-    indptr, indices, data = moved
-    for e in range(indptr[first + j], indptr[first + j + 1]):
-        moving[indices[e]] += sign * data[e]
-    return -sign * _dot(moved, first + j, extra)
-
-
-@njit(cache=True, nogil=True)
-def _carry(values, kernel, held, change):
-    """Add what changed of a block's atoms to the values at all members of the batch."""
-    used = np.zeros(len(held), dtype=np.bool_)
-    for p in range(len(held)):
-        used[p] = np.any(change[:, p] != 0.0)
-    if not np.any(used):
-        return
-    coefficients = np.ascontiguousarray(change[:, used]).astype(values.dtype)
-    values += np.dot(coefficients, kernel[held[used]])

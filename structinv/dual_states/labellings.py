@@ -273,10 +273,9 @@ class _Batch:
         gains, costs, members = best_members(values, self.rivals, self.grades)
         found = Furthest(gains, costs, gains + costs, members)
         chosen = state.labels.separate(self.rivals, found, self.extra, self.layout)
-        means = np.empty(len(self.blocks))
-        mean_heights(
+        means = mean_heights(
             self.values, self.rivals.codes, self.rivals.costs, self.grades, state.shares[self.rows],
-            *self.listed, state.masses[self.blocks], self.layout.starts, self.extra, means,
+            *self.listed, state.masses[self.blocks], self.layout.starts, self.extra,
         )  # fmt: skip
         state.enlist(self.blocks, chosen.labels)
         self.listed = self._listed()

@@ -66,12 +66,24 @@ def _row_ascent(gram, depths, members, weight, slopes, kind):
         best, worst, level, mean = _ends(depths, members, slopes)
         gap = weight * (loss_value(kind, depths[best]) + conjugate(kind, level) - mean)
         if arrival < 0:
-            arrival = max(gap, 0.0)
+            arrival = 0.0 if gap < 0.0 else gap
         if gap <= ROW_SHARE * arrival or gap <= 0:
             break
         moved = _step(gram, depths, slopes, best, level, weight, kind)
         if worst >= 0 and worst != best:
-            moved |= _exchange(gram, depths, slopes, best, worst, weight)
+            # Slope goes from the highest point to the deepest.
+            advantage = depths[best] - depths[worst]
+            curvature = weight * (gram[best, best] + gram[worst, worst] - 2.0 * gram[best, worst])
+            size = slopes[worst]
+            if curvature * size > advantage:
+                size = advantage / curvature
+            if size > 0.0:
+                moved = True
+                slopes[worst] = 0.0 if size == slopes[worst] else slopes[worst] - size
+                slopes[best] += size
+                deeper, higher = gram[best], gram[worst]
+                for k in range(depths.shape[0]):
+                    depths[k] -= weight * size * (deeper[k] - higher[k])
             _, _, level, _ = _ends(depths, members, slopes)
             moved |= _step(gram, depths, slopes, worst, level, weight, kind)
         if not moved:
@@ -98,28 +110,16 @@ def _step(gram, depths, slopes, j, level, weight, kind):
     """The best slope of one point, all others as they are; whether that changed anything."""
     curvature = weight * gram[j, j]
     found = best_level(kind, depths[j] + curvature * level, curvature, depths[j])
-    size = max(found - level, -slopes[j])
+    size = found - level
+    if size < -slopes[j]:
+        size = -slopes[j]
     if size == 0.0:
         return False
     # A slope of 0 is one exactly: points without are forgotten in time.
     slopes[j] = 0.0 if size == -slopes[j] else slopes[j] + size
-    _lower(depths, gram[j], weight * size)
-    return True
-
-
-@njit(cache=True, nogil=True)
-def _exchange(gram, depths, slopes, best, worst, weight):
-    """Move slope from one point to a deeper one; whether that changed anything."""
-    advantage = depths[best] - depths[worst]
-    curvature = weight * (gram[best, best] + gram[worst, worst] - 2.0 * gram[best, worst])
-    size = slopes[worst]
-    if curvature * size > advantage:
-        size = advantage / curvature
-    if not size > 0.0:
-        return False
-    slopes[worst] = 0.0 if size == slopes[worst] else slopes[worst] - size
-    slopes[best] += size
-    _lower_by_difference(depths, gram[best], gram[worst], weight * size)
+    own = gram[j]
+    for k in range(depths.shape[0]):
+        depths[k] -= weight * size * own[k]
     return True
 
 
@@ -127,8 +127,8 @@ def _exchange(gram, depths, slopes, best, worst, weight):
 def loss_value(kind, u):
     """``L(u)``."""
     if kind == LOGISTIC:
-        return max(u, 0.0) + np.log1p(np.exp(-abs(u)))
-    short = max(0.0, 1.0 + u)
+        return (0.0 if u < 0.0 else u) + np.log1p(np.exp(-abs(u)))
+    short = 0.0 if 1.0 + u < 0.0 else 1.0 + u
     return short * short if kind == SQUARED_HINGE else short
 
 
@@ -137,7 +137,8 @@ def conjugate(kind, t):
     """``L*(t)``, t moved into its domain."""
     if kind == SQUARED_HINGE:
         return 0.25 * t * t - t
-    inside = min(max(t, 0.0), 1.0)
+    inside = 0.0 if t < 0.0 else t
+    inside = 1.0 if inside > 1.0 else inside
     if kind == HINGE:
         return -inside
     if inside <= 0.0 or inside >= 1.0:
@@ -149,15 +150,20 @@ def conjugate(kind, t):
 def best_level(kind, v, q, start):
     """The t that minimises ``L*(t) + q t^2 / 2 - v t``: L' at the s where ``s + q L'(s) = v``."""
     if kind == SQUARED_HINGE:
-        return 2.0 * max(0.0, 1.0 + v) / (1.0 + 2.0 * q)
+        return 2.0 * (0.0 if 1.0 + v < 0.0 else 1.0 + v) / (1.0 + 2.0 * q)
     if kind == HINGE:
         if 1.0 + v <= 0.0:
             return 0.0
         return 1.0 if q <= 1.0 + v else (1.0 + v) / q
     low, high = v - q, v
-    s = min(max(start, low), high)
-    for _ in range(NEWTON_STEPS):
-        slope = _sigmoid(s)
+    s = low if start < low else start
+    s = high if s > high else s
+    step, done = 0, False
+    while True:
+        small = np.exp(-abs(s))
+        slope = 1.0 / (1.0 + small) if s >= 0.0 else small / (1.0 + small)
+        if done or step == NEWTON_STEPS:
+            return slope
         over = s + q * slope - v
         if over > 0.0:
             high = s
@@ -166,27 +172,6 @@ def best_level(kind, v, q, start):
         new = s - over / (1.0 + q * slope * (1.0 - slope))
         if not low <= new <= high:
             new = 0.5 * (low + high)
-        if abs(new - s) <= 1e-15 * (1.0 + abs(s)):
-            s = new
-            break
+        done = abs(new - s) <= 1e-15 * (1.0 + abs(s))
         s = new
-    return _sigmoid(s)
-
-
-@njit(cache=True, nogil=True)
-def _sigmoid(s):
-    small = np.exp(-abs(s))
-    return 1.0 / (1.0 + small) if s >= 0.0 else small / (1.0 + small)
-
-
-# Loops of their own, without a condition, are what compilers turn into vector instructions.
-@njit(cache=True, nogil=True)
-def _lower(depths, products, size):
-    for k in range(depths.shape[0]):
-        depths[k] -= size * products[k]
-
-
-@njit(cache=True, nogil=True)
-def _lower_by_difference(depths, products, others, size):
-    for k in range(depths.shape[0]):
-        depths[k] -= size * (products[k] - others[k])
+        step += 1

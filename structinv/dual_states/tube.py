@@ -91,8 +91,7 @@ def _steps_dense(X, order, f, intercept, targets, tube, weights, squares, pulls,
         value = f[n_features] if intercept else 0.0
         value += _product(row, f)
         off = value - targets[i]
-        gaps[i] = _gap(off, tube, weights[i], pulls[i])
-        pull = _pulled(off, tube, weights[i], squares[i], pulls[i])
+        gaps[i], pull = _gap_and_pull(off, tube, weights[i], squares[i], pulls[i])
         change = pull - pulls[i]
         if change != 0.0:
             pulls[i] = pull
@@ -109,8 +108,7 @@ def _steps_csr(indptr, indices, data, order, f, intercept, targets, tube, weight
         for e in range(indptr[i], indptr[i + 1]):
             value += data[e] * f[indices[e]]
         off = value - targets[i]
-        gaps[i] = _gap(off, tube, weights[i], pulls[i])
-        pull = _pulled(off, tube, weights[i], squares[i], pulls[i])
+        gaps[i], pull = _gap_and_pull(off, tube, weights[i], squares[i], pulls[i])
         change = pull - pulls[i]
         if change != 0.0:
             pulls[i] = pull
@@ -129,17 +127,18 @@ def _product(row, f):
 
 
 @njit(cache=True, nogil=True)
-def _gap(off, tube, weight, pull):
-    """The row's weighted loss minus what it has in the dual; `off` is how far f is above the target."""
-    return max(0.0, weight * max(0.0, abs(off) - tube) + pull * off + tube * abs(pull))
+def _gap_and_pull(off, tube, weight, square, pull):
+    """A row's weighted loss minus what it has in the dual, and its best pull, all others as they are.
 
-
-@njit(cache=True, nogil=True)
-def _pulled(off, tube, weight, square, pull):
-    """The best pull of a row, all others as they are."""
+    `off` is how far f is above the target.
+    """
+    outside = abs(off) - tube
+    gap = weight * (0.0 if outside < 0.0 else outside) + pull * off + tube * abs(pull)
     if square == 0.0:
-        best = 0.0 if abs(off) <= tube else -np.sign(off) * np.inf
+        best = 0.0 if outside <= 0.0 else -np.sign(off) * np.inf
     else:
         best = pull - off / square
-        best = np.sign(best) * max(0.0, abs(best) - tube / square)
-    return min(weight, max(-weight, best))
+        size = abs(best) - tube / square
+        best = np.sign(best) * (0.0 if size < 0.0 else size)
+    best = -weight if best < -weight else best
+    return 0.0 if gap < 0.0 else gap, weight if best > weight else best

@@ -12,15 +12,93 @@ import numpy as np
 from ..compiled import njit
 
 
+def acyclic(starts: np.ndarray, edges: np.ndarray, edge_starts: np.ndarray, found: np.ndarray) -> None:
+    """Put in place whether each graph has no cycles, two edges between the same nodes being one."""
+    _acyclic(starts, edges, edge_starts, np.empty(_most(starts), dtype=np.int64), found)
+
+
+def best(
+    potentials: np.ndarray,
+    tables: np.ndarray,
+    starts: np.ndarray,
+    edges: np.ndarray,
+    edge_starts: np.ndarray,
+    features: np.ndarray,
+    chosen: np.ndarray,
+    labels: np.ndarray,
+) -> None:
+    """Put in place the best labelling of every graph that is chosen."""
+    graphs, values = (starts, edges, edge_starts, features), np.empty(len(chosen))
+    room = _workspaces(starts, edge_starts, potentials.shape[1])
+    _best(potentials, tables, *graphs, chosen, labels, False, *room, labels, values)
+
+
+def second(
+    potentials: np.ndarray,
+    tables: np.ndarray,
+    starts: np.ndarray,
+    edges: np.ndarray,
+    edge_starts: np.ndarray,
+    features: np.ndarray,
+    chosen: np.ndarray,
+    codes: np.ndarray,
+    labels: np.ndarray,
+    values: np.ndarray,
+) -> None:
+    """Put in place the best labelling of every graph chosen that differs from the codes, and its score.
+
+    Labels stay as they are where there is none.
+    """
+    graphs = starts, edges, edge_starts, features
+    room = _workspaces(starts, edge_starts, potentials.shape[1])
+    _best(potentials, tables, *graphs, chosen, codes, True, *room, labels, values)
+
+
+def best_by_wrong(
+    potentials: np.ndarray,
+    tables: np.ndarray,
+    starts: np.ndarray,
+    edges: np.ndarray,
+    edge_starts: np.ndarray,
+    features: np.ndarray,
+    chosen: np.ndarray,
+    codes: np.ndarray,
+    heights: np.ndarray,
+) -> None:
+    """The best score of every graph chosen with so many nodes that differ from the codes.
+
+    Column d of `heights` becomes that with d nodes.
+    """
+    graphs = starts, edges, edge_starts, features
+    room = _workspaces(starts, edge_starts, potentials.shape[1])
+    finished = np.empty((2 * _most(starts), potentials.shape[1]))
+    _best_by_wrong(potentials, tables, *graphs, chosen, codes, *room, finished, heights)
+
+
+def _most(starts: np.ndarray) -> int:
+    return int(np.diff(starts).max(initial=0))
+
+
+def _workspaces(starts: np.ndarray, edge_starts: np.ndarray, n_labels: int) -> tuple[np.ndarray, ...]:
+    """Room for the largest graph: numbers of nodes, ends of edges, scores of nodes, and rows."""
+    most = _most(starts)
+    return (
+        np.empty((6, most + 1), dtype=np.int64),
+        np.empty((2, 2 * _most(edge_starts)), dtype=np.int64),
+        np.empty((3, most + 1, n_labels)),
+        np.empty((2, max(most, n_labels))),
+    )
+
+
 @njit(cache=True, nogil=True)
-def acyclic(starts, edges, edge_starts, found):
-    """Whether each graph has no cycles, two edges between the same nodes being one."""
+def _acyclic(starts, edges, edge_starts, parent, found):
+    """See `acyclic`."""
     for b in range(len(starts) - 1):
-        n_nodes = starts[b + 1] - starts[b]
-        parent = np.arange(n_nodes)
+        for u in range(starts[b + 1] - starts[b]):
+            parent[u] = u
         found[b] = True
         for e in range(edge_starts[b], edge_starts[b + 1]):
-            u, v = edges[e]
+            u, v = edges[e, 0], edges[e, 1]
             while parent[u] != u:
                 parent[u] = parent[parent[u]]
                 u = parent[u]
@@ -34,30 +112,31 @@ def acyclic(starts, edges, edge_starts, found):
 
 
 @njit(cache=True, nogil=True)
-def _preorder(n_nodes, edges, first, last):
+def _preorder(n_nodes, edges, first, last, nodes, ends):
     """Nodes, each behind its parent, and the parent and the edge to it, -1 at the first node.
 
-    Components hang below the first node by edges that are none, whose number is -1 too.
+    They are rows 0 to 2 of `nodes`. Components hang below the first node by edges that are none, whose
+    number is -1 too.
     """
-    degree = np.zeros(n_nodes + 1, dtype=np.int64)
+    order, parent, edge, begin, place = nodes[0], nodes[1], nodes[2], nodes[3], nodes[4]
+    for u in range(n_nodes + 1):
+        begin[u] = 0
     for e in range(first, last):
-        degree[edges[e, 0] + 1] += 1
-        degree[edges[e, 1] + 1] += 1
-    begin = np.cumsum(degree)
-    place = begin[:-1].copy()
-    other, by = np.empty(2 * (last - first), np.int64), np.empty(2 * (last - first), np.int64)
+        begin[edges[e, 0] + 1] += 1
+        begin[edges[e, 1] + 1] += 1
+    for u in range(n_nodes):
+        begin[u + 1] += begin[u]
+        # A parent of -2 says that the node has not been found yet.
+        place[u], parent[u], edge[u] = begin[u], -2, -1
     for e in range(first, last):
         for side in range(2):
             u = edges[e, side]
-            other[place[u]], by[place[u]] = edges[e, 1 - side], e
+            ends[0, place[u]], ends[1, place[u]] = edges[e, 1 - side], e
             place[u] += 1
-    order, parent = np.empty(n_nodes, np.int64), np.full(n_nodes, -1)
-    edge, seen = np.full(n_nodes, -1), np.zeros(n_nodes, np.bool_)
-    waiting, n_found = np.empty(n_nodes, np.int64), 0
+    waiting, n_found = place, 0
     for root in range(n_nodes):
-        if seen[root]:
+        if parent[root] > -2:
             continue
-        seen[root] = True
         parent[root] = 0 if root else -1
         waiting[0], n_waiting = root, 1
         while n_waiting:
@@ -66,206 +145,163 @@ def _preorder(n_nodes, edges, first, last):
             order[n_found] = u
             n_found += 1
             for i in range(begin[u], begin[u + 1]):
-                v = other[i]
-                if not seen[v]:
-                    seen[v] = True
-                    parent[v], edge[v] = u, by[i]
+                v = ends[0, i]
+                if parent[v] == -2:
+                    parent[v], edge[v] = u, ends[1, i]
                     waiting[n_waiting] = v
                     n_waiting += 1
-    return order, parent, edge
 
 
 @njit(cache=True, nogil=True)
-def _table(e, u, edges, features, tables, table):
-    """The scores of the edge from u to its parent, by the label of the parent and that of u."""
-    n_labels = table.shape[0]
-    table[:] = 0.0
-    if e < 0:
-        return
-    turned = edges[e, 0] == u
-    for j in range(len(tables)):
-        factor = features[e, j]
-        if factor == 0:
-            continue
-        for above in range(n_labels):
-            for own in range(n_labels):
-                value = tables[j, own, above] if turned else tables[j, above, own]
-                table[above, own] += factor * value
-
-
-@njit(cache=True, nogil=True)
-def _row(e, u, label, edges, features, tables, row):
-    """One row of `_table`: where the parent has this label."""
-    row[:] = 0.0
+def _fill_row(e, u, label, edges, features, tables, row):
+    """Scores of the edge from u to its parent by the label of u, where the parent has this label."""
+    n_labels = tables.shape[1]
+    for k in range(n_labels):
+        row[k] = 0.0
     if e < 0:
         return
     turned = edges[e, 0] == u
     for j in range(len(tables)):
         if features[e, j] == 0:
             continue
-        for k in range(len(row)):
+        for k in range(n_labels):
             row[k] += features[e, j] * (tables[j, k, label] if turned else tables[j, label, k])
 
 
 @njit(cache=True, nogil=True)
-def _heights(own, order, parent, edge, edges, features, tables, heights, messages):
-    """Of each node and label the best score of all below it; and what each node tells its parent."""
-    n_labels = own.shape[1]
-    table = np.empty((n_labels, n_labels))
-    heights[:] = own
-    for i in range(len(order) - 1, 0, -1):
-        u = order[i]
-        _table(edge[u], u, edges, features, tables, table)
-        for j in range(n_labels):
-            best = -np.inf
-            for k in range(n_labels):
-                value = heights[u, k] + table[j, k]
-                if value > best:
-                    best = value
-            messages[u, j] = best
-            heights[parent[u], j] += best
-
-
-@njit(cache=True, nogil=True)
-def _largest(values, row):
-    """Where two arrays have the largest sum, of equals the first."""
+def _largest(values, u, row):
+    """The label at which a node's values and the row have the largest sum, of equals the first."""
     best = 0
-    for k in range(1, len(values)):
-        if values[k] + row[k] > values[best] + row[best]:
+    for k in range(1, values.shape[1]):
+        if values[u, k] + row[k] > values[u, best] + row[best]:
             best = k
     return best
 
 
 @njit(cache=True, nogil=True)
-def best(potentials, tables, starts, edges, edge_starts, features, chosen, labels):
-    """The best labelling of every graph that is chosen."""
-    n_labels = potentials.shape[1]
-    row = np.empty(n_labels)
-    for b in range(len(starts) - 1):
-        if not chosen[b]:
-            continue
-        own = potentials[starts[b] : starts[b + 1]]
-        order, parent, edge = _preorder(len(own), edges, edge_starts[b], edge_starts[b + 1])
-        heights, messages = np.empty(own.shape), np.empty(own.shape)
-        _heights(own, order, parent, edge, edges, features, tables, heights, messages)
-        found = labels[starts[b] : starts[b + 1]]
-        row[:] = 0.0
-        found[order[0]] = _largest(heights[order[0]], row)
-        for i in range(1, len(order)):
-            u = order[i]
-            _row(edge[u], u, found[parent[u]], edges, features, tables, row)
-            found[u] = _largest(heights[u], row)
-
-
-@njit(cache=True, nogil=True)
-def second(
-    potentials, tables, starts, edges, edge_starts, features, chosen, codes, labels, values,
+def _best(
+    potentials, tables, starts, edges, edge_starts, features, chosen, codes, other_than,
+    nodes, ends, room, rows, labels, values,
 ):  # fmt: skip
-    """The best labelling of every graph chosen that differs from the codes somewhere, and its score."""
+    """The best labelling of every graph that is chosen, or the best other than the codes."""
     n_labels = potentials.shape[1]
-    row = np.empty(n_labels)
+    order, parent, edge, child = nodes[0], nodes[1], nodes[2], nodes[5]
+    heights, messages, differing, row, loss = room[0], room[1], room[2], rows[0], rows[1]
     for b in range(len(starts) - 1):
         if not chosen[b]:
             continue
-        own, truth = potentials[starts[b] : starts[b + 1]], codes[starts[b] : starts[b + 1]]
-        order, parent, edge = _preorder(len(own), edges, edge_starts[b], edge_starts[b + 1])
-        heights, messages = np.empty(own.shape), np.empty(own.shape)
-        _heights(own, order, parent, edge, edges, features, tables, heights, messages)
+        first, n_nodes = starts[b], starts[b + 1] - starts[b]
+        _preorder(n_nodes, edges, edge_starts[b], edge_starts[b + 1], nodes, ends)
+        # Of each node and label the best score of all below it; and what each node tells its parent.
+        for u in range(n_nodes):
+            for k in range(n_labels):
+                heights[u, k] = potentials[first + u, k]
+        for i in range(n_nodes - 1, 0, -1):
+            u = order[i]
+            for j in range(n_labels):
+                _fill_row(edge[u], u, j, edges, features, tables, row)
+                k = _largest(heights, u, row)
+                messages[u, j] = heights[u, k] + row[k]
+                heights[parent[u], j] += messages[u, j]
         # How much less the best is where a node has its code and a node below it differs, and which
         # of its children is the one below which that is.
-        loss, child = np.full(len(own), np.inf), np.full(len(own), -1)
-        differing = np.empty((len(own), n_labels))
-        for i in range(len(order) - 1, -1, -1):
-            u = order[i]
-            differing[u] = heights[u]
-            differing[u, truth[u]] = -np.inf if child[u] < 0 else heights[u, truth[u]] - loss[u]
-            if i == 0:
-                break
-            above = parent[u]
-            _row(edge[u], u, truth[above], edges, features, tables, row)
-            k = _largest(differing[u], row)
-            told = differing[u, k] + row[k]
-            if told > -np.inf and messages[u, truth[above]] - told < loss[above]:
-                loss[above], child[above] = messages[u, truth[above]] - told, u
-        row[:] = 0.0
-        k = _largest(differing[order[0]], row)
-        values[b] = differing[order[0], k]
-        if values[b] == -np.inf:
-            continue
-        found = labels[starts[b] : starts[b + 1]]
-        found[order[0]] = k
-        wanted = order[0]
-        for i in range(1, len(order)):
+        for u in range(n_nodes):
+            loss[u], child[u] = np.inf, -1
+        for i in range(n_nodes - 1 if other_than else -1, -1, -1):
             u, above = order[i], parent[order[i]]
-            _row(edge[u], u, found[above], edges, features, tables, row)
-            if above == wanted and found[above] == truth[above] and child[above] == u:
-                # Nothing differs above it.
-                found[u], wanted = _largest(differing[u], row), u
-            else:
-                found[u] = _largest(heights[u], row)
+            code = codes[first + u]
+            for k in range(n_labels):
+                differing[u, k] = heights[u, k]
+            differing[u, code] = -np.inf if child[u] < 0 else heights[u, code] - loss[u]
+            if above < 0:
+                break
+            code = codes[first + above]
+            _fill_row(edge[u], u, code, edges, features, tables, row)
+            k = _largest(differing, u, row)
+            told = differing[u, k] + row[k]
+            if told > -np.inf and messages[u, code] - told < loss[above]:
+                loss[above], child[above] = messages[u, code] - told, u
+        # From the root on down; at `wanted` nothing above it differs.
+        wanted = -1
+        for i in range(n_nodes):
+            u, above = order[i], parent[order[i]]
+            label, must = 0, other_than
+            if above >= 0:
+                label = labels[first + above]
+                must = above == wanted and label == codes[first + above] and child[above] == u
+            _fill_row(edge[u], u, label, edges, features, tables, row)
+            k = _largest(differing, u, row) if must else _largest(heights, u, row)
+            if above < 0:
+                values[b] = differing[u, k] if must else heights[u, k]
+                if must and values[b] == -np.inf:
+                    break
+            labels[first + u] = k
+            if must:
+                wanted = u
 
 
 @njit(cache=True, nogil=True)
-def best_by_wrong(potentials, tables, starts, edges, edge_starts, features, chosen, codes, heights):
-    """The best score of every graph chosen with so many nodes that differ from the codes.
-
-    Column d of `heights` becomes that with d nodes.
-    """
+def _best_by_wrong(
+    potentials, tables, starts, edges, edge_starts, features, chosen, codes, nodes, ends, room, rows,
+    finished, heights,
+):  # fmt: skip
+    """See `best_by_wrong`."""
     n_labels = potentials.shape[1]
-    table = np.empty((n_labels, n_labels))
+    order, parent, edge, n_children = nodes[0], nodes[1], nodes[2], nodes[5]
+    tops, sizes, row = nodes[3], nodes[4], rows[0]
+    current, told, both = room[0], room[1], room[2]
+    # Tables of finished subtrees lie one after the other, the last on top.
     for b in range(len(starts) - 1):
         if not chosen[b]:
             continue
-        own, truth = potentials[starts[b] : starts[b + 1]], codes[starts[b] : starts[b + 1]]
-        n_nodes = len(own)
-        order, parent, edge = _preorder(n_nodes, edges, edge_starts[b], edge_starts[b + 1])
-        n_children = np.zeros(n_nodes, np.int64)
+        first, n_nodes = starts[b], starts[b + 1] - starts[b]
+        _preorder(n_nodes, edges, edge_starts[b], edge_starts[b + 1], nodes, ends)
         for u in range(n_nodes):
-            if parent[u] >= 0:
-                n_children[parent[u]] += 1
-        # Tables of finished subtrees lie one after the other, the last on top.
-        finished, sizes = np.empty((2 * n_nodes, n_labels)), np.empty(n_nodes, np.int64)
-        tops, height, n_finished = np.empty(n_nodes, np.int64), 0, 0
+            n_children[u] = 0
+        for i in range(1, n_nodes):
+            n_children[parent[order[i]]] += 1
+        height, n_finished = 0, 0
         for i in range(n_nodes - 1, -1, -1):
-            u = order[i]
-            current = np.full((2, n_labels), -np.inf)
+            u, size = order[i], 2
             for k in range(n_labels):
-                current[1 if k != truth[u] else 0, k] = own[u, k]
+                wrong = 1 if k != codes[first + u] else 0
+                current[wrong, k], current[1 - wrong, k] = potentials[first + u, k], -np.inf
             for _ in range(n_children[u]):
                 n_finished -= 1
-                v, size = tops[n_finished], sizes[n_finished]
-                height -= size
-                _table(edge[v], v, edges, features, tables, table)
-                current = _joined(current, _told(finished[height : height + size], table))
-            finished[height : height + len(current)] = current
-            tops[n_finished], sizes[n_finished] = u, len(current)
-            height += len(current)
+                v, n_below = tops[n_finished], sizes[n_finished]
+                height -= n_below
+                # The best of each number of differences below, by the label of the parent.
+                for j in range(n_labels):
+                    _fill_row(edge[v], v, j, edges, features, tables, row)
+                    for d in range(n_below):
+                        told[d, j] = -np.inf
+                        for k in range(n_labels):
+                            value = finished[height + d, k] + row[k]
+                            if value > told[d, j]:
+                                told[d, j] = value
+                # The best sums, by the sum of the numbers of differences.
+                for c in range(size + n_below - 1):
+                    for k in range(n_labels):
+                        both[c, k] = -np.inf
+                for c in range(size):
+                    for d in range(n_below):
+                        for k in range(n_labels):
+                            value = current[c, k] + told[d, k]
+                            if value > both[c + d, k]:
+                                both[c + d, k] = value
+                size += n_below - 1
+                for c in range(size):
+                    for k in range(n_labels):
+                        current[c, k] = both[c, k]
+            for c in range(size):
+                for k in range(n_labels):
+                    finished[height + c, k] = current[c, k]
+            tops[n_finished], sizes[n_finished] = u, size
+            height += size
             n_finished += 1
         for d in range(n_nodes + 1):
-            heights[b, d] = finished[d].max()
-
-
-@njit(cache=True, nogil=True)
-def _told(below, table):
-    """The best of each number of differences below, by the label of the parent."""
-    told = np.full(below.shape, -np.inf)
-    for d in range(len(below)):
-        for j in range(below.shape[1]):
-            for k in range(below.shape[1]):
-                value = below[d, k] + table[j, k]
-                if value > told[d, j]:
-                    told[d, j] = value
-    return told
-
-
-@njit(cache=True, nogil=True)
-def _joined(one, other):
-    """The best sums, by the sum of the numbers of differences."""
-    both = np.full((len(one) + len(other) - 1, one.shape[1]), -np.inf)
-    for c in range(len(one)):
-        for d in range(len(other)):
-            for k in range(one.shape[1]):
-                value = one[c, k] + other[d, k]
-                if value > both[c + d, k]:
-                    both[c + d, k] = value
-    return both
+            highest = -np.inf
+            for k in range(n_labels):
+                if finished[d, k] > highest:
+                    highest = finished[d, k]
+            heights[b, d] = highest

@@ -192,7 +192,13 @@ class Multilabel(Structure):
         heights = np.full((len(layout), most + 1), -np.inf)
         tables = np.asarray(extra, dtype=np.float64).reshape(len(edges), 2, 2)
         own = np.ascontiguousarray(potentials, dtype=np.float64)
-        _best_by_wrong(own, edges, tables, layout.starts, codes, least, labels, heights)
+        longest, n_labels = int(layout.sizes.max(initial=0)), own.shape[1]
+        room = np.empty((longest, n_labels, most + 1)), np.empty((3, most + 1))
+        notes = np.zeros((3, longest, n_labels, most + 1), dtype=np.int64)
+        places = np.zeros((2, longest), dtype=np.int64)
+        _best_by_wrong(
+            own, edges, tables, layout.starts, codes, least, *room, *notes, *places, labels, heights
+        )
         return labels, heights
 
 
@@ -297,37 +303,33 @@ def tree_of(labels: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def _best_by_wrong(potentials, edges, tables, starts, codes, least, labels, heights):
+def _best_by_wrong(
+    potentials, edges, tables, starts, codes, least, best, sums, chosen, share, rest, child, count,
+    labels, heights,
+):  # fmt: skip
     """For every example the best scores by the number of positions that differ from the codes.
 
     Edges lead from a parent to a child, those of the child come later; positions without a parent
     stand side by side. The labelling is the best of those with at least `least` wrong positions.
+
+    `best`, (longest, n_labels, most + 1), are scores by a position, its label and the number of wrong
+    ones from it on down. Of a position that is joined to its parent `chosen` says its label by that of
+    the parent, `share` and `rest` how many wrong ones it and the parent's part so far had, by what they
+    have together. `sums` has three rows, `child` and `count`, (longest,), are zeros.
     """
     n_labels, most = potentials.shape[1], heights.shape[1] - 1
-    length = 0
-    for b in range(len(starts) - 1):
-        length = max(length, starts[b + 1] - starts[b])
-    # Of each position, its label and the number of wrong ones from it on down.
-    best = np.empty((length, n_labels, most + 1))
-    # Of a position that is joined to its parent: its label by that of the parent, and how many wrong
-    # ones it and the parent's part so far had, by what they have together.
-    chosen = np.zeros((length, n_labels, most + 1), dtype=np.int64)
-    share = np.zeros((length, n_labels, most + 1), dtype=np.int64)
-    rest = np.zeros((length, n_labels, most + 1), dtype=np.int64)
-    message, joined, total = np.empty(most + 1), np.empty(most + 1), np.empty(most + 1)
-    child = np.zeros(length, dtype=np.bool_)
+    message, joined, total = sums[0], sums[1], sums[2]
     for e in range(len(edges)):
-        child[edges[e, 1]] = True
-    count = np.zeros(length, dtype=np.int64)
+        child[edges[e, 1]] = 1
     for b in range(len(starts) - 1):
         first, size = starts[b], starts[b + 1] - starts[b]
-        best[:] = -np.inf
         for t in range(size):
             for k in range(n_labels):
-                wrong = min(most, 1 if k != codes[first + t] else 0)
-                best[t, k, wrong] = potentials[first + t, k]
+                for c in range(most + 1):
+                    best[t, k, c] = -np.inf
+                best[t, k, 1 if k != codes[first + t] and most > 0 else 0] = potentials[first + t, k]
         for e in range(len(edges) - 1, -1, -1):
-            s, t = edges[e]
+            s, t = edges[e, 0], edges[e, 1]
             for k in range(n_labels):
                 for c in range(most + 1):
                     message[c], chosen[t, k, c] = -np.inf, 0
@@ -335,11 +337,10 @@ def _best_by_wrong(potentials, edges, tables, starts, codes, least, labels, heig
                         if best[t, j, c] + tables[e, k, j] > message[c]:
                             message[c], chosen[t, k, c] = best[t, j, c] + tables[e, k, j], j
                 _join(best[s, k], message, joined, share[t, k], rest[t, k])
-                best[s, k] = joined
-        total[:] = -np.inf
-        total[0] = 0.0
+        for c in range(most + 1):
+            total[c] = -np.inf if c > 0 else 0.0
         for t in range(size):
-            if child[t]:
+            if child[t] != 0:
                 continue
             for c in range(most + 1):
                 message[c], chosen[t, 0, c] = -np.inf, 0
@@ -347,21 +348,20 @@ def _best_by_wrong(potentials, edges, tables, starts, codes, least, labels, heig
                     if best[t, j, c] > message[c]:
                         message[c], chosen[t, 0, c] = best[t, j, c], j
             _join(total, message, joined, share[t, 0], rest[t, 0])
-            total[:] = joined
-        heights[b] = total
         wrong = least
-        for c in range(least, most + 1):
-            if total[c] > total[wrong]:
+        for c in range(most + 1):
+            heights[b, c] = total[c]
+            if c > least and total[c] > total[wrong]:
                 wrong = c
         if total[wrong] == -np.inf:
             continue
         for t in range(size - 1, -1, -1):
-            if not child[t]:
+            if child[t] == 0:
                 count[t] = share[t, 0, wrong]
                 labels[first + t] = chosen[t, 0, count[t]]
                 wrong = rest[t, 0, wrong]
         for e in range(len(edges)):
-            s, t = edges[e]
+            s, t = edges[e, 0], edges[e, 1]
             k = labels[first + s]
             count[t] = share[t, k, count[s]]
             count[s] = rest[t, k, count[s]]
@@ -370,15 +370,16 @@ def _best_by_wrong(potentials, edges, tables, starts, codes, least, labels, heig
 
 @njit(cache=True, nogil=True)
 def _join(above, message, joined, share, rest):
-    """The best sums by the number of wrong positions of both, and how many each had."""
+    """Add messages to the best sums, by the number of wrong positions of both; and how many each had."""
     most = len(joined) - 1
-    joined[:] = -np.inf
-    share[:] = 0
-    rest[:] = 0
+    for c in range(most + 1):
+        joined[c], share[c], rest[c] = -np.inf, 0, 0
     for a in range(most + 1):
         if above[a] == -np.inf:
             continue
         for c in range(most + 1):
-            if above[a] + message[c] > joined[min(most, a + c)]:
-                together = min(most, a + c)
+            together = a + c if a + c < most else most
+            if above[a] + message[c] > joined[together]:
                 joined[together], share[together], rest[together] = above[a] + message[c], c, a
+    for c in range(most + 1):
+        above[c] = joined[c]

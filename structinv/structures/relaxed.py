@@ -12,6 +12,7 @@ Tree-reweighted messages (Kolmogorov 2006) come near to the bound quickly, and m
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..compiled import njit
 
@@ -19,174 +20,32 @@ from ..compiled import njit
 SWEEPS, REPAIRS = 60, 4
 
 
-@njit(cache=True, nogil=True)
-def edge_tables(features, tables):
+def edge_tables(features: np.ndarray, tables: np.ndarray) -> np.ndarray:
     """Scores of each edge, by the labels of its first and its second end."""
-    n_labels = tables.shape[1]
-    found = np.zeros((len(features), n_labels, n_labels))
-    for e in range(len(features)):
-        for j in range(len(tables)):
-            if features[e, j] != 0:
-                found[e] += features[e, j] * tables[j]
-    return found
+    return np.tensordot(features, tables, 1)
 
 
-@njit(cache=True, nogil=True)
-def incident(n_nodes, edges):
+def incident(n_nodes: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Edges of each node as 2 e + side, one node after the other, and where those of each begin."""
-    begin = np.zeros(n_nodes + 1, np.int64)
-    for e in range(len(edges)):
-        begin[edges[e, 0] + 1] += 1
-        begin[edges[e, 1] + 1] += 1
-    begin = np.cumsum(begin)
-    place, ends = begin[:-1].copy(), np.empty(2 * len(edges), np.int64)
-    for e in range(len(edges)):
-        for side in range(2):
-            u = edges[e, side]
-            ends[place[u]] = 2 * e + side
-            place[u] += 1
-    return ends, begin
+    ends = np.argsort(edges.ravel(), kind="stable")
+    return ends, np.r_[0, np.cumsum(np.bincount(edges.ravel(), minlength=n_nodes))]
 
 
-@njit(cache=True, nogil=True)
-def _send(table, side, given, told):
-    """What an end tells the other one: the most that its labels, worth `given`, reach there."""
-    n_labels = len(given)
-    told[:] = -np.inf
-    if side == 0:
-        for k in range(n_labels):
-            for other in range(n_labels):
-                told[other] = max(told[other], given[k] + table[k, other])
-    else:
-        for other in range(n_labels):
-            for k in range(n_labels):
-                told[other] = max(told[other], given[k] + table[other, k])
-    told -= told.max()
-
-
-@njit(cache=True, nogil=True)
-def _sweep(own, table, edges, ends, begin, messages, forward, labels):
-    """One pass of tree-reweighted messages; forward passes also choose a labelling as they go."""
-    n_nodes, n_labels = own.shape
-    heights, given, told = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
-    for step in range(n_nodes):
-        u = step if forward else n_nodes - 1 - step
-        ahead, worth = 0, own[u].copy()
-        heights[:] = own[u]
-        for i in range(begin[u], begin[u + 1]):
-            e, side = ends[i] // 2, ends[i] % 2
-            v = edges[e, 1 - side]
-            ahead += v > u
-            heights += messages[e, side]
-            if v > u:
-                worth += messages[e, side]
-            elif forward:
-                worth += table[e, :, labels[v]] if side == 0 else table[e, labels[v]]
-        if forward:
-            labels[u] = np.argmax(worth)
-        share = 1.0 / max(1, ahead, begin[u + 1] - begin[u] - ahead)
-        for i in range(begin[u], begin[u + 1]):
-            e, side = ends[i] // 2, ends[i] % 2
-            if (edges[e, 1 - side] > u) == forward:
-                given[:] = share * heights - messages[e, side]
-                _send(table[e], side, given, told)
-                messages[e, 1 - side] = told
-
-
-@njit(cache=True, nogil=True)
-def _split(messages, ends, begin, splits):
-    """How the potentials of nodes are split among their edges, beyond equal parts, from messages."""
-    for u in range(len(begin) - 1):
-        mean = np.zeros(messages.shape[2])
-        for i in range(begin[u], begin[u + 1]):
-            mean += messages[ends[i] // 2, ends[i] % 2]
-        mean /= max(1, begin[u + 1] - begin[u])
-        for i in range(begin[u], begin[u + 1]):
-            splits[ends[i] // 2, ends[i] % 2] = mean - messages[ends[i] // 2, ends[i] % 2]
-
-
-@njit(cache=True, nogil=True)
-def heights(own, table, edges, degrees, splits, found):
-    """What each edge reaches by itself, with its part of the potentials of both ends."""
-    n_labels = own.shape[1]
-    for e in range(len(edges)):
-        u, v = edges[e]
-        found[e] = -np.inf
-        second = own[v] / degrees[v] + splits[e, 1]
-        for k in range(n_labels):
-            first = own[u, k] / degrees[u] + splits[e, 0, k]
-            if first > -np.inf:
-                for other in range(n_labels):
-                    found[e] = max(found[e], first + table[e, k, other] + second[other])
-
-
-@njit(cache=True, nogil=True)
-def _bound(own, table, edges, degrees, splits):
-    """What nodes without edges reach, and each edge by itself."""
-    found = np.empty(len(edges))
-    heights(own, table, edges, degrees, splits, found)
-    total = found.sum()
-    for u in range(len(own)):
-        if degrees[u] == 0:
-            total += own[u].max()
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _score(own, table, edges, labels):
-    """The score of a labelling."""
-    total = 0.0
-    for u in range(len(own)):
-        total += own[u, labels[u]]
-    for e in range(len(edges)):
-        total += table[e, labels[edges[e, 0]], labels[edges[e, 1]]]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _messages(own, table, edges, tolerance, splits, labels):
-    """Splits from tree-reweighted messages, the best labelling met, its score, the bound, and the aim.
-
-    The aim is the gap that is small enough: the tolerance times how far the bound is above the mean
-    score of all labellings, which no constants in the potentials move.
-    """
-    ends, begin = incident(len(own), edges)
-    degrees, messages = np.diff(begin), np.zeros(splits.shape)
-    trial, found = labels.copy(), splits.copy()
-    value, bound, before, mean, aim = -np.inf, np.inf, np.inf, 0.0, 0.0
-    for u in range(len(own)):
-        allowed = own[u] > -np.inf
-        if not np.any(allowed):
-            return -np.inf, -np.inf, 0.0
-        mean += own[u][allowed].mean()
-    for e in range(len(edges)):
-        mean += table[e].mean()
-    for sweep in range(SWEEPS):
-        _sweep(own, table, edges, ends, begin, messages, True, trial)
-        _sweep(own, table, edges, ends, begin, messages, False, trial)
-        reached = _score(own, table, edges, trial)
-        if reached > value:
-            value = reached
-            labels[:] = trial
-        if sweep % 3 == 2:
-            _split(messages, ends, begin, found)
-            reached = _bound(own, table, edges, degrees, found)
-            if reached < bound:
-                bound = reached
-                splits[:] = found
-            # Rounding of sums of numbers as large as these is no gap.
-            aim = tolerance * (bound - mean) + 1e-13 * abs(bound)
-            if bound - value <= aim or before - bound <= 1e-3 * (bound - value):
-                break
-            before = bound
-    return value, bound, aim
-
-
-@njit(cache=True, nogil=True)
 def messages(
-    potentials, tables, starts, edges, edge_starts, features, chosen, tolerance,
-    labels, splits, values, bounds, aims,
-):  # fmt: skip
+    potentials: np.ndarray,
+    tables: np.ndarray,
+    starts: np.ndarray,
+    edges: np.ndarray,
+    edge_starts: np.ndarray,
+    features: np.ndarray,
+    chosen: np.ndarray,
+    tolerance: float,
+    labels: np.ndarray,
+    splits: np.ndarray,
+    values: np.ndarray,
+    bounds: np.ndarray,
+    aims: np.ndarray,
+) -> None:
     """Messages in every graph that is chosen.
 
     Parameters
@@ -201,18 +60,215 @@ def messages(
     values, bounds, aims : (n_graphs,) arrays
         Put in here: the score of the labelling, the bound, and the gap that is small enough.
     """
-    for b in range(len(starts) - 1):
-        if chosen[b]:
-            first, last = starts[b], starts[b + 1]
-            mine = slice(edge_starts[b], edge_starts[b + 1])
-            values[b], bounds[b], aims[b] = _messages(
-                potentials[first:last], edge_tables(features[mine], tables), edges[mine], tolerance,
-                splits[mine], labels[first:last],
-            )  # fmt: skip
+    n_labels, sizes = potentials.shape[1], np.diff(edge_starts)
+    edges = edges + np.repeat(starts[:-1], sizes)[:, None]
+    ends, begin = incident(len(potentials), edges)
+    table = np.empty((int(sizes.max(initial=0)), n_labels, n_labels))
+    told, rows = np.zeros((2, *splits.shape)), np.empty((4, n_labels))
+    _messages(
+        potentials, tables, starts, edges, edge_starts, features, ends, begin, chosen, tolerance,
+        table, told[0], told[1], rows, labels.copy(), labels, splits, values, bounds, aims,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def losses(own, table, edges, degrees, splits, tops, found):
+def _messages(
+    potentials, tables, starts, edges, edge_starts, features, ends, begin, chosen, tolerance,
+    table, told, trial_splits, rows, trial, labels, splits, values, bounds, aims,
+):  # fmt: skip
+    """See `messages`; edges number the nodes of all graphs, and `told` are zeros."""
+    n_labels = potentials.shape[1]
+    for b in range(len(starts) - 1):
+        if not chosen[b]:
+            continue
+        first, last, e_first, e_last = starts[b], starts[b + 1], edge_starts[b], edge_starts[b + 1]
+        value, bound, before, mean, aim = -np.inf, np.inf, np.inf, 0.0, 0.0
+        for u in range(first, last):
+            total, n_allowed = 0.0, 0
+            for k in range(n_labels):
+                if potentials[u, k] > -np.inf:
+                    total += potentials[u, k]
+                    n_allowed += 1
+            if n_allowed == 0:
+                bound = -np.inf
+                break
+            mean += total / n_allowed
+        if bound == -np.inf:
+            values[b], bounds[b], aims[b] = -np.inf, -np.inf, 0.0
+            continue
+        for e in range(e_first, e_last):
+            total = 0.0
+            for k in range(n_labels):
+                for other in range(n_labels):
+                    score = 0.0
+                    for j in range(len(tables)):
+                        score += features[e, j] * tables[j, k, other]
+                    table[e - e_first, k, other] = score
+                    total += score
+            mean += total / n_labels**2
+        for sweep in range(SWEEPS):
+            for forward in (True, False):
+                _pass(
+                    potentials,
+                    table,
+                    edges,
+                    ends,
+                    begin,
+                    first,
+                    last,
+                    e_first,
+                    forward,
+                    told,
+                    rows,
+                    trial,
+                )
+            reached = 0.0
+            for u in range(first, last):
+                reached += potentials[u, trial[u]]
+            for e in range(e_first, e_last):
+                reached += table[e - e_first, trial[edges[e, 0]], trial[edges[e, 1]]]
+            if reached > value:
+                value = reached
+                for u in range(first, last):
+                    labels[u] = trial[u]
+            if sweep % 3 == 2:
+                reached = _bound(
+                    potentials, table, edges, ends, begin, first, last, e_first, e_last, told, rows,
+                    trial_splits,
+                )  # fmt: skip
+                if reached < bound:
+                    bound = reached
+                    for e in range(e_first, e_last):
+                        for side in range(2):
+                            for k in range(n_labels):
+                                splits[e, side, k] = trial_splits[e, side, k]
+                # Rounding of sums of numbers as large as these is no gap.
+                aim = tolerance * (bound - mean) + 1e-13 * abs(bound)
+                if bound - value <= aim or before - bound <= 1e-3 * (bound - value):
+                    break
+                before = bound
+        values[b], bounds[b], aims[b] = value, bound, aim
+
+
+@njit(cache=True, nogil=True)
+def _pass(potentials, table, edges, ends, begin, first, last, e_first, forward, told, rows, labels):
+    """One pass of tree-reweighted messages; forward passes also choose a labelling as they go.
+
+    What an end tells the other one is the most that its labels reach there, less the highest.
+    """
+    n_labels = potentials.shape[1]
+    heights, worth, news = rows[0], rows[1], rows[2]
+    for step in range(last - first):
+        u = first + step if forward else last - 1 - step
+        ahead, degree = 0, begin[u + 1] - begin[u]
+        for k in range(n_labels):
+            heights[k] = worth[k] = potentials[u, k]
+        for i in range(begin[u], begin[u + 1]):
+            e, side = ends[i] // 2, ends[i] % 2
+            v = edges[e, 1 - side]
+            ahead += v > u
+            for k in range(n_labels):
+                heights[k] += told[e, side, k]
+                if v > u:
+                    worth[k] += told[e, side, k]
+                elif forward and side == 0:
+                    worth[k] += table[e - e_first, k, labels[v]]
+                elif forward:
+                    worth[k] += table[e - e_first, labels[v], k]
+        if forward:
+            labels[u] = 0
+            for k in range(1, n_labels):
+                if worth[k] > worth[labels[u]]:
+                    labels[u] = k
+        parts = ahead if ahead > degree - ahead else degree - ahead
+        share = 1.0 / parts if parts > 0 else 1.0
+        for i in range(begin[u], begin[u + 1]):
+            e, side = ends[i] // 2, ends[i] % 2
+            if (edges[e, 1 - side] > u) != forward:
+                continue
+            highest = -np.inf
+            for k in range(n_labels):
+                worth[k], news[k] = share * heights[k] - told[e, side, k], -np.inf
+            for k in range(n_labels):
+                for other in range(n_labels):
+                    own, its = (k, other) if side == 0 else (other, k)
+                    value = worth[own] + table[e - e_first, k, other]
+                    if value > news[its]:
+                        news[its] = value
+            for k in range(n_labels):
+                highest = news[k] if news[k] > highest else highest
+            for k in range(n_labels):
+                told[e, 1 - side, k] = news[k] - highest
+
+
+@njit(cache=True, nogil=True)
+def _bound(
+    potentials, table, edges, ends, begin, first, last, e_first, e_last, told, rows, splits,
+):  # fmt: skip
+    """Splits of potentials, beyond equal parts, from messages; what edges reach by themselves then.
+
+    Nodes without edges reach what they reach alone.
+    """
+    n_labels, total = potentials.shape[1], 0.0
+    mean, second = rows[0], rows[1]
+    for u in range(first, last):
+        degree, highest = begin[u + 1] - begin[u], -np.inf
+        for k in range(n_labels):
+            mean[k] = 0.0
+            highest = potentials[u, k] if potentials[u, k] > highest else highest
+        if degree == 0:
+            total += highest
+        for i in range(begin[u], begin[u + 1]):
+            for k in range(n_labels):
+                mean[k] += told[ends[i] // 2, ends[i] % 2, k]
+        for i in range(begin[u], begin[u + 1]):
+            for k in range(n_labels):
+                splits[ends[i] // 2, ends[i] % 2, k] = (
+                    mean[k] / degree - told[ends[i] // 2, ends[i] % 2, k]
+                )
+    for e in range(e_first, e_last):
+        u, v, highest = edges[e, 0], edges[e, 1], -np.inf
+        for k in range(n_labels):
+            second[k] = potentials[v, k] / (begin[v + 1] - begin[v]) + splits[e, 1, k]
+        for k in range(n_labels):
+            height = potentials[u, k] / (begin[u + 1] - begin[u]) + splits[e, 0, k]
+            for other in range(n_labels):
+                value = height + table[e - e_first, k, other] + second[other]
+                highest = value if value > highest else highest
+        total += highest
+    return total
+
+
+def heights(
+    own: np.ndarray,
+    table: np.ndarray,
+    edges: np.ndarray,
+    degrees: np.ndarray,
+    splits: np.ndarray,
+    found: np.ndarray,
+) -> None:
+    """What each edge reaches by itself, with its part of the potentials of both ends."""
+    first, second = _parts(own, edges, degrees, splits)
+    np.max(first[:, :, None] + table + second[:, None, :], axis=(1, 2), out=found)
+
+
+def _parts(
+    own: np.ndarray, edges: np.ndarray, degrees: np.ndarray, splits: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The parts of the potentials of their two ends that edges have, (n_edges, n_labels) each."""
+    first, second = (own[each] / degrees[each][:, None] for each in edges.T)
+    return first + splits[:, 0], second + splits[:, 1]
+
+
+def losses(
+    own: np.ndarray,
+    table: np.ndarray,
+    edges: np.ndarray,
+    degrees: np.ndarray,
+    splits: np.ndarray,
+    tops: np.ndarray,
+    found: np.ndarray,
+) -> np.ndarray:
     """What each pair of labels of an edge reaches less than the best one, and each label at least.
 
     Parameters
@@ -227,28 +283,25 @@ def losses(own, table, edges, degrees, splits, tops, found):
     -------
     (n_edges, n_labels, n_labels) array
     """
-    n_labels = own.shape[1]
-    lost = np.empty(table.shape)
-    for u in range(len(own)):
-        for k in range(n_labels):
-            found[u, k] = own[u].max() - own[u, k] if degrees[u] == 0 or own[u, k] == -np.inf else 0.0
-    for e in range(len(edges)):
-        u, v = edges[e]
-        second = own[v] / degrees[v] + splits[e, 1]
-        least = np.full((2, n_labels), np.inf)
-        for k in range(n_labels):
-            first = own[u, k] / degrees[u] + splits[e, 0, k]
-            for other in range(n_labels):
-                each = tops[e] - first - table[e, k, other] - second[other]
-                lost[e, k, other] = each
-                least[0, k], least[1, other] = min(least[0, k], each), min(least[1, other], each)
-        found[u] += least[0]
-        found[v] += least[1]
+    first, second = _parts(own, edges, degrees, splits)
+    lost = tops[:, None, None] - first[:, :, None] - table - second[:, None, :]
+    alone = (degrees == 0)[:, None] | (own == -np.inf)
+    found[:] = np.where(alone, own.max(axis=1, keepdims=True) - own, 0.0)
+    np.add.at(found, edges[:, 0], lost.min(axis=2))
+    np.add.at(found, edges[:, 1], lost.min(axis=1))
     return lost
 
 
-@njit(cache=True, nogil=True)
-def split_others(own, table, edges, ends, begin, tops, active, splits):
+def split_others(
+    own: np.ndarray,
+    table: np.ndarray,
+    edges: np.ndarray,
+    ends: np.ndarray,
+    begin: np.ndarray,
+    tops: np.ndarray,
+    active: np.ndarray,
+    splits: np.ndarray,
+) -> None:
     """Change splits of labels that are not active until no edge reaches more than its top, if possible.
 
     Parameters
@@ -261,8 +314,14 @@ def split_others(own, table, edges, ends, begin, tops, active, splits):
         Labels whose splits stay.
     splits : (n_edges, 2, n_labels) array
     """
+    above = np.empty(int(np.diff(begin).max(initial=0)))
+    _split_others(own, table, edges, ends, begin, tops, active, above, splits)
+
+
+@njit(cache=True, nogil=True)
+def _split_others(own, table, edges, ends, begin, tops, active, above, splits):
+    """See `split_others`."""
     n_nodes, n_labels = own.shape
-    above = np.empty(np.max(np.diff(begin)))
     for sweep in range(REPAIRS):
         changed = False
         for step in range(n_nodes):
@@ -271,59 +330,45 @@ def split_others(own, table, edges, ends, begin, tops, active, splits):
             for k in range(n_labels):
                 if active[u, k] or own[u, k] == -np.inf or degree == 0:
                     continue
+                highest, total = -np.inf, 0.0
                 for i in range(degree):
                     e, side = ends[begin[u] + i] // 2, ends[begin[u] + i] % 2
                     v, best = edges[e, 1 - side], -np.inf
                     part = begin[v + 1] - begin[v]
                     for other in range(n_labels):
                         pair = table[e, k, other] if side == 0 else table[e, other, k]
-                        best = max(best, pair + own[v, other] / part + splits[e, 1 - side, other])
+                        value = pair + own[v, other] / part + splits[e, 1 - side, other]
+                        best = value if value > best else best
                     above[i] = best + own[u, k] / degree + splits[e, side, k] - tops[e]
-                if above[:degree].max() > 0.0:
+                    highest = above[i] if above[i] > highest else highest
+                    total += above[i]
+                if highest > 0.0:
                     changed = True
-                    mean = above[:degree].mean()
                     for i in range(degree):
                         e, side = ends[begin[u] + i] // 2, ends[begin[u] + i] % 2
-                        splits[e, side, k] -= above[i] - mean
+                        splits[e, side, k] -= above[i] - total / degree
         if not changed:
             break
 
 
-@njit(cache=True, nogil=True)
-def fit(joint, nodes, edges):
+def fit(joint: np.ndarray, nodes: np.ndarray, edges: np.ndarray) -> None:
     """Make the shares of pairs add up to those that the ends have (Altschuler et al. 2017, alg. 2)."""
-    n_labels = nodes.shape[1]
-    for e in range(len(edges)):
-        first, second = nodes[edges[e, 0]], nodes[edges[e, 1]]
-        below, total = np.zeros(n_labels), 0.0
-        lacks, misses = first.copy(), second.copy()
-        for k in range(n_labels):
-            own = joint[e, k].sum()
-            if own > first[k]:
-                joint[e, k] *= first[k] / own
-            below += joint[e, k]
-        for k in range(n_labels):
-            for other in range(n_labels):
-                if below[other] > second[other]:
-                    joint[e, k, other] *= second[other] / below[other]
-                lacks[k] -= joint[e, k, other]
-                misses[other] -= joint[e, k, other]
-        lacks, misses = np.maximum(0.0, lacks), np.maximum(0.0, misses)
-        total = misses.sum()
-        if total > 0:
-            for k in range(n_labels):
-                if lacks[k] > 0:
-                    joint[e, k] += lacks[k] * misses / total
+    first, second = nodes[edges].transpose(1, 0, 2)
+    for axis, wanted in ((2, first), (1, second)):
+        sums = joint.sum(axis=axis)
+        joint *= np.expand_dims(
+            np.divide(wanted, sums, out=np.ones(sums.shape), where=sums > wanted), axis
+        )
+    lacks = np.maximum(0.0, first - joint.sum(axis=2))
+    misses = np.maximum(0.0, second - joint.sum(axis=1))
+    totals = misses.sum(axis=1, keepdims=True)
+    misses = np.divide(misses, totals, out=np.zeros(misses.shape), where=totals > 0)
+    joint += lacks[:, :, None] * misses[:, None, :]
 
 
-@njit(cache=True, nogil=True)
-def totals(joint, features, owners, found):
+def totals(joint: np.ndarray, features: np.ndarray, owners: np.ndarray, found: np.ndarray) -> None:
     """Sums over the edges of each graph of features times the shares of pairs, put in place."""
-    n_labels = joint.shape[1]
-    for e in range(len(joint)):
-        b = owners[e]
-        for k in range(n_labels):
-            for other in range(n_labels):
-                if joint[e, k, other] > 0:
-                    for j in range(features.shape[1]):
-                        found[b, j, k, other] += features[e, j] * joint[e, k, other]
+    flat, every = joint.reshape(len(joint), -1), np.arange(len(joint))
+    for j in range(features.shape[1]):
+        place = sp.csr_matrix((features[:, j], (owners, every)), (len(found), len(joint)))
+        found[:, j] += (place @ flat).reshape(found[:, j].shape)
