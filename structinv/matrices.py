@@ -289,7 +289,8 @@ def products(points: Matrix, table: np.ndarray) -> np.ndarray:
 def add_combinations(points: Matrix, weights: np.ndarray, into: np.ndarray) -> None:
     """Add ``points' weights`` to `into`, a row a feature; of CSR rows without a copy of it."""
     if sp.issparse(points):
-        _add_combinations_csr(points.indptr, points.indices, points.data, weights, into)
+        used = np.empty(weights.shape[1], dtype=np.int64)
+        _add_combinations_csr(points.indptr, points.indices, points.data, weights, used, into)
         return
     # In portions, since a product with other precision makes a copy of the points.
     for first in range(0, len(points), COMBINED_AT_ONCE):
@@ -357,9 +358,8 @@ def _products_csr(indptr, indices, data, table, found):
 
 
 @njit(cache=True, nogil=True)
-def _add_combinations_csr(indptr, indices, data, weights, into):
+def _add_combinations_csr(indptr, indices, data, weights, used, into):
     n_outputs = weights.shape[1]
-    used = np.empty(n_outputs, dtype=np.int64)
     for i in range(weights.shape[0]):
         # Most weights of a row are zero where outputs are many.
         n_used = 0

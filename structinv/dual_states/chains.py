@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..answers import as_written
-from ..matrices import ALL_ROWS, Matrix, csr, dense, products, short_indices
+from ..matrices import ALL_ROWS, Matrix, add_combinations, csr, dense, products, short_indices
 from ..planes import PlaneSet
 from ..spaces import Element, ExplicitSpace, Space
 from ..structures import Sequence
@@ -63,7 +63,7 @@ class ChainState(FocusedSweeps, DualState):
         self.rng = rng
         self.weights = term.weights
         X = short_indices(constant_rows(csr(term.bound.X), space))
-        self._rows = X.indptr, X.indices, X.data
+        self._X, self._rows = X, (X.indptr, X.indices, X.data)
         assert labels.layout is not None
         self.layout = labels.layout
         n_labels, barred = labels.n_labels, np.zeros((labels.n_labels + 2, labels.n_labels))
@@ -163,10 +163,11 @@ class ChainState(FocusedSweeps, DualState):
         """Slots for all labellings that a visit of each sequence may find."""
         first, used = self._kept[0], self._kept[2]
         room = np.diff(first)
-        short = order[room[order] - used[order] < chain_steps.ROUNDS]
-        if len(short) == 0:
+        if np.all(room[order] - used[order] >= chain_steps.ROUNDS):
             return
-        room[short] = used[short] + used[short] // 2 + 2 * chain_steps.ROUNDS
+        # For all at once, as those that have room now are short soon.
+        wanted = used + used // 2 + 2 * chain_steps.ROUNDS
+        room[self.rows] = np.maximum(room, wanted)[self.rows]
         others = self._slots(room)
         _, slots, _, places = self._used()
         kept, self._kept = self._kept, others
@@ -185,8 +186,30 @@ class ChainState(FocusedSweeps, DualState):
 
     def combination(self) -> Element:
         """See `DualState.combination`."""
-        planes = self.planes()
-        return self.space.combine(planes.normals, self.weights[planes.blocks] * planes.masses)
+        f, (blocks, slots, rows, places) = self.space.zeros(), self._used()
+        table, _ = self._parameters(f)
+        layout, n_labels = self.layout.take(blocks), table.shape[1]
+        amounts, labels = self.weights[blocks] * self._kept[4][slots], self._kept[3][places]
+        codes, n_edits = self._truth[1][rows], self._changes[0]
+        if len(blocks):
+            moved = self.term.labels.moved(labels.astype(np.int64), codes.astype(np.int64), layout)
+            self.space.extra(f)[:] -= moved.T @ amounts
+        wrong = np.flatnonzero(labels != codes)
+        rows, true, other, each = rows[wrong], codes[wrong], labels[wrong], amounts[layout.owners[wrong]]
+        levels = np.zeros((self.layout.n_rows, n_labels))
+        np.add.at(levels, (rows, true), each)
+        np.subtract.at(levels, (rows, other), each)
+        add_combinations(self._X, levels, table)
+        # Rows that are edited differ from these by a few entries.
+        edits = self._kept[5].reshape(len(self._kept[3]), n_edits)[places[wrong]]
+        own, which = np.nonzero(edits)
+        indptr, indices, data = self._rows
+        entries = indptr[rows[own]] + (edits[own, which] - 1) // 2
+        factors = np.array(self._changes[1])[(edits[own, which] - 1) % 2]
+        changes = each[own] * (factors - 1.0) * data[entries]
+        np.add.at(table, (indices[entries], true[own]), changes)
+        np.subtract.at(table, (indices[entries], other[own]), changes)
+        return f
 
     def planes(self) -> PlaneSet:
         """See `DualState.planes`; the normals are made of labellings when they are asked for."""
