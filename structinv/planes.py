@@ -233,7 +233,7 @@ class WorkingSet:
         order, start = self._by_block()
         before = self.masses.copy()
         gap = simplex_ascent(
-            self.gram, self.scores(f), order, start, self.weights, self.masses, tolerance, max_passes
+            self._table, self.scores(f), order, start, self.weights, self.masses, tolerance, max_passes
         )
         moved = self.weights[self.blocks] * (self.masses - before)
         if np.any(moved):
@@ -305,7 +305,7 @@ class WorkingSet:
         idle: np.ndarray,
     ) -> None:
         """Take over planes that are computed already: Ctrl-C must not leave ones that do not match."""
-        self.normals, self._table = normals, table
+        self.normals, self._table = normals, np.ascontiguousarray(table)
         self.offsets, self.blocks, self.masses, self.idle = offsets, blocks, masses, idle
 
 
@@ -328,8 +328,8 @@ def simplex_ascent(gram, scores, order, start, weights, masses, tolerance, max_p
 
     Parameters
     ----------
-    gram : (m, m) array
-        Inner products of the normals.
+    gram : (at least m, at least m) array
+        Inner products of the normals, and perhaps more.
     scores, masses : (m,) arrays
     order : (m,) array of int
     start : (n + 1,) array of int
@@ -344,84 +344,62 @@ def simplex_ascent(gram, scores, order, start, weights, masses, tolerance, max_p
     float
         The gap over these planes as measured in the last pass.
     """
-    n_blocks = start.shape[0] - 1
     total = 0.0
     for _ in range(max_passes):
         total = 0.0
-        for b in range(n_blocks):
-            if start[b + 1] > start[b] and weights[b] > 0:
-                members = order[start[b] : start[b + 1]]
-                total += _block_ascent(gram, scores, members, weights[b], masses)
+        for b in range(start.shape[0] - 1):
+            first, last, weight = start[b], start[b + 1], weights[b]
+            if first == last or weight <= 0:
+                continue
+            arrival = -1.0
+            # Steps until the gap of the block has shrunk tenfold.
+            for _ in range(4 * (last - first) + 4):
+                best, best_score, worst, worst_score = -1, 0.0, -2, np.inf
+                mean, used = 0.0, 0.0
+                for place in range(first, last):
+                    j = order[place]
+                    mean += masses[j] * scores[j]
+                    used += masses[j]
+                    if scores[j] > best_score:
+                        best, best_score = j, scores[j]
+                    if masses[j] > 0 and scores[j] < worst_score:
+                        worst, worst_score = j, scores[j]
+                gap = weight * (best_score - mean)
+                if arrival < 0:
+                    arrival = gap
+                # The null plane (-1) gives mass away only if it has some to give.
+                if 1.0 - used > 1e-15 and not worst_score < 0.0:
+                    worst, worst_score = -1, 0.0
+                if gap <= 0.1 * arrival or gap <= 0 or worst == -2 or best_score <= worst_score:
+                    break
+                # The exact step of mass from plane `worst` to plane `best`.
+                advantage, curvature = best_score - worst_score, 0.0
+                if best >= 0:
+                    curvature += gram[best, best]
+                if worst >= 0:
+                    curvature += gram[worst, worst]
+                if best >= 0 and worst >= 0:
+                    curvature -= 2.0 * gram[best, worst]
+                limit = masses[worst] if worst >= 0 else 1.0 - used
+                step = limit
+                if weight * curvature * limit > advantage:
+                    step = advantage / (weight * curvature)
+                if best >= 0:
+                    masses[best] += step
+                if worst >= 0:
+                    masses[worst] = 0.0 if step == limit else masses[worst] - step
+                # Loops without a condition are what compilers turn into vector instructions.
+                size = weight * step if best >= 0 else -weight * step
+                products = gram[best] if best >= 0 else gram[worst]
+                if best >= 0 and worst >= 0:
+                    others = gram[worst]
+                    # The difference first: where products are huge, little of them may be left.
+                    for k in range(scores.shape[0]):
+                        scores[k] -= size * (products[k] - others[k])
+                else:
+                    for k in range(scores.shape[0]):
+                        scores[k] -= size * products[k]
+            total += arrival if arrival > 0.0 else 0.0
         if total <= tolerance:
             break
     return total
-
-
-@njit(cache=True, nogil=True)
-def _block_ascent(gram, scores, members, weight, masses):
-    """Pairwise steps on one block until its gap has shrunk tenfold; the gap on arrival."""
-    arrival = -1.0
-    for _ in range(4 * len(members) + 4):
-        best, best_score = -1, 0.0
-        mean, used = 0.0, 0.0
-        for j in members:
-            mean += masses[j] * scores[j]
-            used += masses[j]
-            if scores[j] > best_score:
-                best, best_score = j, scores[j]
-        gap = weight * (best_score - mean)
-        if arrival < 0:
-            arrival = gap
-        if gap <= 0.1 * arrival or gap <= 0:
-            break
-        # The null plane (-1) gives mass away only if it has some to give.
-        worst, worst_score = -2, best_score
-        if 1.0 - used > 1e-15:
-            worst, worst_score = -1, 0.0
-        for j in members:
-            if masses[j] > 0 and (worst == -2 or scores[j] < worst_score):
-                worst, worst_score = j, scores[j]
-        if worst == -2 or worst == best or best_score <= worst_score:
-            break
-        _move(gram, scores, weight, masses, best, worst, best_score - worst_score, 1.0 - used)
-    return max(arrival, 0.0)
-
-
-@njit(cache=True, nogil=True)
-def _move(gram, scores, weight, masses, best, worst, advantage, free):
-    """Exact step of mass from plane `worst` to plane `best`, -1 being the null plane."""
-    curvature = 0.0
-    if best >= 0:
-        curvature += gram[best, best]
-    if worst >= 0:
-        curvature += gram[worst, worst]
-    if best >= 0 and worst >= 0:
-        curvature -= 2.0 * gram[best, worst]
-    limit = masses[worst] if worst >= 0 else free
-    step = limit
-    if weight * curvature * limit > advantage:
-        step = advantage / (weight * curvature)
-    if best >= 0:
-        masses[best] += step
-    if worst >= 0:
-        masses[worst] = 0.0 if step == limit else masses[worst] - step
-    if best < 0:
-        _lower(scores, gram[worst], -weight * step)
-    elif worst < 0:
-        _lower(scores, gram[best], weight * step)
-    else:
-        _lower_by_difference(scores, gram[best], gram[worst], weight * step)
-
-
-# Loops of their own, without a condition, are what compilers turn into vector instructions.
-@njit(cache=True, nogil=True)
-def _lower(scores, products, size):
-    for k in range(scores.shape[0]):
-        scores[k] -= size * products[k]
-
-
-@njit(cache=True, nogil=True)
-def _lower_by_difference(scores, products, others, size):
-    # The difference first: where products are huge, little of them may be left.
-    for k in range(scores.shape[0]):
-        scores[k] -= size * (products[k] - others[k])
