@@ -20,7 +20,7 @@ from .support import Additions
 from .text_grams import Created, Documents, Edits, Grams
 from .text_knapsack import places_of, worst_words
 from .text_paths import worst_deletions
-from .text_spots import worst_spots
+from .text_spots import new_features, worst_spots
 from .token_hull import TokenHull
 
 WORDS = ("drop", "add", "replace")
@@ -335,35 +335,51 @@ class BoundTexts(BoundOracle):
         ranked, n_ranked = self._ranked(gains, most)
         if oracle.binary and single and not adds:
             tallies, spares = self._tallies, self._spares
+            first_ranked = ranked[:, 0].copy(), n_ranked[:, 0].copy()
 
             def words(whole: Any, assign: Any, counts: Any, spots: Any, comes: Any, *more: Any) -> None:
                 edited = np.full_like(spots, -1)
+                widest = (rows.indptr[whole + 1] - rows.indptr[whole]).max(initial=0)
+                best = np.empty((widest + 1, most + 1))
+                taken = np.zeros(best.shape, dtype=np.int64)
+                there = np.full(gains.shape[1], -1, dtype=np.int64)
                 worst_words(
                     rows.indptr, rows.indices, tallies, spares, not drops, whole, gains, assign,
-                    ranked[:, 0], n_ranked[:, 0], most, counts, edited, comes, *more,
+                    *first_ranked, most, best, taken, there, counts, edited, comes, *more,
                 )  # fmt: skip
-                places_of(documents.starts, documents.tokens, oracle.grams.feature_of,
-                          rows.shape[1], whole, counts, edited, spots)  # fmt: skip
+                left = np.zeros(rows.shape[1] + 1, dtype=np.int64)
+                places_of(documents.starts, documents.tokens, oracle.grams.feature_of, left, whole,
+                          counts, edited, spots)  # fmt: skip
 
             return words
         if drops and not single:
             created, exact = self._created, not oracle.binary
 
             def paths(whole: Any, assign: Any, counts: Any, spots: Any, comes: Any, *more: Any) -> None:
-                values, sizes, n_changes, features, amounts = more
+                n, longest = oracle.grams.longest, documents.longest(whole)
+                best, away = np.empty((longest + 1, most + 1, n - 1)), np.empty((longest, n + 1))
+                came = np.zeros(best.shape, dtype=np.int64)
                 worst_deletions(
                     documents.starts, self._ending, self._share, self._fixed, created.where,
-                    created.entries, exact, whole, gains, assign, most, counts, spots, values, sizes,
-                    n_changes, features, amounts,
+                    created.entries, exact, whole, gains, assign, most, away, best, came,
+                    np.empty((n - 1, most + 1, most + 1)), counts, spots, *more,
                 )  # fmt: skip
 
             return paths
 
         def places(whole: Any, assign: Any, *more: Any) -> None:
+            n, longest, often = len(whole), oracle.grams.longest, not oracle.binary
+            news = np.empty((n, most, 0 if drops else longest * (longest + 1) // 2), dtype=np.int64)
+            wins, scores = np.zeros((n, most)), np.empty(documents.longest(whole))
+            if not drops:
+                there = np.full(gains.shape[1], -1, dtype=np.int64)
+                new_features(
+                    rows.indptr, rows.indices, whole, gains, assign, ranked, n_ranked, often, most,
+                    there, news, wins,
+                )  # fmt: skip
             worst_spots(
-                documents.starts, self._ending, self._share, adds, not (adds and single), not drops,
-                not oracle.binary, not oracle.binary, rows.indptr, rows.indices, whole, gains, assign,
-                ranked, n_ranked, most, *more,
+                documents.starts, self._ending, self._share, adds, not (adds and single), often, whole,
+                gains, assign, most, news, wins, scores, np.empty(most, dtype=np.int64), *more,
             )  # fmt: skip
 
         return places

@@ -35,6 +35,10 @@ class Documents:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
+    def longest(self, rows: np.ndarray) -> int:
+        """Tokens of the longest of some texts."""
+        return int((self.starts[rows + 1] - self.starts[rows]).max(initial=0))
+
     def take(self, rows: np.ndarray) -> Documents:
         """Some of the texts."""
         lengths = np.diff(self.starts)[rows]
@@ -44,12 +48,19 @@ class Documents:
 
     def edited(self, rows: np.ndarray, edits: Edits, words: str) -> Documents:
         """The texts named, each after its edits."""
-        lengths = self.starts[rows + 1] - self.starts[rows]
-        more = edits.counts * {"drop": -1, "add": 1, "replace": 0}[words]
-        starts = np.concatenate([[0], np.cumsum(lengths + more)])
-        tokens = np.empty(starts[-1], dtype=np.int64)
-        _edit(self.starts, self.tokens, rows, edits.counts, edits.spots, edits.tokens,
-              words == "drop", words == "add", starts, tokens)  # fmt: skip
+        taken = self.take(rows)
+        there = np.arange(edits.spots.shape[1]) < edits.counts[:, None]
+        places, news = (taken.starts[:-1, None] + edits.spots)[there], edits.tokens[there]
+        starts = taken.starts
+        if words == "drop":
+            tokens = np.delete(taken.tokens, places)
+            starts = starts - np.concatenate([[0], np.cumsum(edits.counts)])
+        elif words == "add":
+            tokens = np.insert(taken.tokens, places, news)
+            starts = starts + np.concatenate([[0], np.cumsum(edits.counts)])
+        else:
+            tokens = taken.tokens
+            tokens[places] = news
         return Documents(starts, tokens)
 
 
@@ -162,15 +173,36 @@ class Grams:
 
     def ending(self, documents: Documents) -> np.ndarray:
         """The feature of each order that ends at each token, -1 for none, (n_tokens, n)."""
-        found = np.full((len(documents.tokens), self.longest), -1, dtype=np.int64)
-        _find_grams(documents.starts, documents.tokens, *self._tree, found)
+        starts, tokens = documents.starts, documents.tokens
+        found = np.full((len(tokens), self.longest), -1, dtype=np.int64)
+        # The first tokens of n-grams, their nodes, and where their texts end.
+        first = np.flatnonzero(tokens >= 0)
+        node, ends = tokens[first], np.repeat(starts[1:], np.diff(starts))[first]
+        found[first, 0] = self.features[node]
+        for order in range(1, self.longest):
+            more = first + order < ends
+            first, node, ends = first[more], node[more], ends[more]
+            node = self._after(node, tokens[first + order])
+            there = node >= 0
+            first, node, ends = first[there], node[there], ends[there]
+            found[first + order, order] = self.features[node]
         return found
+
+    def _after(self, nodes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+        """The nodes after nodes and tokens, -1 for none."""
+        if len(self.codes) == 0:
+            return np.full(len(nodes), -1, dtype=np.int64)
+        codes = nodes * len(self.names) + tokens
+        places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        return np.where((tokens >= 0) & (self.codes[places] == codes), self.nodes[places], -1)
 
     def created(self, documents: Documents, most: int) -> Created:
         """The features that at most so many deletions can make of tokens that become neighbours."""
         where = np.zeros(len(documents.tokens) + 1, dtype=np.int64)
         nowhere = np.empty((0, 4), dtype=np.int64)
-        given = documents.starts, documents.tokens, *self._tree, self.longest, most
+        tree = len(self.names), self.codes, self.nodes, self.features
+        walk = np.empty((3, self.longest), dtype=np.int64)
+        given = documents.starts, documents.tokens, *tree, self.longest, most, walk
         _find_created(*given, where, nowhere)
         where = np.concatenate([[0], np.cumsum(where[:-1])])
         entries = np.empty((where[-1], 4), dtype=np.int64)
@@ -188,10 +220,6 @@ class Grams:
         table = sp.coo_matrix((np.ones(len(rows)), (rows, features)), shape=shape).tocsr()
         table.sort_indices()
         return table
-
-    @property
-    def _tree(self) -> tuple[Any, ...]:
-        return len(self.names), self.codes, self.nodes, self.features
 
 
 @dataclass(frozen=True)
@@ -211,38 +239,15 @@ class Created:
 
 
 @njit(**_PLAIN)
-def _next(n_tokens, codes, nodes, node, token):
-    """The node after a node and a token, -1 for none."""
-    code = node * n_tokens + token
-    place = np.searchsorted(codes, code)
-    return nodes[place] if place < len(codes) and codes[place] == code else -1
-
-
-@njit(**_PLAIN)
-def _find_grams(starts, tokens, n_tokens, codes, nodes, features, found):
-    longest = found.shape[1]
-    for i in range(len(starts) - 1):
-        for p in range(starts[i], starts[i + 1]):
-            node = tokens[p]
-            if node < 0:
-                continue
-            found[p, 0] = features[node]
-            for order in range(1, min(longest, starts[i + 1] - p)):
-                token = tokens[p + order]
-                node = _next(n_tokens, codes, nodes, node, token) if token >= 0 else -1
-                if node < 0:
-                    break
-                found[p + order, order] = features[node]
-
-
-@njit(**_PLAIN)
-def _find_created(starts, tokens, n_tokens, codes, nodes, features, longest, most, where, entries):
+def _find_created(
+    starts, tokens, n_tokens, codes, nodes, features, longest, most, walk, where, entries
+):  # fmt: skip
     """Count features by the token that they end at, or list them from `where` on.
 
     Walks through all ways to skip at most `most` tokens between the tokens of a node, last token first.
+    `walk` has room for the node, its last token and how many tokens were skipped, by depth.
     """
-    node_at = np.empty(longest, dtype=np.int64)
-    place, gaps = np.empty(longest, dtype=np.int64), np.empty(longest, dtype=np.int64)
+    node_at, place, gaps = walk[0], walk[1], walk[2]
     for i in range(len(starts) - 1):
         for first in range(starts[i], starts[i + 1]):
             if tokens[first] < 0 or longest < 2:
@@ -258,9 +263,20 @@ def _find_created(starts, tokens, n_tokens, codes, nodes, features, longest, mos
                     depth -= 1
                     continue
                 token = tokens[place[depth]]
-                node = _next(n_tokens, codes, nodes, node_at[depth - 1], token) if token >= 0 else -1
-                if node < 0:
+                if token < 0:
                     continue
+                # The node after that of the tokens before, if there is one.
+                code = node_at[depth - 1] * n_tokens + token
+                low, high = 0, len(codes)
+                while low < high:
+                    middle = (low + high) // 2
+                    if codes[middle] < code:
+                        low = middle + 1
+                    else:
+                        high = middle
+                if low == len(codes) or codes[low] != code:
+                    continue
+                node = nodes[low]
                 node_at[depth], gaps[depth] = node, skipped
                 if skipped > 0 and features[node] >= 0:
                     at = where[place[depth]]
@@ -272,21 +288,3 @@ def _find_created(starts, tokens, n_tokens, codes, nodes, features, longest, mos
                 if depth + 1 < longest:
                     depth += 1
                     place[depth] = place[depth - 1]
-
-
-@njit(**_PLAIN)
-def _edit(starts, tokens, rows, counts, spots, news, drops, adds, new_starts, edited):
-    for r in range(len(rows)):
-        at, e = new_starts[r], 0
-        length = starts[rows[r] + 1] - starts[rows[r]]
-        for p in range(length + 1):
-            gone = False
-            while e < counts[r] and spots[r, e] == p:
-                if not drops:
-                    edited[at] = news[r, e]
-                    at += 1
-                gone = not adds
-                e += 1
-            if p < length and not gone:
-                edited[at] = tokens[starts[rows[r]] + p]
-                at += 1

@@ -12,48 +12,30 @@ _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
 @njit(**_PLAIN)
-def _loss_of(feature, share, fixed, gains):
-    """What it wins that an occurrence of a feature goes."""
-    if feature < 0:
-        return 0.0
-    gain = gains[feature]
-    return 0.0 if gain > 0 and fixed else -gain * share
-
-
-@njit(**_PLAIN)
-def _credits(j, where, entries, gains, exact, most, credit):
-    """What features that deletions create at token j win, by order, last gap and deletions so far."""
-    credit[:] = 0.0
-    for c in range(where[j], where[j + 1]):
-        order, gap, needed = entries[c, 1], entries[c, 2], entries[c, 3]
-        gain = gains[entries[c, 0]]
-        if exact and order == 2:
-            credit[0, gap, gap:] = gain
-        elif gain > 0:
-            for k in range(needed, most + 1):
-                credit[order - 2, gap, k] = max(credit[order - 2, gap, k], gain)
-
-
-@njit(**_PLAIN)
-def _walk(start, stop, ending, share, fixed, where, entries, gains, exact, most, away, best, came):
+def _walk(start, length, where, entries, gains, exact, most, away, credit, best, came):
     r"""Fill the table of one text: best[j + 1, k, r] is the most that is won by texts whose last token
     kept is j, k deleted before it and r in a row kept up to it.
 
     The value of a step from token i to token j is that of all n-grams that end at deleted tokens
     between, of those that end at j and reach back over a gap, and of those that the gap creates.
     """
-    length, longest = stop - start, ending.shape[1]
-    run = best.shape[2]
-    credit = np.empty((longest - 1, most + 1, most + 1))
+    longest, run = away.shape[1] - 1, best.shape[2]
     best[: length + 1] = -np.inf
     # Before the first token nothing is missing.
     best[0, 0, run - 1] = 0.0
     for j in range(length):
-        _credits(start + j, where, entries, gains, exact, most, credit)
+        # What features that deletions create at j win, by order, last gap and deletions so far.
+        credit[:] = 0.0
+        for c in range(where[start + j], where[start + j + 1]):
+            order, gap, gain = entries[c, 1], entries[c, 2], gains[entries[c, 0]]
+            bigram = exact and order == 2
+            for k in range(gap if bigram else entries[c, 3], most + 1):
+                if bigram or gain > credit[order - 2, gap, k]:
+                    credit[order - 2, gap, k] = gain
         between = 0.0
-        for gap in range(min(most, j) + 1):
+        for gap in range((most if most < j else j) + 1):
             if gap > 0:
-                between += away[start + j - gap].sum()
+                between += away[j - gap, longest]
             i = j - gap - 1
             for k in range(gap, most + 1):
                 for r in range(run):
@@ -65,38 +47,38 @@ def _walk(start, stop, ending, share, fixed, where, entries, gains, exact, most,
                     # At the end of a run of n - 1 tokens no n-gram reaches back further.
                     if gap > 0 or r < run - 1:
                         for order in range(kept + 1, longest + 1):
-                            value += away[start + j, order - 1] + credit[order - 2, gap, k]
-                    now = min(kept, run) - 1
+                            value += away[j, order - 1] + credit[order - 2, gap, k]
+                    now = (kept if kept < run else run) - 1
                     if value > best[j + 1, k, now]:
                         best[j + 1, k, now] = value
                         came[j + 1, k, now] = gap * run + r
 
 
 @njit(**_PLAIN)
-def _deleted(length, best, came, most, away, start, spots):
+def _deleted(length, best, came, most, away, spots):
     """The deletions of the best text: how many, and what they win."""
     run = best.shape[2]
     value, at_j, at_k, at_r, tail = -np.inf, 0, 0, 0, 0.0
-    for gap in range(min(most, length) + 1):
+    for gap in range((most if most < length else length) + 1):
         if gap > 0:
-            tail += away[start + length - gap].sum()
+            tail += away[length - gap, away.shape[1] - 1]
         j = length - gap
         for k in range(most - gap + 1):
             for r in range(run):
                 if best[j, k, r] + tail > value:
                     value, at_j, at_k, at_r = best[j, k, r] + tail, j, k, r
-    count = 0
-    for p in range(length - 1, at_j - 1, -1):
-        spots[count] = p
-        count += 1
-    j, k, r = at_j, at_k, at_r
+    # From the last to the first: what is deleted at the end, and before each token kept.
+    count, j, k, r, gap = 0, length + 1, at_k, at_r, length - at_j
     while j > 0:
-        gap, before = came[j, k, r] // run, came[j, k, r] % run
         for p in range(j - 2, j - 2 - gap, -1):
             spots[count] = p
             count += 1
-        j, k, r = j - gap - 1, k - gap, before
-    spots[:count] = spots[:count][::-1].copy()
+        j -= gap + 1
+        if j > 0:
+            gap, before = came[j, k, r] // run, came[j, k, r] % run
+            k, r = k - gap, before
+    for e in range(count // 2):
+        spots[e], spots[count - 1 - e] = spots[count - 1 - e], spots[e]
     return count, value
 
 
@@ -139,8 +121,8 @@ def _tell(
 
 @njit(**_PLAIN)
 def worst_deletions(
-    starts, ending, share, fixed, where, entries, exact, rows, gains, assign, most,
-    counts, spots, values, sizes, n_changes, features, amounts,
+    starts, ending, share, fixed, where, entries, exact, rows, gains, assign, most, away, best, came,
+    credit, counts, spots, values, sizes, n_changes, features, amounts,
 ):  # fmt: skip
     """The deletions of at most `most` tokens that win most along a direction, text by text.
 
@@ -161,26 +143,32 @@ def worst_deletions(
         What a unit of each feature wins along each direction.
     assign : (n,) array
     most : int
+    away : (n_longest, n + 1) array
+        Room for what each token of the longest text has to lose.
+    best, came : (n_longest + 1, most + 1, n - 1) arrays
+    credit : (n - 1, most + 1, most + 1) array
+        Room for the tables of one text.
     counts, spots, values, sizes, n_changes, features, amounts : arrays
         Receive, for each text asked about, the number of deletions, their places, what they win, how
         large the terms of that are, and the changes of features.
     """
     longest = ending.shape[1]
-    run, widest = longest - 1, 0
-    for i in rows:
-        widest = max(widest, starts[i + 1] - starts[i])
-    best = np.empty((widest + 1, most + 1, run))
-    came = np.zeros((widest + 1, most + 1, run), dtype=np.int64)
-    away = np.empty((len(ending), longest))
     for r in range(len(rows)):
-        start, stop = starts[rows[r]], starts[rows[r] + 1]
-        own = gains[assign[r]]
-        for p in range(start, stop):
+        start, own = starts[rows[r]], gains[assign[r]]
+        length = starts[rows[r] + 1] - start
+        for p in range(length):
+            total = 0.0
             for m in range(longest):
-                away[p, m] = _loss_of(ending[p, m], share[p, m], fixed[p, m], own)
-        _walk(start, stop, ending, share, fixed, where, entries, own, exact, most, away, best, came)
-        counts[r], values[r] = _deleted(stop - start, best, came, most, away, start, spots[r])
+                # What it wins that an occurrence of a feature goes.
+                feature, loss = ending[start + p, m], 0.0
+                if feature >= 0 and not (own[feature] > 0 and fixed[start + p, m]):
+                    loss = -own[feature] * share[start + p, m]
+                away[p, m] = loss
+                total += loss
+            away[p, longest] = total
+        _walk(start, length, where, entries, own, exact, most, away, credit, best, came)
+        counts[r], values[r] = _deleted(length, best, came, most, away, spots[r])
         n_changes[r], sizes[r] = _tell(
-            start, stop - start, spots[r], counts[r], ending, share, fixed, where, entries, own, exact,
+            start, length, spots[r], counts[r], ending, share, fixed, where, entries, own, exact,
             features[r], amounts[r],
         )  # fmt: skip
