@@ -44,7 +44,9 @@ def largest_on_interval(
     t, values = np.empty(len(table)), np.empty(len(table))
 
     def find(part: slice) -> None:
-        _largest(table[part], float(low), float(high), t[part], values[part])
+        size = table.shape[1]
+        room = np.empty(size + 2), np.empty(size + 2), np.empty(size), np.empty((2, size + 1))
+        _largest(table[part], float(low), float(high), *room, t[part], values[part])
 
     in_threads(find, len(table), 50 * table.size)
     return t, values
@@ -114,7 +116,7 @@ def _root(c, slopes, factor, left, right, rising):
 
     Its derivative is `factor` times another polynomial.
     """
-    t, room = 0.5 * (left + right), _STEP * max(abs(left), abs(right))
+    t, room = 0.5 * (left + right), _STEP * (abs(right) if abs(right) > abs(left) else abs(left))
     step = right - left
     for _ in range(_STEPS):
         here = _value(c, t)
@@ -137,25 +139,30 @@ def _root(c, slopes, factor, left, right, rising):
 
 
 @njit(cache=True, nogil=True)
-def _derivative(c, order, into):
-    """The derivative of an order, over its factorial."""
-    n = c.size - order
-    for k in range(n):
-        choose = 1.0
-        for j in range(1, order + 1):
-            choose = choose * (k + j) / j
-        into[k] = choose * c[k + order]
-    return n
+def largest_place(c, low, high, places, others, work):
+    """Where one polynomial is largest on an interval within [-1, 1], and how large.
 
-
-@njit(cache=True, nogil=True)
-def _stationary(c, low, high, places, others, work):
-    """The ends and all roots of the derivative between them, in order; returns how many."""
+    Parameters
+    ----------
+    c : (p + 1,) array
+        Its last coefficient is not 0, unless it is the only one.
+    low, high : float
+    places, others : (p + 3,) arrays
+        Work space, as is the next.
+    work : (2, p + 2) array
+    """
+    # The ends, and all roots of the derivative of an order between them, in order.
     count = 2
     places[0], places[1] = low, high
     for order in range(c.size - 2, 0, -1):
-        n = _derivative(c, order, work[0])
-        here, slopes = work[0, :n], work[1, : _derivative(c, order + 1, work[1])]
+        # The derivatives of this order and of the next, over the factorials of their orders.
+        for row in range(2):
+            for k in range(c.size - order - row):
+                choose = 1.0
+                for j in range(1, order + row + 1):
+                    choose = choose * (k + j) / j
+                work[row, k] = choose * c[k + order + row]
+        here, slopes = work[0, : c.size - order], work[1, : c.size - order - 1]
         found = 1
         others[0] = low
         before = _value(here, low)
@@ -171,27 +178,12 @@ def _stationary(c, low, high, places, others, work):
             before = after
         others[found] = high
         count = found + 1
-        places[:count] = others[:count]
-    return count
-
-
-@njit(cache=True, nogil=True)
-def largest_place(c, low, high, places, others, work):
-    """Where one polynomial is largest on an interval within [-1, 1], and how large.
-
-    Parameters
-    ----------
-    c : (p + 1,) array
-        Its last coefficient is not 0, unless it is the only one.
-    low, high : float
-    places, others : (p + 3,) arrays
-        Work space, as is the next.
-    work : (2, p + 2) array
-    """
+        for k in range(count):
+            places[k] = others[k]
     best, where = -np.inf, 0.0
     if low <= 0.0 <= high:
         best = c[0]
-    for k in range(_stationary(c, low, high, places, others, work)):
+    for k in range(count):
         value = _value(c, places[k])
         if value > best:
             best, where = value, places[k]
@@ -199,12 +191,10 @@ def largest_place(c, low, high, places, others, work):
 
 
 @njit(cache=True, nogil=True)
-def _largest(table, low, high, t, values):
+def _largest(table, low, high, places, others, scaled, work, t, values):
     size = table.shape[1]
-    places, others = np.empty(size + 2), np.empty(size + 2)
-    scaled, work = np.empty(size), np.empty((2, size + 1))
     # Places are shares of the larger end, so that no power of them overflows.
-    reach = max(abs(low), abs(high))
+    reach = abs(high) if abs(high) > abs(low) else abs(low)
     reach = reach if reach > 0.0 else 1.0
     for i in range(table.shape[0]):
         largest, power, degree = 0.0, 1.0, 0
@@ -213,11 +203,12 @@ def _largest(table, low, high, t, values):
             power *= reach
             if scaled[k] != 0.0:
                 degree = k
-                largest = max(largest, abs(scaled[k]))
+                largest = abs(scaled[k]) if abs(scaled[k]) > largest else largest
         if largest > 0.0:
             for k in range(size):
                 scaled[k] /= largest
         c = scaled[: degree + 1]
         where, _ = largest_place(c, low / reach, high / reach, places, others, work)
-        t[i] = min(max(where * reach, low), high)
-        values[i] = _value(table[i], t[i])
+        best = where * reach
+        best = low if best < low else (high if best > high else best)
+        t[i], values[i] = best, _value(table[i], best)

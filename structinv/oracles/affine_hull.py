@@ -54,24 +54,6 @@ def _add(step, x, f):
             f[k] += step * x[k]
 
 
-@njit(cache=True, nogil=True)
-def _next_level(tau, slope, curve, low, high):
-    """Newton step for the level, or a bisection when it leaves what is known of the root.
-
-    ``low`` and ``high`` are outside [0, 1] as long as that end itself may be the answer. A level
-    that is settled is returned as it is.
-    """
-    if (tau == 1 and slope > 0) or (tau == 0 and slope < 0):
-        return tau, low, high
-    if abs(slope) <= _SETTLED + 1e-13 * tau * curve:
-        return tau, low, high
-    low, high = (tau, high) if slope > 0 else (low, tau)
-    new = min(max(tau + slope / curve, 0.0), 1.0) if curve > 0 else 1.0
-    if not low < new < high:
-        new = 0.5 * (max(low, 0.0) + min(high, 1.0))
-    return new, low, high
-
-
 @njit(cache=True, nogil=True, fastmath=_MATH)
 def _box_slope(tau, target, x, radius, c):
     """Part of the features in the slope and the curvature of the best dual at a level."""
@@ -82,20 +64,6 @@ def _box_slope(tau, target, x, radius, c):
         slope += (target[k] - tau * end) * end
         curve += end * end
     return c * slope, c * curve
-
-
-@njit(cache=True, nogil=True)
-def _box_level(tau, target, x, radius, c, free, bias):
-    """Root of the slope; ``free`` and ``bias`` are its intercept part, a constant and a rate."""
-    low, high = -1.0, 2.0
-    for _ in range(_LEVEL_STEPS):
-        slope, curve = _box_slope(tau, target, x, radius, c)
-        slope += 1.0 - free - bias * tau
-        new, low, high = _next_level(tau, slope, curve + bias, low, high)
-        if new == tau:
-            break
-        tau = new
-    return tau
 
 
 @njit(cache=True, nogil=True, fastmath=_MATH, error_model="numpy")
@@ -111,40 +79,56 @@ def _look(x, point, radius, y, c, f, target):
 
 
 @njit(cache=True, nogil=True)
-def _place(tau, target, x, radius, scale, point, f):
-    """Move a row's point to the best one at a level."""
-    for k in range(x.size):
-        new = min(max(target[k], tau * (x[k] - radius[k])), tau * (x[k] + radius[k]))
-        f[k] += scale * (new - point[k])
-        point[k] = new
-
-
-@njit(cache=True, nogil=True)
-def _sweep_box(rows, radius, levels, points, f, order, gaps):
+def _sweep_box(
+    X, signs, weights, intercept, radius, levels, points, f, order, gaps, target
+):  # fmt: skip
     """Exact block steps: at a given level the features of a row do not interact."""
-    X, signs, weights, intercept = rows
     d = X.shape[1]
-    target = np.empty(d)
     for i in order:
-        c, y, tau = weights[i], signs[i], levels[i]
+        c, y, tau, x = weights[i], signs[i], levels[i], X[i]
+        gaps[i] = 0.0
         if c == 0:
-            gaps[i] = 0.0
             continue
-        margin, inner = _look(X[i], points[i], radius, y, c, f, target)
+        margin, inner = _look(x, points[i], radius, y, c, f, target)
+        # The intercept's part of the slope, a constant and a rate.
         bias, free = 0.0, 0.0
         if intercept:
             margin += y * f[d]
             inner += y * f[d] * tau
             bias = c
             free = y * f[d] - c * tau
-        gaps[i] = max(c * (max(1.0 - margin, 0.0) - tau + inner), 0.0)
-        if gaps[i] == 0:
+        gap = c * ((1.0 - margin if margin < 1.0 else 0.0) - tau + inner)
+        if gap <= 0.0:
             continue
-        new = _box_level(tau, target, X[i], radius, c, free, bias)
-        levels[i] = new
-        _place(new, target, X[i], radius, c * y, points[i], f)
+        gaps[i] = gap
+        # The level is the root of the slope: Newton's steps, and a bisection where one leaves what is
+        # known of the root. `low` and `high` are outside [0, 1] as long as that end may be the answer.
+        low, high, old = -1.0, 2.0, tau
+        for _ in range(_LEVEL_STEPS):
+            slope, curve = _box_slope(tau, target, x, radius, c)
+            slope, curve = slope + 1.0 - free - bias * tau, curve + bias
+            if (tau == 1.0 and slope > 0.0) or (tau == 0.0 and slope < 0.0):
+                break
+            if abs(slope) <= _SETTLED + 1e-13 * tau * curve:
+                break
+            low, high = (tau, high) if slope > 0.0 else (low, tau)
+            new = tau + slope / curve if curve > 0.0 else 1.0
+            new = 0.0 if new < 0.0 else (1.0 if new > 1.0 else new)
+            if not low < new < high:
+                new = 0.5 * ((low if low > 0.0 else 0.0) + (high if high < 1.0 else 1.0))
+            if new == tau:
+                break
+            tau = new
+        # The best point at that level.
+        levels[i] = tau
+        for k in range(d):
+            least, most = tau * (x[k] - radius[k]), tau * (x[k] + radius[k])
+            new = least if target[k] < least else target[k]
+            new = most if new > most else new
+            f[k] += c * y * (new - points[i, k])
+            points[i, k] = new
         if intercept:
-            f[d] += c * y * (new - tau)
+            f[d] += c * y * (tau - old)
 
 
 @njit(cache=True, nogil=True)
@@ -168,152 +152,134 @@ def _image(tau, theta, row, p):
 
 
 @njit(cache=True, nogil=True)
-def _worst(theta, g, bounds, ball):
-    """Set theta to the point of T that lowers the margin most."""
-    length = np.sqrt(_dot(g, g))
-    for k in range(theta.size):
-        if ball:
-            theta[k] = -bounds[0] * g[k] / length if length > 0 else 0.0
-        else:
-            theta[k] = -bounds[k] if g[k] > 0 else bounds[k]
-
-
-@njit(cache=True, nogil=True)
 def _coordinate_pass(tau, theta, g, row, p):
     """Best value of each theta_k in turn for ``<g, theta> + c/2 |tau x + F theta|^2``."""
     c, _square, _cross, gram, bounds, _ball = row
     for k in range(theta.size):
         if gram[k, k] > 0:
             free = theta[k] - (g[k] / c + p[k]) / gram[k, k]
-            new = min(max(free, -tau * bounds[k]), tau * bounds[k])
+            room = tau * bounds[k]
+            new = -room if free < -room else (room if free > room else free)
             if new != theta[k]:
                 _add(new - theta[k], gram[k], p)
                 theta[k] = new
 
 
 @njit(cache=True, nogil=True, fastmath=_MATH, error_model="numpy")
-def _shrunk(tau, mu, theta, g, row):
-    """Best theta for a multiplier of the ball; its squared length and half the fall of that."""
-    c, _square, cross, gram, _bounds, _ball = row
-    size, fall = 0.0, 0.0
-    for k in range(theta.size):
-        # A null direction has no margin; its theta stays 0, also where mu is 0.
-        top = g[k] + c * tau * cross[k]
-        inverse = 1.0 / (c * gram[k, 0] + mu) if top != 0 else 0.0
-        theta[k] = -top * inverse
-        size += theta[k] * theta[k]
-        fall += theta[k] * theta[k] * inverse
-    return size, fall
-
-
-@njit(cache=True, nogil=True)
 def _ball_pass(tau, mu, theta, g, row, p):
     r"""Best theta of a level, by Newton on the secular equation :math:`|\theta(\mu)| = \tau R`.
 
     Orthogonal directions make it separable in theta. Returns the multiplier.
     """
-    room = tau * row[4][0]
+    c, _square, cross, gram, bounds, _ball = row
+    room, excess = tau * bounds[0], 0.0
     for _ in range(_SECULAR_STEPS):
-        size, fall = _shrunk(tau, mu, theta, g, row)
+        # Its squared length, and half the fall of that.
+        size, fall = 0.0, 0.0
+        for k in range(theta.size):
+            # A null direction has no margin; its theta stays 0, also where mu is 0.
+            top = g[k] + c * tau * cross[k]
+            inverse = 1.0 / (c * gram[k, 0] + mu) if top != 0 else 0.0
+            theta[k] = -top * inverse
+            size += theta[k] * theta[k]
+            fall += theta[k] * theta[k] * inverse
         excess = np.sqrt(size) - room
         if (mu == 0 and excess <= 0) or abs(excess) <= 1e-12 * room:
             break
-        mu = max(mu + size / fall * excess / room, 0.0) if fall > 0 else 0.0
+        mu = mu + size / fall * excess / room if fall > 0 else 0.0
+        mu = 0.0 if mu < 0.0 else mu
     if excess > 0:
-        theta *= room / (room + excess)
+        for k in range(theta.size):
+            theta[k] *= room / (room + excess)
     _image(tau, theta, row, p)
     return mu
 
 
 @njit(cache=True, nogil=True)
-def _gap(tau, theta, h0, h, bounds, ball):
-    """Loss of a row minus its plane; ``h0`` and ``h`` are margins of the row and directions."""
-    lack = 1.0 - h0 + _reach(h, bounds, ball)
-    return max(lack, 0.0) - tau + tau * h0 + _dot(theta, h)
-
-
-@njit(cache=True, nogil=True)
-def _ray(tau, theta, g0, g, row, p):
-    """Best common factor of level and theta; returns the level."""
-    c, square, cross, _gram, _bounds, _ball = row
-    curve = c * (tau * (tau * square + _dot(cross, theta)) + _dot(theta, p))
-    slope = max(tau - tau * g0 - _dot(theta, g), 0.0)
-    factor = slope / curve if slope * tau < curve else 1.0 / tau
-    for k in range(theta.size):
-        theta[k] *= factor
-        p[k] *= factor
-    return min(factor * tau, 1.0)
-
-
-@njit(cache=True, nogil=True)
-def _solve(tau, theta, h0, h, row, goal, work):
+def _solve(tau, theta, h0, h, row, g, p):
     """Alternate exact steps along the ray of (tau, theta) and for theta at a level.
 
     ``h0`` and ``h`` are the margins of the row and its directions, ``h`` is kept up to date; ``g0``
     and ``g`` are the same without the row's own plane. ``row`` has the weight, the squared length
-    of x, its products with the directions, those of the directions, and T.
+    of x, its products with the directions, those of the directions, and T. Returns the level, and the
+    loss of the row minus its plane on arrival.
     """
     c, square, cross, _gram, bounds, ball = row
-    g, p = work[0], work[1]
-    _image(tau, theta, row, p)
-    g0 = h0 - c * (tau * square + _dot(cross, theta))
-    for k in range(theta.size):
-        g[k] = h[k] - c * p[k]
-    if 1.0 - g0 + _reach(g, bounds, ball) <= 0:
-        theta[:] = 0.0
-        h[:] = g
-        return 0.0
-    mu = 0.0
-    if ball and tau > 0 and h.size > 0:
-        mu = np.sqrt(_dot(h, h)) / (tau * bounds[0])
-    for _ in range(_INNER_STEPS):
+    first, mu, g0 = 0.0, 0.0, h0
+    for turn in range(_INNER_STEPS + 1):
+        lack = 1.0 - h0 + _reach(h, bounds, ball)
+        gap = (lack if lack > 0.0 else 0.0) - tau + tau * h0 + _dot(theta, h)
+        if gap <= (_LEAVE * first + 1e-12 if turn > 0 else 0.0) or turn == _INNER_STEPS:
+            break
+        if turn == 0:
+            first = gap
+            _image(tau, theta, row, p)
+            g0 = h0 - c * (tau * square + _dot(cross, theta))
+            for k in range(theta.size):
+                g[k] = h[k] - c * p[k]
+            if 1.0 - g0 + _reach(g, bounds, ball) <= 0:
+                for k in range(theta.size):
+                    theta[k], h[k] = 0.0, g[k]
+                return 0.0, first
+            if ball and tau > 0 and h.size > 0:
+                mu = np.sqrt(_dot(h, h)) / (tau * bounds[0])
         if tau == 0:
-            tau = 1.0
-            _worst(theta, g, bounds, ball)
+            # The point of T that lowers the margin most.
+            tau, length = 1.0, np.sqrt(_dot(g, g))
+            for k in range(theta.size):
+                if ball:
+                    theta[k] = -bounds[0] * g[k] / length if length > 0 else 0.0
+                else:
+                    theta[k] = -bounds[k] if g[k] > 0 else bounds[k]
             _image(tau, theta, row, p)
         elif ball:
             mu = _ball_pass(tau, mu, theta, g, row, p)
         else:
             _coordinate_pass(tau, theta, g, row, p)
-        tau = _ray(tau, theta, g0, g, row, p)
+        # The best common factor of level and theta.
+        curve = c * (tau * (tau * square + _dot(cross, theta)) + _dot(theta, p))
+        slope = tau - tau * g0 - _dot(theta, g)
+        slope = 0.0 if slope < 0.0 else slope
+        factor = slope / curve if slope * tau < curve else 1.0 / tau
         for k in range(theta.size):
+            theta[k] *= factor
+            p[k] *= factor
             h[k] = g[k] + c * p[k]
-        now = g0 + c * (tau * square + _dot(cross, theta))
-        if _gap(tau, theta, now, h, bounds, ball) <= goal:
-            break
-    return tau
+        tau = factor * tau if factor * tau < 1.0 else 1.0
+        h0 = g0 + c * (tau * square + _dot(cross, theta))
+    return tau, first
 
 
 @njit(cache=True, nogil=True)
-def _sweep_directions(rows, sets, levels, theta, f, order, gaps):
+def _sweep_directions(
+    X, signs, weights, squares, cross, intercept, F, gram, bounds, ball, levels, theta, f, order, gaps,
+    work,
+):  # fmt: skip
     """Visit rows; with shared directions a visit costs O(d + t^2), or O(d + t) in a ball.
 
     Shared directions enter `f` at the end: until then ``scores`` has their products with the full
     `f`, and ``pending`` what `f` lacks.
     """
-    X, signs, weights, squares, cross, intercept = rows
-    F, gram, bounds, ball = sets
     d, t = X.shape[1], F.shape[1]
     shared = F.shape[0] == 1
-    scores, pending = np.zeros(t), np.zeros(t)
-    h, old, work = np.empty(t), np.empty(t), np.empty((2, t))
+    scores, pending, h, old = work[0], work[1], work[2], work[3]
     for k in range(t if shared else 0):
-        scores[k] = _dot(F[0, k], f)
+        scores[k], pending[k] = _dot(F[0, k], f), 0.0
     for i in order:
         c, y, tau = weights[i], signs[i], levels[i]
         gaps[i] = 0.0
         if c == 0:
             continue
-        h0 = y * (_dot(X[i], f) + _dot(cross[i], pending) + (f[d] if intercept else 0.0))
+        h0 = _dot(X[i], f) + (f[d] if intercept else 0.0)
+        h0 = y * (h0 + _dot(cross[i], pending) if shared else h0)
         for k in range(t):
             h[k] = y * (scores[k] if shared else _dot(F[i, k], f))
             old[k] = theta[i, k]
-        gap = _gap(tau, old, h0, h, bounds, ball)
+        row = (c, squares[i] + intercept, cross[i], gram[0 if shared else i], bounds, ball)
+        levels[i], gap = _solve(tau, theta[i], h0, h, row, work[4], work[5])
         if gap <= 0:
             continue
         gaps[i] = c * gap
-        row = (c, squares[i] + intercept, cross[i], gram[0 if shared else i], bounds, ball)
-        levels[i] = _solve(tau, theta[i], h0, h, row, _LEAVE * gap + 1e-12, work)
         _add(c * y * (levels[i] - tau), X[i], f)
         if intercept:
             f[d] += c * y * (levels[i] - tau)
@@ -329,14 +295,13 @@ def _sweep_directions(rows, sets, levels, theta, f, order, gaps):
 
 
 @njit(cache=True, nogil=True)
-def _fit_boxes(visited, levels, theta, wanted, cross, gram, bounds):
-    """Bounded least squares: products of the rows' points with the directions match ``wanted``."""
-    p = np.empty(theta.shape[1])
+def _fit_boxes(visited, levels, theta, margins, cross, gram, bounds, p):
+    """Bounded least squares: products of the rows' points with the directions match minus `margins`."""
     for i in visited:
         row = (1.0, 0.0, cross[i], gram[0 if gram.shape[0] == 1 else i], bounds, False)
         _image(levels[i], theta[i], row, p)
         for _ in range(_FIT_STEPS):
-            _coordinate_pass(levels[i], theta[i], -wanted[i], row, p)
+            _coordinate_pass(levels[i], theta[i], margins[i], row, p)
 
 
 class _DenseHull(IdentityHull):
@@ -397,7 +362,8 @@ class BoxHull(_DenseHull):
     def sweep(self, f: Array, order: Array, gaps: Array) -> None:
         """See `Hull.sweep`."""
         rows = (self.X, self.signs, self.weights, self.intercept)
-        _sweep_box(rows, self.radius, self.levels, self.points, f, order, gaps)
+        room = np.empty(self.X.shape[1])
+        _sweep_box(*rows, self.radius, self.levels, self.points, f, order, gaps, room)
 
     def planes(self) -> tuple[Array, Array]:
         """See `Hull.planes`."""
@@ -453,7 +419,8 @@ class _DirectionHull(_DenseHull):
         """See `Hull.sweep`."""
         rows = (self.X, self.signs, self.weights, self.squares, self.cross, self.intercept)
         sets = (self.directions, self.gram, self.bounds, self.ball)
-        _sweep_directions(rows, sets, self.levels, self.theta, f, order, gaps)
+        room = np.empty((6, self.theta.shape[1]))
+        _sweep_directions(*rows, *sets, self.levels, self.theta, f, order, gaps, room)
 
     def planes(self) -> tuple[Array, Array]:
         """See `Hull.planes`."""
@@ -508,8 +475,9 @@ class ZonotopeHull(_DirectionHull):
         self.theta = np.clip(free, -room, room)
         # A plain least-squares theta beyond the bounds can have an equivalent within them.
         cut = np.flatnonzero(np.any(self.theta != free, axis=1))
-        wanted = products + self.levels[:, None] * self.cross
-        _fit_boxes(cut, self.levels, self.theta, wanted, self.cross, self.gram, self.bounds)
+        margins = -products - self.levels[:, None] * self.cross
+        sets = self.cross, self.gram, self.bounds
+        _fit_boxes(cut, self.levels, self.theta, margins, *sets, np.empty(len(self.bounds)))
 
 
 class EllipsoidHull(_DirectionHull):

@@ -84,7 +84,9 @@ class CurveHull(Hull):
     def sweep(self, f: Array, order: Array, gaps: Array) -> None:
         """See `Hull.sweep`."""
         rows = (self.vectors, self.gram, self.signs, self.weights, self.intercept)
-        _sweep(rows, *self.ends, self.places, self.masses, f, order, gaps)
+        size = self.vectors.shape[1]
+        room = np.empty(size), np.empty(size), np.empty((size, size)), np.empty((6, size + 2))
+        _sweep(*rows, *self.ends, self.places, self.masses, f, order, gaps, *room)
 
     def combination(self) -> Array:
         """See `Hull.combination`."""
@@ -108,7 +110,9 @@ class CurveHull(Hull):
         points = self.signs[:, None] * dense_rows(normals)
         wanted = np.einsum("nkd,nd->nk", self.vectors, points, dtype=np.float64)
         self.masses[:] = 0.0
-        _fit(self.gram, wanted, levels, *self.ends, self.places, self.masses)
+        size = self.vectors.shape[1]
+        room = np.empty(size), np.empty((size, size)), np.empty((6, size + 2))
+        _fit(self.gram, wanted, levels, *self.ends, self.places, self.masses, *room)
 
 
 @njit(cache=True, nogil=True)
@@ -120,48 +124,19 @@ def _at(c, t):
 
 
 @njit(cache=True, nogil=True)
-def _steepest(h, unit, low, high, work):
-    """The place of the least margin, and how far that is below `unit`."""
-    down, places, others, table = work
-    degree = 0
+def _move(step, first, second, null, gram, h, image):
+    """Move mass to a place from another, or from the null plane."""
+    power, other = 1.0, 0.0 if null else 1.0
+    for j in range(h.size):
+        image[j] = 0.0
     for k in range(h.size):
-        down[k] = -h[k]
-        if h[k] != 0.0:
-            degree = k
-    t, most = largest_place(down[: degree + 1], low, high, places, others, table)
-    return t, unit + most
-
-
-@njit(cache=True, nogil=True)
-def _move(step, first, second, gram, h, image):
-    """Move mass to a place from another, or from the null plane where that is NaN."""
-    power, other = 1.0, 1.0
-    image[:] = 0.0
-    for k in range(h.size):
-        change = power - (0.0 if np.isnan(second) else other)
+        change = power - other
         power *= first
         other *= second
         for j in range(h.size):
             image[j] += change * gram[k, j]
     for j in range(h.size):
         h[j] += step * image[j]
-
-
-@njit(cache=True, nogil=True)
-def _curvature(first, second, gram):
-    """The squared length of the difference of the members at two places; NaN is the null plane."""
-    total, power, other = 0.0, 1.0, 1.0
-    for k in range(gram.shape[0]):
-        change = power - (0.0 if np.isnan(second) else other)
-        inner, at, there = 0.0, 1.0, 1.0
-        for j in range(gram.shape[0]):
-            inner += (at - (0.0 if np.isnan(second) else there)) * gram[k, j]
-            at *= first
-            there *= second
-        total += change * inner
-        power *= first
-        other *= second
-    return max(total, 0.0)
 
 
 @njit(cache=True, nogil=True)
@@ -182,41 +157,51 @@ def _exchange(places, masses, h, unit, gram, goal, image):
                 worst, least = j, lack
         if most - least <= goal or best == worst:
             return
+        # The squared length of the difference of the two members.
+        first = places[best] if best >= 0 else places[worst]
+        null = best < 0 or worst < 0
+        second = 0.0 if null else places[worst]
+        curve, power, other = 0.0, 1.0, 0.0 if null else 1.0
+        for k in range(h.size):
+            inner, at, there = 0.0, 1.0, 0.0 if null else 1.0
+            for j in range(h.size):
+                inner += (at - there) * gram[k, j]
+                at *= first
+                there *= second
+            curve += (power - other) * inner
+            power *= first
+            other *= second
         room = masses[worst] if worst >= 0 else 1.0 - used
+        step = (most - least) / curve if curve * room > most - least else room
+        _move(step if best >= 0 else -step, first, second, null, gram, h, image)
         if best >= 0:
-            second = places[worst] if worst >= 0 else np.nan
-            curve = _curvature(places[best], second, gram)
-            step = (most - least) / curve if curve * room > most - least else room
-            _move(step, places[best], second, gram, h, image)
             masses[best] += step
-        else:
-            curve = _curvature(places[worst], np.nan, gram)
-            step = (most - least) / curve if curve * room > most - least else room
-            _move(-step, places[worst], np.nan, gram, h, image)
         if worst >= 0:
             masses[worst] = 0.0 if step == room else masses[worst] - step
 
 
 @njit(cache=True, nogil=True)
-def _gap(lack, masses, places, h, unit):
-    """The loss less the averaged plane: each place is short of the loss by some."""
-    total = max(lack, 0.0)
-    for j in range(places.size):
-        if masses[j] > 0.0:
-            total -= masses[j] * (unit - _at(h, places[j]))
-    return total
-
-
-@njit(cache=True, nogil=True)
 def _solve(places, masses, h, unit, gram, low, high, goal, rounds, work):
     """Add worst places and exchange mass until the gap is small enough; returns the gap on arrival."""
+    down, image = work[0, : h.size], work[1, : h.size]
     first = 0.0
     for turn in range(rounds):
-        t, lack = _steepest(h, unit, low, high, work[:4])
-        gap = _gap(lack, masses, places, h, unit)
+        # The place of the least margin, and how far that is below `unit`.
+        degree = 0
+        for k in range(h.size):
+            down[k] = -h[k]
+            if h[k] != 0.0:
+                degree = k
+        t, most = largest_place(down[: degree + 1], low, high, work[2], work[3], work[4:6])
+        lack = unit + most
+        # The loss less the averaged plane: each place is short of the loss by some.
+        gap = 0.0 if lack < 0.0 else lack
+        for j in range(places.size):
+            if masses[j] > 0.0:
+                gap -= masses[j] * (unit - _at(h, places[j]))
         if turn == 0:
             first = gap
-            goal = max(goal, _LEAVE * gap) if rounds == _ROUNDS else goal
+            goal = _LEAVE * gap if rounds == _ROUNDS and _LEAVE * gap > goal else goal
         if gap <= goal:
             break
         if lack > 0.0:
@@ -228,17 +213,11 @@ def _solve(places, masses, h, unit, gram, low, high, goal, rounds, work):
                 if masses[j] < masses[slot]:
                     slot = j
             if masses[slot] > 0.0 and places[slot] != t:
-                _move(-masses[slot], places[slot], np.nan, gram, h, work[4])
+                _move(-masses[slot], places[slot], 0.0, True, gram, h, image)
                 masses[slot] = 0.0
             places[slot] = t
-        _exchange(places, masses, h, unit, gram, 0.1 * goal, work[4])
+        _exchange(places, masses, h, unit, gram, 0.1 * goal, image)
     return first
-
-
-@njit(cache=True, nogil=True)
-def _room(size):
-    table = np.empty((2, size + 1))
-    return np.empty(size), np.empty(size + 2), np.empty(size + 2), table, np.empty(size)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -250,16 +229,11 @@ def _dot(x, f):
 
 
 @njit(cache=True, nogil=True)
-def _add(step, x, f):
-    for j in range(x.size):
-        f[j] += step * x[j]
-
-
-@njit(cache=True, nogil=True)
-def _sweep(rows, low, high, places, masses, f, order, gaps):
-    vectors, gram, signs, weights, intercept = rows
+def _sweep(
+    vectors, gram, signs, weights, intercept, low, high, places, masses, f, order, gaps, h, before,
+    curve, work,
+):  # fmt: skip
     size, d = vectors.shape[1], vectors.shape[2]
-    work, h, before, curve = _room(size), np.empty(size), np.empty(size), np.empty((size, size))
     for i in order:
         c, y = weights[i], signs[i]
         gaps[i] = 0.0
@@ -274,19 +248,22 @@ def _sweep(rows, low, high, places, masses, f, order, gaps):
             curve[0, 0] += c
         _moments(places[i], masses[i], before)
         gap = _solve(places[i], masses[i], h, 1.0, curve, low, high, 1e-12, _ROUNDS, work)
-        gaps[i] = c * max(gap, 0.0)
+        gaps[i] = 0.0 if gap < 0.0 else c * gap
         _moments(places[i], masses[i], h)
         for k in range(size):
             step = c * y * (h[k] - before[k])
             if step != 0.0:
-                _add(step, vectors[i, k], f)
+                x = vectors[i, k]
+                for j in range(d):
+                    f[j] += step * x[j]
                 if intercept and k == 0:
                     f[d] += step
 
 
 @njit(cache=True, nogil=True)
 def _moments(places, masses, into):
-    into[:] = 0.0
+    for k in range(into.size):
+        into[k] = 0.0
     for j in range(places.size):
         power = masses[j]
         for k in range(into.size):
@@ -295,17 +272,16 @@ def _moments(places, masses, into):
 
 
 @njit(cache=True, nogil=True)
-def _fit(gram, wanted, levels, low, high, places, masses):
+def _fit(gram, wanted, levels, low, high, places, masses, h, curve, work):
     """Least squares: the products with the vectors, and the level, of each row."""
     size = gram.shape[1]
-    work, h, curve = _room(size), np.empty(size), np.empty((size, size))
     for i in range(gram.shape[0]):
         if levels[i] == 0.0:
             continue
         # As heavy as the vectors, so that neither gives way to the other.
         heavy = 0.0
         for k in range(size):
-            heavy = max(heavy, gram[i, k, k])
+            heavy = gram[i, k, k] if gram[i, k, k] > heavy else heavy
         heavy = heavy if heavy > 0.0 else 1.0
         for k in range(size):
             h[k] = -wanted[i, k] / heavy

@@ -103,9 +103,11 @@ class UnionHull(Hull):
             before[:, 2 * number] = self.taken[number, rows]
             worst.append(change)
         after, gaps = before.copy(), np.zeros(n_rows)
+        q = levels.shape[1]
+        room = np.zeros((q, q)), np.zeros((3, q)), np.zeros(f.size)
         _exchange_rows(
             *_entries(planes), levels, self.signs[rows], self.weights[rows], self.intercept, f, after,
-            gaps,
+            gaps, *room,
         )  # fmt: skip
         moved = np.flatnonzero(np.any(after != before, axis=1))
         for number, part in enumerate(self.parts):
@@ -197,19 +199,20 @@ def _distance(part: Hull, normals: Matrix, levels: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def _exchange_rows(indptr, indices, data, levels, signs, weights, intercept, f, masses, gaps):
+def _exchange_rows(
+    indptr, indices, data, levels, signs, weights, intercept, f, masses, gaps, gram, rows, spread
+):  # fmt: skip
     """Pairwise steps between the planes of each row, the null plane included; f and masses change.
 
     Plane p of row r is row ``p n_rows + r`` of the matrix. Every other one, from the first, is an
     average, which has its level as a factor and is none without mass.
     """
     n_rows, q = masses.shape
-    heights, scale, gram = np.zeros(q), np.zeros(q), np.zeros((q, q))
-    spread = np.zeros(f.size)
+    heights, scale, before = rows[0], rows[1], rows[2]
     for r in range(n_rows):
         c, y = weights[r], signs[r]
-        before = masses[r].copy()
         for p in range(q):
+            before[p] = masses[r, p]
             scale[p] = 1.0 / levels[r, p] if p % 2 == 1 or before[p] > 0.0 else 0.0
             if scale[p] == 0.0:
                 continue
@@ -256,7 +259,7 @@ def _exchange_row(heights, gram, c, masses, before):
             low, worst = 0.0, -1
         gap = c * (high - mean)
         if arrival < 0.0:
-            arrival = max(gap, 0.0)
+            arrival = 0.0 if gap < 0.0 else gap
         if gap <= _LEAVE * arrival or worst == -2 or high <= low:
             break
         curve = (gram[best, best] if best >= 0 else 0.0) + (gram[worst, worst] if worst >= 0 else 0.0)
