@@ -176,13 +176,13 @@ def mean_waves(responses: Responses, X: Matrix, n_columns: int, phase: float) ->
 
     def use(rows: slice, templates: slice, values: np.ndarray) -> None:
         columns = slice(2 * templates.start, 2 * templates.stop)
-        if n_columns == 2 * p or templates.stop < p:
-            _take_waves(values, weights, found[rows, columns])
-            return
-        waves = np.empty((len(values), 2 * (p - templates.start)))
+        waves = np.empty((len(values), 2 * (templates.stop - templates.start)), dtype=values.dtype)
         _take_waves(values, weights, waves)
-        waves[:, -2] = np.cos(phase) * waves[:, -2] - np.sin(phase) * waves[:, -1]
-        found[rows, columns] = waves[:, :-1]
+        if n_columns < 2 * p == columns.stop:
+            cosine, sine = waves[:, -2:].T.astype(np.float64)
+            waves[:, -2] = np.cos(phase) * cosine - np.sin(phase) * sine
+            waves = waves[:, :-1]
+        found[rows, columns] = waves
 
     responses.each(X, use)
     return found
@@ -209,14 +209,8 @@ def mean_steps(responses: Responses, X: Matrix, thresholds: np.ndarray, n_column
     found = np.empty((X.shape[0], n_columns), dtype=X.dtype)
 
     def use(rows: slice, templates: slice, values: np.ndarray) -> None:
-        first, last = bins * templates.start, bins * templates.stop
-        own = thresholds[templates]
-        if last <= n_columns:
-            _mean_steps(values, responses.law.weights, own, found[rows, first:last])
-            return
-        steps = np.empty((len(values), last - first))
-        _mean_steps(values, responses.law.weights, own, steps)
-        found[rows, first:] = steps[:, : n_columns - first]
+        first, own = bins * templates.start, thresholds[templates]
+        _mean_steps(values, responses.law.weights, own, first, found[rows])
 
     responses.each(X, use)
     return found
@@ -268,13 +262,14 @@ def _take_waves(values: np.ndarray, weights: np.ndarray, found: np.ndarray) -> N
     Each wave is right to 4 times the precision: 5e-7 in float32, 9e-16 in float64.
     """
     numbers, (sine, cosine) = _NUMBERS[values.dtype], _SERIES[values.dtype]
-    _mean_waves(values, weights.astype(values.dtype, copy=False), found, numbers, sine, cosine)
+    weights = weights.astype(values.dtype, copy=False)
+    room = np.empty((2, values.shape[1] // len(weights)), dtype=values.dtype)
+    _mean_waves(values, weights, room, found, numbers, sine, cosine)
 
 
 @njit(cache=True, nogil=True)
-def _mean_waves(values, weights, found, numbers, of_sine, of_cosine):
-    n_templates = values.shape[1] // len(weights)
-    cosines, sines = np.empty(n_templates, values.dtype), np.empty(n_templates, values.dtype)
+def _mean_waves(values, weights, room, found, numbers, of_sine, of_cosine):
+    cosines, sines, n_templates = room[0], room[1], room.shape[1]
     for i in range(values.shape[0]):
         row = values[i]
         cosines[:] = 0
@@ -283,7 +278,7 @@ def _mean_waves(values, weights, found, numbers, of_sine, of_cosine):
             cosines[:] = 0
             sines[:] = 0
             for j in range(len(row)):
-                k, p = divmod(j, n_templates)
+                k, p = j // n_templates, j % n_templates
                 cosines[p] += weights[k] * np.cos(np.float64(row[j]))
                 sines[p] += weights[k] * np.sin(np.float64(row[j]))
         for j in range(n_templates):
@@ -326,10 +321,14 @@ def _polynomial(u, coefficients):
 
 
 @njit(cache=True, nogil=True)
-def _mean_steps(values, weights, thresholds, found):
+def _mean_steps(values, weights, thresholds, first, found):
+    """Weighted shares of values at most each threshold, in the columns from `first` on, if there."""
     n_templates, bins = thresholds.shape
+    n_columns = found.shape[1] - first
+    n_columns = n_columns if n_columns < n_templates * bins else n_templates * bins
     for i in range(values.shape[0]):
-        found[i, :] = 0
+        for column in range(first, first + n_columns):
+            found[i, column] = 0
         for k in range(len(weights)):
             for j in range(n_templates):
                 value = values[i, k * n_templates + j]
@@ -341,8 +340,8 @@ def _mean_steps(values, weights, thresholds, found):
                         low = middle + 1
                     else:
                         high = middle
-                if low < bins:
-                    found[i, j * bins + low] += weights[k]
-        for j in range(n_templates):
-            for b in range(1, bins):
-                found[i, j * bins + b] += found[i, j * bins + b - 1]
+                if low < bins and j * bins + low < n_columns:
+                    found[i, first + j * bins + low] += weights[k]
+        for column in range(n_columns):
+            if column % bins > 0:
+                found[i, first + column] += found[i, first + column - 1]

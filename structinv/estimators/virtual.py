@@ -418,7 +418,8 @@ class _VirtualSamples:
         if sp.issparse(self.bound.X):
             return self.bound.X[rows], rows, np.zeros_like(rows)
         members = self._members(rows, self.rng)
-        keep = _first_of_their_kind(members)
+        keep = np.ones(members.shape[:2], dtype=bool)
+        _first_of_their_kind(members, keep)
         places, numbers = np.nonzero(keep)
         points = members.reshape(-1, members.shape[2]) if np.all(keep) else members[keep]
         return points, rows[places], numbers
@@ -434,10 +435,9 @@ class _VirtualSamples:
 
 
 @njit(cache=True, nogil=True)
-def _first_of_their_kind(members):
-    """Which members of an (n, s, d) array equal no earlier member of their row, (n, s)."""
+def _first_of_their_kind(members, first):
+    """Tell members of an (n, s, d) array that equal an earlier one of their row: False in `first`."""
     n_rows, size, n_features = members.shape
-    first = np.ones((n_rows, size), dtype=np.bool_)
     for i in range(n_rows):
         for j in range(1, size):
             for other in range(j):
@@ -447,4 +447,3 @@ def _first_of_their_kind(members):
                 if k == n_features:
                     first[i, j] = False
                     break
-    return first

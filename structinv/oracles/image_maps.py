@@ -25,6 +25,8 @@ FILLS = {"zero": 0, "nearest": 1, "reflect": 2, "wrap": 3}
 ORDERS = (0, 1, 3)
 # Beyond these a tuple is more likely a volume, or has its channels in front.
 CHANNELS_OF_A_TUPLE = 4
+# Pixels of the output whose weights are worked out at a time.
+PIXELS_AT_ONCE = 2**13
 
 
 @dataclass(frozen=True)
@@ -160,12 +162,13 @@ class ImageMaps:
     def pull_back(self, V: np.ndarray) -> np.ndarray:
         """T'v for all maps T and directions v, (s, p, d), in float64."""
         V = np.ascontiguousarray(V, dtype=np.float64)
-        pulled = np.empty((len(self.constant), *V.shape))
+        pulled, across = np.empty((len(self.constant), *V.shape)), np.ascontiguousarray(V.T)
 
         def pull(part: slice) -> None:
             _pull_back_maps(
-                self.indptr[part], self.indices, self.data, self.shape.channels, V, pulled[part]
-            )
+                self.indptr[part], self.indices, self.data, self.shape.channels, across,
+                np.zeros(across.shape), pulled[part],
+            )  # fmt: skip
 
         in_threads(pull, len(pulled), len(self.data) * V.shape[0] * self.shape.channels)
         return pulled
@@ -215,16 +218,24 @@ def image_maps(
     needed = 1.0 * size * pixels * (16 if order == 3 else 4) * 12
     check_memory(f"{size} changes of images of {pixels} pixels", needed, "list fewer values")
     counts, sums = np.zeros((size, pixels), np.int64), np.zeros((size, pixels))
-    nothing = np.zeros(0, np.int32), np.zeros(0)
-    _fill_maps(warps, gains, shape.height, shape.width, order, code, counts, sums, *nothing)
+    indices, data = [np.zeros(0, np.int32)], [np.zeros(0)]
+    step = max(1, PIXELS_AT_ONCE // pixels)
+    for first in range(0, size, step):
+        part = slice(first, first + step)
+        places, weights = _merge(*_warp_weights(shape, warps[part], gains[part], order, code))
+        there = weights != 0.0
+        counts[part] = np.count_nonzero(there, axis=-1)
+        for k in range(weights.shape[-1]):
+            sums[part] += weights[..., k]
+        indices.append(places[there].astype(np.int32))
+        data.append(weights[there])
     starts = np.concatenate([[0], np.cumsum(counts)])
     indptr = np.concatenate([starts[:-1].reshape(size, pixels), starts[pixels::pixels, None]], axis=1)
-    indices, data = np.empty(starts[-1], np.int32), np.empty(starts[-1])
-    _fill_maps(warps, gains, shape.height, shape.width, order, code, counts, sums, indices, data)
+    found = indptr, np.concatenate(indices), np.concatenate(data)
     constant = background * (1.0 - sums)
-    for part in (indptr, indices, data, constant):
-        part.setflags(write=False)
-    return ImageMaps(shape, indptr, indices, data, constant)
+    for array in (*found, constant):
+        array.setflags(write=False)
+    return ImageMaps(shape, *found, constant)
 
 
 def fill_code(fill: str | float) -> tuple[int, float]:
@@ -269,11 +280,14 @@ def warp_images(
     gains = warp_gains(warps, unitary)
     out = np.empty((*warps.shape[:2], shape.size), dtype=X.dtype)
 
+    step = max(1, PIXELS_AT_ONCE // max(1, warps.shape[1] * shape.pixels))
+
     def warp(part: slice) -> None:
-        _warp_images(
-            X[part], warps[part], gains[part], shape.height, shape.width, shape.channels,
-            order, code, background, out[part],
-        )  # fmt: skip
+        for first in range(part.start, part.stop, step):
+            rows = slice(first, min(first + step, part.stop))
+            flat = warps[rows].reshape(-1, 6), gains[rows].ravel()
+            places, weights = _warp_weights(shape, *flat, order, code)
+            _add_up(X[rows], places, weights, shape.channels, background, out[rows])
 
     in_threads(warp, len(X), 10 * out.size)
     return out
@@ -281,117 +295,109 @@ def warp_images(
 
 def places_beyond(first: int, last: int, length: int, fill: int) -> np.ndarray:
     """The pixels of an axis that stand for its places from `first` to `last`; -1 for the background."""
-    return np.array([_beyond(k, length, fill) for k in range(first, last + 1)], dtype=np.int64)
+    return _pixels_of(np.arange(first, last + 1), length, fill)
 
 
-@njit(cache=True, nogil=True)
-def _beyond(k, length, fill):
-    """The pixel that stands for place k of an axis; -1 for the background."""
-    if 0 <= k < length:
-        return k
-    if fill == 0:
-        return -1
-    if fill == 1:
-        return 0 if k < 0 else length - 1
-    if fill == 3:
+def _pixels_of(k: np.ndarray, length: int, fill: int) -> np.ndarray:
+    """The pixels that stand for places of an axis; -1 for the background."""
+    if fill == FILLS["zero"]:
+        return np.where((k >= 0) & (k < length), k, -1)
+    if fill == FILLS["nearest"]:
+        return np.clip(k, 0, length - 1)
+    if fill == FILLS["wrap"]:
         return k % length
     k = k % (2 * length)
-    return k if k < length else 2 * length - 1 - k
+    return np.where(k < length, k, 2 * length - 1 - k)
 
 
-@njit(cache=True, nogil=True)
-def _axis_weights(t, length, order, fill, places, weights):
-    """Pixels along an axis and their weights for a source at t; returns how many."""
+def _axis_weights(t: np.ndarray, length: int, order: int, fill: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels along an axis and their weights for sources at t, both (order + 1, ...).
+
+    Weights of the background are 0.
+    """
     # Turns by 90 degrees and shifts by whole pixels are exact, and ties fall alike.
     halves = np.floor(2.0 * t + 0.5)
-    if abs(2.0 * t - halves) < 2e-9:
-        t = 0.5 * halves
-    first = int(np.floor(t + 0.5)) if order == 0 else int(np.floor(t))
+    t = np.where(np.abs(2.0 * t - halves) < 2e-9, 0.5 * halves, t)
+    first = np.floor(t + 0.5) if order == 0 else np.floor(t)
     u = t - first
-    count = 1
-    weights[0] = 1.0
-    if order == 1 and u > 0.0:
-        count = 2
-        weights[0], weights[1] = 1.0 - u, u
-    elif order == 3 and u > 0.0:
+    if order == 0:
+        weights = np.ones((1, *t.shape))
+    elif order == 1:
+        weights = np.stack([1.0 - u, u])
+    else:
         # Cubic convolution (Keys 1981) with a = -1/2.
-        count = 4
-        first -= 1
-        weights[0] = u * (-0.5 + u * (1.0 - 0.5 * u))
-        weights[1] = 1.0 + u * u * (-2.5 + 1.5 * u)
-        weights[2] = u * (0.5 + u * (2.0 - 1.5 * u))
-        weights[3] = u * u * (-0.5 + 0.5 * u)
-    for k in range(count):
-        places[k] = _beyond(first + k, length, fill)
-    return count
+        first -= 1.0
+        weights = np.stack(
+            [
+                u * (-0.5 + u * (1.0 - 0.5 * u)),
+                1.0 + u * u * (-2.5 + 1.5 * u),
+                u * (0.5 + u * (2.0 - 1.5 * u)),
+                u * u * (-0.5 + 0.5 * u),
+            ]
+        )
+    first = first.astype(np.int64)
+    places = np.stack([_pixels_of(first + k, length, fill) for k in range(order + 1)])
+    if fill == FILLS["zero"]:
+        weights *= places >= 0
+    return places, weights
 
 
-@njit(cache=True, nogil=True)
-def _fill_maps(warps, gains, height, width, order, fill, counts, sums, indices, data):
-    """All maps in CSR, if `data` has room: places in order, each once, and none without a weight.
+def _warp_weights(
+    shape: ImageShape, warps: np.ndarray, gains: np.ndarray, order: int, fill: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels of the input and their weights for each pixel of the output, both (w, m, pixels).
 
-    `counts` and `sums` are how many weights each output pixel has, and their sum.
+    Where the weight is 0 the pixel is any. A pixel may be there several times.
     """
-    rows, columns = np.empty(4, np.int64), np.empty(4, np.int64)
-    down, across = np.empty(4), np.empty(4)
-    places, weights = np.empty(16, np.int64), np.empty(16)
-    middle_row, middle_column = 0.5 * (height - 1), 0.5 * (width - 1)
-    end = 0
-    for s in range(warps.shape[0]):
-        warp, gain = warps[s], gains[s]
-        for p in range(height * width):
-            r, c = p // width - middle_row, p % width - middle_column
-            source = warp[0] * r + warp[1] * c + warp[4] + middle_row
-            n_rows = _axis_weights(source, height, order, fill, rows, down)
-            source = warp[2] * r + warp[3] * c + warp[5] + middle_column
-            n_columns = _axis_weights(source, width, order, fill, columns, across)
-            found = 0
-            for a in range(n_rows):
-                for b in range(n_columns):
-                    if rows[a] >= 0 and columns[b] >= 0:
-                        weight = gain * down[a] * across[b]
-                        found = _insert(rows[a] * width + columns[b], weight, places, weights, found)
-            count, total = 0, 0.0
-            for k in range(found):
-                if weights[k] != 0.0:
-                    if len(data):
-                        indices[end], data[end] = places[k], weights[k]
-                        end += 1
-                    count += 1
-                    total += weights[k]
-            counts[s, p], sums[s, p] = count, total
+    middle_row, middle_column = 0.5 * (shape.height - 1), 0.5 * (shape.width - 1)
+    pixels = np.arange(shape.pixels)
+    r, c = pixels // shape.width - middle_row, pixels % shape.width - middle_column
+    m = warps[:, :, None]
+    source_row = m[:, 0] * r + m[:, 1] * c + m[:, 4] + middle_row
+    source_column = m[:, 2] * r + m[:, 3] * c + m[:, 5] + middle_column
+    rows, down = _axis_weights(source_row, shape.height, order, fill)
+    columns, across = _axis_weights(source_column, shape.width, order, fill)
+    down *= gains[:, None]
+    # Runs over pixels are long, those over weights short.
+    weights = (down[:, None] * across).reshape((order + 1) ** 2, *source_row.shape)
+    places = (rows[:, None] * shape.width + columns).reshape(weights.shape)
+    return places, weights
+
+
+def _merge(places: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The pixels for each one of the output in order, (m, pixels, w), the weights of equals added up.
+
+    The last of equals has the weight.
+    """
+    weights = np.moveaxis(weights, 0, -1).copy()
+    places = np.where(weights != 0.0, np.moveaxis(places, 0, -1), -1)
+    if np.all((places[..., 1:] > places[..., :-1]) | (places[..., 1:] < 0)):
+        return places, weights
+    order = np.argsort(places, axis=-1, kind="stable")
+    places, weights = np.take_along_axis(places, order, -1), np.take_along_axis(weights, order, -1)
+    for k in range(1, places.shape[-1]):
+        carried = np.where(places[..., k] == places[..., k - 1], weights[..., k - 1], 0.0)
+        weights[..., k] += carried
+        weights[..., k - 1] -= carried
+    return places, weights
 
 
 @njit(cache=True, nogil=True)
-def _insert(place, weight, places, weights, found):
-    """Add a weight to that of its place, among places in order; returns how many there are now."""
-    k = found
-    while k > 0 and places[k - 1] > place:
-        k -= 1
-    if k > 0 and places[k - 1] == place:
-        weights[k - 1] += weight
-        return found
-    for j in range(found, k, -1):
-        places[j], weights[j] = places[j - 1], weights[j - 1]
-    places[k], weights[k] = place, weight
-    return found + 1
-
-
-@njit(cache=True, nogil=True)
-def _pull_back_maps(indptr, indices, data, channels, V, pulled):
-    """T'v for all maps T and directions v, (s, p, d)."""
+def _pull_back_maps(indptr, indices, data, channels, across, sums, pulled):
+    """T'v for all maps T and directions v, (s, p, d); `across` has the directions as columns."""
     # All directions side by side, so that a weight is looked up once for them.
-    across, n_directions = V.T.copy(), V.shape[0]
-    sums = np.empty_like(across)
+    n_directions = across.shape[1]
     for s in range(indptr.shape[0]):
-        sums[:] = 0.0
         for p in range(indptr.shape[1] - 1):
             for e in range(indptr[s, p], indptr[s, p + 1]):
                 for channel in range(channels):
                     source, target = p * channels + channel, indices[e] * channels + channel
                     for j in range(n_directions):
                         sums[target, j] += data[e] * across[source, j]
-        pulled[s] = sums.T
+        for target in range(sums.shape[0]):
+            for j in range(n_directions):
+                pulled[s, j, target] = sums[target, j]
+                sums[target, j] = 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -423,26 +429,16 @@ def _score_maps(indptr, indices, data, constant, channels, X, V, assign, out):
 
 
 @njit(cache=True, nogil=True)
-def _warp_images(X, warps, gains, height, width, channels, order, fill, background, out):
-    rows, columns = np.empty(4, np.int64), np.empty(4, np.int64)
-    down, across = np.empty(4), np.empty(4)
-    middle_row, middle_column = 0.5 * (height - 1), 0.5 * (width - 1)
-    for i in range(warps.shape[0]):
-        for k in range(warps.shape[1]):
-            warp, gain = warps[i, k], gains[i, k]
-            for p in range(height * width):
-                r, c = p // width - middle_row, p % width - middle_column
-                source = warp[0] * r + warp[1] * c + warp[4] + middle_row
-                n_rows = _axis_weights(source, height, order, fill, rows, down)
-                source = warp[2] * r + warp[3] * c + warp[5] + middle_column
-                n_columns = _axis_weights(source, width, order, fill, columns, across)
+def _add_up(X, places, weights, channels, background, out):
+    """Weighted sums of pixels for output k of row i, whose weights come row by row."""
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            m = i * out.shape[1] + k
+            for p in range(places.shape[2]):
                 for channel in range(channels):
                     total, inside = 0.0, 0.0
-                    for a in range(n_rows):
-                        for b in range(n_columns):
-                            if rows[a] >= 0 and columns[b] >= 0:
-                                weight = gain * down[a] * across[b]
-                                place = rows[a] * width + columns[b]
-                                total += weight * X[i, place * channels + channel]
-                                inside += weight
+                    for j in range(places.shape[0]):
+                        if weights[j, m, p] != 0.0:
+                            total += weights[j, m, p] * X[i, places[j, m, p] * channels + channel]
+                            inside += weights[j, m, p]
                     out[i, k, p * channels + channel] = total + background * (1.0 - inside)

@@ -56,9 +56,11 @@ def mesh_of(
     X = np.ascontiguousarray(X)
 
     def bound(part: slice) -> None:
+        frame = np.empty((len(rows), len(columns)))
         _bound_changes(
-            X[part], boxes, moves, rows, columns, shape.width, shape.channels, background, bounds[part]
-        )
+            X[part], boxes, moves, rows, columns, shape.width, shape.channels, background, frame,
+            bounds[part],
+        )  # fmt: skip
 
     in_threads(bound, len(X), 4 * len(X) * moves.size)
     # The factor moves at most half of its way too, and multiplies an image without one.
@@ -87,39 +89,35 @@ def _paths(
 
 
 @njit(cache=True, nogil=True)
-def _bound_changes(X, boxes, moves, rows, columns, width, channels, background, bounds):
+def _bound_changes(X, boxes, moves, rows, columns, width, channels, background, frame, bounds):
+    """How far each image can be from the ends of each part of a path; `frame` has room for a channel."""
     for i in range(X.shape[0]):
         for g in range(moves.shape[0]):
-            total = 0.0
-            for p in range(moves.shape[1]):
-                for channel in range(channels):
-                    down, across, span = _steepest(
-                        X[i], boxes[g, p], rows, columns, width, channels, channel, background
-                    )
+            bounds[i, g] = 0.0
+        for channel in range(channels):
+            for r in range(len(rows)):
+                for c in range(len(columns)):
+                    frame[r, c] = background
+                    if rows[r] >= 0 and columns[c] >= 0:
+                        frame[r, c] = X[i, (rows[r] * width + columns[c]) * channels + channel]
+            for g in range(moves.shape[0]):
+                for p in range(moves.shape[1]):
+                    # The largest differences of neighbouring pixels, and of any two, in its cells.
+                    down, across, least, most = 0.0, 0.0, np.inf, -np.inf
+                    first, begin, last, end = (
+                        boxes[g, p, 0], boxes[g, p, 1], boxes[g, p, 2], boxes[g, p, 3]
+                    )  # fmt: skip
+                    for r in range(first, last + 1):
+                        for c in range(begin, end + 1):
+                            here = frame[r, c]
+                            least = here if here < least else least
+                            most = here if here > most else most
+                            step = abs(frame[r + 1, c] - here) if r < last else 0.0
+                            down = step if step > down else down
+                            step = abs(frame[r, c + 1] - here) if c < end else 0.0
+                            across = step if step > across else across
                     change = down * moves[g, p, 0] + across * moves[g, p, 1]
-                    total += min(change, span) ** 2
-            bounds[i, g] = np.sqrt(total)
-
-
-@njit(cache=True, nogil=True)
-def _steepest(x, box, rows, columns, width, channels, channel, background):
-    """The largest differences of neighbouring pixels in a box, down and across, and of any two."""
-    down, across, least, most = 0.0, 0.0, np.inf, -np.inf
-    for r in range(box[0], box[2] + 1):
-        for c in range(box[1], box[3] + 1):
-            here = _pixel(x, rows[r], columns[c], width, channels, channel, background)
-            least, most = min(least, here), max(most, here)
-            if r < box[2]:
-                below = _pixel(x, rows[r + 1], columns[c], width, channels, channel, background)
-                down = max(down, abs(below - here))
-            if c < box[3]:
-                beside = _pixel(x, rows[r], columns[c + 1], width, channels, channel, background)
-                across = max(across, abs(beside - here))
-    return down, across, most - least
-
-
-@njit(cache=True, nogil=True)
-def _pixel(x, r, c, width, channels, channel, background):
-    if r < 0 or c < 0:
-        return background
-    return np.float64(x[(r * width + c) * channels + channel])
+                    change = most - least if most - least < change else change
+                    bounds[i, g] += change * change
+        for g in range(moves.shape[0]):
+            bounds[i, g] = np.sqrt(bounds[i, g])

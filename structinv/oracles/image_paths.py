@@ -103,12 +103,15 @@ def furthest(
     X, V = np.ascontiguousarray(X), np.ascontiguousarray(V, dtype=np.float64)
     values, positions = np.empty(len(X)), np.empty(len(X))
 
+    frame = len(walk.rows) * len(walk.columns)
+
     def follow(part: slice) -> None:
         _follow(
             X[part], V, assign[part], shape.width, shape.channels, background,
             walk.rows, walk.columns, walk.edges, walk.sources, walk.first_cells, walk.first_places,
             walk.begins, walk.crossings, walk.waves, path.turning, path.gained,
-            values[part], positions[part],
+            np.zeros((shape.channels, frame)), np.zeros((2, shape.channels, frame)), np.empty(8),
+            np.empty((80, 2)), values[part], positions[part],
         )  # fmt: skip
 
     in_threads(follow, len(X), 40 * len(X) * (len(walk.waves) + shape.size))
@@ -173,7 +176,10 @@ def _walk_of(
     leg = np.searchsorted(legs[1:-1], times, side="right")
     begins = np.searchsorted(leg, np.arange(len(legs)))
     cells = _first_cells(heights).reshape(shape.pixels, 2)
-    first_cells, first_places = _set_places(begins, crossings, cells, sides, corner, width, fill == 0)
+    first_cells = np.empty((len(legs) - 1, shape.pixels, 2), dtype=np.int32)
+    first_places = np.empty(first_cells.shape[:2], dtype=np.int32)
+    places = first_cells, first_places
+    _set_places(begins, crossings, cells, sides, corner, width, fill == 0, *places)
     kept = crossings[:, 4] >= 0
     middles = (legs[1:] + legs[:-1]) / 2
     walk = _Walk(
@@ -295,24 +301,21 @@ def _crossings(
 
 
 @njit(cache=True, nogil=True)
-def _set_places(begins, crossings, cells, sides, corner, width, bounded):
-    """Put cells and places for lines; returns the cells and places of all pixels on each leg.
+def _set_places(begins, crossings, now, sides, corner, width, bounded, first_cells, first_places):
+    """Put cells and places for lines, and the cells and places of all pixels on each leg.
 
-    The place is -1 where there are zeros only.
+    The place is -1 where there are zeros only. `now` has the cells at the start, and is changed.
     """
-    n_legs, n_pixels = len(begins) - 1, len(cells)
-    first_cells = np.empty((n_legs, n_pixels, 2), dtype=np.int32)
-    first_places = np.empty((n_legs, n_pixels), dtype=np.int32)
-    now = cells.copy()
+    n_legs, n_pixels = first_places.shape
     for leg in range(n_legs):
         for pixel in range(n_pixels):
-            row, column = now[pixel]
+            row, column = now[pixel, 0], now[pixel, 1]
             first_cells[leg, pixel, 0], first_cells[leg, pixel, 1] = row, column
             first_places[leg, pixel] = (row - corner[0]) * width + column - corner[1]
             if bounded and not (-1 <= row < sides[0] and -1 <= column < sides[1]):
                 first_places[leg, pixel] = -1
         for k in range(begins[leg], begins[leg + 1]):
-            pixel, axis, sign, _, line = crossings[k]
+            pixel, axis, sign, line = crossings[k, 0], crossings[k, 1], crossings[k, 2], crossings[k, 4]
             other = now[pixel, 1 - axis]
             now[pixel, axis] = line if sign > 0 else line - 1
             row, column = (line, other) if axis == 0 else (other, line)
@@ -320,22 +323,22 @@ def _set_places(begins, crossings, cells, sides, corner, width, bounded):
             crossings[k, 4] = (row - corner[0]) * width + column - corner[1]
             if bounded and not -1 <= other < sides[1 - axis]:
                 crossings[k, 4] = -1
-    return first_cells, first_places
 
 
 @njit(cache=True, nogil=True)
 def _follow(
     X, V, assign, width, channels, background,
     rows, columns, edges, sources, first_cells, first_places,
-    begins, crossings, waves, turning, gained, values, positions,
+    begins, crossings, waves, turning, gained, image, bends, c, stack, values, positions,
 ):  # fmt: skip
-    n_legs, frame = len(edges) - 1, len(rows) * len(columns)
-    image, bends = np.zeros((channels, frame)), np.zeros((2, channels, frame))
-    c, stack = np.empty(8), np.empty((80, 2))
+    n_legs = len(edges) - 1
     for i in range(X.shape[0]):
         v = V[assign[i]]
         size = _set_frame(X[i], width, channels, background, rows, columns, image, bends)
-        near = _NOTHING * size * np.sum(np.abs(v))
+        near = 0.0
+        for k in range(len(v)):
+            near += abs(v[k])
+        near *= _NOTHING * size
         values[i], positions[i] = -np.inf, edges[0]
         for leg in range(n_legs):
             middle = 0.5 * (edges[leg] + edges[leg + 1])
@@ -351,7 +354,8 @@ def _follow(
                 crossings, waves, turning, half, values[i], near, c, stack,
             )  # fmt: skip
             if best > values[i]:
-                values[i], positions[i] = best, min(max(middle + place, edges[leg]), edges[leg + 1])
+                at = edges[leg] if middle + place < edges[leg] else middle + place
+                values[i], positions[i] = best, edges[leg + 1] if at > edges[leg + 1] else at
 
 
 @njit(cache=True, nogil=True)
@@ -377,9 +381,17 @@ def _follow_leg(
         change -= bend
         t, first, second = waves[k, 0], waves[k, 1], waves[k, 2]
         if t > before:
-            now = _height(c, t, first, second)
-            room = 0.125 * (t - before) ** 2 * _curvature(c, half, turning)
-            if max(height, now) + room > best + near:
+            now = c[0] + first * (c[1] + c[3] * first + c[4] * second)
+            now = (c[6] + c[7] * t) * (now + second * (c[2] + c[5] * second))
+            # A bound on the second derivative of the leg.
+            if turning:
+                curve = abs(c[1] - 2.0 * c[3]) + abs(c[2] - c[4])
+                curve += 2.0 * (abs(c[3] - c[5]) + abs(c[4]))
+            else:
+                curve = abs(c[7]) * (abs(c[1]) + 3.0 * abs(c[3]) * half)
+                curve = 2.0 * (abs(c[3] * c[6]) + curve)
+            room = 0.125 * (t - before) ** 2 * curve
+            if (now if now > height else height) + room > best + near:
                 best, place = _peak(c, before, t, turning, best, place, near, stack)
                 if now > best:
                     best, place = now, t
@@ -405,7 +417,7 @@ def _set_frame(x, width, channels, background, rows, columns, image, bends):
                 if rows[r] >= 0 and columns[s] >= 0:
                     value = x[(rows[r] * width + columns[s]) * channels + channel] - background
                 image[channel, r * n_columns + s] = value
-                size = max(size, abs(value))
+                size = abs(value) if abs(value) > size else size
     for channel in range(channels):
         part = image[channel]
         for r in range(len(rows)):
@@ -421,7 +433,8 @@ def _set_frame(x, width, channels, background, rows, columns, image, bends):
 @njit(cache=True, nogil=True)
 def _set_start(v, channels, image, n_columns, sources, cells, places, c):
     """Coefficients of the first piece by (1, g1, g2, g1^2, g1 g2, g2^2)."""
-    c[:6] = 0.0
+    for k in range(6):
+        c[k] = 0.0
     for pixel in range(len(places)):
         p = places[pixel]
         if p < 0:
@@ -453,20 +466,6 @@ def _add_product(c, a, a1, a2, b, b1, b2):
 
 
 @njit(cache=True, nogil=True)
-def _height(c, t, g1, g2):
-    return (c[6] + c[7] * t) * (c[0] + g1 * (c[1] + c[3] * g1 + c[4] * g2) + g2 * (c[2] + c[5] * g2))
-
-
-@njit(cache=True, nogil=True)
-def _curvature(c, half, turning):
-    """A bound on the second derivative of a leg."""
-    if turning:
-        first, second = abs(c[1] - 2.0 * c[3]), abs(c[2] - c[4])
-        return first + second + 2.0 * (abs(c[3] - c[5]) + abs(c[4]))
-    return 2.0 * (abs(c[3] * c[6]) + abs(c[7]) * (abs(c[1]) + 3.0 * abs(c[3]) * half))
-
-
-@njit(cache=True, nogil=True)
 def _derivatives(c, t, turning):
     """The height at t, its first and second derivative, and a bound on the third anywhere."""
     if turning:
@@ -478,7 +477,8 @@ def _derivatives(c, t, turning):
         slope = second * x - first * y - swing * twice + c[4] * double
         bend = -first * x - second * y - 2.0 * (swing * double + c[4] * twice)
         third = np.hypot(first, second) + 4.0 * np.hypot(swing, c[4])
-        return _height(c, t, wave, y), slope, bend, third
+        height = c[0] + wave * (c[1] + c[3] * wave + c[4] * y) + y * (c[2] + c[5] * y)
+        return (c[6] + c[7] * t) * height, slope, bend, third
     gain, rate = c[6] + c[7] * t, c[7]
     slope, bend = c[1] + 2.0 * c[3] * t, 2.0 * c[3]
     plain = c[0] + t * (c[1] + c[3] * t)
@@ -496,11 +496,11 @@ def _peak(c, low, high, turning, best, place, near, stack):
 
     Parts that Taylor's quadratic and its remainder keep below the best are left out, others halved.
     """
-    stack[0] = low, high
+    stack[0, 0], stack[0, 1] = low, high
     filled = 1
     while filled > 0:
         filled -= 1
-        left, right = stack[filled]
+        left, right = stack[filled, 0], stack[filled, 1]
         middle, half = 0.5 * (left + right), 0.5 * (right - left)
         height, slope, bend, third = _derivatives(c, middle, turning)
         step = half if slope > 0 else -half
@@ -514,7 +514,7 @@ def _peak(c, low, high, turning, best, place, near, stack):
         if reached > best:
             best, place = reached, middle + step
         if rest > near and left < middle < right and filled + 2 <= len(stack):
-            stack[filled] = left, middle
-            stack[filled + 1] = middle, right
+            stack[filled, 0], stack[filled, 1] = left, middle
+            stack[filled + 1, 0], stack[filled + 1, 1] = middle, right
             filled += 2
     return best, place

@@ -136,7 +136,8 @@ def _find_nearest(rows: np.ndarray, reference: np.ndarray, found: np.ndarray) ->
         limits = np.partition(about, found.shape[1] - 1, axis=1)[:, found.shape[1] - 1] + rounding
 
     def find(part: slice) -> None:
-        _nearest(rows[part], reference, about[part], limits[part], found[part])
+        distances = np.empty(found.shape[1])
+        _nearest(rows[part], reference, about[part], limits[part], distances, found[part])
 
     in_threads(find, len(rows), about.size)
 
@@ -154,21 +155,21 @@ def _principal(neighbors: np.ndarray, n_directions: int) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _nearest(rows, reference, about, limits, found):
+def _nearest(rows, reference, about, limits, distances, found):
     """Numbers of the nearest reference rows of each row, ascending by distance and then by number.
 
     Those whose distance is about a number above the row's limit are none of them.
     """
     size, n_features = found.shape[1], rows.shape[1]
-    distances = np.empty(size)
     for i in range(rows.shape[0]):
-        distances[:] = np.inf
+        for place in range(size):
+            distances[place] = np.inf
         for j in range(reference.shape[0]):
             if about[i, j] > limits[i]:
                 continue
             total, start = 0.0, 0
             while start < n_features and total < distances[size - 1]:
-                end = min(start + _SUMMED_AT_ONCE, n_features)
+                end = start + _SUMMED_AT_ONCE if start + _SUMMED_AT_ONCE < n_features else n_features
                 for k in range(start, end):
                     total += (rows[i, k] - reference[j, k]) ** 2
                 start = end

@@ -317,7 +317,18 @@ class SortedLaw(Law):
         r, c = self.shape
 
         def sort(part: slice) -> None:
-            _sort_rows(rows[part], r, c, self.both, self.noise, found[part])
+            # The squares in order, so that rows with the same entries have the same norm.
+            matrices = rows[part].reshape(-1, r, c)
+            squares = np.sort(np.square(matrices, dtype=np.float64), axis=2)
+            norms = -np.sqrt(np.cumsum(squares, axis=2)[:, :, -1])
+            ranked = np.argsort(norms, axis=1, kind="stable")
+            sorted_norms = np.take_along_axis(norms, ranked, axis=1)
+            keys = sorted_norms[:, None] - self.noise
+            order = np.take_along_axis(ranked[:, None], np.argsort(keys, axis=2, kind="stable"), axis=2)
+            each = np.arange(len(matrices))[:, None, None, None]
+            columns = order[:, :, None, :] if self.both else np.arange(c)
+            sorted_rows = matrices[each, order[:, :, :, None], columns]
+            found[part] = sorted_rows.reshape(found[part].shape)
 
         in_threads(sort, len(rows), found.size)
         return found
@@ -379,23 +390,3 @@ def _best_orders(X, V, assign, orders, best):
                 reached += v[j] * x[orders[s, j]]
             if reached > top:
                 top, best[i] = reached, s
-
-
-@njit(cache=True, nogil=True)
-def _sort_rows(X, r, c, both, noise, out):
-    """Each matrix with its rows, and perhaps its columns, by falling norm plus each noise, (n, s, d)."""
-    squares = np.empty(c)
-    for i in range(X.shape[0]):
-        norms = np.empty(r)
-        for p in range(r):
-            for q in range(c):
-                squares[q] = np.float64(X[i, p * c + q]) ** 2
-            squares.sort()
-            norms[p] = -np.sqrt(np.sum(squares))
-        ranked = np.argsort(norms, kind="mergesort")
-        for s in range(noise.shape[0]):
-            order = ranked[np.argsort(norms[ranked] - noise[s], kind="mergesort")]
-            for p in range(r):
-                start = order[p] * c
-                for q in range(c):
-                    out[i, s, p * c + q] = X[i, start + (order[q] if both else q)]
