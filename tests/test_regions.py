@@ -34,7 +34,7 @@ def test_bounded_minimum_against_other_solvers(seed, size, rank, cut):
         high[rng.random(size) < 0.2] = 0.0
     z, gradient = np.zeros(size), np.zeros(size)
     gram, linear = matrix.T @ matrix, -matrix.T @ target
-    room = np.zeros((size + 1, size)), np.zeros(size, dtype=np.intp)
+    room = np.zeros(size), np.zeros((size + 1, size)), np.zeros(size, dtype=np.intp)
     excess = bounded_minimum(gram, linear, low, high, 1e-13 * target @ target, z, gradient, *room)
     square = np.sum((target - matrix @ z) ** 2)
     expected = bounded(matrix, target, low, high)

@@ -377,11 +377,12 @@ def _worst_newcomers(
                 lead = signs[k] * (scores[r, m, o] + constants[o]) - truth
                 height = costs[r, k] * grades[own, m] + factor * lead
                 if held:
-                    covered = max(covered, height)
+                    covered = height if height > covered else covered
                     for slot in range(pairs.shape[1]):
                         if pairs[r, slot] == m * n_labels + k:
                             mean += masses[r, slot] * height
                 elif height > best:
                     best, member = height, m
-        arrival[r] = max(0.0, max(best, covered) - mean)
+        gap = (best if best > covered else covered) - mean
+        arrival[r] = 0.0 if gap < 0.0 else gap
         newcomers[r] = member if best > covered + epsilon + 1e-12 * (1.0 + best) else -1

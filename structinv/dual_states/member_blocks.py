@@ -72,11 +72,12 @@ class RowBlock:
             Changed in place.
         """
         values = f.values().T
-        local = values[:, self.store.places[self.atoms]]
+        local = np.ascontiguousarray(values[:, self.store.places[self.atoms]])
         moved, gaps = np.zeros((len(self.atoms), len(values))), np.zeros(len(self.rows))
+        own = np.empty((2, np.diff(self.start).max(initial=0), len(values)))
         _passes(
-            local, moved, self.kernel, self.start, order, *problem, grades, weights, masses, gaps, LEFT,
-            ACTIVE, MOST_PASSES,
+            local, moved, own, self.kernel, self.start, order, *problem, grades, weights, masses, gaps,
+            LEFT, ACTIVE, MOST_PASSES, ROW_SHARE,
         )  # fmt: skip
         used = np.flatnonzero(np.any(moved != 0, axis=1))
         f.coefficients[self.atoms[used]] += moved[used]
@@ -106,68 +107,54 @@ def _carry_some(store: AtomStore, values: np.ndarray, atoms: np.ndarray, moved: 
 @njit(cache=True, nogil=True)
 def _add_rows(values, first, last, table, extra, where, moved, columns_at_once):
     for start in range(first, last, columns_at_once):
-        end = min(start + columns_at_once, last)
+        size = columns_at_once if last - start > columns_at_once else last - start
         for a in range(len(where)):
-            row = where[a]
-            late = row >= table.shape[0]
-            products = extra[row - table.shape[0], start:end] if late else table[row, start:end]
+            row = where[a] - table.shape[0]
+            products = extra[row] if row >= 0 else table[where[a]]
             for k in range(values.shape[0]):
                 if moved[a, k] != 0.0:
-                    _add(values[k, start:end], products, moved[a, k])
-
-
-@njit(cache=True, nogil=True)
-def _add(values, products, size):
-    # A loop of its own, in one precision, is what compilers turn into vector instructions.
-    factor = values.dtype.type(size)
-    for u in range(values.shape[0]):
-        values[u] += factor * products[u]
+                    # In one precision, which is what compilers turn into vector instructions.
+                    factor = values.dtype.type(moved[a, k])
+                    own = values[k]
+                    for u in range(start, start + size):
+                        own[u] += factor * products[u]
 
 
 @njit(cache=True, nogil=True)
 def _passes(
-    local, moved, kernel, start, order, codes, outputs, signs, costs, slack, grades, weights, masses,
-    gaps, left, active, most_passes,
+    local, moved, own, kernel, start, order, codes, outputs, signs, costs, slack, grades, weights,
+    masses, gaps, left, active, most_passes, row_share,
 ):  # fmt: skip
     """Visit the rows of `order` again and again until a share of their gap is left.
 
     `local` holds the functions' values at the block's atoms, `kernel` is that among them, `moved`
-    collects the changes of their coefficients; row r has the atoms from ``start[r]`` on.
+    collects the changes of their coefficients; row r has the atoms from ``start[r]`` on. `own` has
+    room for the values and the changes of a row.
     """
+    n_outputs = local.shape[0]
     arrival, floor = -1.0, -1.0
     for _ in range(most_passes):
         total = 0.0
         for r in order:
-            if gaps[r] > floor and start[r + 1] > start[r]:
-                gaps[r] = _visit(
-                    local, moved, kernel, start[r], start[r + 1], codes[r], outputs, signs, costs[r],
-                    slack, grades, weights[r], masses,
+            first, q = start[r], start[r + 1] - start[r]
+            if gaps[r] > floor and q > 0:
+                for a in range(q):
+                    for k in range(n_outputs):
+                        own[0, a, k], own[1, a, k] = local[k, first + a], 0.0
+                gaps[r] = ascend_row(
+                    own[0], own[1], q, kernel, first, codes[r], outputs, signs, costs[r], slack, grades,
+                    weights[r], masses, first, row_share,
                 )  # fmt: skip
+                for a in range(q):
+                    for k in range(n_outputs):
+                        if own[1, a, k] != 0.0:
+                            moved[first + a, k] += own[1, a, k]
+                            factor = local.dtype.type(own[1, a, k])
+                            for u in range(kernel.shape[1]):
+                                local[k, u] += factor * kernel[first + a, u]
             total += gaps[r]
         if arrival < 0.0:
             arrival = total
         if total <= left * arrival:
             break
         floor = active * total / len(order)
-
-
-@njit(cache=True, nogil=True)
-def _visit(
-    local, moved, kernel, first, last, c, outputs, signs, costs, slack, grades, weight, masses
-):  # fmt: skip
-    """Steps of one row between its atoms, from `first` to ``last - 1``; its gap on arrival."""
-    n_outputs = local.shape[0]
-    own, changes = np.empty((last - first, n_outputs)), np.zeros((last - first, n_outputs))
-    for a in range(last - first):
-        for k in range(n_outputs):
-            own[a, k] = local[k, first + a]
-    gap = ascend_row(
-        own, changes, kernel[first:last, first:last], c, outputs, signs, costs, slack,
-        grades[first:last], weight, masses[first:last], ROW_SHARE,
-    )  # fmt: skip
-    for a in range(last - first):
-        for k in range(n_outputs):
-            if changes[a, k] != 0.0:
-                moved[first + a, k] += changes[a, k]
-                _add(local[k], kernel[first + a], changes[a, k])
-    return gap

@@ -36,7 +36,8 @@ class CarryingMembers:
         self.sweep: Any = _sweep_dense
         if sp.issparse(points):
             self.columns, places = np.unique(points.indices, return_inverse=True)
-            self.entries = points.indptr, places.ravel(), points.data
+            spread = np.zeros(len(self.columns))
+            self.entries = points.indptr, places.ravel(), points.data, spread
             self.sweep = _sweep_csr
 
     def ascend(
@@ -59,8 +60,11 @@ class CarryingMembers:
         # A copy of those columns only that the points use.
         weights = np.ascontiguousarray(table[self.columns])
         constants = table[self.n_features :].T.copy()
-        rows = self.start, order, weights, constants
-        self.sweep(*self.entries, *rows, *problem, masses, gaps)
+        # Room for the values and the changes of a row, and for the products of its members.
+        most = np.diff(self.start).max(initial=0)
+        room = np.empty((2, most, weights.shape[1])), np.empty((most, most))
+        rows = self.start, order, weights, constants, *room
+        self.sweep(*self.entries, *rows, *problem, masses, gaps, ROW_SHARE)
         table[self.columns] = weights
         table[self.n_features :] = constants.T
         return gaps
@@ -68,95 +72,91 @@ class CarryingMembers:
 
 @njit(cache=True, nogil=True)
 def _sweep_dense(
-    points, start, order, weights, constants, codes, outputs, signs, costs, slack, grades,
-    row_weights, masses, gaps,
+    points, start, order, weights, constants, own, kernel, codes, outputs, signs, costs, slack, grades,
+    row_weights, masses, gaps, share,
 ):  # fmt: skip
     n_features, n_outputs = weights.shape
-    for r in order:
-        mine = slice(start[r], start[r + 1])
-        members = points[mine]
-        q = len(members)
-        if q == 0:
-            continue
-        local, moved = np.zeros((q, n_outputs)), np.zeros((q, n_outputs))
-        kernel = np.zeros((q, q))
-        for m in range(q):
-            for j in range(n_features):
-                x = members[m, j]
-                if x == 0.0:
-                    continue
-                for k in range(n_outputs):
-                    local[m, k] += x * weights[j, k]
-                for other in range(m + 1):
-                    kernel[m, other] += x * members[other, j]
-            kernel[: m + 1, m] = kernel[m, : m + 1]
-        _add_constants(local, kernel, constants)
-        gaps[r] = ascend_row(
-            local, moved, kernel, codes[r], outputs, signs, costs[r], slack, grades[mine],
-            row_weights[r], masses[mine], ROW_SHARE,
-        )  # fmt: skip
-        for m in range(q):
-            if not np.any(moved[m]):
-                continue
-            for j in range(n_features):
-                x = members[m, j]
-                if x != 0.0:
-                    for k in range(n_outputs):
-                        weights[j, k] += x * moved[m, k]
-        _move_constants(moved, constants)
-
-
-@njit(cache=True, nogil=True)
-def _sweep_csr(
-    indptr, places, data, start, order, weights, constants, codes, outputs, signs, costs, slack, grades,
-    row_weights, masses, gaps,
-):  # fmt: skip
-    n_columns, n_outputs = weights.shape
-    spread = np.zeros(n_columns)
+    bias = 1.0 if constants.shape[1] > 0 else 0.0
     for r in order:
         first, q = start[r], start[r + 1] - start[r]
         if q == 0:
             continue
-        mine = slice(first, start[r + 1])
-        local, moved = np.zeros((q, n_outputs)), np.zeros((q, n_outputs))
-        kernel = np.zeros((q, q))
         for m in range(q):
+            for k in range(n_outputs):
+                own[0, m, k], own[1, m, k] = 0.0, 0.0
+            for other in range(m + 1):
+                kernel[m, other] = 0.0
+            for j in range(n_features):
+                x = points[first + m, j]
+                if x == 0.0:
+                    continue
+                for k in range(n_outputs):
+                    own[0, m, k] += x * weights[j, k]
+                for other in range(m + 1):
+                    kernel[m, other] += x * points[first + other, j]
+            # The constant feature of all points.
+            for k in range(n_outputs if bias > 0.0 else 0):
+                own[0, m, k] += constants[k, 0]
+            for other in range(m + 1):
+                kernel[m, other] += bias
+                kernel[other, m] = kernel[m, other]
+        gaps[r] = ascend_row(
+            own[0], own[1], q, kernel, 0, codes[r], outputs, signs, costs[r], slack, grades,
+            row_weights[r], masses, first, share,
+        )  # fmt: skip
+        for m in range(q):
+            moved = False
+            for k in range(n_outputs):
+                moved = moved or own[1, m, k] != 0.0
+                if bias > 0.0:
+                    constants[k, 0] += own[1, m, k]
+            for j in range(n_features if moved else 0):
+                x = points[first + m, j]
+                if x != 0.0:
+                    for k in range(n_outputs):
+                        weights[j, k] += x * own[1, m, k]
+
+
+@njit(cache=True, nogil=True)
+def _sweep_csr(
+    indptr, places, data, spread, start, order, weights, constants, own, kernel, codes, outputs, signs,
+    costs, slack, grades, row_weights, masses, gaps, share,
+):  # fmt: skip
+    n_outputs = weights.shape[1]
+    bias = 1.0 if constants.shape[1] > 0 else 0.0
+    for r in order:
+        first, q = start[r], start[r + 1] - start[r]
+        if q == 0:
+            continue
+        for m in range(q):
+            for k in range(n_outputs):
+                own[0, m, k], own[1, m, k] = 0.0, 0.0
             for e in range(indptr[first + m], indptr[first + m + 1]):
                 x = data[e]
                 spread[places[e]] = x
                 for k in range(n_outputs):
-                    local[m, k] += x * weights[places[e], k]
+                    own[0, m, k] += x * weights[places[e], k]
+            for k in range(n_outputs if bias > 0.0 else 0):
+                own[0, m, k] += constants[k, 0]
             for other in range(m + 1):
+                product = 0.0
                 for e in range(indptr[first + other], indptr[first + other + 1]):
-                    kernel[m, other] += spread[places[e]] * data[e]
+                    product += spread[places[e]] * data[e]
+                kernel[m, other] = kernel[other, m] = product + bias
             for e in range(indptr[first + m], indptr[first + m + 1]):
                 spread[places[e]] = 0.0
-            kernel[: m + 1, m] = kernel[m, : m + 1]
-        _add_constants(local, kernel, constants)
         gaps[r] = ascend_row(
-            local, moved, kernel, codes[r], outputs, signs, costs[r], slack, grades[mine],
-            row_weights[r], masses[mine], ROW_SHARE,
+            own[0], own[1], q, kernel, 0, codes[r], outputs, signs, costs[r], slack, grades,
+            row_weights[r], masses, first, share,
         )  # fmt: skip
         for m in range(q):
-            if not np.any(moved[m]):
+            moved = False
+            for k in range(n_outputs):
+                moved = moved or own[1, m, k] != 0.0
+                if bias > 0.0:
+                    constants[k, 0] += own[1, m, k]
+            if not moved:
                 continue
             for e in range(indptr[first + m], indptr[first + m + 1]):
                 for k in range(n_outputs):
-                    weights[places[e], k] += data[e] * moved[m, k]
-        _move_constants(moved, constants)
-
-
-@njit(cache=True, nogil=True)
-def _add_constants(local, kernel, constants):
-    """What the constant feature of all points adds to values and inner products."""
-    if constants.shape[1] > 0:
-        kernel += 1.0
-        for k in range(local.shape[1]):
-            local[:, k] += constants[k, 0]
-
-
-@njit(cache=True, nogil=True)
-def _move_constants(moved, constants):
-    if constants.shape[1] > 0:
-        for k in range(moved.shape[1]):
-            constants[k, 0] += np.sum(moved[:, k])
+                    weights[places[e], k] += data[e] * own[1, m, k]

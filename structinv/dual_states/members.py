@@ -154,7 +154,8 @@ class MemberState(DualState):
         members = np.empty((len(rows), self.newcomers), dtype=np.int64)
         _worst_newcomers(
             f.values().T, self.pool.first, self.pool.numbers, rows, self.pool.slots,
-            *self.rivals.arrays, self.grades, self.term.weights, self.masses, ask, members, self.gaps,
+            *self.rivals.arrays, self.grades, self.term.weights, self.masses, ask,
+            np.empty(self.pool.size), members, self.gaps,
         )  # fmt: skip
         owners, which = np.nonzero(members >= 0)
         new = self.pool.keys(rows[owners], members[owners, which])
@@ -229,10 +230,9 @@ class MemberState(DualState):
 @njit(cache=True, nogil=True)
 def _worst_newcomers(
     values, start, numbers, rows, slots, codes, outputs, signs, costs, slack, grades, weights, masses,
-    ask, newcomers, gaps,
+    ask, heights, newcomers, gaps,
 ):  # fmt: skip
     """The worst members of each row that are no atoms and beat all its atoms, -1 for none; the gaps."""
-    heights = np.empty(grades.shape[1])
     for r in range(len(rows)):
         i, c = rows[r], codes[rows[r]]
         best, covered, mean = 0.0, 0.0, 0.0
@@ -249,14 +249,17 @@ def _worst_newcomers(
                 lead = signs[k] * values[outputs[k], start + point] - truth
                 height = costs[i, k] * grades[i, m] + factor * lead
                 if slots[point] >= 0:
-                    covered = max(covered, height)
+                    covered = height if height > covered else covered
                     mean += masses[i, m, k] * height
-                else:
-                    heights[m] = max(heights[m], height)
-            best = max(best, heights[m])
-        gaps[i] = weights[i] * max(max(best, covered) - mean, 0.0)
+                elif height > heights[m]:
+                    heights[m] = height
+            best = heights[m] if heights[m] > best else best
+        gap = (best if best > covered else covered) - mean
+        gaps[i] = 0.0 if gap < 0.0 else weights[i] * gap
         for place in range(newcomers.shape[1]):
-            worst = np.argmax(heights)
+            worst = 0
+            for m in range(1, len(heights)):
+                worst = m if heights[m] > heights[worst] else worst
             rises = heights[worst] > covered + ask + 1e-12 * (1.0 + abs(best))
             newcomers[r, place] = worst if rises else -1
             heights[worst] = -1.0

@@ -210,7 +210,7 @@ class Laplacian(_Stationary):
         left, right = contiguous_read_only(X), contiguous_read_only(Y)
 
         def transform(tile, rows):
-            _absolute_distances(left[rows], right, tile, gamma)
+            _absolute_distances(left[None, rows], right[None], tile[None], gamma)
             exponentials(tile)
 
         values = np.empty((X.shape[0], Y.shape[0]), dtype=X.dtype)
@@ -221,9 +221,10 @@ class Laplacian(_Stationary):
         values = np.empty((len(X), X.shape[1], Y.shape[1]), dtype=X.dtype)
         cost = values.size * X.shape[2] // 4
         gamma = X.dtype.type(self.gamma)
+        X, Y = contiguous_read_only(X), contiguous_read_only(Y)
 
         def work(rows):
-            _stacked_distances(X[rows], Y[rows], values[rows], gamma)
+            _absolute_distances(X[rows], Y[rows], values[rows], gamma)
 
         in_threads(work, len(X), cost)
         return exponentials(values)
@@ -386,10 +387,14 @@ def _of_distances(
         )
     factor = X.dtype.type(rate)
     left, right = contiguous_read_only(X), contiguous_read_only(Y)
+    # Rounding may put some above `far` that are not.
+    some_far = rate * largest > 0.99 * far
+    highest = y.max(initial=0.0)
 
     def work(tile: np.ndarray, rows: slice) -> None:
         _negative_distances(tile, x[rows], y, factor)
-        _correct_close(tile, left[rows], right, x[rows], y, factor, far)
+        if some_far:
+            _correct_close(tile, left[rows], right, x[rows], y, highest, factor, far)
         transform(tile)
 
     return in_tiles(X @ Y.T, work, cost=cost)
@@ -408,11 +413,10 @@ def _negative_distances(products, x, y, factor):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _correct_close(negative, X, Y, x, y, factor, far):
+def _correct_close(negative, X, Y, x, y, highest, factor, far):
     """Compute values again from the differences where products above `far` have cancelled."""
     close = negative.dtype.type(-CLOSE)
     half, least = factor * negative.dtype.type(0.5), negative.dtype.type(far)
-    highest = np.max(y) if len(y) else negative.dtype.type(0)
     for i in range(negative.shape[0]):
         if factor * (x[i] + highest) < least:
             continue
@@ -428,38 +432,36 @@ def _correct_close(negative, X, Y, x, y, factor, far):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _absolute_distances(X, Y, out, factor):
-    """``-factor |x_i - y_j|_1`` into `out`: two rows of X and four of Y at a time stay in registers.
+    """``-factor |x_i - y_j|_1`` into `out` for each pair of tables of rows, all (m, n, d).
 
-    At the edges rows stand in for missing ones, so that every pair is summed in the same order.
+    Two rows of X and four of Y at a time stay in registers. At the edges rows stand in for missing ones,
+    so that every pair is summed in the same order.
     """
-    last, zero = X.shape[0] - 1, X.dtype.type(0)
-    for j in range(0, Y.shape[0], 4):
-        end = Y.shape[0] - 1
-        j1, j2, j3 = min(j + 1, end), min(j + 2, end), min(j + 3, end)
-        y0, y1, y2, y3 = Y[j], Y[j1], Y[j2], Y[j3]
-        for i in range(0, X.shape[0], 2):
-            x0, x1 = X[i], X[min(i + 1, last)]
-            a0, a1, a2, a3 = zero, zero, zero, zero
-            b0, b1, b2, b3 = zero, zero, zero, zero
-            for k in range(X.shape[1]):
-                p, q = x0[k], x1[k]
-                r, s, t, u = y0[k], y1[k], y2[k], y3[k]
-                a0 += abs(p - r)
-                a1 += abs(p - s)
-                a2 += abs(p - t)
-                a3 += abs(p - u)
-                b0 += abs(q - r)
-                b1 += abs(q - s)
-                b2 += abs(q - t)
-                b3 += abs(q - u)
-            out[i, j], out[i, j1] = -factor * a0, -factor * a1
-            out[i, j2], out[i, j3] = -factor * a2, -factor * a3
-            i1 = min(i + 1, last)
-            out[i1, j], out[i1, j1] = -factor * b0, -factor * b1
-            out[i1, j2], out[i1, j3] = -factor * b2, -factor * b3
-
-
-@njit(cache=True, nogil=True)
-def _stacked_distances(X, Y, out, factor):
-    for i in range(len(X)):
-        _absolute_distances(X[i], Y[i], out[i], factor)
+    zero = X.dtype.type(0)
+    for m in range(X.shape[0]):
+        last, end = X.shape[1] - 1, Y.shape[1] - 1
+        for j in range(0, end + 1, 4):
+            j1 = end if j + 1 > end else j + 1
+            j2 = end if j + 2 > end else j + 2
+            j3 = end if j + 3 > end else j + 3
+            y0, y1, y2, y3 = Y[m, j], Y[m, j1], Y[m, j2], Y[m, j3]
+            for i in range(0, last + 1, 2):
+                i1 = last if i + 1 > last else i + 1
+                x0, x1 = X[m, i], X[m, i1]
+                a0, a1, a2, a3 = zero, zero, zero, zero
+                b0, b1, b2, b3 = zero, zero, zero, zero
+                for k in range(X.shape[2]):
+                    p, q = x0[k], x1[k]
+                    r, s, t, u = y0[k], y1[k], y2[k], y3[k]
+                    a0 += abs(p - r)
+                    a1 += abs(p - s)
+                    a2 += abs(p - t)
+                    a3 += abs(p - u)
+                    b0 += abs(q - r)
+                    b1 += abs(q - s)
+                    b2 += abs(q - t)
+                    b3 += abs(q - u)
+                out[m, i, j], out[m, i, j1] = -factor * a0, -factor * a1
+                out[m, i, j2], out[m, i, j3] = -factor * a2, -factor * a3
+                out[m, i1, j], out[m, i1, j1] = -factor * b0, -factor * b1
+                out[m, i1, j2], out[m, i1, j3] = -factor * b2, -factor * b3

@@ -24,6 +24,8 @@ RIGHT = 512
 LEFT_ALONE = 8192
 # Values of the kernel within rows that are held at once, for the diagonal.
 WITHIN = 2**20
+# Of a square of a table that is turned round at a time.
+SIDE = 256
 
 # Rows of the table, and its columns.
 Tile = tuple[slice, slice]
@@ -111,7 +113,8 @@ def _fill(
         norms = x[these], y[those]
         values = answers.ask(kernel, source, kernel.matrix, points[these], others[those], norms)
         shape = these.stop - these.start, those.stop - those.start
-        _means(answers.table(source, "values", values, shape), of_left, of_right, out[tile])
+        values = answers.table(source, "values", values, shape)
+        _means(values, of_left, of_right, np.empty(shape[1], dtype=values.dtype), out[tile])
 
     shared = kernel_thread_safe(kernel)
     # Fewer, where there are few, so that there is something for each thread.
@@ -201,10 +204,9 @@ def _from_partials(kernel: Kernel, left: np.ndarray, right: np.ndarray) -> np.nd
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _means(values, left, right, out):
+def _means(values, left, right, sums, out):
     """``out[i, j] = sum_gh left[g] right[h] values[(i, g), (j, h)]``."""
     n_left, n_right = len(left), len(right)
-    sums = np.empty(values.shape[1], dtype=values.dtype)
     for i in range(out.shape[0]):
         row = values[i * n_left]
         for k in range(len(sums)):
@@ -220,12 +222,12 @@ def _means(values, left, right, out):
             out[i, j] = total
 
 
-@njit(cache=True, nogil=True)
-def _mirror(table):
+def _mirror(table: np.ndarray) -> None:
     """Put what is above the diagonal below it, by squares that the cache holds."""
-    n, side = len(table), 64
-    for first in range(0, n, side):
-        for start in range(0, first + 1, side):
-            for i in range(first, min(first + side, n)):
-                for j in range(start, min(start + side, i)):
-                    table[i, j] = table[j, i]
+    for first in range(0, len(table), SIDE):
+        rows = slice(first, first + SIDE)
+        for start in range(0, first, SIDE):
+            columns = slice(start, start + SIDE)
+            table[rows, columns] = table[columns, rows].T
+        square = table[rows, rows]
+        square[:] = np.triu(square) + np.triu(square, 1).T

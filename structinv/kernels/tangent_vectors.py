@@ -210,17 +210,18 @@ def _tangent_sums(
     near, along_rate, across_rate, share = rates
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
-            square = max(own_left[i, 0, 0] + own_right[j, 0, 0] - 2.0 * forth[i, 0, j], 0.0)
+            square = own_left[i, 0, 0] + own_right[j, 0, 0] - 2.0 * forth[i, 0, j]
+            square = 0.0 if square < 0.0 else square
             plain = np.exp(-near * square)
             ours = theirs = plain
             for a in range(1, own_left.shape[1]):
                 if own_left[i, a, a] > 0.0:
                     along = own_left[i, a, 0] - forth[i, a, j]
-                    along = min(along * along, square)
+                    along = along * along if along * along < square else square
                     ours += share * np.exp(-along_rate * along - across_rate * (square - along))
             for b in range(1, own_right.shape[1]):
                 if own_right[j, b, b] > 0.0:
                     along = own_right[j, b, 0] - back[i, j, b - 1]
-                    along = min(along * along, square)
+                    along = along * along if along * along < square else square
                     theirs += share * np.exp(-along_rate * along - across_rate * (square - along))
             out[i, j] = 0.5 * (ours / (1.0 + share * left[i]) + theirs / (1.0 + share * right[j]))

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from .. import answers
-from ..compiled import njit
-from ..matrices import contiguous_read_only, in_threads, refuse_half_or_masked
+from ..matrices import in_threads, refuse_half_or_masked
 
 if TYPE_CHECKING:
     from .base import Kernel
@@ -38,7 +37,7 @@ def precision(*arrays: np.ndarray) -> np.dtype:
 
 def squared_norms(X: np.ndarray) -> np.ndarray:
     """``|x_i|^2`` of every row, summed in float64."""
-    return _squared_norms(contiguous_read_only(X))
+    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
 def half_norms(X: np.ndarray) -> np.ndarray:
@@ -129,17 +128,6 @@ def in_tiles(
     # A thread costs as much as some hundred thousand exponentials.
     in_threads(work, n_rows, values.size * cost // 4)
     return values
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _squared_norms(X):
-    norms = np.zeros(X.shape[0])
-    for i in range(X.shape[0]):
-        total = 0.0
-        for j in range(X.shape[1]):
-            total += np.float64(X[i, j]) * X[i, j]
-        norms[i] = total
-    return norms
 
 
 def check_rows(X: Any, Y: Any) -> None:

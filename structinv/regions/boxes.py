@@ -49,6 +49,7 @@ def _outside_boxes(left, right, radius, squares):
             y = right[j]
             total = nothing
             for k in range(len(radius)):
-                outside = max(abs(x[k] - y[k]) - radius[k], nothing)
+                outside = abs(x[k] - y[k]) - radius[k]
+                outside = outside if outside > nothing else nothing
                 total += outside * outside
             squares[i, j] = total

@@ -125,7 +125,9 @@ class Ellipsoids(Region):
         products = pair_products(left, right)
         found, least = (np.empty((len(self), len(other))) for _ in range(2))
         read = left.own, right.own, self.lengths, other.lengths
-        _between_ellipsoids(products, *map(contiguous_read_only, read), found, least)
+        k = left.size + right.size - 2
+        room = np.empty((k, k)), np.empty((5, k))
+        _between_ellipsoids(products, *map(contiguous_read_only, read), *room, found, least)
         dtype = self.centers.dtype
         return SquaredDistances(*(each.astype(dtype, copy=False) for each in (found, least)))
 
@@ -136,14 +138,16 @@ class Ellipsoids(Region):
         squares = np.empty(products.shape[:2], dtype=products.dtype)
         own = alone.own[:, 0, 0], self.stack.own[:, 0]
         given = map(contiguous_read_only, (alone.vectors, self.stack.vectors, *own, lengths))
-        _outside_ellipsoids(products, *given, CLOSE[products.dtype], squares)
+        along, step = np.empty(lengths.shape[1]), np.empty(points.shape[1])
+        _outside_ellipsoids(products, *given, CLOSE[products.dtype], along, step, squares)
         return exactly(squares)
 
 
 @njit(cache=True, nogil=True)
-def _outside_ellipsoids(products, points, vectors, own_points, own, lengths, close, squares):
+def _outside_ellipsoids(
+    products, points, vectors, own_points, own, lengths, close, along, step, squares
+):  # fmt: skip
     n, m, size = products.shape
-    along = np.empty(size - 1)
     for i in range(n):
         for j in range(m):
             whole = own_points[i] + own[j, 0]
@@ -153,40 +157,30 @@ def _outside_ellipsoids(products, points, vectors, own_points, own, lengths, clo
                 along[a] = products[i, j, a + 1] - own[j, a + 1]
                 across -= along[a] * along[a]
             if across < close * whole:
-                across = _across_again(points[i, 0], vectors[j], along)
+                # From the difference: what of it is across all axes, and what is along them.
+                for k in range(len(step)):
+                    step[k] = float(points[i, 0, k]) - float(vectors[j, 0, k])
+                for turn in range(2):
+                    for a in range(size - 1):
+                        product = 0.0
+                        for k in range(len(step)):
+                            product += step[k] * vectors[j, a + 1, k]
+                        along[a] = product if turn == 0 else along[a] + product
+                        for k in range(len(step)):
+                            step[k] -= product * vectors[j, a + 1, k]
+                across = 0.0
+                for k in range(len(step)):
+                    across += step[k] * step[k]
             squares[i, j] = across + _outside(along, lengths[j])
-
-
-@njit(cache=True, nogil=True)
-def _across_again(point, vectors, along):
-    """What of a point is across all axes, from differences; and what is along them."""
-    d = len(point)
-    step = np.empty(d)
-    for k in range(d):
-        step[k] = float(point[k]) - float(vectors[0, k])
-    along[:] = 0.0
-    for _ in range(2):
-        for a in range(len(along)):
-            product = 0.0
-            for k in range(d):
-                product += step[k] * vectors[a + 1, k]
-            along[a] += product
-            for k in range(d):
-                step[k] -= product * vectors[a + 1, k]
-    total = 0.0
-    for k in range(d):
-        total += step[k] * step[k]
-    return total
 
 
 @njit(cache=True, nogil=True)
 def _outside(along, lengths):
     """The squared distance to the ellipsoid with these half axes, in its own coordinates."""
-    inside, flat, largest = 0.0, 0.0, 0.0
+    inside, flat = 0.0, 0.0
     for a in range(len(along)):
         if lengths[a] > 0.0:
             inside += (along[a] / lengths[a]) ** 2
-            largest = max(largest, lengths[a] * abs(along[a]))
         else:
             flat += along[a] * along[a]
     if inside <= 1.0:
@@ -194,7 +188,8 @@ def _outside(along, lengths):
     # sum (s c / (s^2 + q))^2 = 1 falls and is convex in q: Newton's steps from the left stay there.
     q = 0.0
     for a in range(len(along)):
-        q = max(q, lengths[a] * abs(along[a]) - lengths[a] ** 2)
+        least = lengths[a] * abs(along[a]) - lengths[a] ** 2
+        q = least if least > q else q
     for _ in range(100):
         value, slope = -1.0, 0.0
         for a in range(len(along)):
@@ -218,22 +213,23 @@ def _outside(along, lengths):
 
 
 @njit(cache=True, nogil=True)
-def _between_ellipsoids(products, own_left, own_right, sizes_left, sizes_right, found, least):
+def _between_ellipsoids(
+    products, own_left, own_right, sizes_left, sizes_right, gram, rows, found, least
+):  # fmt: skip
     n, rest, m, size = products.shape
     r, s = rest - 1, size - 1
-    gram, linear = np.empty((r + s, r + s)), np.empty(r + s)
-    z, ahead, gradient, last = np.empty(r + s), np.empty(r + s), np.empty(r + s), np.empty(r + s)
+    linear = rows[0]
     for i in range(n):
         for j in range(m):
             # |x - y + F u - G v|^2 in (u, v), each in a unit ball.
             longest = 0.0
             for a in range(r):
                 linear[a] = (own_left[i, a + 1, 0] - products[i, a + 1, j, 0]) * sizes_left[i, a]
-                longest = max(longest, sizes_left[i, a])
+                longest = sizes_left[i, a] if sizes_left[i, a] > longest else longest
             for b in range(s):
                 linear[r + b] = own_right[j, b + 1, 0] - products[i, 0, j, b + 1]
                 linear[r + b] *= sizes_right[j, b]
-                longest = max(longest, sizes_right[j, b])
+                longest = sizes_right[j, b] if sizes_right[j, b] > longest else longest
             for a in range(r):
                 for c in range(r):
                     gram[a, c] = own_left[i, a + 1, c + 1] * sizes_left[i, a] * sizes_left[i, c]
@@ -246,45 +242,53 @@ def _between_ellipsoids(products, own_left, own_right, sizes_left, sizes_right, 
                     gram[r + b, r + c] = entry
             whole = own_left[i, 0, 0] + own_right[j, 0, 0] - 2.0 * products[i, 0, j, 0]
             rate = 0.5 / longest**2 if longest > 0.0 else 0.0
-            found[i, j], least[i, j] = _search(gram, linear, r, whole, rate, z, ahead, gradient, last)
+            found[i, j], least[i, j] = _search(gram, rows, r, whole, rate)
 
 
 @njit(cache=True, nogil=True)
-def _search(gram, linear, r, whole, rate, z, ahead, gradient, last):
+def _search(gram, rows, r, whole, rate):
     """Projected gradient steps with momentum; the best square, and what it is at least."""
+    linear, z, ahead, gradient, last = rows[0], rows[1], rows[2], rows[3], rows[4]
     size = len(z)
-    z[:] = 0.0
-    ahead[:] = 0.0
-    momentum, best, bound = 1.0, max(whole, 0.0), 0.0
+    for a in range(size):
+        z[a], ahead[a] = 0.0, 0.0
+    momentum, best, bound = 1.0, 0.0 if whole < 0.0 else whole, 0.0
     for _ in range(STEPS):
-        last[:] = z
         _derivative(gram, linear, ahead, gradient)
         for a in range(size):
-            z[a] = ahead[a] - rate * gradient[a]
-        _into_ball(z[:r])
-        _into_ball(z[r:])
+            last[a], z[a] = z[a], ahead[a] - rate * gradient[a]
+        # Into the unit balls.
+        for first, end in ((0, r), (r, size)):
+            length = 0.0
+            for a in range(first, end):
+                length += z[a] * z[a]
+            length = np.sqrt(length)
+            for a in range(first, end):
+                z[a] = z[a] / length if length > 1.0 else z[a]
         _derivative(gram, linear, z, gradient)
-        square, excess = whole, 0.0
-        for a in range(size):
-            square += z[a] * (linear[a] + gradient[a])
-            excess += z[a] * gradient[a]
-        square = max(square, 0.0)
-        excess += np.sqrt(np.sum(gradient[:r] ** 2)) + np.sqrt(np.sum(gradient[r:] ** 2))
-        best = min(best, square)
-        if square > 0.0:
-            bound = max(bound, max(square - excess, 0.0) ** 2 / square)
+        square, excess, turned = whole, 0.0, 0.0
+        for first, end in ((0, r), (r, size)):
+            length = 0.0
+            for a in range(first, end):
+                square += z[a] * (linear[a] + gradient[a])
+                excess += z[a] * gradient[a]
+                turned += gradient[a] * (z[a] - last[a])
+                length += gradient[a] * gradient[a]
+            excess += np.sqrt(length)
+        square = 0.0 if square < 0.0 else square
+        best = square if square < best else best
+        if square > excess:
+            least = (square - excess) ** 2 / square
+            bound = least if least > bound else bound
         if best - bound <= ENOUGH * best or best <= 1e-15 * whole:
             break
-        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
-        turned = 0.0
-        for a in range(size):
-            turned += gradient[a] * (z[a] - last[a])
         # Momentum that leads uphill is dropped.
+        following = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * momentum**2))
         share = (momentum - 1.0) / following if turned <= 0.0 else 0.0
         momentum = following if turned <= 0.0 else 1.0
         for a in range(size):
             ahead[a] = z[a] + share * (z[a] - last[a])
-    return best, min(bound, best)
+    return best, bound if bound < best else best
 
 
 @njit(cache=True, nogil=True)
@@ -294,11 +298,3 @@ def _derivative(gram, linear, z, gradient):
         for b in range(len(z)):
             total += gram[a, b] * z[b]
         gradient[a] = total
-
-
-@njit(cache=True, nogil=True)
-def _into_ball(u):
-    length = np.sqrt(np.sum(u * u))
-    if length > 1.0:
-        for a in range(len(u)):
-            u[a] /= length

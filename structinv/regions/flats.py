@@ -9,7 +9,7 @@ import numpy as np
 from ..compiled import njit
 from ..matrices import contiguous_read_only, in_threads, one_blas_thread
 from .base import Region, SquaredDistances, exactly
-from .least_squares import triangular
+from .least_squares import orthonormalise
 from .points import CLOSE
 from .products import Stack, pair_products
 
@@ -95,7 +95,10 @@ class Flats(Region):
         squares = np.empty((len(self), len(other)), dtype=products.dtype)
         close, near = CLOSE[products.dtype], NEARLY_INSIDE[products.dtype]
         given = map(contiguous_read_only, (left.vectors, right.vectors, left.own, right.own))
-        _outside_spans(products, *given, close, near, squares)
+        r, s = products.shape[1] - 1, products.shape[3] - 1
+        room = np.empty((r, s)), np.empty((s, s)), np.empty(r), np.empty(s)
+        again = np.empty((r + s + 1, left.vectors.shape[2])), np.empty((r + s, r + s + 1))
+        _outside_spans(products, *given, close, near, *room, *again, squares)
         return exactly(squares)
 
 
@@ -141,14 +144,12 @@ def _inverse_roots(gram: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarr
 
 
 @njit(cache=True, nogil=True)
-def _outside_spans(products, left, right, own_left, own_right, close, near, squares):
+def _outside_spans(
+    products, left, right, own_left, own_right, close, near, cross, factor, along, across, vectors,
+    whole_factor, squares,
+):  # fmt: skip
     n, rest, m, size = products.shape
     r, s = rest - 1, size - 1
-    # 1 - M'M in its lower triangle, then its Cholesky factor, and what is left of x - y.
-    cross, factor = np.empty((r, s)), np.empty((s, s))
-    along, across = np.empty(r), np.empty(s)
-    vectors, target = np.empty((r + s, left.shape[2])), np.empty(left.shape[2])
-    whole_factor = np.empty((r + s, r + s + 1))
     for i in range(n):
         for j in range(m):
             whole = own_left[i, 0, 0] + own_right[j, 0, 0]
@@ -159,29 +160,35 @@ def _outside_spans(products, left, right, own_left, own_right, close, near, squa
                 for b in range(s):
                     cross[a, b] = products[i, a + 1, j, b + 1]
             for b in range(s):
-                rest_along = products[i, 0, j, b + 1] - own_right[j, b + 1, 0]
+                across[b] = products[i, 0, j, b + 1] - own_right[j, b + 1, 0]
                 for a in range(r):
-                    rest_along -= cross[a, b] * along[a]
-                across[b] = rest_along
-            nearly = False
-            if r == 0:
-                # Directions of one side are orthonormal as they are.
-                for b in range(s):
-                    square -= across[b] * across[b]
-            else:
-                projected, nearly = _projected(cross, own_right[j], across, factor, near)
-                square -= projected
+                    across[b] -= cross[a, b] * along[a]
+            # Directions of one side are orthonormal as they are.
+            nearly = r > 0 and _orthogonal(cross, own_right[j], across, factor, near)
+            for b in range(s):
+                square -= across[b] * across[b]
             if nearly or square < close * whole:
-                square = _outside_again(left[i], right[j], vectors, target, whole_factor)
+                # From rows and directions themselves.
+                for k in range(vectors.shape[1]):
+                    for a in range(r):
+                        vectors[a, k] = left[i, a + 1, k]
+                    for b in range(s):
+                        vectors[r + b, k] = right[j, b + 1, k]
+                    vectors[r + s, k] = float(left[i, 0, k]) - float(right[j, 0, k])
+                square = orthonormalise(vectors, r + s, r + s + 1, whole_factor)
             squares[i, j] = square
 
 
 @njit(cache=True, nogil=True)
-def _projected(cross, own, across, factor, near):
-    """``w' (1 - M'M)^-1 w``, and whether next to nothing is left of a direction."""
+def _orthogonal(cross, own, across, factor, near):
+    """Make `across`, w, what has the square ``w' (1 - M'M)^-1 w``.
+
+    Returns whether next to nothing is left of a direction.
+    """
     r, s = cross.shape
-    total, nearly = 0.0, False
+    nearly = False
     for b in range(s):
+        # 1 - M'M in its lower triangle, then its Cholesky factor.
         for c in range(b + 1):
             # Zero vectors have no length.
             entry = own[b + 1, c + 1]
@@ -196,19 +203,7 @@ def _projected(cross, own, across, factor, near):
                 known = own[b + 1, b + 1] > 0.5
                 factor[b, b] = 1.0 / np.sqrt(entry) if known and entry > near else 0.0
                 nearly = nearly or (known and entry <= near)
-        part = across[b]
         for k in range(b):
-            part -= factor[b, k] * across[k]
-        across[b] = part * factor[b, b]
-        total += across[b] * across[b]
-    return total, nearly
-
-
-@njit(cache=True, nogil=True)
-def _outside_again(left, right, vectors, target, factor):
-    """The squared distance from rows and directions themselves."""
-    vectors[: left.shape[0] - 1] = left[1:]
-    vectors[left.shape[0] - 1 :] = right[1:]
-    for k in range(len(target)):
-        target[k] = float(left[0, k]) - float(right[0, k])
-    return triangular(vectors, target, factor)
+            across[b] -= factor[b, k] * across[k]
+        across[b] *= factor[b, b]
+    return nearly

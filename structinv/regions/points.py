@@ -90,20 +90,14 @@ def nearest_members(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np
     squares = np.empty((n, m), dtype=products.dtype)
     numbers = np.zeros((n, m, 2), dtype=np.intp)
     close = CLOSE[np.dtype(products.dtype)]
-    _least_of_members(products.reshape(n, s, m, t), left, right, close, squares, numbers)
+    own = (np.einsum("nsd,nsd->ns", each, each, dtype=np.float64) for each in (left, right))
+    _least_of_members(products.reshape(n, s, m, t), left, right, *own, close, squares, numbers)
     return squares, numbers
 
 
 @njit(cache=True, nogil=True)
-def _least_of_members(products, left, right, close, squares, numbers):
+def _least_of_members(products, left, right, own_left, own_right, close, squares, numbers):
     n, s, m, t = products.shape
-    own_left, own_right = np.empty((n, s)), np.empty((m, t))
-    for i in range(n):
-        for a in range(s):
-            own_left[i, a] = _square(left[i, a])
-    for j in range(m):
-        for b in range(t):
-            own_right[j, b] = _square(right[j, b])
     for i in range(n):
         for j in range(m):
             best = np.inf
@@ -112,25 +106,12 @@ def _least_of_members(products, left, right, close, squares, numbers):
                     whole = own_left[i, a] + own_right[j, b]
                     square = whole - 2.0 * products[i, a, j, b]
                     if square < close * whole:
-                        square = _square_of_difference(left[i, a], right[j, b])
+                        # From the difference: the products have lost the digits of what is near.
+                        square = 0.0
+                        for k in range(left.shape[2]):
+                            step = float(left[i, a, k]) - float(right[j, b, k])
+                            square += step * step
                     if square < best:
                         best = square
                         numbers[i, j, 0], numbers[i, j, 1] = a, b
             squares[i, j] = best
-
-
-@njit(cache=True, nogil=True)
-def _square(x):
-    total = 0.0
-    for k in range(len(x)):
-        total += float(x[k]) * float(x[k])
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _square_of_difference(x, y):
-    total = 0.0
-    for k in range(len(x)):
-        step = float(x[k]) - float(y[k])
-        total += step * step
-    return total

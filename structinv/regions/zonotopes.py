@@ -9,7 +9,7 @@ import numpy as np
 from ..compiled import njit
 from ..matrices import contiguous_read_only
 from .base import Region, SquaredDistances
-from .least_squares import bounded_least_squares, bounded_minimum, triangular
+from .least_squares import bounded_least_squares, bounded_minimum, orthonormalise
 from .points import CLOSE
 from .products import Stack, pair_products
 
@@ -95,7 +95,11 @@ class Zonotopes(Region):
         read = left.vectors, right.vectors, left.own, right.own
         bounds = self.low, self.high, other.low, other.high
         given = map(contiguous_read_only, (*read, *bounds, *reach))
-        _between(products, *given, CLOSE[products.dtype], found, least)
+        # Room for one pair: by directions, and for its second look.
+        k, d = left.size + right.size - 2, self.centers.shape[1]
+        room = np.empty((k, k)), np.empty((6, k)), np.empty((k + 1, k)), np.empty(k, dtype=np.int64)
+        again = np.empty((k + 1, d)), np.empty((k, k + 1)), np.empty((2 * k + 2, k))
+        _between(products, *given, CLOSE[products.dtype], *room, *again, found, least)
         return SquaredDistances(*(each.astype(dtype, copy=False) for each in (found, least)))
 
     def _reach(self) -> np.ndarray:
@@ -112,72 +116,52 @@ def _largest(stack: Stack, reach: np.ndarray) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True)
 def _between(
-    products,
-    left,
-    right,
-    own_left,
-    own_right,
-    low_left,
-    high_left,
-    low_right,
-    high_right,
-    reach_left,
-    reach_right,
-    close,
-    found,
-    least,
-):
+    products, left, right, own_left, own_right, low_left, high_left, low_right, high_right, reach_left,
+    reach_right, close, gram, rows, factor, free, vectors, whole_factor, work, found, least,
+):  # fmt: skip
     n, rest, m, size = products.shape
     r, s = rest - 1, size - 1
-    gram, linear = np.empty((r + s, r + s)), np.empty(r + s)
-    low, high, z = np.empty(r + s), np.empty(r + s), np.empty(r + s)
-    gradient, factor = np.empty(r + s), np.empty((r + s + 1, r + s))
-    free = np.empty(r + s, dtype=np.intp)
+    linear, low, high, z, gradient, squares = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
     for i in range(n):
-        low[:r], high[:r] = low_left[i], high_left[i]
-        gram[:r, :r] = own_left[i, 1:, 1:]
         for j in range(m):
             # |x - y + T't - R'u|^2, its matrix and half of its derivative at 0.
-            low[r:], high[r:] = low_right[j], high_right[j]
-            gram[r:, r:] = own_right[j, 1:, 1:]
             for a in range(r):
+                low[a], high[a], z[a] = low_left[i, a], high_left[i, a], 0.0
                 linear[a] = own_left[i, a + 1, 0] - products[i, a + 1, j, 0]
+                for b in range(r):
+                    gram[a, b] = own_left[i, a + 1, b + 1]
                 for b in range(s):
                     gram[a, r + b] = gram[r + b, a] = -products[i, a + 1, j, b + 1]
             for b in range(s):
+                low[r + b], high[r + b], z[r + b] = low_right[j, b], high_right[j, b], 0.0
                 linear[r + b] = own_right[j, b + 1, 0] - products[i, 0, j, b + 1]
+                for a in range(s):
+                    gram[r + b, r + a] = own_right[j, b + 1, a + 1]
             whole = own_left[i, 0, 0] + own_right[j, 0, 0]
-            z[:] = 0.0
             enough = ENOUGH * whole
-            excess = bounded_minimum(gram, linear, low, high, enough, z, gradient, factor, free)
+            excess = bounded_minimum(
+                gram, linear, low, high, enough, z, gradient, squares, factor, free
+            )  # fmt: skip
             square = whole - 2.0 * products[i, 0, j, 0]
             for a in range(r + s):
                 square += z[a] * (linear[a] + gradient[a])
             if square < close * (whole + (reach_left[i] + reach_right[j]) ** 2):
-                # The products have lost the digits of what is near, or nearly parallel.
-                square, excess = _again(left[i], right[j], low, high, z, gradient, free)
+                # The products have lost the digits of what is near, or nearly parallel: from rows and
+                # directions themselves.
+                for k in range(vectors.shape[1]):
+                    for a in range(r):
+                        vectors[a, k] = -float(left[i, a + 1, k])
+                    for b in range(s):
+                        vectors[r + b, k] = right[j, b + 1, k]
+                    vectors[r + s, k] = float(left[i, 0, k]) - float(right[j, 0, k])
+                outside = orthonormalise(vectors, r + s, r + s + 1, whole_factor)
+                square, excess = bounded_least_squares(
+                    whole_factor, low, high, outside, z, gradient, squares, free, work
+                )  # fmt: skip
                 enough = ENOUGH * square
-            found[i, j] = square = max(square, 0.0)
-            least[i, j] = square if excess <= enough else _least(square, excess)
-
-
-@njit(cache=True, nogil=True)
-def _least(square, excess):
-    """What squared distances are at least: the plane across the shortest step found keeps both apart."""
-    return max(square - excess, 0.0) ** 2 / square if square > 0.0 else 0.0
-
-
-@njit(cache=True, nogil=True)
-def _again(left, right, low, high, z, gradient, free):
-    """The least square and its excess, from rows and directions themselves."""
-    r, size, d = left.shape[0] - 1, len(z), left.shape[1]
-    vectors, target = np.empty((size, d)), np.empty(d)
-    factor, work = np.empty((size, size + 1)), np.empty((size + 2, size))
-    for k in range(d):
-        target[k] = float(left[0, k]) - float(right[0, k])
-        for a in range(r):
-            vectors[a, k] = -float(left[a + 1, k])
-        for b in range(size - r):
-            vectors[r + b, k] = float(right[b + 1, k])
-    rest = triangular(vectors, target, factor)
-    return bounded_least_squares(factor, low, high, rest, z, gradient, free, work)
+            square = 0.0 if square < 0.0 else square
+            found[i, j] = least[i, j] = square
+            if excess > enough:
+                # The plane across the shortest step found keeps both apart.
+                apart = square - excess
+                least[i, j] = apart * apart / square if square > 0.0 and apart > 0.0 else 0.0

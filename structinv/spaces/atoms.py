@@ -500,9 +500,10 @@ def _gather(found, table, rows, columns):
 def _gather_square(found, table, rows, columns, rows_at_once):
     # What is far apart in memory is waited for: several rows at a time, and one half only.
     for start in range(0, len(rows), rows_at_once):
+        end = start + rows_at_once if start + rows_at_once < len(rows) else len(rows)
         for b in range(start, len(columns)):
             column = columns[b]
-            for a in range(start, min(start + rows_at_once, len(rows))):
+            for a in range(start, end):
                 found[a, b] = found[b, a] = table[rows[a], column]
 
 

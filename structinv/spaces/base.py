@@ -322,6 +322,9 @@ def best_members(
             values[part], *functions, rivals.codes[part], rivals.costs[part], rivals.slack, mine,
             gains[part], costs[part], members[part],
         )  # fmt: skip
+        # So that the caller sees it: comparisons pass over what is no number.
+        with np.errstate(over="ignore", invalid="ignore"):
+            gains[part][~np.isfinite(values[part].sum(axis=(1, 2)))] = np.nan
 
     # A value is little work for a thread.
     in_threads(work, n, values.size // 8)
@@ -331,36 +334,18 @@ def best_members(
 @njit(cache=True, nogil=True)
 def _best_members(values, outputs, signs, codes, worth, slack, grades, gains, costs, members):
     n, _, s = values.shape
-    n_labels = len(outputs)
-    truth, heights = np.empty(s), np.empty(s)
     for i in range(n):
-        if not np.isfinite(_total(values[i])):
-            # So that the caller sees it: comparisons would pass it over.
-            gains[i] = np.nan
-            continue
-        c, row = codes[i], min(i, grades.shape[0] - 1)
-        own = signs[c]
-        for m in range(s):
-            truth[m] = own * values[i, outputs[c], m] if own != 0.0 else 0.0
-        for k in range(n_labels):
+        c, row = codes[i], i if grades.shape[0] > 1 else 0
+        truth = values[i, outputs[c]]
+        for k in range(len(outputs)):
             if k == c:
                 continue
-            cost, sign, theirs = worth[i, k], signs[k], values[i, outputs[k]]
+            theirs, cost = values[i, outputs[k]], worth[i, k]
             factor = cost if slack else 1.0
+            best, highest = 0, -np.inf
             for m in range(s):
-                heights[m] = factor * (sign * theirs[m] - truth[m]) + cost * grades[row, m]
-            best, highest = 0, heights[0]
-            for m in range(1, s):
-                if heights[m] > highest:
-                    best, highest = m, heights[m]
+                height = factor * (signs[k] * theirs[m] - signs[c] * truth[m]) + cost * grades[row, m]
+                if height > highest:
+                    best, highest = m, height
             costs[i, k] = cost * grades[row, best]
             gains[i, k], members[i, k] = highest - costs[i, k], best
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc"})
-def _total(values):
-    total = 0.0
-    for k in range(values.shape[0]):
-        for m in range(values.shape[1]):
-            total += values[k, m]
-    return total
