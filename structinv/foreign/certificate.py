@@ -7,19 +7,27 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
 
 from ..certificates import Certificate, WorstChange, warn_of_unit_length, worst_change
-from ..estimators import InvariantClassifier, InvariantStructuredSVC
+from ..estimators import InvariantClassifier, InvariantStructuredSVC, InvariantTextClassifier
 from ..estimators.base import canonical, check_oracle_type
 from ..estimators.labels import one_label_a_row
 from ..estimators.shapes import shaped
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
-from .linear import LinearClassifier, check_scores, linear_classifier, roundings
+from .layers import Layers, check_fitted, layers
+from .linear import (
+    LinearClassifier,
+    check_labels,
+    check_scores,
+    linear_classifier,
+    roundings,
+    scores_of,
+)
+from .naive_bayes import binary_rows, refuse_before_comparison
 from .steps import before_steps
+from .thresholds import thresholded
 
 PLACES = ("features", "input")
 # Rows whose worst members are held at once.
@@ -34,7 +42,7 @@ def certify(
     *,
     at: str = "features",
 ) -> Certificate:
-    """What no allowed change of the rows can turn, for any fitted linear classifier.
+    """Certify any fitted linear classifier against the changes that an oracle allows.
 
     A linear classifier is known by what it exposes (`coef_`, `intercept_`, `classes_`), and believed
     only if its `decision_function` is ``X coef' + intercept`` to rounding, and its `predict` the class
@@ -43,11 +51,21 @@ def certify(
     The margin at the worst change is ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)`` (as in Teo,
     Globerson, Roweis and Smola 2007, eq. 2), exact where the oracle is.
 
+    `MultinomialNB` and `ComplementNB` have linear scores as well. `BernoulliNB` looks only at which
+    features are above its `binarize`. It is certified for dropped and added features, on rows without
+    values between 0 and `binarize`. With ``binarize=None`` its scores are linear for every oracle.
+
+    Of two classes, a threshold may be moved: by `FixedThresholdClassifier`, by
+    `TunedThresholdClassifierCV`, or by a `CalibratedClassifierCV` with a single classifier inside and
+    the method "sigmoid" or "isotonic". Such a label changes at one score, from which margins are
+    counted. A threshold beyond all scores gives infinite margins, because the label never changes.
+
     Parameters
     ----------
     estimator : fitted classifier
         Linear, or an estimator of structinv with `certify` of its own, which is asked; a Pipeline that
-        ends in either; or a search with a `best_estimator_` of these kinds.
+        ends in either; a search with a `best_estimator_` of these kinds; or a classifier that moves the
+        threshold of one of these.
     oracle : InvarianceOracle or None
         What may change. None stands for what an estimator of structinv was trained for.
     X : (n, n_features) array-like or sparse matrix, or what the Pipeline takes
@@ -56,8 +74,8 @@ def certify(
         an oracle for rows of some labels is then asked about all rows.
     at : {"features", "input"}, default="features"
         Of a Pipeline, whether S lies around the rows that its LAST step takes, or around the rows of
-        `X`. "input" goes through scalers, projections and selections, which are affine, and refuses
-        all other steps by name.
+        `X`. Steps inside a classifier with a moved threshold count as well. "input" goes through
+        scalers, projections and selections, which are affine, and refuses all other steps by name.
 
     Returns
     -------
@@ -67,11 +85,14 @@ def certify(
     Raises
     ------
     TypeError
-        If the estimator is not linear, the oracle is none, or does not take sparse rows; and for
+        If the estimator is not linear or averages several classifiers; if the oracle is none, does not
+        take sparse rows, or does more to rows of `BernoulliNB` than drop and add features; and for
         `InvariantStructuredSVC`, whose own `certify` speaks of whole labellings.
     ValueError
         If scores or predictions on `X` are not those of a linear classifier, if a step is not known
-        to be affine, or if `y` holds a label that is not among the classes.
+        to be affine, or if `y` holds a label that is not among the classes. If weights of naive Bayes
+        are infinite, if `CalibratedClassifierCV` has more than two classes, or if a moved threshold lies
+        where probabilities round to 0 or 1.
     NotFittedError
         If the estimator is not fitted.
 
@@ -95,30 +116,46 @@ def certify(
     1.0
     >>> certify(model, Box(1.0), X, y).accuracy
     0.5
+
+    Naive Bayes on word counts, with a threshold that spam must reach:
+
+    >>> from sklearn.model_selection import FixedThresholdClassifier
+    >>> from sklearn.naive_bayes import MultinomialNB
+    >>> from structinv.oracles import FDrop
+    >>> X = np.array([[3, 0, 2], [2, 0, 1], [0, 3, 1], [0, 1, 2]])
+    >>> y = np.array(["spam", "spam", "ham", "ham"])
+    >>> model = FixedThresholdClassifier(MultinomialNB(), threshold=0.6, pos_label="spam").fit(X, y)
+    >>> certify(model, FDrop(1), X, y).accuracy
+    0.5
     """
     if at not in PLACES:
         raise ValueError(f"at must be one of {list(PLACES)}, got {at!r}")
-    check_is_fitted(estimator)
-    steps, last = _taken_apart(estimator)
+    check_fitted(estimator)
+    parts = layers(estimator)
+    last = parts.last
     if isinstance(last, InvariantStructuredSVC):
-        own = "pipe[-1].certify(pipe[:-1].transform(X), y" if steps else "model.certify(X, y"
+        own = "pipe[-1].certify(pipe[:-1].transform(X), y" if parts.steps else "model.certify(X, y"
         raise TypeError(
             "certify takes classifiers of single rows; InvariantStructuredSVC has a certify of its own, "
             f"for whole labellings: {own}, oracle=...)"
         )
-    whole, rows = estimator, X
-    if at == "features" or not steps:
-        for step in steps:
-            rows = step.transform(rows)
-        if isinstance(last, InvariantClassifier):
-            return last.certify(rows, y, oracle=oracle)
-        whole, steps = last, []
+    if isinstance(last, InvariantTextClassifier) and parts.moved:
+        raise TypeError(
+            f"{type(parts.head).__name__} around InvariantTextClassifier is not supported, whose "
+            "certificates are of texts; certify the InvariantTextClassifier itself"
+        )
+    if (
+        isinstance(last, InvariantClassifier)
+        and not parts.moved
+        and (at == "features" or not parts.steps)
+    ):
+        return last.certify(_transformed(X, parts.before), y, oracle=oracle)
     if oracle is None and not isinstance(last, InvariantClassifier):
         raise TypeError(
             f"oracle must say what may change: {type(last).__name__} was trained without one, got None"
         )
-    oracle = shaped(check_oracle_type(last.oracle if oracle is None else oracle), whole, rows)
-    model, checked, labels = _checked(whole, steps, last, rows, y, oracle)
+    oracle = check_oracle_type(last.oracle if oracle is None else oracle)
+    model, checked, labels, oracle = _checked(parts, X, y, oracle, at)
     oracle.check_labels(model.classes)
     if y is None:
         oracle = oracle.for_any_label()
@@ -127,33 +164,38 @@ def certify(
 
 
 def _checked(
-    whole: Any, steps: list[Any], last: Any, X: Any, y: Any, oracle: InvarianceOracle
-) -> tuple[LinearClassifier, Matrix, np.ndarray]:
-    """What a model is on the rows that its steps take, those rows, and the labels to certify."""
-    found = linear_classifier(last)
-    model = LinearClassifier(before_steps(found.scores, steps), found.classes)
-    rows = _rows(X, model, oracle)
-    labels = whole.predict(X)
+    parts: Layers, X: Any, y: Any, oracle: InvarianceOracle, at: str
+) -> tuple[LinearClassifier, Matrix, np.ndarray, InvarianceOracle]:
+    """What a model is on the rows that may change, those rows, the labels to certify, and the oracle."""
+    found, last = linear_classifier(parts.last), parts.last
+    steps = parts.steps if at == "input" else []
+    refuse_before_comparison(last, steps)
+    linear = LinearClassifier(before_steps(found.scores, steps), found.classes)
+    to_head = _transformed(X, parts.before)
+    to_last = _transformed(to_head, parts.inside)
+    given = X if at == "input" else to_last
+    oracle = shaped(oracle, steps[0] if steps else last, given)
+    rows = _rows(given, linear, oracle)
+    rows, oracle = binary_rows(last, rows, oracle)
     name = type(last).__name__ if not steps else f"The Pipeline that ends in {type(last).__name__}"
-    check_scores(name, model, rows, whole.decision_function(X), labels)
+    check_scores(name, linear, rows, scores_of(last, to_last))
+    model = linear
+    if parts.moved:
+        name = type(parts.head).__name__
+        moved = thresholded(found, parts.head, np.result_type(rows.dtype, found.scores.coef.dtype))
+        model = replace(moved, scores=before_steps(moved.scores, steps))
+    labels = parts.head.predict(to_head)
+    check_labels(name, model, rows, labels)
     if y is not None:
         labels = one_label_a_row(y, rows.shape[0])
-    return model, rows, labels
+    return model, rows, labels, oracle
 
 
-def _taken_apart(estimator: Any) -> tuple[list[Any], Any]:
-    """The steps that change rows, and the classifier behind them."""
-    steps: list[Any] = []
-    while True:
-        best = getattr(estimator, "best_estimator_", None)
-        if best is not None:
-            estimator = best
-        elif isinstance(estimator, Pipeline):
-            changing = [step for _, step in estimator.steps[:-1]]
-            steps += [step for step in changing if step is not None and not isinstance(step, str)]
-            estimator = estimator.steps[-1][1]
-        else:
-            return steps, estimator
+def _transformed(X: Any, steps: list[Any]) -> Any:
+    """The rows behind some steps."""
+    for step in steps:
+        X = step.transform(X)
+    return X
 
 
 def _rows(X: Any, model: LinearClassifier, oracle: InvarianceOracle) -> Matrix:
@@ -183,6 +225,9 @@ def _certificate(
     # All labels are looked at before any work.
     oracle.check_labels(model.classes)
     model.structure.bind(y, model.classes)
+    if model.always is not None:
+        margins = np.where(y == model.classes[model.always], np.inf, -np.inf)
+        return Certificate(margins, margins.copy(), np.ones(len(y), dtype=bool))
     parts = []
     for first in range(0, X.shape[0], ROWS_AT_ONCE):
         rows = slice(first, first + ROWS_AT_ONCE)

@@ -12,6 +12,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from ..matrices import Matrix
 from ..structures import Binary, Multiclass, Structure
 from ..structures.bound import best_labels
+from .naive_bayes import is_naive_bayes, naive_bayes_scores
 from .steps import Affine
 
 EXPOSED = ("coef_", "intercept_", "classes_", "decision_function")
@@ -28,10 +29,13 @@ class LinearClassifier:
     scores : Affine
         One function for two classes, positive for ``classes[1]``; else one for each class.
     classes : (n_classes,) array
+    always : int, optional
+        The place of the class that every row has, whatever its score.
     """
 
     scores: Affine
     classes: np.ndarray
+    always: int | None = None
 
     @property
     def structure(self) -> Structure:
@@ -48,6 +52,9 @@ def linear_classifier(model: Any) -> LinearClassifier:
         If the model does not expose what a linear classifier does.
     """
     name = type(model).__name__
+    if is_naive_bayes(model):
+        _check_classes(name, model.classes_)
+        return LinearClassifier(naive_bayes_scores(model), model.classes_)
     if isinstance(model, OneVsRestClassifier):
         coef, intercept = _stacked(model)
     else:
@@ -56,13 +63,13 @@ def linear_classifier(model: Any) -> LinearClassifier:
             raise TypeError(
                 "estimator must be a fitted linear classifier, or with at='features' an estimator of "
                 "structinv that certifies; or a Pipeline that ends in one, or a refitted search for "
-                f"one; {name} has no {missing[0]}. If there is a linear classifier inside, pass that; "
+                f"one; {name} has no {missing[0]}{_why_not(name)}. If there is a linear classifier "
+                "inside, pass that; "
                 "of kernel machines InvariantSVC certifies, trained with the same oracle and kernel"
             )
         coef, intercept = _dense(model.coef_), _dense(model.intercept_)
     classes = model.classes_
-    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or len(classes) < 2:
-        raise TypeError(f"{name} must predict one of at least two classes, got classes_={classes!r}")
+    _check_classes(name, classes)
     coef = np.atleast_2d(coef)
     if len(coef) != len(classes) and (len(coef), len(classes)) != (1, 2):
         raise TypeError(
@@ -73,8 +80,15 @@ def linear_classifier(model: Any) -> LinearClassifier:
     return LinearClassifier(Affine.of(coef, intercept), classes)
 
 
-def check_scores(name: str, model: LinearClassifier, rows: Matrix, scores: Any, labels: Any) -> None:
-    """Raise ValueError unless rows are scored and labelled as the linear classifier would.
+def scores_of(model: Any, rows: Any) -> np.ndarray:
+    """What a model that `linear_classifier` knows computes itself, (n,) or (n, n_outputs)."""
+    if is_naive_bayes(model):
+        return np.asarray(model.predict_joint_log_proba(rows))
+    return np.asarray(model.decision_function(rows))
+
+
+def check_scores(name: str, model: LinearClassifier, rows: Matrix, scores: np.ndarray) -> None:
+    """Raise ValueError unless rows are scored as the linear classifier would.
 
     Parameters
     ----------
@@ -82,31 +96,57 @@ def check_scores(name: str, model: LinearClassifier, rows: Matrix, scores: Any, 
         Of the estimator, for the message.
     model : LinearClassifier
     rows : (n, d) array or CSR matrix
-    scores, labels
-        What its `decision_function` and `predict` say of the rows.
+    scores : array
+        See `scores_of`.
     """
-    own = np.asarray(rows @ model.scores.coef.T) + model.scores.intercept
-    scores, labels = np.asarray(scores), np.asarray(labels)
+    own = _own_scores(model, rows)
     given = scores[:, None] if scores.ndim == 1 else scores
-    if given.shape != own.shape or labels.shape != (len(own),):
+    if given.shape != own.shape:
         raise ValueError(
-            f"{name} is not a linear classifier: its scores have shape {scores.shape} and its labels "
-            f"{labels.shape}, where those of its coef_ have {own.shape} and {(len(own),)}"
+            f"{name} is not a linear classifier: its scores have shape {scores.shape}, where those of "
+            f"its coef_ have {own.shape}"
         )
-    allowed = ORDERS * roundings(model.scores, rows)
-    if not np.all(np.abs(given - own) <= allowed):
+    if not np.all(np.abs(given - own) <= ORDERS * roundings(model.scores, rows)):
         raise ValueError(
             f"{name} is not a linear classifier: its decision_function differs from X coef' + intercept "
             f"by up to {np.max(np.abs(given - own)):.2g} on the rows given"
         )
-    turned = labels != model.classes[best_labels(model.structure, len(model.classes), own)]
-    ordered = np.sort(own, axis=1)
-    lead = np.abs(own[:, 0]) if own.shape[1] == 1 else ordered[:, -1] - ordered[:, -2]
-    if np.any(turned & (lead > 2 * allowed.max(axis=1))):
+
+
+def check_labels(name: str, model: LinearClassifier, rows: Matrix, labels: Any) -> None:
+    """Raise ValueError unless rows are labelled as the classifier would.
+
+    Parameters
+    ----------
+    name : str
+        Of the estimator, for the message.
+    model : LinearClassifier
+    rows : (n, d) array or CSR matrix
+    labels : (n,) array
+        What its `predict` returns.
+    """
+    own, labels = _own_scores(model, rows), np.asarray(labels)
+    if labels.shape != (len(own),):
+        raise ValueError(
+            f"{name} is not a linear classifier: its labels have shape {labels.shape}, where those of "
+            f"its coef_ have {(len(own),)}"
+        )
+    if model.always is not None:
+        wrong = labels != model.classes[model.always]
+    else:
+        turned = labels != model.classes[best_labels(model.structure, len(model.classes), own)]
+        ordered = np.sort(own, axis=1)
+        lead = np.abs(own[:, 0]) if own.shape[1] == 1 else ordered[:, -1] - ordered[:, -2]
+        wrong = turned & (lead > 2 * ORDERS * roundings(model.scores, rows).max(axis=1))
+    if np.any(wrong):
         raise ValueError(
             f"{name} does not predict the class with the highest score (of two classes, the second "
-            "where the score is above 0): no certificate can speak of its predictions"
+            "where the score is above its threshold): no certificate can speak of its predictions"
         )
+
+
+def _own_scores(model: LinearClassifier, rows: Matrix) -> np.ndarray:
+    return np.asarray(rows @ model.scores.coef.T) + model.scores.intercept
 
 
 def roundings(scores: Affine, rows: Matrix) -> np.ndarray:
@@ -117,6 +157,20 @@ def roundings(scores: Affine, rows: Matrix) -> np.ndarray:
     if sp.issparse(rows) and scores.n_steps == 0:
         terms = int(np.diff(rows.indptr).max(initial=0)) + 8
     return float(eps * terms * (scores.n_steps + 1)) * sizes
+
+
+def _check_classes(name: str, classes: Any) -> None:
+    if not isinstance(classes, np.ndarray) or classes.ndim != 1 or len(classes) < 2:
+        raise TypeError(f"{name} must predict one of at least two classes, got classes_={classes!r}")
+
+
+def _why_not(name: str) -> str:
+    """Why scores that look linear are none."""
+    reasons = {
+        "GaussianNB": "squares of the features",
+        "CategoricalNB": "a table of weights for each feature",
+    }
+    return f": its scores are made of {reasons[name]}" if name in reasons else ""
 
 
 def _stacked(model: OneVsRestClassifier) -> tuple[np.ndarray, np.ndarray]:

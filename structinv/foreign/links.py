@@ -1,0 +1,126 @@
+"""Monotone functions that turn the score of a two-class model into probabilities, and their slopes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logsumexp
+from sklearn.multiclass import OneVsRestClassifier
+
+from .naive_bayes import is_naive_bayes
+
+
+@dataclass(frozen=True)
+class Link:
+    """A monotone function of one score, as scikit-learn computes it.
+
+    Parameters
+    ----------
+    values : callable
+        Gives the values for both classes, (n, 2), from scores of the second class, (n,).
+    slope : callable
+        Gives the derivative of the second class's value at a score.
+    of_logs : bool, default=False
+        Whether the values come from a score for each class, each of which rounds by itself.
+    """
+
+    values: Callable[[np.ndarray], np.ndarray]
+    slope: Callable[[float], float]
+    of_logs: bool = False
+
+
+def probability_link(model: Any) -> Link:
+    """How a model with a linear score computes `predict_proba` from it.
+
+    Raises
+    ------
+    TypeError
+        If that is not known.
+    """
+    if is_naive_bayes(model):
+        return Link(_normalised, _logistic_slope, of_logs=True)
+    if isinstance(model, OneVsRestClassifier):
+        model = model.estimators_[0]
+    logistic, by_loss = _known_probabilities()
+    loss = model.loss if type(model) is by_loss else None
+    if type(model) in logistic or loss == "log_loss":
+        return Link(lambda score: _with_rest(expit(score)), _logistic_slope)
+    if loss == "modified_huber":
+        return Link(_clipped, lambda score: 0.5 * (abs(score) <= 1.0))
+    raise TypeError(
+        f"predict_proba of {type(model).__name__} is not known to be a monotone function of its score. "
+        "Compare decision_function with the threshold instead: response_method='decision_function'"
+    )
+
+
+@cache
+def _known_probabilities() -> tuple[tuple[Any, ...], Any]:
+    """Classifiers whose probabilities are logistic, and the one whose loss decides; no subclasses."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.linear_model import LogisticRegression, LogisticRegressionCV, SGDClassifier
+
+    return (LogisticRegression, LogisticRegressionCV, LinearDiscriminantAnalysis), SGDClassifier
+
+
+def calibration_link(calibrated: Any) -> Link:
+    """How `CalibratedClassifierCV` maps the score of its one classifier to probabilities.
+
+    Parameters
+    ----------
+    calibrated : CalibratedClassifierCV
+        Fitted, with a single classifier.
+
+    Raises
+    ------
+    ValueError
+        If there are more than two classes, or the method is neither "sigmoid" nor "isotonic".
+    """
+    if len(calibrated.classes_) > 2:
+        raise ValueError(
+            f"CalibratedClassifierCV of {len(calibrated.classes_)} classes divides one probability per "
+            "class by their sum, so that the label is not a function of the margins. Certify the linear "
+            "classifier inside by itself"
+        )
+    (calibrator,) = calibrated.calibrated_classifiers_[0].calibrators
+    slopes = {"sigmoid": _sigmoid_slope, "isotonic": _isotonic_slope}
+    if calibrated.method not in slopes:
+        raise ValueError(
+            f"method of CalibratedClassifierCV must be one of {sorted(slopes)} for a certificate, got "
+            f"{calibrated.method!r}"
+        )
+    slope = slopes[calibrated.method]
+    return Link(
+        lambda score: _with_rest(calibrator.predict(score)), lambda score: slope(calibrator, score)
+    )
+
+
+def _with_rest(second: np.ndarray) -> np.ndarray:
+    return np.stack([1.0 - second, second], axis=1)
+
+
+def _normalised(score: np.ndarray) -> np.ndarray:
+    logs = np.stack([np.zeros_like(score), score], axis=1)
+    return np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+
+
+def _clipped(score: np.ndarray) -> np.ndarray:
+    return _with_rest((np.clip(score, -1.0, 1.0) + 1.0) / 2.0)
+
+
+def _logistic_slope(score: float) -> float:
+    return float(expit(score) * expit(-score))
+
+
+def _sigmoid_slope(calibrator: Any, score: float) -> float:
+    return abs(calibrator.a_) * _logistic_slope(calibrator.a_ * score + calibrator.b_)
+
+
+def _isotonic_slope(calibrator: Any, score: float) -> float:
+    """The slope of the piece that ends at the score or holds it."""
+    knots, values = calibrator.X_thresholds_, calibrator.y_thresholds_
+    last = min(max(int(np.searchsorted(knots, score)), 1), len(knots) - 1)
+    return float((values[last] - values[last - 1]) / (knots[last] - knots[last - 1]))

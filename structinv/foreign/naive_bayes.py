@@ -1,0 +1,164 @@
+"""Naive Bayes on counts or binary features, whose class scores are linear."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from ..matrices import Matrix
+from ..oracles import FAdd, FDrop, FEdit, Identity, InvarianceOracle, OnlyFor, Protected, Union
+from .steps import Affine
+
+
+def is_naive_bayes(model: Any) -> bool:
+    """Whether the model is of a class whose joint log probabilities are linear in the rows."""
+    # A subclass may score rows differently.
+    return type(model) in _kinds()
+
+
+def naive_bayes_scores(model: Any) -> Affine:
+    """Joint log probabilities of the classes, as affine functions of the rows.
+
+    Those of `BernoulliNB` are affine in its binary rows.
+
+    Parameters
+    ----------
+    model : MultinomialNB, ComplementNB or BernoulliNB
+        Fitted.
+
+    Raises
+    ------
+    ValueError
+        If a weight or a prior is infinite.
+    """
+    weights, name = np.asarray(model.feature_log_prob_), type(model).__name__
+    added = np.zeros(len(weights)) if name == "ComplementNB" else np.asarray(model.class_log_prior_)
+    coef, size = weights, np.abs(added)
+    if name == "BernoulliNB":
+        with np.errstate(divide="ignore", invalid="ignore"):
+            absent = np.log(1 - np.exp(weights))
+            coef = weights - absent
+        added, size = added + absent.sum(axis=1), size + np.abs(absent).sum(axis=1)
+    _check_finite(name, coef, added)
+    return Affine(coef, added, np.abs(coef), size)
+
+
+def binary_rows(model: Any, rows: Matrix, oracle: InvarianceOracle) -> tuple[Matrix, InvarianceOracle]:
+    """The rows as a model sees them, and the oracle that acts on these as the given one on the rows.
+
+    `BernoulliNB` compares all features with its `binarize`. Dropping a feature before the comparison is
+    dropping it afterwards, and the same holds for added features. It does not hold for other changes:
+    a factor either does nothing or drops the feature.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Any; only those with a `binarize` change the rows.
+    rows : (n, d) array or CSR matrix
+    oracle : InvarianceOracle
+
+    Raises
+    ------
+    ValueError
+        If the comparison hides a feature that the oracle sees, or reveals an absent one.
+    TypeError
+        If the oracle allows other changes than dropped and added features.
+    """
+    cut = model.binarize if _compares(model) else None
+    if cut is None:
+        return rows, oracle
+    values = rows.data if sp.issparse(rows) else rows
+    if cut < 0 or np.any((values != 0) & ~(values > cut)):
+        raise ValueError(
+            f"BernoulliNB(binarize={cut!r}) must tell absent features from present ones: every value of "
+            f"X must be 0 or above binarize >= 0, got values down to {np.min(values, initial=0.0)!r}. "
+            "Pass binary rows to a model with binarize=None"
+        )
+    binary = rows.copy()
+    if sp.issparse(binary):
+        binary.eliminate_zeros()
+        binary.data[:] = 1
+    else:
+        binary[...] = rows > cut
+    return binary, _on_binary_rows(oracle, float(cut), rows.shape[1])
+
+
+def refuse_before_comparison(model: Any, steps: list[Any]) -> None:
+    """Raise ValueError if rows pass steps before a model compares their features with a number."""
+    if steps and _compares(model):
+        raise ValueError(
+            f"BernoulliNB(binarize={model.binarize!r}) compares the features that {steps[-1]!r} returns "
+            "with a number, which is not affine in the input. Pass at='features', or fit BernoulliNB "
+            "with binarize=None"
+        )
+
+
+def _on_binary_rows(oracle: InvarianceOracle, cut: float, n_features: int) -> InvarianceOracle:
+    """The oracle that changes binary rows as the given one changes the rows they are made of."""
+    # Subclasses may do anything.
+    kind: Any = type(oracle)
+    edits: Any = oracle
+    if kind in (Identity, FDrop):
+        return oracle
+    if kind is FAdd:
+        _check_added("value", edits, cut, n_features)
+        # A present feature that is raised stays present.
+        return clone(edits).set_params(value=1.0, present=False)
+    if kind is FEdit and edits.scale is None:
+        if edits.add is None:
+            return oracle
+        _check_added("add", edits, cut, n_features)
+        return clone(edits).set_params(add=1.0)
+    if kind is OnlyFor:
+        return OnlyFor(_on_binary_rows(edits.oracle, cut, n_features), edits.labels)
+    if kind is Protected:
+        return Protected(_on_binary_rows(edits.oracle, cut, n_features), edits.features)
+    if kind is Union:
+        parts = (_on_binary_rows(part, cut, n_features) for part in (edits.left, edits.right))
+        return Union(*parts)
+    raise TypeError(
+        f"oracle must drop or add whole features for BernoulliNB(binarize={cut!r}), to which a scaled "
+        "feature is either unchanged or absent: use FDrop, FAdd, FEdit without scale, or Protected, "
+        f"only_for and unions of these, got {oracle!r}"
+    )
+
+
+def _check_added(name: str, oracle: FAdd | FEdit, cut: float, n_features: int) -> None:
+    """Raise ValueError if a model does not see what the oracle adds."""
+    added = oracle.edits(n_features).value
+    if np.any((added > 0) & (added <= cut)):
+        raise ValueError(
+            f"{name} must be above binarize={cut!r} of BernoulliNB, which would not see what is added, "
+            f"got {getattr(oracle, name)!r}"
+        )
+
+
+def _check_finite(name: str, coef: np.ndarray, added: np.ndarray) -> None:
+    """Raise ValueError naming what is infinite in the scores of the classes."""
+    infinite = np.flatnonzero(~np.isfinite(coef).all(axis=0))
+    if len(infinite):
+        raise ValueError(
+            f"{name} has infinite weights for {len(infinite)} features, the first of which is feature "
+            f"{infinite[0]}: a class gives it the probability 0 or 1. Fit with alpha above 0"
+        )
+    if not np.all(np.isfinite(added)):
+        raise ValueError(
+            f"{name} has infinite scores for a class of prior probability 0: class_prior must be above 0"
+        )
+
+
+def _compares(model: Any) -> bool:
+    """Whether a model looks only at which features are above a number."""
+    return is_naive_bayes(model) and getattr(model, "binarize", None) is not None
+
+
+@cache
+def _kinds() -> tuple[type, ...]:
+    # Users who have such a model have imported its module already.
+    from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+
+    return BernoulliNB, ComplementNB, MultinomialNB

@@ -1,0 +1,432 @@
+"""Certificates of naive Bayes and of moved thresholds, against the labels of all edited rows."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.naive_bayes import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+from sklearn.svm import LinearSVC
+
+from structinv import InvariantLinearSVC, InvariantSVC, InvariantTextClassifier, certify
+from structinv.oracles import Box, FAdd, FDrop, FEdit, Flip, FScale, Identity, Protected
+
+D = 5
+CLASSES = np.array(["ham", "spam", "news"])
+
+
+def counts(n_classes=2, n=60, seed=0):
+    """Word counts whose rates differ between classes, of several sizes."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(np.arange(n) % (2 * n_classes - 1) % n_classes)
+    rates = rng.uniform(0.4, 2.4, (n_classes, D))
+    return rng.poisson(rates[codes]).astype(float), CLASSES[codes]
+
+
+def dropped(X, K):
+    """Each row without any set of at most K words, (n, s, d)."""
+    masks = [m for m in itertools.product([0.0, 1.0], repeat=X.shape[1]) if m.count(0.0) <= K]
+    return X[:, None, :] * np.array(masks)
+
+
+def added(X, K, value=1.0):
+    """Each row with any set of at most K absent words added, (n, s, d)."""
+    masks = [m for m in itertools.product([0.0, 1.0], repeat=X.shape[1]) if m.count(1.0) <= K]
+    return X[:, None, :] + value * np.array(masks) * (X == 0)[:, None, :]
+
+
+def check_labels(model, oracle, X, y, points, **options):
+    """Clean, certified and attacked accuracy are those of the labels that the model predicts."""
+    n, s, d = points.shape
+    predicted = model.predict(points.reshape(n * s, d)).reshape(n, s)
+    unedited = model.predict(X)
+    right = np.all(predicted == y[:, None], axis=1)
+    clean = certify(model, Identity(), X, y, **options)
+    certificate = certify(model, oracle, X, y, **options)
+    unlabelled = certify(model, oracle, X, **options)
+    stays = np.all(predicted == unedited[:, None], axis=1)
+    for found, expected in ((clean, unedited == y), (certificate, right), (unlabelled, stays)):
+        assert found.exact.all()
+        # Rounding decides a tie, so that nothing is proven.
+        tied = np.abs(found.attacked) < 1e-12
+        np.testing.assert_array_equal(found.correct, expected & ~tied)
+        np.testing.assert_array_equal((found.attacked > 0)[~tied], expected[~tied])
+        assert np.mean(tied) < 0.2
+    assert np.all(certificate.attacked <= clean.attacked + 1e-12)
+    assert not np.array_equal(certificate.margins, clean.margins)
+
+
+NAIVE_BAYES = [
+    MultinomialNB(),
+    MultinomialNB(alpha=0.1, fit_prior=False),
+    MultinomialNB(alpha=[0.1, 0.2, 0.3, 0.4, 0.5]),
+    ComplementNB(),
+    ComplementNB(norm=True, alpha=0.3),
+    BernoulliNB(),
+    BernoulliNB(fit_prior=False, binarize=0.5),
+]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("model", NAIVE_BAYES, ids=str)
+def test_naive_bayes(model, n_classes):
+    X, y = counts(n_classes)
+    model.fit(X, y)
+    check_labels(model, FDrop(2), X, y, dropped(X, 2))
+    check_labels(model, FAdd(1), X, y, added(X, 1))
+
+
+@pytest.mark.parametrize("kind", [MultinomialNB, BernoulliNB])
+def test_priors(kind):
+    X, y = counts()
+    for prior in ([0.3, 0.7], [0.8, 0.2]):
+        check_labels(kind(class_prior=prior).fit(X, y), FDrop(2), X, y, dropped(X, 2))
+
+
+@pytest.mark.parametrize("model", NAIVE_BAYES, ids=str)
+def test_margins_are_differences_of_joint_log_probabilities(model):
+    X, y = counts(3)
+    model.fit(X, y)
+    points = dropped(X, 2)
+    scores = model.predict_joint_log_proba(points.reshape(-1, D)).reshape(*points.shape[:2], 3)
+    codes = np.searchsorted(model.classes_, y)
+    own = np.take_along_axis(scores, codes[:, None, None], axis=2)
+    scores[np.arange(len(y)), :, codes] = -np.inf
+    worst = (own - scores.max(axis=2, keepdims=True))[..., 0].min(axis=1)
+    for rows in (X, sp.csr_matrix(X)):
+        certificate = certify(model, FDrop(2), rows, y)
+        np.testing.assert_allclose(certificate.margins, worst, rtol=1e-9, atol=1e-9)
+        assert np.all(certificate.margins <= worst)
+
+
+class TestBinaryRows:
+    def test_edits_of_counts(self):
+        X, y = counts()
+        model = BernoulliNB().fit(X, y)
+        check_labels(model, FEdit(2), X, y, dropped(X, 2))
+        check_labels(model, FAdd(2, value=3.0), X, y, added(X, 2, 3.0))
+        # A word that is there already may be counted once more, which nobody sees.
+        check_labels(model, FAdd(2, present=True), X, y, added(X, 2))
+        kept = np.where(np.arange(D) == 1, X[:, None, :], dropped(X, 2))
+        check_labels(model, Protected(FDrop(2), [1]), X, y, kept)
+        both = np.concatenate([dropped(X, 1), added(X, 2)], axis=1)
+        check_labels(model, FDrop(1) | FAdd(2), X, y, both)
+        spam = np.where((y == "spam")[:, None, None], dropped(X, 2), X[:, None, :])
+        right = model.predict(spam.reshape(-1, D)).reshape(len(y), -1) == y[:, None]
+        found = certify(model, FDrop(2).only_for("spam"), X, y)
+        np.testing.assert_array_equal(found.correct, right.all(axis=1))
+
+    def test_edits_of_one_word_of_each_kind(self):
+        X, y = counts()
+        model = BernoulliNB().fit(X, y)
+        swapped = [dropped(X, 2), added(X, 2)]
+        for j, k in itertools.permutations(range(D), 2):
+            Z = X.copy()
+            Z[:, j] = 0.0
+            Z[:, k] = np.where(X[:, k] == 0, 1.0, X[:, k])
+            swapped.append(Z[:, None, :])
+        check_labels(model, FEdit(2, add=1.0), X, y, np.concatenate(swapped, axis=1))
+
+    def test_without_a_comparison_it_is_linear(self):
+        X, y = counts()
+        binary = (X > 0).astype(float)
+        model = BernoulliNB(binarize=None).fit(binary, y)
+        check_labels(model, FDrop(2), binary, y, dropped(binary, 2))
+        signs = np.array(list(itertools.product([-0.2, 0.2], repeat=D)))
+        check_labels(model, Box(0.2), binary, y, binary[:, None, :] + signs)
+
+    @pytest.mark.parametrize(
+        "oracle",
+        [FScale(1), Box(0.1), FEdit(1, scale=(0.5, 2.0)), Flip(shape=(1, D)), FDrop(1) @ FAdd(1)],
+        ids=str,
+    )
+    def test_edits_that_do_more_than_drop_and_add_are_refused(self, oracle):
+        X, y = counts()
+        with pytest.raises(TypeError, match=r"drop or add whole features for BernoulliNB\(binarize=0"):
+            certify(BernoulliNB().fit(X, y), oracle, X, y)
+
+    def test_a_subclass_of_an_edit_may_do_anything(self):
+        class Odd(FDrop):
+            pass
+
+        X, y = counts()
+        with pytest.raises(TypeError, match="drop or add whole features"):
+            certify(BernoulliNB().fit(X, y), Odd(1), X, y)
+
+    @pytest.mark.parametrize(("cut", "low"), [(-1.0, 0.0), (0.5, 0.4), (0.0, -1.0)])
+    def test_values_on_both_sides_of_the_comparison_are_refused(self, cut, low):
+        X, y = counts()
+        model = BernoulliNB().fit(X, y).set_params(binarize=cut)
+        Z = X.copy()
+        Z[0, 0] = low
+        with pytest.raises(ValueError, match=r"BernoulliNB\(binarize=.*absent features from present"):
+            certify(model, FDrop(1), Z, y)
+
+    def test_additions_that_it_does_not_see_are_refused(self):
+        X, y = counts()
+        model = BernoulliNB(binarize=0.5).fit(X, y)
+        with pytest.raises(ValueError, match="value must be above binarize=0.5"):
+            certify(model, FAdd(1, value=0.5), X, y)
+        with pytest.raises(ValueError, match="add must be above binarize=0.5"):
+            certify(model, FEdit(1, add=0.25), X, y)
+
+    def test_steps_before_the_comparison_are_refused(self):
+        X, y = counts()
+        model = make_pipeline(MaxAbsScaler(), BernoulliNB()).fit(X, y)
+        with pytest.raises(ValueError, match="compares the features that MaxAbsScaler.. returns"):
+            certify(model, FDrop(1), X, y, at="input")
+        scaled = model[:-1].transform(X)
+        check_labels(model[-1], FDrop(2), scaled, y, dropped(scaled, 2))
+
+
+class TestInfiniteWeights:
+    @pytest.mark.filterwarnings("ignore::RuntimeWarning:sklearn")
+    @pytest.mark.parametrize("kind", [MultinomialNB, ComplementNB, BernoulliNB])
+    def test_words_that_a_class_never_has(self, kind):
+        X, y = counts(3)
+        X[y != "ham", 2] = 0.0
+        model = kind(alpha=0.0, force_alpha=True).fit(X, y)
+        with pytest.raises(
+            ValueError, match="infinite weights for 1 features.* feature 2: .*alpha above"
+        ):
+            certify(model, FDrop(1), X, y)
+        # scikit-learn's own least alpha keeps them finite.
+        check = certify(kind(alpha=0.0, force_alpha=False).fit(X, y), FDrop(1), X, y)
+        assert np.all(np.isfinite(check.margins))
+
+    @pytest.mark.filterwarnings("ignore::RuntimeWarning")
+    def test_classes_of_no_probability(self):
+        X, y = counts()
+        with pytest.raises(ValueError, match="class_prior must be above 0"):
+            certify(MultinomialNB(class_prior=[0.0, 1.0]).fit(X, y), FDrop(1), X, y)
+
+
+def moved(inner, threshold, **options):
+    return FixedThresholdClassifier(inner, threshold=threshold, **options)
+
+
+def calibrated(inner, method):
+    return CalibratedClassifierCV(inner, method=method, ensemble=False, cv=3)
+
+
+SCORES = {"response_method": "decision_function"}
+MOVED = {
+    "default": moved(LogisticRegression(), "auto"),
+    "probability": moved(LogisticRegression(), 0.7),
+    "unlikely": moved(LogisticRegression(), 0.2),
+    "the other class": moved(LogisticRegression(), 0.7, pos_label="ham"),
+    "score": moved(LogisticRegression(), 0.4, **SCORES),
+    "score of the other class": moved(LinearSVC(), 0.2, pos_label="ham"),
+    "svc": moved(LinearSVC(), "auto"),
+    "log loss": moved(SGDClassifier(loss="log_loss", random_state=0), 0.8),
+    "modified huber": moved(SGDClassifier(loss="modified_huber", alpha=0.1, random_state=0), 0.8),
+    "modified huber, certain": moved(SGDClassifier(loss="modified_huber", random_state=0), 1.0),
+    "discriminants": moved(LinearDiscriminantAnalysis(), 0.6),
+    "rest": moved(OneVsRestClassifier(LogisticRegression()), 0.6),
+    "naive bayes": moved(MultinomialNB(), 0.8),
+    "naive bayes, the other class": moved(ComplementNB(), 0.35, pos_label="ham"),
+    "bernoulli": moved(BernoulliNB(), 0.6),
+    "ours": moved(InvariantLinearSVC(random_state=0), 0.1),
+    "tuned": TunedThresholdClassifierCV(LogisticRegression(), cv=3, thresholds=20),
+    "tuned, naive bayes": TunedThresholdClassifierCV(MultinomialNB(), cv=3),
+    "twice": moved(moved(LogisticRegression(), 0.9), 0.65),
+    "pipeline": moved(make_pipeline(MaxAbsScaler(), LogisticRegression(C=10.0)), 0.6),
+    "search": moved(GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2), 0.6),
+    "sigmoid": calibrated(LinearSVC(), "sigmoid"),
+    "isotonic": calibrated(LinearSVC(), "isotonic"),
+    "sigmoid, naive bayes": calibrated(MultinomialNB(), "sigmoid"),
+    "isotonic, naive bayes": calibrated(MultinomialNB(), "isotonic"),
+    "isotonic, bernoulli": calibrated(BernoulliNB(), "isotonic"),
+    "moved sigmoid": moved(calibrated(LinearSVC(), "sigmoid"), 0.7),
+    "moved isotonic": moved(calibrated(LogisticRegression(), "isotonic"), 0.7),
+    "moved isotonic, the other class": moved(calibrated(LinearSVC(), "isotonic"), 0.6, pos_label="ham"),
+    "calibrated after moved": calibrated(moved(LogisticRegression(), 0.9), "sigmoid"),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_moved_thresholds(name):
+    X, y = counts(seed=3)
+    model = MOVED[name].fit(X, y)
+    at = "input" if name in ("pipeline", "search") else "features"
+    check_labels(model, FDrop(2), X, y, dropped(X, 2), at=at)
+
+
+def test_sparse_rows_and_texts():
+    X, y = counts()
+    for name in ("naive bayes", "isotonic", "bernoulli"):
+        model = MOVED[name].fit(X, y)
+        dense, sparse = certify(model, FDrop(2), X, y), certify(model, FDrop(2), sp.csr_matrix(X), y)
+        np.testing.assert_allclose(dense.margins, sparse.margins, atol=1e-9)
+    mails = ["win cash now", "cash offer", "meeting at noon", "noon report at work", "win work"] * 3
+    labels = ["spam", "spam", "ham", "ham", "ham"] * 3
+    weights = TfidfTransformer(norm=None)
+    model = make_pipeline(CountVectorizer(), moved(make_pipeline(weights, MultinomialNB()), 0.6))
+    certificate = certify(model.fit(mails, labels), FDrop(1), mails, labels)
+    rows = model[:-1].transform(mails)
+    # Rows of the innermost step, which the weights have scaled.
+    inner = model[-1].estimator_
+    alone = moved(FrozenEstimator(inner[-1]), 0.6).fit(rows, labels)
+    expected = certify(alone, FDrop(1), inner[:-1].transform(rows), labels)
+    np.testing.assert_array_equal(certificate.margins, expected.margins)
+
+
+def test_single_precision():
+    X, y = counts(seed=3)
+    for name in ("probability", "sigmoid", "isotonic", "naive bayes"):
+        model = MOVED[name].fit(X.astype(np.float32), y)
+        check_labels(model, FDrop(2), X.astype(np.float32), y, dropped(X.astype(np.float32), 2))
+
+
+def test_a_fitted_classifier_with_a_threshold_around_it():
+    X, y = counts()
+    inner = LogisticRegression().fit(X, y)
+    for model in (moved(inner, 0.7), moved(FrozenEstimator(inner), 0.7).fit(X, y)):
+        check_labels(model, FDrop(2), X, y, dropped(X, 2))
+    model = CalibratedClassifierCV(FrozenEstimator(inner), method="isotonic").fit(X, y)
+    check_labels(model, FDrop(2), X, y, dropped(X, 2))
+
+
+@pytest.mark.parametrize(("threshold", "label"), [(0.0, "spam"), (1.5, "ham"), (-7.0, "spam")])
+def test_thresholds_that_no_score_reaches(threshold, label):
+    X, y = counts()
+    model = moved(LogisticRegression(), threshold).fit(X, y)
+    certificate = certify(model, FDrop(5), X, y)
+    np.testing.assert_array_equal(certificate.correct, y == label)
+    np.testing.assert_array_equal(certificate.margins, np.where(y == label, np.inf, -np.inf))
+    assert certificate.exact.all()
+    assert certificate.accuracy == model.score(X, y) == certificate.attacked_accuracy
+
+
+class TestPlateaus:
+    """Isotonic calibration is flat between its steps."""
+
+    def fitted(self, scores, labels):
+        """A model whose score is the only feature, and its calibration."""
+        inner = LogisticRegression(C=100.0).fit([[-1.0], [1.0]], ["ham", "spam"])
+        inner.coef_, inner.intercept_ = np.array([[1.0]]), np.array([0.0])
+        model = CalibratedClassifierCV(FrozenEstimator(inner), method="isotonic")
+        return model.set_params(cv=2).fit(np.array(scores)[:, None], labels)
+
+    def test_a_plateau_at_one_half_is_of_the_first_class(self):
+        scores = [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0]
+        model = self.fitted(scores, ["ham", "ham", "spam", "ham", "spam", "spam"])
+        calibrator = model.calibrated_classifiers_[0].calibrators[0]
+        assert calibrator.predict([0.0])[0] == 0.5
+        grid = np.linspace(-4.0, 4.0, 161)[:, None]
+        labels = model.predict(grid)
+        assert np.all(labels[np.abs(grid[:, 0]) <= 1.0] == "ham")
+        for t in (0.25, 0.9):
+            moves = np.concatenate([grid, grid - t, grid + t], axis=1)
+            stays = np.all(model.predict(moves.reshape(-1, 1)).reshape(-1, 3) == labels[:, None], axis=1)
+            found = certify(model, Box(t), grid, at="features")
+            off = np.abs(np.abs(grid[:, 0] - 1.0) - t) > 1e-9
+            np.testing.assert_array_equal(found.correct[off], stays[off])
+        # The threshold of the first class is the end of the plateau.
+        found = certify(model, Box(0.0), [[0.0]], ["ham"])
+        np.testing.assert_allclose(found.margins, 1.0)
+
+    def test_a_moved_threshold_at_a_plateau_is_of_the_second_class(self):
+        scores = [-3.0, -2.0, -1.0, 1.0, 2.0, 3.0]
+        model = self.fitted(scores, ["ham", "ham", "spam", "ham", "spam", "spam"])
+        threshold = moved(model, 0.5)
+        assert threshold.predict([[0.0]]) == ["spam"]
+        found = certify(threshold, Box(0.0), [[0.0]], ["spam"])
+        np.testing.assert_allclose(found.margins, 1.0)
+
+    def test_one_plateau_over_all_scores(self):
+        model = self.fitted([-1.0, 0.0, 1.0, 2.0], ["spam", "spam", "ham", "ham"])
+        found = certify(model, Box(9.0), [[0.0]], ["ham"])
+        assert found.correct.tolist() == [True]
+        assert model.predict([[-9.0], [9.0]]).tolist() == ["ham", "ham"]
+
+
+def test_a_calibration_that_turns_scores_round():
+    X, y = counts()
+    inner = LogisticRegression().fit(X, y)
+    other = np.where(y == "ham", "spam", "ham")
+    model = CalibratedClassifierCV(FrozenEstimator(inner), method="sigmoid").fit(X, other)
+    assert model.calibrated_classifiers_[0].calibrators[0].a_ > 0
+    check_labels(model, FDrop(2), X, other, dropped(X, 2))
+
+
+class TestRefused:
+    def test_averages_of_several_classifiers(self):
+        X, y = counts()
+        model = CalibratedClassifierCV(LinearSVC(), cv=3).fit(X, y)
+        with pytest.raises(TypeError, match="averages 3 calibrated classifiers.*ensemble=False"):
+            certify(model, FDrop(1), X, y)
+        with pytest.raises(TypeError, match="averages 3 calibrated classifiers"):
+            certify(moved(model, 0.4).fit(X, y), FDrop(1), X, y)
+
+    @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+    def test_several_classes_are_divided_by_their_sum(self, method):
+        X, y = counts(3)
+        with pytest.raises(ValueError, match="3 classes divides one probability per class by their sum"):
+            certify(calibrated(LinearSVC(), method).fit(X, y), FDrop(1), X, y)
+
+    def test_probabilities_that_are_not_known(self):
+        class Own(LogisticRegression):
+            pass
+
+        X, y = counts()
+        with pytest.raises(TypeError, match="predict_proba of Own is not known .*decision_function"):
+            certify(moved(Own(), 0.4).fit(X, y), FDrop(1), X, y)
+        model = moved(Own(), 0.4, response_method="decision_function").fit(X, y)
+        check_labels(model, FDrop(2), X, y, dropped(X, 2))
+
+    @pytest.mark.parametrize("threshold", [1.0, 1.0 - 1e-15, 1e-16])
+    def test_thresholds_where_probabilities_round(self, threshold):
+        X, y = counts()
+        with pytest.raises(ValueError, match="FixedThresholdClassifier .* where rounding decides"):
+            certify(moved(MultinomialNB(), threshold).fit(X, y), FDrop(1), X, y)
+
+    @pytest.mark.parametrize(
+        ("model", "message"),
+        [
+            (GaussianNB(), "GaussianNB has no coef_: its scores are made of squares"),
+            (CategoricalNB(), "CategoricalNB has no coef_: .* a table of weights for each feature"),
+        ],
+    )
+    def test_naive_bayes_that_is_not_linear(self, model, message):
+        X, y = counts()
+        with pytest.raises(TypeError, match=message):
+            certify(model.fit(X, y), FDrop(1), X, y)
+
+    def test_subclasses(self):
+        class Halved(MultinomialNB):
+            def predict(self, X):
+                return super().predict(X / 2)
+
+        class Odd(FixedThresholdClassifier):
+            pass
+
+        X, y = counts()
+        with pytest.raises(TypeError, match="Halved has no coef_"):
+            certify(Halved().fit(X, y), FDrop(1), X, y)
+        with pytest.raises(TypeError, match="Odd has no coef_"):
+            certify(Odd(LogisticRegression()).fit(X, y), FDrop(1), X, y)
+
+    def test_a_kernel_machine_with_a_threshold(self):
+        X, y = counts()
+        model = moved(InvariantSVC(Flip(shape=(1, D))), 0.1).fit(X, y)
+        with pytest.raises(TypeError, match="InvariantSVC has no coef_"):
+            certify(model, None, X, y)
+
+    def test_texts_with_a_threshold(self):
+        mails, labels = (
+            ["win cash now", "cash offer", "meeting noon", "noon report"] * 2,
+            [1, 1, 0, 0] * 2,
+        )
+        model = moved(InvariantTextClassifier(), 0.1).fit(mails, labels)
+        with pytest.raises(TypeError, match="FixedThresholdClassifier around InvariantTextClassifier"):
+            certify(model, None, mails, labels)
