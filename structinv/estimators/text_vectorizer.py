@@ -22,7 +22,11 @@ TOKENS = r"(?u)\b\w\w+\b"
 _LETTER, _LONGEST_MADE_UP = "z", 40
 
 
-class TextVectorizer(TransformerMixin, BaseEstimator):
+class TextVectorizer(
+    TransformerMixin,
+    BaseEstimator,
+    auto_wrap_output_keys=None,  # type: ignore[call-arg]
+):
     """Rows of words and n-grams in which each occurrence has a fixed weight, whatever else is there.
 
     Tokens and n-grams are those of scikit-learn's CountVectorizer. Rows are not scaled to unit length,

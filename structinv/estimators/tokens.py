@@ -344,7 +344,8 @@ def _rows(
     if vocabulary is None:
         rows = _hashed(kind, tokens, n_columns, separator)
     elif kind == "dict":
-        vectorizer = DictVectorizer(separator=separator)
+        # Its sparse rows fit in no data frame, whatever scikit-learn is set to return elsewhere.
+        vectorizer = DictVectorizer(separator=separator).set_output(transform="default")
         vectorizer.vocabulary_, vectorizer.feature_names_ = vocabulary, vocabulary
         rows = vectorizer.transform(tokens)
     else:
