@@ -65,6 +65,13 @@ def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
 
     Those that suit are not among them.
 
+    Parameters
+    ----------
+    term : Term
+    space : Space
+    epsilon : float, default=0.0
+        Tolerance of planes.
+
     Examples
     --------
     >>> import numpy as np

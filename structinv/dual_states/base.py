@@ -90,7 +90,13 @@ def in_runs(rows: np.ndarray, sizes: np.ndarray, room: int) -> list[np.ndarray]:
 
 
 def total(space: Space, parts: Iterable[DualState | WorkingSet]) -> Element:
-    """The element that the dual variables of all parts stand for together, recomputed from them."""
+    """The element that the dual variables of all parts stand for together, recomputed from them.
+
+    Parameters
+    ----------
+    space : Space
+    parts : iterable of DualState or WorkingSet
+    """
     f = space.zeros()
     for part in parts:
         f += part.combination()
@@ -98,7 +104,13 @@ def total(space: Space, parts: Iterable[DualState | WorkingSet]) -> Element:
 
 
 def join_planes(space: Space, parts: list[PlaneSet]) -> PlaneSet:
-    """Several plane sets as one."""
+    """Several plane sets as one.
+
+    Parameters
+    ----------
+    space : Space
+    parts : list of PlaneSet
+    """
     if not parts:
         empty = space.element(space.zeros())[:0]
         return PlaneSet(empty, np.zeros(0), np.zeros(0, dtype=np.int64), np.zeros(0))

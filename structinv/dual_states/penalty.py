@@ -96,5 +96,13 @@ class PenaltyState(DualState):
 
 
 def slopes_fit(slopes: np.ndarray, loss: ScalarLoss, size: int) -> bool:
-    """Whether slopes, as planes remember them, are of so many functionals and in the loss's domain."""
+    """Whether slopes, as planes remember them, are of so many functionals and in the loss's domain.
+
+    Parameters
+    ----------
+    slopes : array
+    loss : ScalarLoss
+    size : int
+        Number of functionals.
+    """
     return slopes.shape == (size,) and bool(np.all(np.isfinite(loss.conjugate(slopes))))

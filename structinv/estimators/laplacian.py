@@ -31,6 +31,19 @@ class LapSVC(RepresenterClassifier):
 random_state, verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         See `RepresenterClassifier`.
 
+    Attributes
+    ----------
+    classes_ : (n_classes,) array
+    alpha_ : (n_outputs, n_functionals) array
+        Coefficients of the representers: of the labelled rows' evaluations, then of the graph's edges.
+    intercept_ : (n_outputs,) array
+    kernel_ : Kernel
+    least_eigenvalue_ : float or None
+        Of the kernel matrix; see `RepresenterClassifier`.
+    solution_ : Solution
+    n_iter_ : int
+    n_features_in_ : int
+
     Examples
     --------
     >>> import numpy as np

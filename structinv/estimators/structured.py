@@ -46,7 +46,7 @@ WORST_CHANGES: dict[str, tuple[Callable[..., WorstChange], Callable[..., WorstCh
 
 
 class InvariantStructuredSVC(ReadsExamples, KernelMachine):
-    r"""Labels all rows of an example together, and expects the changes that an oracle allows.
+    """Labels all rows of an example together, and expects the changes that an oracle allows.
 
     Minimises
 

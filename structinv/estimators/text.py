@@ -30,7 +30,7 @@ Changes = Callable[[InvarianceOracle], InvarianceOracle]
 
 
 class InvariantTextClassifier(InvariantLinearClassifier):
-    r"""Linear classifier of texts that expects tokens to be deleted, inserted or replaced.
+    """Linear classifier of texts that expects tokens to be deleted, inserted or replaced.
 
     Minimises ``1/2 |w|^2 + C sum_i max over z in S(d_i) of l(y_i, f(z))``, S(d) being the texts that at
     most `max_changes` edits make of d (Teo, Globerson, Roweis and Smola 2007, eq. 2), and

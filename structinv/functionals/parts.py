@@ -155,6 +155,11 @@ class Part(ABC):
 class Values(Part):
     """Values of f at points.
 
+    Parameters
+    ----------
+    points, mix, blur
+        As in `Part`.
+
     Examples
     --------
     >>> import numpy as np
@@ -191,6 +196,8 @@ class Gradients(Part):
 
     Parameters
     ----------
+    points, mix, blur
+        As in `Part`.
     features : (n_chosen,) array of int, optional
         All by default.
     """
@@ -252,6 +259,8 @@ class Derivatives(Part):
 
     Parameters
     ----------
+    points, mix, blur
+        As in `Part`.
     directions : (u, t, d) array
     """
 
@@ -301,6 +310,8 @@ class SecondDerivatives(Part):
 
     Parameters
     ----------
+    points, mix, blur
+        As in `Part`.
     left, right : (u, d) arrays
     """
 

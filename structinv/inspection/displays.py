@@ -201,7 +201,13 @@ def draw_errors(curves: Mapping[str, Curve], path: Path | str | None = None) -> 
 
 
 def gap_curve(records: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds and relative gap of the best primal and dual values so far."""
+    """Seconds and relative gap of the best primal and dual values so far.
+
+    Parameters
+    ----------
+    records : sequence of Record
+        History of a `Solution`.
+    """
     seconds = np.array([record.seconds for record in records])
     primal = np.minimum.accumulate([record.primal for record in records])
     dual = np.maximum.accumulate([record.dual for record in records])

@@ -118,6 +118,12 @@ def resolve_gamma(gamma: Any, X: Matrix) -> float:
     "scale" is ``1 / (d var)`` with var the variance of all entries of `X`, or 1 if that is 0;
     "auto" is ``1 / d``; a number above 0 is itself.
 
+    Parameters
+    ----------
+    gamma : {"scale", "auto"} or float
+    X : (n, d) array or CSR matrix
+        Training rows.
+
     Examples
     --------
     >>> import numpy as np

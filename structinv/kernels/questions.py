@@ -25,6 +25,14 @@ def kernel_matrix(
 ) -> np.ndarray:
     """``kernel.matrix(X, Y, norms)``, looked at: who builds on a kernel's values asks here.
 
+    Parameters
+    ----------
+    kernel : Kernel
+    X : (n, d) array
+    Y : (m, d) array
+    norms : Norms, optional
+        Squared norms of the rows, where they are known.
+
     Raises
     ------
     TypeError, ValueError
@@ -37,6 +45,11 @@ def kernel_matrix(
 
 def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     """``kernel.diagonal(X)``, looked at.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : (n, d) array
 
     Raises
     ------
@@ -53,6 +66,11 @@ def kernel_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
 
 def kernel_lipschitz(kernel: Kernel, n_features: int | None = None) -> float:
     """``kernel.lipschitz(n_features)``, looked at; infinity where `matrix` is of another class.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    n_features : int, optional
 
     Raises
     ------
@@ -71,6 +89,10 @@ def kernel_lipschitz(kernel: Kernel, n_features: int | None = None) -> float:
 
 def kernel_symmetry(kernel: Kernel) -> str:
     """``kernel.symmetry``, looked at; "nothing" where `matrix` is of another class.
+
+    Parameters
+    ----------
+    kernel : Kernel
 
     Raises
     ------
@@ -98,6 +120,10 @@ def kernel_symmetry(kernel: Kernel) -> str:
 def kernel_smoothness(kernel: Kernel) -> float:
     """``kernel.smoothness``, looked at; 0 where `matrix` is of another class.
 
+    Parameters
+    ----------
+    kernel : Kernel
+
     Raises
     ------
     TypeError, ValueError
@@ -113,6 +139,10 @@ def kernel_arguments(kernel: Kernel) -> tuple[bool, bool]:
     """``kernel.uses_distances`` and ``kernel.uses_products``; False where `matrix` is of another class.
 
     Only where they are true is the kernel known to be a function of distances, and of products.
+
+    Parameters
+    ----------
+    kernel : Kernel
     """
     names = ("uses_distances", "uses_products")
     distances, products = (says(kernel, name) and bool(getattr(kernel, name)) for name in names)
@@ -124,6 +154,10 @@ def kernel_definite(kernel: Kernel) -> bool:
 
     That is what whoever derives from `Kernel` promises, so that a class which defines `matrix` anew need
     not say it again.
+
+    Parameters
+    ----------
+    kernel : Kernel
 
     Examples
     --------
@@ -138,6 +172,10 @@ def kernel_definite(kernel: Kernel) -> bool:
 def kernel_thread_safe(kernel: Kernel) -> bool:
     """``kernel.thread_safe``, looked at; False where `matrix` is of another class.
 
+    Parameters
+    ----------
+    kernel : Kernel
+
     Examples
     --------
     >>> from structinv.kernels import CallableKernel, Gaussian
@@ -150,6 +188,10 @@ def kernel_thread_safe(kernel: Kernel) -> bool:
 
 def kernel_spectral_law(kernel: Kernel) -> Spectrum | None:
     """``kernel.spectral_law()``, looked at; None where `matrix` is of another class.
+
+    Parameters
+    ----------
+    kernel : Kernel
 
     Raises
     ------

@@ -54,7 +54,13 @@ def least_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
 
 
 def rounding_of(dtype: np.dtype) -> float:
-    """The share of the largest eigenvalue that counts as rounding: a root of the precision's unit."""
+    """The share of the largest eigenvalue that counts as rounding: a root of the precision's unit.
+
+    Parameters
+    ----------
+    dtype : dtype
+        Precision of the kernel values.
+    """
     return float(np.sqrt(np.finfo(dtype).eps))
 
 

@@ -36,12 +36,22 @@ def precision(*arrays: np.ndarray) -> np.dtype:
 
 
 def squared_norms(X: np.ndarray) -> np.ndarray:
-    """``|x_i|^2`` of every row, summed in float64."""
+    """``|x_i|^2`` of every row, summed in float64.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    """
     return np.einsum("ij,ij->i", X, X, dtype=np.float64)
 
 
 def half_norms(X: np.ndarray) -> np.ndarray:
-    """Half the squared norm of every row, in the precision of `X`, infinite where that has none."""
+    """Half the squared norm of every row, in the precision of `X`, infinite where that has none.
+
+    Parameters
+    ----------
+    X : (n, d) array
+    """
     # Whoever needs them looks at them.
     with np.errstate(over="ignore"):
         return (0.5 * squared_norms(X)).astype(precision(X), copy=False)

@@ -72,6 +72,10 @@ class WidthsSelection:
         Whether rows have classes.
     base_kernel_ : Kernel
         The kernel of which means were taken, its parameters resolved.
+    size : int or None
+        Number of changes drawn; None where all changes were taken.
+    random_state : int
+        Seed of these draws.
     """
 
     table_: dict[str, Any] = field(repr=False)

@@ -349,6 +349,14 @@ class BoundOracle:
     """An oracle on given rows; objectives and certificates ask only this.
 
     Oracles that need labels, a shape per row or a cache return a subclass from `bind`.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    X : (n, d) array or CSR matrix
+        Rows that may change.
+    y : (n,) array, optional
+        True labels.
     """
 
     def __init__(self, oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> None:

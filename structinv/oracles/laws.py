@@ -326,6 +326,14 @@ def law_of(
 ) -> Law:
     """``oracle.law(n_features, size, random_state)``, the question and the answer looked at.
 
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    n_features : int
+    size : int, optional
+        Number of draws; see `InvarianceOracle.law`.
+    random_state : int, default=0
+
     Raises
     ------
     TypeError, ValueError

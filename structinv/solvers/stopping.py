@@ -92,6 +92,11 @@ class Gap(StopRule):
     If only the gap over the changes found by inexact oracles is that small, the run ends as "oracle
     too coarse", since nothing bounds what they missed.
 
+    Parameters
+    ----------
+    relative : float
+        Largest relative gap, above 0.
+
     Examples
     --------
     >>> Gap(1e-3) | Seconds(60) | Iterations(1000)
@@ -119,7 +124,13 @@ class Gap(StopRule):
 
 @dataclass(frozen=True)
 class Seconds(StopRule):
-    """Ends after `limit` seconds; a step under way is cut short, see `Solver.step`."""
+    """Ends after `limit` seconds; a step under way is cut short, see `Solver.step`.
+
+    Parameters
+    ----------
+    limit : float
+        Number of seconds, above 0.
+    """
 
     limit: float
 
@@ -138,7 +149,13 @@ class Seconds(StopRule):
 
 @dataclass(frozen=True)
 class OracleCalls(StopRule):
-    """Ends when the oracles have been asked `limit` rows."""
+    """Ends when the oracles have been asked `limit` rows.
+
+    Parameters
+    ----------
+    limit : float
+        Number of rows, above 0.
+    """
 
     limit: float
 
@@ -152,7 +169,13 @@ class OracleCalls(StopRule):
 
 @dataclass(frozen=True)
 class Iterations(StopRule):
-    """Ends after `limit` iterations."""
+    """Ends after `limit` iterations.
+
+    Parameters
+    ----------
+    limit : float
+        Number of iterations, above 0.
+    """
 
     limit: float
 

@@ -116,6 +116,18 @@ class Pool:
     point: `numbers`, (n, s), says which point of the pool a member is, and `origins` which member of
     all rows' members a point is first. `slots` says which atom a point is, -1 for none. All `sources`
     have these members: they differ in weights, say, or are of a later fit on the same rows.
+
+    Parameters
+    ----------
+    sources : list of BoundOracle
+    number : int
+        Number of the pool among pools.
+    first : int
+        First number of a known point.
+    mesh : (n,) array or None
+    numbers : (n, s) array of int
+    origins : (n_points,) array of int
+    slots : (n_points,) array of int
     """
 
     sources: list[BoundOracle]

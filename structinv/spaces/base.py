@@ -61,7 +61,13 @@ class Furthest:
 
 @dataclass(frozen=True)
 class Moved:
-    """Members of S(x) off its cover: a point a row, and the label that it was moved for, or -2."""
+    """Members of S(x) off its cover: a point a row, and the label that it was moved for, or -2.
+
+    Parameters
+    ----------
+    points : (n, d) array
+    labels : (n,) array of int
+    """
 
     points: np.ndarray
     labels: np.ndarray

@@ -74,6 +74,14 @@ class Regression(RowStructure):
 class BoundRegression(BoundStructure):
     """A regression with true numbers of given rows.
 
+    Parameters
+    ----------
+    structure : Regression
+    y : (n_rows,) array-like
+        Targets.
+    classes, layout, cost, rescaling, position_weight
+        See `Regression.bind`.
+
     Attributes
     ----------
     targets : (n_rows,) array of float64

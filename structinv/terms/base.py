@@ -120,7 +120,13 @@ class Coordinates:
 
 
 def check_weights(weights: ArrayLike, size: int) -> np.ndarray:
-    """Finite, non-negative weights of the given number, or a ValueError."""
+    """Finite, non-negative weights of the given number, or a ValueError.
+
+    Parameters
+    ----------
+    weights : float or (size,) array-like
+    size : int
+    """
     array = np.asarray(weights, dtype=np.float64)
     if array.ndim == 0:
         array = np.full(size, float(array))
@@ -132,7 +138,13 @@ def check_weights(weights: ArrayLike, size: int) -> np.ndarray:
 
 
 def join(space: Space, parts: Sequence[Planes]) -> Planes:
-    """Planes of all parts, one below the other."""
+    """Planes of all parts, one below the other.
+
+    Parameters
+    ----------
+    space : Space
+    parts : sequence of Planes
+    """
     if len(parts) == 1:
         return parts[0]
     return Planes(

@@ -1,0 +1,80 @@
+"""Docstrings of public items hold what numpydoc's parser looks for."""
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import is_dataclass
+
+import pytest
+from numpydoc.docscrape import NumpyDocString
+
+import structinv
+from structinv.embeddings import REGISTRY as EMBEDDINGS
+from structinv.estimators import REGISTRY as ESTIMATORS
+
+MANY = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+
+
+def public_items():
+    """Classes and functions that the package and its subpackages list, by name."""
+    modules = [structinv]
+    for found in pkgutil.walk_packages(structinv.__path__, "structinv."):
+        if found.ispkg:
+            modules.append(importlib.import_module(found.name))
+    items = {}
+    for module in modules:
+        for name in getattr(module, "__all__", []):
+            item = getattr(module, name)
+            if inspect.isclass(item) or inspect.isfunction(item):
+                items.setdefault(item, f"{module.__name__}.{name}")
+    return {name: item for item, name in items.items() if item.__module__.startswith("structinv")}
+
+
+ITEMS = public_items()
+
+
+def named(entries):
+    """The names of a section, of which an entry may have several."""
+    return [name.strip().lstrip("*") for entry in entries for name in entry.name.split(",")]
+
+
+def parameters(item):
+    """What the item is called with, without what a class inherits from none of ours."""
+    if inspect.isclass(item) and not issubclass(item, tuple):
+        if item.__init__ is object.__init__:
+            return {}
+        item = item.__init__
+    found = inspect.signature(item).parameters
+    return {name: each for name, each in found.items() if name != "self" and not name.startswith("_")}
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_every_parameter_is_documented(name):
+    item = ITEMS[name]
+    parsed = NumpyDocString(inspect.getdoc(item))
+    assert parsed["Summary"]
+    documented, asked = named(parsed["Parameters"]), parameters(item)
+    # Results that users read but do not make list their fields as attributes.
+    is_result = is_dataclass(item) or issubclass(item, tuple) if inspect.isclass(item) else False
+    fields = named(parsed["Attributes"]) if is_result else []
+    single = {each for each, parameter in asked.items() if parameter.kind not in MANY}
+    assert single <= {*documented, *fields}
+    if single == set(asked):
+        assert set(documented) <= single
+    assert len(set(documented)) == len(documented)
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_attributes_are_names(name):
+    documented = named(NumpyDocString(inspect.getdoc(ITEMS[name]))["Attributes"])
+    assert [each for each in documented if not each.isidentifier()] == []
+    assert len(set(documented)) == len(documented)
+
+
+@pytest.mark.parametrize(
+    "kind", [*ESTIMATORS.values(), *EMBEDDINGS.values()], ids=lambda kind: kind.__name__
+)
+def test_attributes_of_estimators_are_learnt_ones(kind):
+    documented = named(NumpyDocString(inspect.getdoc(kind))["Attributes"])
+    assert documented
+    assert all(each.endswith("_") and not each.startswith("_") for each in documented)
