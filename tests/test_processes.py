@@ -1,0 +1,139 @@
+"""Models in other processes: without compiling, forked, in workers, and several at once."""
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+from functools import cache
+from operator import methodcaller
+from pathlib import Path
+
+import numpy as np
+import pytest
+from joblib import Parallel, delayed, parallel_config
+from sklearn.base import clone
+
+from .estimator_cases import CASE
+from .worked import NAMES, answers, worked
+
+ROOT = Path(__file__).parent.parent
+# A process that hangs is ended after so many seconds.
+PATIENCE = 600.0
+
+
+@cache
+def expected(name):
+    """The answers in this process, compiled."""
+    return worked(name)
+
+
+def assert_same(found, name):
+    assert found == expected(name)
+
+
+def started(**variables):
+    """A new process that fits all models and prints their answers."""
+    environment = {**os.environ, **variables}
+    command = [sys.executable, "-m", "tests.worked"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, **pipes)
+
+
+def finished(process):
+    """What a process has printed."""
+    try:
+        out, error = process.communicate(timeout=PATIENCE)
+    finally:
+        process.kill()
+    assert process.returncode == 0, error
+    return json.loads(out)
+
+
+@pytest.fixture(scope="module")
+def interpreted():
+    return finished(started(NUMBA_DISABLE_JIT="1"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_compiling(name, interpreted):
+    # Sums are rounded in another order, which a fit may turn into all that its tolerance leaves open.
+    found, wanted = interpreted[name], expected(name)
+    assert found["predictions"] == wanted["predictions"]
+    assert found["primal"] == pytest.approx(wanted["primal"], rel=CASE[name].estimator.tol)
+    assert len(found["margins"]) == len(wanted["margins"])
+
+
+def _in_a_child(connection, models):
+    """The answers of fitted models, and of new fits."""
+    connection.send(
+        {name: [answers(model, CASE[name].X), worked(name)] for name, model in models.items()}
+    )
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def forked():
+    if "fork" not in multiprocessing.get_all_start_methods():
+        pytest.skip("no fork on this system")
+    models = {name: clone(CASE[name].estimator).fit(CASE[name].X, CASE[name].y) for name in NAMES}
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(target=_in_a_child, args=(there, models))
+    child.start()
+    there.close()
+    try:
+        assert here.poll(PATIENCE), "the child hangs"
+        found = here.recv()
+        child.join(PATIENCE)
+        assert child.exitcode == 0
+    finally:
+        child.kill()
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("name", NAMES)
+def test_forked_after_a_fit(name, forked):
+    fitted_before, fitted_there = forked[name]
+    assert_same(fitted_before, name)
+    assert_same(fitted_there, name)
+
+
+@pytest.fixture(scope="module")
+def in_workers():
+    with parallel_config(backend="loky", n_jobs=2):
+        models = Parallel()(
+            delayed(methodcaller("fit", CASE[name].X, CASE[name].y))(clone(CASE[name].estimator))
+            for name in NAMES
+        )
+        predictions = Parallel()(
+            delayed(methodcaller("predict", CASE[name].X))(model)
+            for name, model in zip(NAMES, models, strict=True)
+        )
+    return dict(zip(NAMES, zip(models, predictions, strict=True), strict=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_in_two_workers(name, in_workers):
+    model, predictions = in_workers[name]
+    assert_same(answers(model, CASE[name].X), name)
+    assert [np.asarray(each).tolist() for each in predictions] == expected(name)["predictions"]
+
+
+@pytest.mark.slow
+def test_two_processes_fill_one_cache(tmp_path):
+    processes = [started(NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)]
+    try:
+        for found in [finished(process) for process in processes]:
+            for name in NAMES:
+                assert_same(found[name], name)
+    finally:
+        for process in processes:
+            process.kill()
+    kept = [path for path in tmp_path.rglob("*") if path.suffix in (".nbi", ".nbc")]
+    assert kept
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and path not in kept]
+    # What they have left is whole.
+    for name, found in finished(started(NUMBA_CACHE_DIR=str(tmp_path))).items():
+        assert_same(found, name)
