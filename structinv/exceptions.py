@@ -8,6 +8,9 @@ class UninformativeFitWarning(UserWarning):
     wins next to nothing over no model at all, while the same parameters without changes do. It is
     found by looking at the training rows; a model that passes can still be of no use.
 
+    A regressor gives it if its predictions of the training rows are no better than a constant, with or
+    without an oracle, and a least-squares fit shows that there is something to learn.
+
     Examples
     --------
     >>> import warnings

@@ -136,7 +136,8 @@ KERNEL_MACHINES = [
     (RepresenterClassifier(loss="hinge", **FLAT), "dual-cd"),
     (RepresenterClassifier(loss="hinge", **FLAT), "lbfgs"),
     (RepresenterClassifier(loss="hinge", **FLAT, bias=True), "newton-cg"),
-    (RepresenterRegressor(loss="huber", **FLAT), "frank_wolfe"),
+    (RepresenterRegressor(loss="huber", bias=False, **FLAT), "frank_wolfe"),
+    (RepresenterRegressor(loss="huber", **FLAT), "newton-cg"),
     (LapSVC(n_neighbors=3), "dual-cd"),
 ]
 

@@ -206,7 +206,7 @@ def interrupting_after(n):
     [
         InvariantSVC(tol=1e-12, C=100.0, random_state=0),
         RepresenterClassifier(solver="frank_wolfe", loss="hinge", tol=1e-12, C=100.0, random_state=0),
-        RepresenterRegressor(solver="frank_wolfe", tol=1e-12, C=100.0, random_state=0),
+        RepresenterRegressor(bias=False, solver="frank_wolfe", tol=1e-12, C=100.0, random_state=0),
         LapSVC(solver="frank_wolfe", tol=1e-12, C=100.0, random_state=0),
     ],
     ids=lambda model: type(model).__name__,

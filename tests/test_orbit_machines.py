@@ -74,9 +74,10 @@ def test_regressors_agree_with_those_of_the_table(kernel):
     assert model.solution_.primal == pytest.approx(table.solution_.primal, rel=1e-6)
     np.testing.assert_allclose(model.predict(X), table.predict(gram), atol=5e-3)
     # Squared losses have a closed form.
-    model = RepresenterRegressor(kernel, C=5.0, tol=1e-9).fit(X, y)
-    ridge = OrbitRidge(kernel, alphas=0.1, fit_intercept=False).fit(X, y)
-    np.testing.assert_allclose(model.predict(X), ridge.predict(X), atol=1e-4)
+    for constant in (False, True):
+        model = RepresenterRegressor(kernel, C=5.0, bias=constant, tol=1e-9).fit(X, y)
+        ridge = OrbitRidge(kernel, alphas=0.1, fit_intercept=constant).fit(X, y)
+        np.testing.assert_allclose(model.predict(X), ridge.predict(X), atol=1e-4)
 
 
 def test_losses_of_labels_take_it_too():

@@ -259,12 +259,11 @@ def test_without_families_it_is_kernel_ridge_or_svr():
     X, y = targets(40)
     Z, _ = targets(20, seed=5)
     ridge = KernelRidge(kernel="rbf", gamma=GAMMA, alpha=1 / (2 * 3.0)).fit(X, y)
-    model = converged(RepresenterRegressor(gamma=GAMMA, C=3.0, tol=1e-13).fit(X, y))
+    model = converged(RepresenterRegressor(gamma=GAMMA, C=3.0, bias=False, tol=1e-13).fit(X, y))
     np.testing.assert_allclose(model.predict(Z), ridge.predict(Z), atol=1e-6)
     tube = SVR(gamma=GAMMA, C=3.0, epsilon=0.15, tol=1e-10).fit(X, y)
     model = RepresenterRegressor(
-        gamma=GAMMA, C=3.0, loss="epsilon_insensitive", loss_params={"epsilon": 0.15}, bias=True,
-        tol=1e-10,
+        gamma=GAMMA, C=3.0, loss="epsilon_insensitive", loss_params={"epsilon": 0.15}, tol=1e-10,
     )  # fmt: skip
     np.testing.assert_allclose(converged(model.fit(X, y)).predict(Z), tube.predict(Z), atol=1e-4)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..functionals import BoundFunctional, Functional
-from ..kernels import Kernel, precision
+from ..kernels import Kernel, kernel_matrix, precision
 from ..margins import KernelMargins
 from ..matrices import Matrix
 from ..objective import WorstCase
@@ -62,6 +62,8 @@ compression_error_, solution_, n_iter_, n_features_in_, feature_names_in_
     -----
     ConvergenceWarning
         If the fit ended before the gap was reached; the status says why and what to try.
+    UninformativeFitWarning
+        If predictions of the training rows are no better than a constant.
 
     Examples
     --------
@@ -139,6 +141,11 @@ compression_error_, solution_, n_iter_, n_features_in_, feature_names_in_
 
     def _scores(self, X: Matrix) -> np.ndarray:
         return super()._scores(X) + self.intercept_
+
+    def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
+        if self._precomputed:
+            return X[np.ix_(rows, rows)]
+        return kernel_matrix(self.kernel_, X[rows], X[rows])
 
     def _margins(self, X: Matrix, oracle: InvarianceOracle) -> tuple[KernelMargins, float, float]:
         space, f = self._function(X, oracle, None)

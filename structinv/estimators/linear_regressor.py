@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..margins import LinearMargins
 from ..matrices import Matrix
@@ -79,6 +80,8 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     -----
     ConvergenceWarning
         If the fit ended before the gap was reached; the status says why and what to try.
+    UninformativeFitWarning
+        If predictions of the training rows are no better than a constant.
 
     Examples
     --------
@@ -128,6 +131,10 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
         super()._keep(X, term, space, solution)
         self.intercept_ = (space.constants(solution.f) + self.target_mean_).astype(X.dtype)
+
+    def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
+        found = X[rows] @ X[rows].T
+        return found.toarray() if sp.issparse(found) else found
 
     def _margins(self, X: Matrix, oracle: InvarianceOracle) -> tuple[LinearMargins, float, float]:
         return LinearMargins(self.coef_, self.intercept_, bind(oracle, X)), 0.0, 0.0

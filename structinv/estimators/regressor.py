@@ -10,13 +10,16 @@ from sklearn.base import RegressorMixin
 
 from ..margins import KernelMargins, LinearMargins
 from ..matrices import Matrix
-from ..oracles import InvarianceOracle
+from ..objective import Objective, WorstCase
+from ..oracles import Identity, InvarianceOracle
 from ..prediction_bounds import PredictionBounds, furthest_members, prediction_bounds
+from ..solvers import Solution, Status
 from ..structures import Regression
 from .base import InvariantEstimator, check_boolean, check_number
 from .continuing import Continuing
 from .labels import one_a_row
 from .truth import Truth
+from .unexplained import Fitted, warn_if_unexplained
 
 
 class InvariantRegressor(RegressorMixin, InvariantEstimator):
@@ -95,6 +98,34 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         targets = self._scores(rows)[:, 0] if y is None else as_targets(y, rows.shape[0])
         margins, constant, _ = self._margins(rows, oracle)
         return self._as_given(X, rows, furthest_members(margins, targets, constant))
+
+    @abstractmethod
+    def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
+        """The kernel matrix of some of the checked rows."""
+
+    def _look_at_fit(
+        self, X: Matrix, term: WorstCase, objective: Objective, solution: Solution, used: float
+    ) -> None:
+        """Warn where the predictions are no better than a constant."""
+        if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON):
+            # Such a fit has a warning of its own.
+            return
+        labels: Any = term.labels
+        remedies = ["a larger C", "a smaller epsilon"]
+        if not isinstance(term.oracle, Identity):
+            remedies.insert(0, "fewer or smaller changes")
+        if not self.fit_intercept:
+            remedies.insert(0, "fit_intercept=True")
+        fitted = Fitted(
+            type(self).__name__,
+            labels.targets + self.target_mean_,
+            self._scores(X)[:, 0],
+            term.weights,
+            lambda rows: self._table(X, rows),
+            remedies,
+            float(self.epsilon),
+        )
+        warn_if_unexplained(fitted, stacklevel=5)
 
     @abstractmethod
     def _margins(

@@ -12,10 +12,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..functionals import FamilyFunctionals, Functional, Representers
-from ..kernels import Kernel
+from ..kernels import Kernel, kernel_matrix
 from ..losses import Affine
 from ..objective import Penalty, Term
-from ..solvers import Solver
+from ..solvers import Solver, Status
 from .base import FitTask, with_callbacks
 from .continuing import Continuing
 from .interruption import all_or_nothing
@@ -23,6 +23,7 @@ from .invariances import Invariances
 from .labels import labels_equal
 from .representer_base import RepresenterEstimator
 from .shapes import flat_rows, learn_shape
+from .unexplained import Fitted, warn_if_unexplained
 
 REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
 
@@ -35,10 +36,14 @@ class RepresenterRegressor(RegressorMixin, RepresenterEstimator):
 
     Parameters
     ----------
-    kernel, invariances, invariance_loss, C, nu, bias, loss_params, invariance_loss_params, gamma, \
+    kernel, invariances, invariance_loss, C, nu, loss_params, invariance_loss_params, gamma, \
 degree, coef0, solver, tol, cache_mb, max_seconds, random_state, verbose, \
 warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
         See `RepresenterClassifier`.
+    bias : bool, default=True
+        Whether a constant that the norm does not see is added. Without it predictions far from the rows
+        go to 0, and so they do everywhere if targets are far from 0 for their spread. Only solver="auto"
+        and the methods of `Representer` fit the constant.
     loss : {"squared", "epsilon_insensitive", "absolute", "huber"}, default="squared"
     unlabeled : float, optional
         The target of rows without one, such as ``np.nan``; none by default.
@@ -54,6 +59,13 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
     solution_ : Solution
     n_iter_ : int
     n_features_in_ : int
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the fit ended before the gap was reached.
+    UninformativeFitWarning
+        If predictions of the training rows are no better than a constant.
 
     Examples
     --------
@@ -83,7 +95,7 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
         invariance_loss: str | Sequence[str] = "squared",
         C: float = 1.0,
         nu: float | Sequence[float] = 1.0,
-        bias: bool = False,
+        bias: bool = True,
         loss_params: dict | None = None,
         invariance_loss_params: dict | Sequence[dict] | None = None,
         gamma: float | str = "scale",
@@ -170,8 +182,35 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
 
             self._train(X, labelled, invariances, 1, loss_of, task, going, {})
             learning.whole = True
+            self._look_at_fit(X[labelled], targets, weights)
             context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
         return self
+
+    def _look_at_fit(self, X: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> None:
+        """Warn where the predictions are no better than a constant."""
+        if self.solution_.status not in (Status.CONVERGED, Status.WITHIN_EPSILON):
+            # Such a fit has a warning of its own.
+            return
+        remedies = ["a larger C"]
+        if self.loss == "epsilon_insensitive":
+            remedies.append("a smaller epsilon in loss_params")
+        if len(self.invariances):
+            remedies.append("a smaller nu")
+        if not self.bias:
+            remedies.insert(0, "bias=True")
+        fitted = Fitted(
+            type(self).__name__,
+            targets,
+            self._values(X)[:, 0],
+            weights,
+            lambda rows: kernel_matrix(self.kernel_, X[rows], X[rows]),
+            remedies,
+            float(self._loss().get_params().get("epsilon", 0.0)),
+        )
+        try:
+            warn_if_unexplained(fitted, stacklevel=4)
+        finally:
+            self._representers_.forget()
 
     def _check_parameters(self) -> Invariances:
         invariances = super()._check_parameters()

@@ -23,6 +23,7 @@ from .estimates import EstimatesItself
 from .interruption import all_or_nothing, leaving_on_interrupt
 from .ridge_systems import FACTORS, RidgePath, ridge_path
 from .shapes import check_shape, flat_rows, learn_shape, shaped
+from .unexplained import Fitted, warn_if_unexplained
 
 MARGINAL_LIKELIHOOD = "marginal_likelihood"
 # Sums of squares of these are numbers.
@@ -92,6 +93,8 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
     scipy.linalg.LinAlgWarning
         If the Gram matrix has an eigenvalue below 0, by rounding, that is larger than the least alpha,
         as those of float32 can have; it is taken as 0.
+    UninformativeFitWarning
+        If predictions of the training rows are no better than a constant.
 
     Notes
     -----
@@ -195,6 +198,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
             path = leaving_on_interrupt(solve)
             self.alphas_ = alphas
             self._keep(X, given, y, path, used, None if sample_weight is None else weights)
+            self._look_at_fit(rows, targets, weights[used], used)
         return self
 
     def log_marginal_likelihood(self, variance: float | None = None) -> np.ndarray:
@@ -308,6 +312,25 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         found = kernel_matrix(self.kernel_, rows, rows)
         # A stranger may hand out what it keeps.
         return found.copy() if answers.of_a_stranger(self.kernel_) else found
+
+    def _look_at_fit(
+        self, X: np.ndarray, targets: np.ndarray, weights: np.ndarray, used: np.ndarray
+    ) -> None:
+        """Warn where the predictions of a target are no better than a constant."""
+        coefficients = self.dual_coef_.reshape(len(self.dual_coef_), -1)[used]
+        residuals = self.alpha_ * coefficients / weights[:, None]
+
+        def gram(some: np.ndarray) -> np.ndarray:
+            if self.kernel_ is None:
+                return X[np.ix_(some, used[some])]
+            return kernel_matrix(self.kernel_, X[some], X[some])
+
+        remedies = ["smaller alphas"] if self.fit_intercept else ["fit_intercept=True", "smaller alphas"]
+        for target, residual in zip(targets.T, residuals.T, strict=True):
+            name = type(self).__name__
+            fitted = Fitted(name, target, target - residual, weights, gram, remedies)
+            if warn_if_unexplained(fitted, stacklevel=3):
+                return
 
     def _tables(self, n_rows: int) -> float:
         """Bytes of the Gram matrix, and of factors or of eigenvectors with what finds them."""

@@ -266,7 +266,8 @@ def check_planes(solver: str, objective: Objective, *, free: bool = False) -> No
     if objective.space.n_free and not free:
         raise ValueError(
             f"{solver} does not take a free part of the function, which makes the dual an equation: "
-            "Representer does, or take a penalised constant, such as a kernel's"
+            "Representer does, or take a penalised constant, such as a kernel's; with bias=False "
+            "estimators have no free part"
         )
     for term in objective.terms:
         if not term.has_planes:
