@@ -368,11 +368,13 @@ def _of_kind(source: Source, wanted: Kind) -> Source:
 def _vectorizer(scaling: Scaling, unit_length: bool) -> Pipeline:
     steps: list[tuple[str, Any]] = [("words", CountVectorizer(dtype=np.float64))]
     if scaling == "log":
-        steps.append(("log", FunctionTransformer(np.log1p, accept_sparse=True)))
+        # Sparse rows fit in no data frame, whatever a program that loads the model has set.
+        log = FunctionTransformer(np.log1p, accept_sparse=True).set_output(transform="default")
+        steps.append(("log", log))
     if scaling == "tfidf":
         steps.append(("weights", TfidfTransformer(norm=None)))
     if unit_length:
-        steps.append(("length", Normalizer()))
+        steps.append(("length", Normalizer().set_output(transform="default")))
     return Pipeline(steps)
 
 
