@@ -110,13 +110,13 @@ def _add_rows(values, first, last, table, extra, where, moved, columns_at_once):
         size = columns_at_once if last - start > columns_at_once else last - start
         for a in range(len(where)):
             row = where[a] - table.shape[0]
-            products = extra[row] if row >= 0 else table[where[a]]
+            products = (extra[row] if row >= 0 else table[where[a]])[start : start + size]
             for k in range(values.shape[0]):
                 if moved[a, k] != 0.0:
-                    # In one precision, which is what compilers turn into vector instructions.
+                    # In one precision, from 0 on: what compilers turn into vector instructions.
                     factor = values.dtype.type(moved[a, k])
-                    own = values[k]
-                    for u in range(start, start + size):
+                    own = values[k, start : start + size]
+                    for u in range(own.shape[0]):
                         own[u] += factor * products[u]
 
 
