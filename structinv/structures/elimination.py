@@ -210,9 +210,11 @@ def _at(c, places, begin, labels, own, n_labels):
 def _sums(own, labels, mine, edge_tables, other, senders, sent, offsets, places, begin, found):
     """The best of all below a node, for each of its labels, where its scope has these labels."""
     n_labels = len(own)
-    found[:] = own
+    for k in range(n_labels):
+        found[k] = own[k]
     for e in mine:
-        found += edge_tables[e, labels[other[e]]]
+        for k in range(n_labels):
+            found[k] += edge_tables[e, labels[other[e]], k]
     for c in senders:
         first = _at(c, places, begin, labels, 0, n_labels)
         stride = _at(c, places, begin, labels, 1, n_labels) - first
@@ -233,80 +235,13 @@ def _differing(found, truth, labels, senders, sent, differ, offsets, places, beg
 
 
 @njit(cache=True, nogil=True)
-def _next(labels, n_labels):
-    """The next labels of a scope, the last of which changes fastest."""
-    for p in range(len(labels) - 1, -1, -1):
-        labels[p] += 1
-        if labels[p] < n_labels:
-            return
-        labels[p] = 0
-
-
-@njit(cache=True, nogil=True)
-def _graph(own, tables, edges, features, order, scopes, begin, truth, other_than, labels):
-    """The best labelling of a graph, or the best other than the truth, and its score."""
-    n_nodes, n_labels = own.shape
-    when, receiver, places, owner, other = _plan(order, scopes, begin, edges)
-    edge_tables = _edge_tables(edges, features, tables, when)
-    mine, mine_at = _groups(owner, n_nodes)
-    senders, senders_at = _groups(receiver, n_nodes)
-    offsets = np.zeros(n_nodes + 1, np.int64)
-    for i in range(n_nodes):
-        offsets[i + 1] = offsets[i] + n_labels ** (begin[i + 1] - begin[i])
-    sent = np.empty(offsets[n_nodes])
-    differ = np.empty(offsets[n_nodes] if other_than else 0)
-    found = np.empty(n_labels)
-    for i in range(n_nodes):
-        at = np.zeros(begin[i + 1] - begin[i], np.int64)
-        below = senders[senders_at[i] : senders_at[i + 1]]
-        own_edges = mine[mine_at[i] : mine_at[i + 1]]
-        for place in range(offsets[i], offsets[i + 1]):
-            _sums(
-                own[order[i]],
-                at,
-                own_edges,
-                edge_tables,
-                other,
-                below,
-                sent,
-                offsets,
-                places,
-                begin,
-                found,
-            )
-            sent[place] = found.max()
-            if other_than:
-                _differing(found, truth[order[i]], at, below, sent, differ, offsets, places, begin)
-                differ[place] = found.max()
-            _next(at, n_labels)
-    wanted, value, loss = -1, 0.0, np.inf
-    for i in range(n_nodes):
-        if begin[i] == begin[i + 1]:
-            value += sent[offsets[i]]
-            if (
-                other_than
-                and differ[offsets[i]] > -np.inf
-                and sent[offsets[i]] - differ[offsets[i]] < loss
-            ):
-                wanted, loss = i, sent[offsets[i]] - differ[offsets[i]]
-    if other_than:
-        value = -np.inf if wanted < 0 else value - loss
-    if value == -np.inf:
-        return value
-    for i in range(n_nodes - 1, -1, -1):
-        at = labels[scopes[begin[i] : begin[i + 1]]]
-        below = senders[senders_at[i] : senders_at[i + 1]]
-        own_edges = mine[mine_at[i] : mine_at[i + 1]]
-        _sums(
-            own[order[i]], at, own_edges, edge_tables, other, below, sent, offsets, places, begin, found
-        )
-        which = -1
-        if i == wanted:
-            which = _differing(found, truth[order[i]], at, below, sent, differ, offsets, places, begin)
-        labels[order[i]] = np.argmax(found)
-        if i == wanted:
-            wanted = which if labels[order[i]] == truth[order[i]] else -1
-    return value
+def _largest(found):
+    """The label with the largest number, of equals the first."""
+    best = 0
+    for k in range(1, len(found)):
+        if found[k] > found[best]:
+            best = k
+    return best
 
 
 @njit(cache=True, nogil=True)
@@ -315,12 +250,76 @@ def best(
     chosen, codes, other_than, labels, values,
 ):  # fmt: skip
     """The best labelling of every graph that is chosen, or the best other than the codes."""
+    n_labels = potentials.shape[1]
+    found = np.empty(n_labels)
     for b in range(len(starts) - 1):
         if not chosen[b]:
             continue
         first, last = starts[b], starts[b + 1]
-        mine = slice(edge_starts[b], edge_starts[b + 1])
-        values[b] = _graph(
-            potentials[first:last], tables, edges[mine], features[mine], order[first:last],
-            scopes, scope_starts[first : last + 1], codes[first:last], other_than, labels[first:last],
-        )  # fmt: skip
+        mine, n_nodes, begin = (
+            slice(edge_starts[b], edge_starts[b + 1]),
+            last - first,
+            scope_starts[first:],
+        )
+        own, truth, own_labels = potentials[first:last], codes[first:last], labels[first:last]
+        nodes = order[first:last]
+        when, receiver, places, owner, other = _plan(nodes, scopes, begin, edges[mine])
+        edge_tables = _edge_tables(edges[mine], features[mine], tables, when)
+        edges_of, edges_at = _groups(owner, n_nodes)
+        senders, senders_at = _groups(receiver, n_nodes)
+        offsets = np.zeros(n_nodes + 1, np.int64)
+        for i in range(n_nodes):
+            offsets[i + 1] = offsets[i] + n_labels ** (begin[i + 1] - begin[i])
+        sent = np.empty(offsets[n_nodes])
+        differ = np.empty(offsets[n_nodes] if other_than else 0)
+        wanted, value, loss = -1, 0.0, np.inf
+        # From the first node that is eliminated to the last; then labels the other way.
+        for step in range(2 * n_nodes):
+            down = step >= n_nodes
+            i = 2 * n_nodes - 1 - step if down else step
+            if step == n_nodes:
+                value = value if not other_than else -np.inf if wanted < 0 else value - loss
+                if value == -np.inf:
+                    break
+            at = np.zeros(begin[i + 1] - begin[i], np.int64)
+            for p in range(len(at) if down else 0):
+                at[p] = own_labels[scopes[begin[i] + p]]
+            below, edges_here = (
+                senders[senders_at[i] : senders_at[i + 1]],
+                edges_of[edges_at[i] : edges_at[i + 1]],
+            )
+            for place in range(offsets[i], offsets[i] + 1 if down else offsets[i + 1]):
+                _sums(
+                    own[nodes[i]], at, edges_here, edge_tables, other, below, sent, offsets, places,
+                    begin, found,
+                )  # fmt: skip
+                which = -1
+                if not down:
+                    sent[place] = found[_largest(found)]
+                if i == wanted if down else other_than:
+                    which = _differing(
+                        found, truth[nodes[i]], at, below, sent, differ, offsets, places, begin
+                    )
+                highest = _largest(found)
+                if down:
+                    own_labels[nodes[i]] = highest
+                    if i == wanted:
+                        wanted = which if highest == truth[nodes[i]] else -1
+                    continue
+                if other_than:
+                    differ[place] = found[highest]
+                # The next labels of the scope, the last of which changes fastest.
+                for p in range(len(at) - 1, -1, -1):
+                    at[p] += 1
+                    if at[p] < n_labels:
+                        break
+                    at[p] = 0
+            if not down and len(at) == 0:
+                value += sent[offsets[i]]
+                if (
+                    other_than
+                    and differ[offsets[i]] > -np.inf
+                    and sent[offsets[i]] - differ[offsets[i]] < loss
+                ):
+                    wanted, loss = i, sent[offsets[i]] - differ[offsets[i]]
+        values[b] = value

@@ -30,7 +30,18 @@ def best(
     """Put in place the best labelling of every graph that is chosen."""
     graphs, values = (starts, edges, edge_starts, features), np.empty(len(chosen))
     room = _workspaces(starts, edge_starts, potentials.shape[1])
-    _best(potentials, tables, *graphs, chosen, labels, False, *room, labels, values)
+    _best(
+        potentials,
+        tables,
+        *graphs,
+        chosen,
+        labels,
+        False,
+        *room,
+        np.empty(_most(starts)),
+        labels,
+        values,
+    )
 
 
 def second(
@@ -51,7 +62,9 @@ def second(
     """
     graphs = starts, edges, edge_starts, features
     room = _workspaces(starts, edge_starts, potentials.shape[1])
-    _best(potentials, tables, *graphs, chosen, codes, True, *room, labels, values)
+    _best(
+        potentials, tables, *graphs, chosen, codes, True, *room, np.empty(_most(starts)), labels, values
+    )
 
 
 def best_by_wrong(
@@ -80,13 +93,13 @@ def _most(starts: np.ndarray) -> int:
 
 
 def _workspaces(starts: np.ndarray, edge_starts: np.ndarray, n_labels: int) -> tuple[np.ndarray, ...]:
-    """Room for the largest graph: numbers of nodes, ends of edges, scores of nodes, and rows."""
+    """Room for the largest graph: numbers of nodes, ends of edges, scores of nodes, of an edge."""
     most = _most(starts)
     return (
         np.empty((6, most + 1), dtype=np.int64),
         np.empty((2, 2 * _most(edge_starts)), dtype=np.int64),
         np.empty((3, most + 1, n_labels)),
-        np.empty((2, max(most, n_labels))),
+        np.empty((n_labels, n_labels)),
     )
 
 
@@ -153,27 +166,31 @@ def _preorder(n_nodes, edges, first, last, nodes, ends):
 
 
 @njit(cache=True, nogil=True)
-def _fill_row(e, u, label, edges, features, tables, row):
-    """Scores of the edge from u to its parent by the label of u, where the parent has this label."""
+def _fill(e, u, first, last, edges, features, tables, table):
+    """Scores of the edge from u to its parent, by the labels of the parent from `first` on and of u."""
     n_labels = tables.shape[1]
-    for k in range(n_labels):
-        row[k] = 0.0
+    for above in range(first, last):
+        for own in range(n_labels):
+            table[above, own] = 0.0
     if e < 0:
         return
     turned = edges[e, 0] == u
     for j in range(len(tables)):
-        if features[e, j] == 0:
+        factor = features[e, j]
+        if factor == 0:
             continue
-        for k in range(n_labels):
-            row[k] += features[e, j] * (tables[j, k, label] if turned else tables[j, label, k])
+        for above in range(first, last):
+            for own in range(n_labels):
+                value = tables[j, own, above] if turned else tables[j, above, own]
+                table[above, own] += factor * value
 
 
 @njit(cache=True, nogil=True)
-def _largest(values, u, row):
-    """The label at which a node's values and the row have the largest sum, of equals the first."""
+def _largest(values, u, table, above):
+    """The label at which a node's values and a row of the table have the largest sum, or the first."""
     best = 0
     for k in range(1, values.shape[1]):
-        if values[u, k] + row[k] > values[u, best] + row[best]:
+        if values[u, k] + table[above, k] > values[u, best] + table[above, best]:
             best = k
     return best
 
@@ -181,12 +198,12 @@ def _largest(values, u, row):
 @njit(cache=True, nogil=True)
 def _best(
     potentials, tables, starts, edges, edge_starts, features, chosen, codes, other_than,
-    nodes, ends, room, rows, labels, values,
+    nodes, ends, room, table, loss, labels, values,
 ):  # fmt: skip
     """The best labelling of every graph that is chosen, or the best other than the codes."""
     n_labels = potentials.shape[1]
     order, parent, edge, child = nodes[0], nodes[1], nodes[2], nodes[5]
-    heights, messages, differing, row, loss = room[0], room[1], room[2], rows[0], rows[1]
+    heights, messages, differing = room[0], room[1], room[2]
     for b in range(len(starts) - 1):
         if not chosen[b]:
             continue
@@ -198,10 +215,10 @@ def _best(
                 heights[u, k] = potentials[first + u, k]
         for i in range(n_nodes - 1, 0, -1):
             u = order[i]
+            _fill(edge[u], u, 0, n_labels, edges, features, tables, table)
             for j in range(n_labels):
-                _fill_row(edge[u], u, j, edges, features, tables, row)
-                k = _largest(heights, u, row)
-                messages[u, j] = heights[u, k] + row[k]
+                k = _largest(heights, u, table, j)
+                messages[u, j] = heights[u, k] + table[j, k]
                 heights[parent[u], j] += messages[u, j]
         # How much less the best is where a node has its code and a node below it differs, and which
         # of its children is the one below which that is.
@@ -216,9 +233,9 @@ def _best(
             if above < 0:
                 break
             code = codes[first + above]
-            _fill_row(edge[u], u, code, edges, features, tables, row)
-            k = _largest(differing, u, row)
-            told = differing[u, k] + row[k]
+            _fill(edge[u], u, code, code + 1, edges, features, tables, table)
+            k = _largest(differing, u, table, code)
+            told = differing[u, k] + table[code, k]
             if told > -np.inf and messages[u, code] - told < loss[above]:
                 loss[above], child[above] = messages[u, code] - told, u
         # From the root on down; at `wanted` nothing above it differs.
@@ -229,8 +246,8 @@ def _best(
             if above >= 0:
                 label = labels[first + above]
                 must = above == wanted and label == codes[first + above] and child[above] == u
-            _fill_row(edge[u], u, label, edges, features, tables, row)
-            k = _largest(differing, u, row) if must else _largest(heights, u, row)
+            _fill(edge[u], u, label, label + 1, edges, features, tables, table)
+            k = _largest(differing if must else heights, u, table, label)
             if above < 0:
                 values[b] = differing[u, k] if must else heights[u, k]
                 if must and values[b] == -np.inf:
@@ -242,13 +259,13 @@ def _best(
 
 @njit(cache=True, nogil=True)
 def _best_by_wrong(
-    potentials, tables, starts, edges, edge_starts, features, chosen, codes, nodes, ends, room, rows,
+    potentials, tables, starts, edges, edge_starts, features, chosen, codes, nodes, ends, room, table,
     finished, heights,
 ):  # fmt: skip
     """See `best_by_wrong`."""
     n_labels = potentials.shape[1]
     order, parent, edge, n_children = nodes[0], nodes[1], nodes[2], nodes[5]
-    tops, sizes, row = nodes[3], nodes[4], rows[0]
+    tops, sizes = nodes[3], nodes[4]
     current, told, both = room[0], room[1], room[2]
     # Tables of finished subtrees lie one after the other, the last on top.
     for b in range(len(starts) - 1):
@@ -271,12 +288,12 @@ def _best_by_wrong(
                 v, n_below = tops[n_finished], sizes[n_finished]
                 height -= n_below
                 # The best of each number of differences below, by the label of the parent.
-                for j in range(n_labels):
-                    _fill_row(edge[v], v, j, edges, features, tables, row)
-                    for d in range(n_below):
+                _fill(edge[v], v, 0, n_labels, edges, features, tables, table)
+                for d in range(n_below):
+                    for j in range(n_labels):
                         told[d, j] = -np.inf
                         for k in range(n_labels):
-                            value = finished[height + d, k] + row[k]
+                            value = finished[height + d, k] + table[j, k]
                             if value > told[d, j]:
                                 told[d, j] = value
                 # The best sums, by the sum of the numbers of differences.
