@@ -188,10 +188,11 @@ def _fill(e, u, first, last, edges, features, tables, table):
 @njit(cache=True, nogil=True)
 def _largest(values, u, table, above):
     """The label at which a node's values and a row of the table have the largest sum, or the first."""
-    best = 0
+    best, highest = 0, values[u, 0] + table[above, 0]
     for k in range(1, values.shape[1]):
-        if values[u, k] + table[above, k] > values[u, best] + table[above, best]:
-            best = k
+        value = values[u, k] + table[above, k]
+        if value > highest:
+            best, highest = k, value
     return best
 
 
@@ -214,12 +215,15 @@ def _best(
             for k in range(n_labels):
                 heights[u, k] = potentials[first + u, k]
         for i in range(n_nodes - 1, 0, -1):
-            u = order[i]
+            u, above = order[i], parent[order[i]]
             _fill(edge[u], u, 0, n_labels, edges, features, tables, table)
             for j in range(n_labels):
-                k = _largest(heights, u, table, j)
-                messages[u, j] = heights[u, k] + table[j, k]
-                heights[parent[u], j] += messages[u, j]
+                highest = -np.inf
+                for k in range(n_labels):
+                    value = heights[u, k] + table[j, k]
+                    highest = value if value > highest else highest
+                messages[u, j] = highest
+                heights[above, j] += highest
         # How much less the best is where a node has its code and a node below it differs, and which
         # of its children is the one below which that is.
         for u in range(n_nodes):

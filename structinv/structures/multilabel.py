@@ -332,10 +332,12 @@ def _best_by_wrong(
             s, t = edges[e, 0], edges[e, 1]
             for k in range(n_labels):
                 for c in range(most + 1):
-                    message[c], chosen[t, k, c] = -np.inf, 0
+                    highest, label = -np.inf, 0
                     for j in range(n_labels):
-                        if best[t, j, c] + tables[e, k, j] > message[c]:
-                            message[c], chosen[t, k, c] = best[t, j, c] + tables[e, k, j], j
+                        value = best[t, j, c] + tables[e, k, j]
+                        if value > highest:
+                            highest, label = value, j
+                    message[c], chosen[t, k, c] = highest, label
                 _join(best[s, k], message, joined, share[t, k], rest[t, k])
         for c in range(most + 1):
             total[c] = -np.inf if c > 0 else 0.0
@@ -343,10 +345,11 @@ def _best_by_wrong(
             if child[t] != 0:
                 continue
             for c in range(most + 1):
-                message[c], chosen[t, 0, c] = -np.inf, 0
+                highest, label = -np.inf, 0
                 for j in range(n_labels):
-                    if best[t, j, c] > message[c]:
-                        message[c], chosen[t, 0, c] = best[t, j, c], j
+                    if best[t, j, c] > highest:
+                        highest, label = best[t, j, c], j
+                message[c], chosen[t, 0, c] = highest, label
             _join(total, message, joined, share[t, 0], rest[t, 0])
         wrong = least
         for c in range(most + 1):
@@ -377,9 +380,10 @@ def _join(above, message, joined, share, rest):
     for a in range(most + 1):
         if above[a] == -np.inf:
             continue
+        own = above[a]
         for c in range(most + 1):
-            together = a + c if a + c < most else most
-            if above[a] + message[c] > joined[together]:
-                joined[together], share[together], rest[together] = above[a] + message[c], c, a
+            value, together = own + message[c], a + c if a + c < most else most
+            if value > joined[together]:
+                joined[together], share[together], rest[together] = value, c, a
     for c in range(most + 1):
         above[c] = joined[c]
