@@ -1,4 +1,4 @@
-"""Compiled functions: kept on disk where that can be, and the seconds that compiling takes."""
+"""Compiled functions: cached on disk where possible, and timed apart from other work."""
 
 from __future__ import annotations
 
@@ -16,61 +16,58 @@ import numba
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 
+from .compile_notice import Clock, CompileNotice
+
 _LOG = logging.getLogger("structinv")
-# So much has been compiled before it is worth a word, in seconds.
-_WORTH_A_WORD = 0.5
 _NOT_KEPT = (
-    "structinv: compiled functions cannot be kept, as no folder for them can be written: every "
-    "process compiles them anew. Set NUMBA_CACHE_DIR to a folder that can be written."
+    "structinv: the cache of compiled functions has no writable folder, so every process compiles "
+    "them again. Set NUMBA_CACHE_DIR to a writable folder."
 )
-_COMPILING = (
-    "structinv: compiling functions that are used for the first time, which takes seconds and does "
-    "not count as training; %s"
-)
-_KEPT = "they are kept for later processes"
 
 
 class _Compiler(event.Listener):
-    """Seconds that this process has spent compiling, whoever asked and in whichever thread.
+    """Seconds that this process has spent on compiled functions before they could be called.
 
-    Functions are compiled one at a time, under Numba's lock, but one inside the other: only the
-    outermost counts. What is loaded from disk is not compiled, and not heard of.
+    Numba's events report the compilations. Declaring a function, and loading its machine code from the
+    cache, send no event: `_Deferred` and `_uncut` time them.
+
+    Attributes
+    ----------
+    compiling : Clock
+        Compilations by Numba in any thread, of this package's functions or others.
+    preparing : Clock
+        The same, and declaring and loading functions.
     """
 
     def __init__(self) -> None:
         self.kept = True
-        self.silent = True
-        self._depth = 0
-        self._done = 0.0
-        self._began: float | None = None
-
-    @property
-    def seconds(self) -> float:
-        began = self._began
-        return self._done + (0.0 if began is None else time.perf_counter() - began)
+        self.compiling = Clock()
+        self.preparing = Clock()
+        self.notice = CompileNotice(self.compiling)
 
     def on_start(self, event: Any) -> None:
-        """Start the clock, and say so once where our own functions have taken a while."""
-        if self._depth == 0:
-            self._began = time.perf_counter()
-        self._depth += 1
-        ours = str(event.data["dispatcher"].py_func.__module__).startswith(f"{__package__}.")
-        if ours and self.silent and self.seconds > _WORTH_A_WORD:
-            self.silent = False
-            _LOG.warning(_COMPILING, _KEPT if self.kept else "they cannot be kept for later processes")
+        """Start the clocks, and show that one of this package's functions is compiled."""
+        self.preparing.start()
+        self.compiling.start()
+        if _is_ours(event):
+            self.notice.started(self.kept)
 
     def on_end(self, event: Any) -> None:
-        """Stop the clock."""
-        self._depth -= 1
-        if self._depth == 0 and self._began is not None:
-            self._done += time.perf_counter() - self._began
-            self._began = None
+        """Stop the clocks."""
+        if _is_ours(event):
+            self.notice.ended()
+        self.compiling.stop()
+        self.preparing.stop()
 
     def not_kept(self) -> None:
-        """Say once that nothing can be kept."""
+        """Warn once that no folder of the cache is writable."""
         if self.kept:
             self.kept = False
             _LOG.warning(_NOT_KEPT)
+
+
+def _is_ours(event: Any) -> bool:
+    return str(event.data["dispatcher"].py_func.__module__).startswith(f"{__package__}.")
 
 
 _COMPILER = _Compiler()
@@ -160,7 +157,7 @@ class _Deferred:
 
     def _declared(self) -> Any:
         # One for all threads; the lock is Numba's own, so that no two wait for each other.
-        with _interrupts_wait(), global_compiler_lock:
+        with _interrupts_wait(), _COMPILER.preparing, global_compiler_lock:
             if self._found is None:
                 function: Any = self.__wrapped__
                 # What was read before its file changed must not be kept as what stands there now.
@@ -230,7 +227,8 @@ def _uncut(dispatcher: Any) -> Any:
         return dispatcher
 
     def whole(*args: Any, **kwargs: Any) -> Any:
-        with _interrupts_wait():
+        # It returns machine code, which Numba calls afterwards.
+        with _interrupts_wait(), _COMPILER.preparing:
             return find(*args, **kwargs)
 
     setattr(dispatcher, name, whole)
@@ -257,7 +255,9 @@ def _interrupts_wait() -> Iterator[None]:
 
 
 class Stopwatch:
-    """Seconds since it was made, those apart in which functions were compiled.
+    """Wall time since it was made, without the time for preparing compiled functions.
+
+    Preparing means compiling a function, declaring it, or loading its machine code from the cache.
 
     Examples
     --------
@@ -269,15 +269,17 @@ class Stopwatch:
     """
 
     def __init__(self) -> None:
-        self._compiled = _COMPILER.seconds
+        self._compiled = _COMPILER.compiling.seconds
+        self._prepared = _COMPILER.preparing.seconds
         self._started = time.perf_counter()
 
     @property
     def seconds(self) -> float:
-        """Wall time without compiling."""
-        return time.perf_counter() - self._started - self.compile_seconds
+        """Wall time in which no thread of this process was preparing a compiled function."""
+        prepared = _COMPILER.preparing.seconds - self._prepared
+        return time.perf_counter() - self._started - prepared
 
     @property
     def compile_seconds(self) -> float:
         """Wall time in which some thread of this process was compiling."""
-        return _COMPILER.seconds - self._compiled
+        return _COMPILER.compiling.seconds - self._compiled

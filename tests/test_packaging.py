@@ -20,6 +20,7 @@ LAYERS = [
     "starting",
     "exceptions",
     "files",
+    "compile_notice",
     "compiled",
     "machine",
     "matrices",

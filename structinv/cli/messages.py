@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from ..compile_notice import compiling_shown_by
 from ..starting import ready
 from .writing import drop_the_rest_of_the_output
 
@@ -72,5 +73,10 @@ def working_on(what: str) -> Iterator[None]:
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        progress.add_task(what, total=None)
-        yield
+        task = progress.add_task(what, total=None)
+
+        def add(text: str) -> None:
+            progress.update(task, description=f"{what} ({text})" if text else what)
+
+        with compiling_shown_by(add):
+            yield

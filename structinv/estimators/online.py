@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight
 
+from ..compiled import Stopwatch
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..solvers import Pegasos, Solution, Status
@@ -61,7 +61,7 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     space = estimator._new_space(X, term)
     objective = Objective(space, [term])
     before = Stream(Streamed(space.zeros(), 0.0, space.zeros())) if first else _stream(estimator, space)
-    started = time.perf_counter()
+    watch = Stopwatch()
     seed = check_random_state(estimator.random_state).randint(2**31 - 1)
     solver = estimator._make_solver(objective)
     sums = solver.stream(objective, before.sums, np.random.default_rng(seed))
@@ -83,7 +83,8 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
         planes=PlaneSet.of_sum(space, sums.f, sums.offset, np.array([total])),
         iterations=after.n_batches,
         rows_asked=objective.rows_asked,
-        seconds=time.perf_counter() - started,
+        seconds=watch.seconds,
+        compile_seconds=watch.compile_seconds,
     )
     estimator.classes_ = classes
     estimator.n_iter_ = after.n_batches

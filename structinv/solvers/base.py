@@ -127,7 +127,8 @@ class Solution:
     iterations : int
     rows_asked : int
     seconds : float
-        Of the run, the final checks included, compiling not.
+        Wall time of the run with its final checks, without the time for compiling functions or
+        loading compiled ones.
     compile_seconds : float
         In which functions were compiled meanwhile, by this fit or another one of the process; on a
         machine's first fit only, where they can be kept.

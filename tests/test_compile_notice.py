@@ -1,0 +1,242 @@
+"""What users read while functions are compiled, and that no figure of seconds contains it."""
+
+import io
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numba
+import numpy as np
+import pytest
+from numba.core import caching, event
+
+import structinv
+from structinv import compile_notice, compiled
+from structinv.compiled import Stopwatch, njit
+from structinv.oracles import InvarianceOracle
+from structinv.oracles.base import Support
+
+X, Y = np.array([[2.0, 0.0], [-2.0, 1.0]] * 5), np.array([0, 1] * 5)
+
+
+class Moving(event.Listener):
+    """Moves a clock by so much at each step of Numba."""
+
+    def __init__(self, clock, seconds):
+        self.clock = clock
+        self.seconds = seconds
+
+    def on_start(self, event):
+        self.clock.now += self.seconds
+
+    def on_end(self, event):
+        pass
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that only preparing functions moves."""
+    clock = SimpleNamespace(now=0.0)
+    clock.perf_counter = clock.monotonic = lambda: clock.now
+    monkeypatch.setattr(compiled, "time", clock)
+    monkeypatch.setattr(compile_notice, "time", clock)
+    declare, load = compiled._declare, caching.FunctionCache.load_overload
+
+    def slowly(move, work):
+        def worked(*args):
+            clock.now += move
+            return work(*args)
+
+        return worked
+
+    monkeypatch.setattr(compiled, "_declare", slowly(1.0, declare))
+    monkeypatch.setattr(caching.FunctionCache, "load_overload", slowly(10.0, load))
+    with event.install_listener("numba:compile", Moving(clock, 100.0)):
+        yield clock
+
+
+@pytest.fixture
+def new(tmp_path, monkeypatch):
+    """A maker of functions that are read from the same file, and cached."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    path = tmp_path / "functions.py"
+    text = "from structinv.compiled import njit\n@njit(cache=True)\ndef grown(x):\n    return x + 1\n"
+    path.write_text(text)
+
+    def read():
+        names = {}
+        exec(compile(text, str(path), "exec"), names)
+        return names["grown"]
+
+    return read
+
+
+def test_seconds_contain_no_declaring_loading_and_compiling(clock, new):
+    watch = Stopwatch()
+    assert new()(1) == 2
+    # Looked up in the cache without success, and compiled.
+    assert clock.now == 111.0
+    assert new()(1) == 2
+    assert clock.now == 122.0
+    assert watch.seconds == 0.0
+    assert watch.compile_seconds == 100.0
+    clock.now += 3.0
+    assert watch.seconds == 3.0
+
+
+class Preparing(InvarianceOracle):
+    """No changes; its first answer declares and compiles a function."""
+
+    def support(self, X, V, assign, cost=None):
+        if not hasattr(self, "times"):
+            self.times = njit(cache=False)(lambda x: x + 1.0)(1.0)
+        return Support(X)
+
+
+FITS = {
+    "fit": lambda model: model.fit(X, Y),
+    "partial_fit": lambda model: model.set_params(solver="pegasos").partial_fit(X, Y),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_seconds_of_a_fit_contain_no_preparing(clock, name):
+    solution = FITS[name](structinv.InvariantLinearSVC(Preparing(), random_state=0)).solution_
+    assert clock.now > 100.0
+    assert solution.seconds == 0.0
+    assert solution.compile_seconds >= 100.0
+    assert {record.seconds for record in solution.history} <= {0.0}
+
+
+def test_estimates_contain_no_preparing(clock):
+    assert structinv.InvariantLinearSVC(Preparing(), random_state=0).estimate_seconds(X, Y) == 0.0
+    assert clock.now > 100.0
+
+
+# Functions inside one another, each with a pause after its compilation has begun.
+SLOW = """
+import sys, time
+from numba.core import event
+from structinv import compile_notice
+from structinv.compiled import njit
+
+class Pausing(event.Listener):
+    def on_start(self, event):
+        time.sleep(0.5)
+    def on_end(self, event):
+        pass
+
+def inner(x):
+    return x + 1.0
+inner.__module__ = "structinv.anywhere"
+inner = njit(cache=False)(inner)
+def outer(x):
+    return 2.0 * inner(x)
+outer.__module__ = "structinv.anywhere"
+
+compile_notice._PAUSE, compile_notice._WORTH_A_MESSAGE = 0.1, 0.0
+event.register("numba:compile", Pausing())
+assert njit(cache=False)(outer)(1.0) == 4.0
+print("done", file=sys.stderr)
+"""
+ERASED = "\r\x1b[K"
+LINE = f"{ERASED}structinv: compiling, "
+
+
+def on_terminal(code):
+    """What a new process writes to standard error, which is a terminal."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(Path(structinv.__file__).parents[1])}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=theirs)
+    os.close(theirs)
+    written = b""
+    try:
+        while piece := os.read(ours, 4096):
+            written += piece
+    except OSError:
+        # Linux reports an error where others report the end.
+        pass
+    os.close(ours)
+    assert process.wait() == 0, written
+    return written.decode()
+
+
+def test_a_terminal_shows_that_compiling_goes_on_and_is_cleared():
+    message, _, rest = on_terminal(SLOW).partition("\n")
+    assert "compiling functions" in message
+    assert "structinv warm" in message
+    line, _, after = rest.rpartition(ERASED)
+    assert line.startswith(LINE)
+    assert line.count(LINE) > 1
+    assert "\n" not in line
+    assert after.split() == ["done"]
+
+
+def test_a_file_gets_one_line():
+    done = subprocess.run([sys.executable, "-c", SLOW], capture_output=True, text=True, check=True)
+    message, after = done.stderr.splitlines()
+    assert "compiling functions" in message
+    assert after == "done"
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def open_terminal(monkeypatch):
+    """A terminal that the logger writes to."""
+    terminal, handler = Terminal(), logging.StreamHandler()
+    handler.setStream(terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(sys, "__stderr__", terminal)
+    monkeypatch.setattr(logging.getLogger("structinv"), "handlers", [handler])
+    return terminal
+
+
+def test_the_line_is_written_where_the_log_is(monkeypatch):
+    terminal = open_terminal(monkeypatch)
+    display = compile_notice._display()
+    display("three")
+    display("")
+    assert terminal.getvalue() == f"{ERASED}structinv: three{ERASED}"
+
+
+def elsewhere(monkeypatch):
+    logging.getLogger("structinv").handlers[0].setStream(io.StringIO())
+
+
+def off(monkeypatch):
+    monkeypatch.setattr(logging.getLogger("structinv"), "disabled", True)
+
+
+def errors_only(monkeypatch):
+    logging.getLogger("structinv").handlers[0].setLevel(logging.ERROR)
+
+
+def replaced(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+
+
+def no_terminal(monkeypatch):
+    monkeypatch.setattr(Terminal, "isatty", lambda self: False)
+
+
+@pytest.mark.parametrize("change", [elsewhere, off, errors_only, replaced, no_terminal])
+def test_no_line_where_the_log_is_not_on_the_terminal(change, monkeypatch):
+    open_terminal(monkeypatch)
+    change(monkeypatch)
+    assert compile_notice._display() is None
+
+
+def test_a_display_of_the_program_comes_first(monkeypatch):
+    open_terminal(monkeypatch)
+    shown = []
+    with compile_notice.compiling_shown_by(shown.append):
+        compile_notice._display()("three")
+    assert shown == ["three"]
+    assert compile_notice._display() is not None
