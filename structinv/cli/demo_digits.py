@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.svm import SVC
 
+from ..compiled import Stopwatch
 from ..estimators import InvariantSVC, VirtualSupportVectorSVC, VirtualSVC
 from ..inspection import Curve, draw_errors, draw_transforms, draw_worst_cases, name_changes
 from ..oracles import Identity, InvarianceOracle, Rotations, Shifts
@@ -62,12 +62,9 @@ class KernelFit:
 def fit_digits(seed: int, quick: bool) -> list[KernelFit]:
     """All methods on draws of the embedded digits of several sizes."""
     rng = np.random.default_rng(seed)
-    per_class, n_draws = ((3, 6), 2) if quick else ((5, 10, 20), 3)
+    per_class, n_draws = ((3, 6), 2) if quick else ((2, 5, 10), 2)
     X, y = load_digits(return_X_y=True)
-    draws = [draw_training(X / 16.0, y, per_class, 300 if quick else 600, rng) for _ in range(n_draws)]
-    for method in METHODS:
-        # Compiles outside the clock.
-        _fit(method, 10 * max(per_class), draws[0])
+    draws = [draw_training(X / 16.0, y, per_class, 300, rng) for _ in range(n_draws)]
     return [_fit(method, n, draw) for method in METHODS for n in draws[0].training for draw in draws]
 
 
@@ -86,9 +83,9 @@ def draw_training(
 
 def _fit(method: str, size: int, draw: Draw) -> KernelFit:
     model = METHODS[method](moves())
-    start = perf_counter()
+    watch = Stopwatch()
     model.fit(*draw.training[size])
-    seconds = perf_counter() - start
+    seconds = watch.seconds
     return KernelFit(method, size, draw, model, seconds, 1 - model.score(draw.X_test, draw.y_test))
 
 
