@@ -95,12 +95,19 @@ class CompileNotice:
     ----------
     clock : Clock
         Runs while functions are compiled.
+
+    Attributes
+    ----------
+    silent : bool
+        Whether there has been no log record yet.
+    functions : int
+        Number of compilations so far.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.silent = True
         self._clock = clock
-        self._functions = 0
+        self.functions = 0
         self._depth = 0
         self._line = _Line(self._state)
 
@@ -116,13 +123,13 @@ class CompileNotice:
 
     def ended(self) -> None:
         """Note that a function has been compiled."""
-        self._functions += 1
+        self.functions += 1
         self._depth -= 1
         if self._depth == 0:
             self._line.stop()
 
     def _state(self) -> str:
-        return f"compiling, {self._functions} functions in {self._clock.seconds:.0f} s"
+        return f"compiling, {self.functions} functions in {self._clock.seconds:.0f} s"
 
 
 class _Line:

@@ -10,10 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import event
+from numba.core import caching, event
 from numba.core.compiler_lock import global_compiler_lock
 
 from .compile_notice import Clock, CompileNotice
@@ -110,6 +111,44 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Callable], Any]:
         return _Deferred(function, cache, options)
 
     return compiled
+
+
+def cache_folder() -> Path | None:
+    """Folder in which Numba caches the compiled functions of this package, or None if it cannot.
+
+    With ``NUMBA_CACHE_DIR`` it is a folder inside that one. Numba silently takes another folder if it
+    cannot write to that one, which counts as None.
+    """
+    stats = getattr(_probe, "stats", None)
+    if stats is None or stats.cache_path is None:
+        return None
+    found, wanted = Path(stats.cache_path), getattr(numba.config, "CACHE_DIR", "")
+    return found if not wanted or found.is_relative_to(Path(wanted).absolute()) else None
+
+
+def compiled_functions() -> int:
+    """Number of compilations of this package's functions by this process so far."""
+    return _COMPILER.notice.functions
+
+
+def save_one_at_a_time(lock: Any) -> None:
+    """Let processes that share a lock write to the cache one after another.
+
+    Numba reads, extends and replaces the index of a function's machine code. Entries get lost if two
+    processes do so at once.
+
+    Parameters
+    ----------
+    lock : multiprocessing.Lock
+    """
+    cache: Any = caching.FunctionCache
+    save = cache.save_overload
+
+    def saved(*args: Any) -> None:
+        with lock:
+            save(*args)
+
+    cache.save_overload = saved
 
 
 class _Deferred:
@@ -252,6 +291,12 @@ def _interrupts_wait() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         if pressed:
             signal.raise_signal(signal.SIGINT)
+
+
+@njit(cache=True)
+def _probe(x):
+    """Show by its cache where all functions are cached."""
+    return x
 
 
 class Stopwatch:

@@ -536,7 +536,7 @@ class TestDemo:
 
 
 def test_help_and_version():
-    for command in ([], ["demo"], ["fit"], ["evaluate"], ["predict"], ["explain"]):
+    for command in ([], ["demo"], ["fit"], ["evaluate"], ["predict"], ["explain"], ["warm"]):
         assert "Usage" in succeed(*command, "--help")
     assert succeed("--version").startswith("structinv 0.")
 

@@ -1,4 +1,4 @@
-"""The command line: `structinv demo`, `fit`, `evaluate`, `predict`, `explain`."""
+"""The command line: `structinv demo`, `fit`, `evaluate`, `predict`, `explain`, `warm`."""
 
 from .commands import app
 

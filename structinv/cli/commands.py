@@ -34,6 +34,7 @@ from .training import (
     train,
     weight_of_losses,
 )
+from .warming import Family, warm_up
 from .writing import check_output, is_standard, write
 
 app = typer.Typer(
@@ -68,6 +69,19 @@ def demo(
 ) -> None:
     """Compare hinge loss with robust models on generated mail, on digits and on generated text."""
     run_demo(out, seed=seed, quick=quick, console=Console())
+
+
+@app.command()
+@one_line_errors
+def warm(
+    family: Annotated[Family, typer.Argument(help="Kind of data.", show_default=True)] = Family.ALL,
+) -> None:
+    """Compile the functions of the usual fits, predictions and certificates ahead.
+
+    All processors work. Later processes load the functions from the cache on disk, which is the folder
+    NUMBA_CACHE_DIR if that is set.
+    """
+    warm_up(family, Console())
 
 
 @app.command()

@@ -77,7 +77,7 @@ def run_demo(out: Path, *, seed: int, quick: bool, console: Console) -> None:
     if drawing:
         check_folder(out)
     studies = [_mail(seed, quick), _digits(seed)]
-    runs = []
+    runs: list[Run] = []
     for study in studies:
         runs += _train(study, seed, quick)
         with working_on(f"certifying on {study.name}"):

@@ -1,0 +1,128 @@
+"""Compile ahead: the jobs of `warm_jobs`, in as many processes as there are processors."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import signal
+import warnings
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from enum import StrEnum
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from ..compiled import Stopwatch, cache_folder, compiled_functions, save_one_at_a_time
+from ..machine import available_cpus
+from .messages import say
+from .warm_jobs import JOBS, Job
+
+
+class Family(StrEnum):
+    """Kinds of data whose functions are compiled ahead."""
+
+    WORDS = "words"
+    IMAGES = "images"
+    SEQUENCES = "sequences"
+    TEXTS = "texts"
+    ALL = "all"
+
+
+def warm_up(family: Family, console: Console) -> None:
+    """Fill the cache on disk for one family, or for all of them.
+
+    Raises
+    ------
+    ValueError
+        If the cache cannot be written.
+    """
+    folder = cache_folder()
+    if folder is None:
+        raise ValueError(
+            "the cache of compiled functions cannot be written: set NUMBA_CACHE_DIR to a writable "
+            "folder, and leave NUMBA_DISABLE_JIT unset"
+        )
+    chosen = [number for number, job in enumerate(JOBS) if family in (Family.ALL, job.family)]
+    watch = Stopwatch()
+    total = _in_processes(chosen, console)
+    console.print(
+        f"{total} functions compiled in {watch.seconds:.0f} s, cached in {escape(str(folder))}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _in_processes(chosen: list[int], console: Console) -> int:
+    """Do jobs in new processes; the number of functions that they compiled."""
+    # Forked processes would inherit locks and threads.
+    context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
+    n_processes = min(available_cpus(), len(chosen))
+    with ProcessPoolExecutor(n_processes, context, _begin, (context.Lock(),)) as pool:
+        try:
+            return _followed({pool.submit(_run, number): JOBS[number] for number in chosen}, console)
+        except KeyboardInterrupt:
+            _end(others)
+            say("interrupted; functions that are compiled stay in the cache")
+            raise typer.Exit(130) from None
+        except BrokenProcessPool:
+            raise MemoryError("a process that compiles has died, perhaps for want of memory") from None
+        except BaseException:
+            _end(others)
+            raise
+
+
+def _followed(jobs: dict[Future[int], Job], console: Console) -> int:
+    """Report jobs as they end."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    total = 0
+    screen = Console(stderr=True)
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
+        task = progress.add_task("compiling", total=len(jobs))
+        for done in as_completed(jobs):
+            job, n_functions = jobs[done], done.result()
+            console.print(f"{job.family}: {job.name}, {n_functions} functions", highlight=False)
+            total += n_functions
+            progress.advance(task)
+    return total
+
+
+def _end(others: set[Any]) -> None:
+    """End the processes that were started since."""
+    for process in set(multiprocessing.active_children()) - others:
+        process.terminate()
+
+
+def _begin(lock: Any) -> None:
+    """Prepare a process for jobs."""
+    # The first process gets Ctrl-C, too, and ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.getLogger("structinv").setLevel(logging.ERROR)
+    save_one_at_a_time(lock)
+
+
+def _run(number: int) -> int:
+    """Do one job; the number of functions that it compiled."""
+    before = compiled_functions()
+    with warnings.catch_warnings():
+        # Small fits need not be good ones.
+        warnings.simplefilter("ignore")
+        JOBS[number].run()
+    return compiled_functions() - before
