@@ -65,6 +65,21 @@ def _two_classes() -> None:
         certify(other, FDrop(5), rows, y[: rows.shape[0]])
 
 
+def _cutting_planes() -> None:
+    X, y = make_mail_like(200, 100, random_state=0)
+    # Few rows or features have the default solver choose these.
+    for solver in ("bmrm", "svmstruct"):
+        model = InvariantLinearSVC(FDrop(2), C=0.01, solver=solver, max_seconds=1.0, random_state=0)
+        _use(model, X, y)
+
+
+def _few_texts() -> None:
+    texts = ["free money for you", "money now, free money", "see you at lunch", "lunch at one"] * 5
+    labels = ["spam", "spam", "ham", "ham"] * 5
+    for edits in ("drop", "add"):
+        _use(InvariantTextClassifier(edits, max_changes=1, C=10.0, max_seconds=1.0), texts, labels)
+
+
 def _edits() -> None:
     X, y = make_mail_like(400, 300, random_state=0)
     for oracle in (FAdd(3), FEdit(2, add=1.0)):
@@ -144,8 +159,10 @@ JOBS = (
     Job("words", "several classes", _several_classes),
     Job("words", "dropped and scaled words, two classes", _two_classes),
     Job("words", "added and edited words", _edits),
+    Job("words", "cutting planes", _cutting_planes),
     Job("images", "worst case of shifts and rotations", _images),
     Job("texts", "deleted words", _texts("drop")),
+    Job("texts", "few texts", _few_texts),
     Job("texts", "inserted words", _texts("add")),
     Job("images", "averages over changes and distances of sets", _images_as_sets),
     Job("images", "penalties on derivatives", _flat),
