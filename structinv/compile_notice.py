@@ -16,7 +16,7 @@ _WORTH_A_MESSAGE = 0.5
 # Seconds between two states of the line on the terminal.
 _PAUSE = 2.0
 _COMPILING = (
-    "structinv: compiling functions that are used for the first time. This usually takes 5 to 60 "
+    "structinv: compiling functions that are used for the first time. This usually takes 3 to 30 "
     "seconds in total, which are not part of the training time. %s"
 )
 _CACHED = "Later processes load them from a cache on disk. `structinv warm` compiles them ahead."
