@@ -114,11 +114,10 @@ class WordHull(DeviatingHull):
         levels = np.repeat(self.levels[rows], np.diff(part.indptr))
         averages = with_data(part, part.data * (levels + own))
         directions, assign = self._directions(f, rows)
-        edited, room = part.data.copy(), longest_row(part) + 1
+        edited = part.data.copy()
         edit_rows(
             part.indptr, part.indices, part.data, directions, assign, self.max_changes, *self.factors,
-            np.ones(self.max_changes + 1), np.zeros(len(rows)), edited, np.empty(len(rows)),
-            np.empty((2, room)), np.empty(room, dtype=np.int64),
+            edited, np.empty((2, longest_row(part) + 1)),
         )  # fmt: skip
         corners = with_data(part, edited)
         return averages, corners, corners

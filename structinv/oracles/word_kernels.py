@@ -197,46 +197,60 @@ def worst_sums(indptr, indices, data, V, assign, K, low, high, near, values, siz
 
 
 @njit(**_PLAIN)
-def edit_rows(indptr, indices, data, V, assign, K, low, high, rho, cost, out, grades, work, place):
-    r"""Edit every row where its support function is largest; the number of edits may lower a cost.
-
-    .. math:: \max_{k \le K}\; \langle v, x_i \rangle + \sum_{m \le k} g_{(m)} + r_i \rho_k .
+def edit_rows(indptr, indices, data, V, assign, K, low, high, out, work):
+    """Edit every row where its support function is largest.
 
     Parameters
     ----------
     indptr, indices, data, V, assign, K, low, high, work
         See `worst_sums`.
+    out : array of shape (nnz,)
+        A copy of ``data``; receives the edited values.
+    """
+    b, gain, guess = work[0], work[1], 0.0
+    for i in range(assign.size):
+        start, stop, left = indptr[i], indptr[i + 1], K
+        products(indices[start:stop], data[start:stop], 1.0, V[assign[i]], b)
+        gains(b, stop - start, low - 1.0, 1.0 - high, gain)
+        _, cut = largest(gain, stop - start, K, guess)
+        guess = 0.5 * (guess + cut)
+        for ties in range(2 if cut > 0 else 1):
+            for t in range(stop - start if left > 0 else 0):
+                if left > 0 and (gain[t] == cut if ties else gain[t] > cut):
+                    out[start + t] *= low if b[t] < 0 else high
+                    left -= 1
+
+
+@njit(**_PLAIN)
+def edit_rows_graded(
+    indptr, indices, data, V, assign, K, low, high, rho, cost, out, grades, work, place
+):  # fmt: skip
+    r"""Edit every row where its support function is largest; the number of edits lowers a reward.
+
+    .. math:: \max_{k \le K}\; \langle v, x_i \rangle + \sum_{m \le k} g_{(m)} + r_i \rho_k .
+
+    Parameters
+    ----------
+    indptr, indices, data, V, assign, K, low, high, out, work
+        See `edit_rows`.
     rho : array of shape (K + 1,)
         Grade of each number of changes, ``rho[0] = 1``.
     cost : array of shape (n,)
         Rewards :math:`r_i`.
-    out : array of shape (nnz,)
-        A copy of ``data``; receives the edited values.
     grades : array of shape (n,)
         Receives :math:`\rho_k` of the number of edits.
     place : integer array of shape (longest row + 1,)
         Workspace.
     """
-    b, gain, guess = work[0], work[1], 0.0
+    b, gain = work[0], work[1]
     for i in range(assign.size):
-        start, length, changes = indptr[i], indptr[i + 1] - indptr[i], 0
-        row = slice(start, start + length)
-        products(indices[row], data[row], 1.0, V[assign[i]], b)
-        gains(b, length, low - 1.0, 1.0 - high, gain)
-        if cost[i] == 0:
-            # All edits that gain are taken, in any order.
-            _, cut = largest(gain, length, K, guess)
-            guess = 0.5 * (guess + cut)
-            for ties in range(2 if cut > 0 else 1):
-                for t in range(length if changes < K else 0):
-                    if changes < K and (gain[t] == cut if ties else gain[t] > cut):
-                        out[start + t] *= low if b[t] < 0 else high
-                        changes += 1
-            grades[i] = rho[changes]
-            continue
-        for t in range(length):
+        start, stop = indptr[i], indptr[i + 1]
+        products(indices[start:stop], data[start:stop], 1.0, V[assign[i]], b)
+        gains(b, stop - start, low - 1.0, 1.0 - high, gain)
+        for t in range(stop - start):
             place[t] = t
-        size, value, best = ordered(gain, place, length, K), 0.0, cost[i] * rho[0]
+        size, value = ordered(gain, place, stop - start, K), 0.0
+        best, changes = cost[i] * rho[0], 0
         for k in range(size):
             value += gain[k]
             if value + cost[i] * rho[k + 1] > best:

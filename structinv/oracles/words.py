@@ -27,7 +27,7 @@ from .identity_hull import IdentityHull
 from .image_parameters import check_distribution, draw
 from .label_hull import IdentityLabelHull, WordLabelHull, word_losses
 from .word_hull import WordHull, longest_row
-from .word_kernels import edit_rows, worst_sums
+from .word_kernels import edit_rows, edit_rows_graded, worst_sums
 from .word_leads import word_edits, word_leads
 
 
@@ -71,7 +71,7 @@ class WordOracle(InvarianceOracle):
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         rows = csr(X)
-        edited, _ = self._edited(rows, V, assign, np.zeros(rows.shape[0]), np.ones(self.max_changes + 1))
+        edited = self._edited(rows, V, assign)
         return Support(_like(X, rows, edited))
 
     def _maxima(
@@ -91,23 +91,19 @@ class WordOracle(InvarianceOracle):
         in_threads(ask, n_rows, rows.nnz)
         return values, sizes
 
-    def _edited(
-        self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray, rho: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The data of all rows after their worst edits, and the grades of these."""
-        n_rows, V = rows.shape[0], np.ascontiguousarray(V, dtype=np.float64)
-        edited, grades, cost = rows.data.copy(), np.empty(n_rows), np.ascontiguousarray(cost, np.float64)
+    def _edited(self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
+        """The data of all rows after their worst edits."""
+        edited, V = rows.data.copy(), np.ascontiguousarray(V, dtype=np.float64)
         K, room = int(min(self.max_changes, rows.shape[1])), longest_row(rows) + 1
 
         def ask(part: slice) -> None:
             edit_rows(
                 rows.indptr[part.start : part.stop + 1], rows.indices, rows.data, V, assign[part],
-                K, *self.factors, rho, cost[part], edited, grades[part], np.empty((2, room)),
-                np.empty(room, dtype=np.int64),
+                K, *self.factors, edited, np.empty((2, room)),
             )  # fmt: skip
 
-        in_threads(ask, n_rows, rows.nnz)
-        return edited, grades
+        in_threads(ask, rows.shape[0], rows.nnz)
+        return edited
 
     def graded_support(
         self,
@@ -121,8 +117,13 @@ class WordOracle(InvarianceOracle):
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         grades = grade_profile(rho, self.max_changes + 1)
-        rows = csr(X)
-        edited, reached = self._edited(rows, V, assign, cost, grades)
+        rows, V = csr(X), np.ascontiguousarray(V, dtype=np.float64)
+        edited, reached, room = rows.data.copy(), np.empty(rows.shape[0]), longest_row(rows) + 1
+        edit_rows_graded(
+            rows.indptr, rows.indices, rows.data, V, assign, int(min(self.max_changes, rows.shape[1])),
+            *self.factors, grades, np.ascontiguousarray(cost, dtype=np.float64), edited, reached,
+            np.empty((2, room)), np.empty(room, dtype=np.int64),
+        )  # fmt: skip
         return Support(_like(X, rows, edited), rho=reached)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
