@@ -28,17 +28,6 @@ LABELS = 3
 COST = [[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.5, 0.0]]
 
 
-def in_turns(
-    cases: Sequence[Any], settings: Sequence[Any], solvers: Sequence[str]
-) -> list[tuple[Any, Any, str]]:
-    """Every solver on every case, in one setting a case: over the cases it meets all settings."""
-    return [
-        (case, settings[(i + j) % len(settings)], name)
-        for i, case in enumerate(cases)
-        for j, name in enumerate(solvers)
-    ]
-
-
 @dataclass(frozen=True)
 class Setting:
     """A structure, its labels, weights and intercept: all of a problem but the rows and the oracle."""
@@ -91,6 +80,11 @@ SETTINGS = [
 # Two classes without the in-hull steps, which need one cost or slack rescaling.
 COSTLY = Setting("binary-cost", Binary(), 2, _pair, False, True, _unequal)
 SETTING = {setting.name: setting for setting in [*SETTINGS, COSTLY]}
+
+
+def two_settings(case: Case) -> list[Setting]:
+    """One of two classes and one of three, of one rescaling: cases have them in turns."""
+    return SETTINGS[CASES.index(case) % 2 :: 2]
 
 
 def objective(

@@ -1,0 +1,46 @@
+"""Products of settings: the part that every run tests, and the rest, which is marked slow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import combinations, product
+from typing import Any
+
+import pytest
+
+
+def in_turns(
+    cases: Sequence[Any], settings: Sequence[Any], solvers: Sequence[str]
+) -> list[tuple[Any, Any, str]]:
+    """Every solver on every case, in one setting a case: over the cases it meets all settings."""
+    return [
+        (case, settings[(i + j) % len(settings)], name)
+        for i, case in enumerate(cases)
+        for j, name in enumerate(solvers)
+    ]
+
+
+def pairs(*factors: Sequence[Any]) -> list[Any]:
+    """The product of several factors, in which rows that no pair of values needs are slow."""
+    if len(factors) < 3:
+        raise ValueError("pairs of two factors are their whole product; use `slow_unless`")
+    rows = list(product(*(range(len(factor)) for factor in factors)))
+    held = {row: _pairs_of(row) for row in rows}
+    left, chosen = set().union(*held.values()), set()
+    while left:
+        # The last of equals: neighbours in the product share most of their pairs.
+        best = max(rows, key=lambda row: (len(held[row] & left), row))
+        chosen.add(best)
+        left -= held[best]
+    values = [tuple(factor[i] for factor, i in zip(factors, row, strict=True)) for row in rows]
+    keep = iter([row in chosen for row in rows])
+    return slow_unless(lambda *_: next(keep), values)
+
+
+def _pairs_of(row: tuple[int, ...]) -> frozenset[tuple[tuple[int, int], ...]]:
+    return frozenset(combinations(enumerate(row), 2))
+
+
+def slow_unless(fast: Callable[..., bool], rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The same rows, those marked slow for which a function of their values is false."""
+    return [row if fast(*row) else pytest.param(*row, marks=pytest.mark.slow) for row in rows]
