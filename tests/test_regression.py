@@ -25,6 +25,7 @@ from structinv.solvers.warm_start import sound_start
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary, Layout, Multiclass, Regression
 
+from .covering import slow_unless
 from .kernel_problems import KERNELS, features
 from .oracle_cases import CASES, D
 from .orbit_cases import ORBIT_CASE, ORBIT_CASES
@@ -80,7 +81,12 @@ def optimum(name, intercept=True):
     return minimum(total)
 
 
-@pytest.mark.parametrize("case", USABLE, ids=str)
+# Regressions and classes ask oracles alike, and `test_solvers_optimum` has all of them.
+@pytest.mark.parametrize(
+    "case",
+    [*USABLE[::2], *(pytest.param(case, marks=pytest.mark.slow) for case in USABLE[1::2])],
+    ids=str,
+)
 def test_every_oracle_reaches_the_optimum(case):
     solution = solve(objective(case.oracle), FrankWolfe(), Gap(1e-6), random_state=0)
     assert solution.status is Status.CONVERGED
@@ -118,8 +124,14 @@ def kernel_optimum(name, kernel):
     return minimum(total)
 
 
-@pytest.mark.parametrize("kernel", sorted(KERNELS))
-@pytest.mark.parametrize("case", LISTS, ids=str)
+@pytest.mark.parametrize(
+    ("case", "kernel"),
+    slow_unless(
+        lambda case, kernel: kernel == sorted(KERNELS)[LISTS.index(case) % 2],
+        [(case, kernel) for case in LISTS for kernel in KERNELS],
+    ),
+    ids=str,
+)
 def test_kernels_reach_the_optimum_over_all_members(case, kernel):
     X, y, weights = rows()
     space = KernelSpace(KERNELS[kernel], D)

@@ -47,6 +47,8 @@ from structinv.solvers import (
 from structinv.spaces import RepresenterSpace
 from structinv.structures import Binary, Multiclass
 
+from .covering import pairs, slow_unless
+
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "solvers.md"
 KERNEL = Gaussian(0.7)
 X, CODES = make_moons(14, noise=0.1, random_state=0)
@@ -140,13 +142,29 @@ TABLE = printed_table()
 PAIRS = [(loss, name) for loss, name in TABLE]
 
 
+def in_turn(loss, name):
+    """Penalties for a loss and a solver, such that each solver and each loss meets all of them."""
+    if loss in ("worst case", "written in cvxpy"):
+        return sorted(PENALTIES)
+    at = list(LOSSES).index(loss) + list(SOLVERS).index(name)
+    return [
+        sorted(PENALTIES)[(at + step) % 4] for step in ([0, 1] if TABLE[loss, name] == "yes" else [0])
+    ]
+
+
 def test_the_printed_table_is_whole():
     assert set(PAIRS) == {(loss, name) for loss in [*LOSSES, "worst case"] for name in SOLVERS}
     assert set(TABLE.values()) == {"yes", "no"}
 
 
-@pytest.mark.parametrize("penalty", sorted(PENALTIES))
-@pytest.mark.parametrize(("loss", "name"), PAIRS)
+# Refusals do not depend on the penalty; pairs that work have two of four in turns.
+@pytest.mark.parametrize(
+    ("loss", "name", "penalty"),
+    slow_unless(
+        lambda loss, name, penalty: penalty in in_turn(loss, name),
+        [(*pair, penalty) for pair in PAIRS for penalty in sorted(PENALTIES)],
+    ),
+)
 def test_pairs_agree_or_are_refused_by_name(loss, name, penalty):
     objective = problem(loss, penalty)
     if TABLE[loss, name] == "no":
@@ -162,9 +180,14 @@ def test_pairs_agree_or_are_refused_by_name(loss, name, penalty):
     assert best * (1 - 1e-6) <= solution.primal <= best * (1 + 1.01 * tolerance)
 
 
-@pytest.mark.parametrize("method", ["newton-cg", "dual-interior", "lbfgs", "dual-cd", "cvxpy"])
-@pytest.mark.parametrize("penalty", sorted(PENALTIES))
-@pytest.mark.parametrize("loss", [name for name in LOSSES if name != "written in cvxpy"])
+@pytest.mark.parametrize(
+    ("method", "loss", "penalty"),
+    pairs(
+        ["newton-cg", "dual-interior", "lbfgs", "dual-cd", "cvxpy"],
+        [name for name in LOSSES if name != "written in cvxpy"],
+        sorted(PENALTIES),
+    ),
+)
 def test_a_free_constant(method, loss, penalty):
     if method == "dual-cd" and loss == "logistic":
         with pytest.raises(ValueError, match="free constant only"):

@@ -18,13 +18,14 @@ from structinv.matrices import ALL_ROWS
 from structinv.spaces import ExplicitSpace, KernelSpace, RepresenterSpace
 from structinv.spaces.kernel import AtomRows
 
-from .kernel_problems import every_cache
+from .covering import pairs
+from .kernel_problems import CACHES
 from .oracle_cases import Reorderings, Shrinkings
 
 D = 3
 KERNELS = [Gaussian(1.3), Gaussian(1.5) + Polynomial(2, gamma=0.3)]
-every_degree = pytest.mark.parametrize("free_degree", [None, 0, 1])
-every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+DEGREES = [None, 0, 1]
+every_degree = pytest.mark.parametrize("free_degree", DEGREES)
 
 
 class Model:
@@ -113,9 +114,9 @@ class Model:
         np.testing.assert_allclose(f.free, dense[1], atol=1e-12)
 
 
-@every_cache
-@every_degree
-@every_kernel
+@pytest.mark.parametrize(
+    ("kernel", "free_degree", "cache_mb"), pairs(KERNELS, DEGREES, CACHES), ids=repr
+)
 def test_sums_are_what_dense_numbers_say(kernel, free_degree, cache_mb):
     model = Model(cache_mb, kernel=kernel, free_degree=free_degree)
     for kinds in np.ndindex(2, 2, 2):
@@ -125,10 +126,9 @@ def test_sums_are_what_dense_numbers_say(kernel, free_degree, cache_mb):
 KINDS = [(True, True), (True, False), (False, True), (False, False)]
 
 
-@every_cache
-@every_degree
-@pytest.mark.parametrize("left", KINDS)
-@pytest.mark.parametrize("right", KINDS)
+@pytest.mark.parametrize(
+    ("right", "left", "free_degree", "cache_mb"), pairs(KINDS, KINDS, DEGREES, CACHES)
+)
 def test_inner_products_are_those_of_the_matrix_without_the_free_part(
     right, left, free_degree, cache_mb
 ):
@@ -141,10 +141,11 @@ def test_inner_products_are_those_of_the_matrix_without_the_free_part(
     assert model.space.dot(f, f) == pytest.approx(np.sum(dense_f * (model.gram @ dense_f)), abs=1e-10)
 
 
-@every_cache
-@every_degree
-@every_kernel
-@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize(
+    ("n_outputs", "kernel", "free_degree", "cache_mb"),
+    pairs([1, 3], KERNELS, DEGREES, CACHES),
+    ids=repr,
+)
 def test_operations_are_those_of_dense_arrays(n_outputs, kernel, free_degree, cache_mb):
     model = Model(cache_mb, n_outputs, kernel, free_degree)
     space = model.space
@@ -187,9 +188,7 @@ def test_normals_of_atoms_alone_stay_such():
     assert len(thrice[np.array([11, 2, 11])].functions) == 1
 
 
-@every_cache
-@every_degree
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("seed", "free_degree", "cache_mb"), pairs(range(4), DEGREES, CACHES))
 def test_expansions_carry_what_they_are_along(seed, free_degree, cache_mb):
     model = Model(cache_mb, free_degree=free_degree, seed=seed)
     space, rng = model.space, model.rng

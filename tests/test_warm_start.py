@@ -19,6 +19,7 @@ from structinv.functionals import Gradient
 from structinv.oracles import Box, FDrop, FiniteOracle, FScale, Shifts
 from structinv.solvers import Status
 
+from .covering import pairs, slow_unless
 from .problems import two_classes
 
 SOLVERS = ["frank_wolfe", "svmstruct", "bmrm", "pegasos"]
@@ -63,9 +64,20 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize(("oracle", "change"), CHANGES, ids=str)
+def in_turn(at, solver, n_classes):
+    """Two solvers in turns for each change, with two classes or three."""
+    turn = at + SOLVERS.index(solver)
+    return turn % 2 == 0 and turn // 2 % 2 == n_classes - 2
+
+
+@pytest.mark.parametrize(
+    ("oracle", "change", "solver", "n_classes"),
+    slow_unless(
+        lambda oracle, change, *turn: in_turn(CHANGES.index((oracle, change)), *turn),
+        [(*change, solver, n) for change in CHANGES for solver in SOLVERS for n in (2, 3)],
+    ),
+    ids=str,
+)
 def test_linear_fits_go_on_soundly(solver, oracle, change, n_classes):
     X, y = counts(n_classes)
     model = linear(oracle, solver).fit(X, y)
@@ -183,10 +195,11 @@ KERNEL_CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("cache_mb", [10, 0.02])
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize(("oracle", "change"), KERNEL_CHANGES, ids=str)
-def test_kernel_machines_go_on_soundly(solver, oracle, change, cache_mb):
+@pytest.mark.parametrize(
+    ("change", "solver", "cache_mb"), pairs(KERNEL_CHANGES, SOLVERS, [10, 0.02]), ids=str
+)
+def test_kernel_machines_go_on_soundly(solver, change, cache_mb):
+    oracle, change = change
     X, y = counts(2 if solver == "pegasos" else 3, n=45)
     tol = TOLERANCE.get(solver, 1e-3)
     model = InvariantSVC(oracle, gamma=0.03, C=0.1, solver=solver, tol=tol, cache_mb=cache_mb)
@@ -214,9 +227,15 @@ def test_mixed_objectives_go_on():
     assert warm.iterations < cold.iterations
 
 
-@pytest.mark.parametrize("solver", ["newton-cg", "lbfgs", "dual-cd", "frank_wolfe"])
-@pytest.mark.parametrize("change", [{}, {"C": 1.2}, {"nu": 0.13}, {"class_weight": {"a": 2.0}}], ids=str)
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize(
+    ("solver", "change", "loss"),
+    pairs(
+        ["newton-cg", "lbfgs", "dual-cd", "frank_wolfe"],
+        [{}, {"C": 1.2}, {"nu": 0.13}, {"class_weight": {"a": 2.0}}],
+        ["hinge", "logistic"],
+    ),
+    ids=str,
+)
 def test_representers_go_on(solver, change, loss):
     X, y = counts()
     model = RepresenterClassifier(gamma=0.03, invariances=[Gradient()], nu=0.1, solver=solver, loss=loss)
