@@ -15,6 +15,7 @@ from structinv.solvers import (
 )
 from structinv.spaces import KernelSpace
 
+from .covering import pairs
 from .kernel_problems import problem
 from .oracle_cases import D, Shrinkings
 from .problems import EXACT, SETTING, N
@@ -88,10 +89,14 @@ def leads(rivals, values):
     return np.stack([[rivals.lead(values[:, m], k) for m in members] for k in labels]).transpose(2, 1, 0)
 
 
-@pytest.mark.parametrize("cache_mb", [100.0, 0.0])
-@pytest.mark.parametrize("setting", ["binary", "binary-slack", "multiclass", "multiclass-slack"])
 @pytest.mark.parametrize(
-    "kernel", [Gaussian(0.8), Gaussian(3.0), Matern(1.0, 1.5), Laplacian(0.4)], ids=repr
+    ("kernel", "setting", "cache_mb"),
+    pairs(
+        [Gaussian(0.8), Gaussian(3.0), Matern(1.0, 1.5), Laplacian(0.4)],
+        ["binary", "binary-slack", "multiclass", "multiclass-slack"],
+        [100.0, 0.0],
+    ),
+    ids=repr,
 )
 def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cache_mb):
     setting, improved = SETTING[setting], 0
@@ -176,12 +181,11 @@ def sampled_value(name, setting, solution, factor):
     return 0.5 * space.dot(solution.f, solution.f) + factor * np.array(setting.weights) @ losses
 
 
-@pytest.mark.parametrize("solver", EXACT)
 @pytest.mark.parametrize(
-    "kernel", [Gaussian(3.0), Polynomial(2, 1.0, 0.1)], ids=["gaussian", "polynomial"]
+    ("name", "grid", "kernel", "solver"),
+    pairs(sorted(LINES), [3, 600], [Gaussian(3.0), Polynomial(2, 1.0, 0.1)], EXACT),
+    ids=str,
 )
-@pytest.mark.parametrize("grid", [3, 600])
-@pytest.mark.parametrize("name", sorted(LINES))
 def test_a_run_over_a_continuum_never_converges_falsely(name, grid, kernel, solver):
     setting, factor = SETTING["binary"], 5.0
     this = problem(LINES[name](grid), setting, kernel, factor=factor)

@@ -14,6 +14,7 @@ from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 
+from .covering import pairs
 from .oracle_cases import (
     FACTOR,
     RADII,
@@ -54,11 +55,8 @@ DENSE = [
 SETTINGS = ["binary", "binary-slack"]
 PROBLEMS = [(case, sparse) for case in WORDS for sparse in (True, False)]
 PROBLEMS += [(case, False) for case in DENSE]
-every_problem = pytest.mark.parametrize(
-    ("case", "sparse"),
-    PROBLEMS,
-    ids=[f"{case}-{'csr' if sparse else 'dense'}" for case, sparse in PROBLEMS],
-)
+NAMED = {f"{case}-{'csr' if sparse else 'dense'}": (case, sparse) for case, sparse in PROBLEMS}
+every_problem = pytest.mark.parametrize(("case", "sparse"), PROBLEMS, ids=list(NAMED))
 
 
 def optimum(case, setting, factor):
@@ -70,10 +68,9 @@ def state_of(problem):
     return dual_state(problem.terms[0], problem.space, np.random.default_rng(0))
 
 
-@every_problem
-@pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("factor", [0.1, 10.0])
-def test_the_optimum_is_reached(case, sparse, name, factor):
+@pytest.mark.parametrize(("named", "name", "factor"), pairs(list(NAMED), SETTINGS, [0.1, 10.0]))
+def test_the_optimum_is_reached(named, name, factor):
+    case, sparse = NAMED[named]
     setting = SETTING[name]
     problem = objective(case.oracle, setting, sparse=sparse, factor=factor)
     assert isinstance(state_of(problem), HullState)
