@@ -520,15 +520,16 @@ def test_order_zero_has_the_tangents_of_order_one():
         Box(0.5) @ Rotations((-10, 10)),
         Rotations((-10, 10)) @ Box(0.5),
         Rotations(between=(-10, 10)),
-        Shifts(between=(0.5, 2), fill=3.0),
+        # These are among the cases of all oracles, with smaller images.
+        pytest.param(Shifts(between=(0.5, 2), fill=3.0), marks=pytest.mark.slow),
         Scalings(between=(0.8, 1.2), order=3, unitary=True),
-        Shears(between=(0.1, 0.2)),
+        pytest.param(Shears(between=(0.1, 0.2)), marks=pytest.mark.slow),
     ],
     ids=repr,
 )
 def test_keeps_the_contract_on_digits(oracle):
     X, y = load_digits(return_X_y=True)
-    check_oracle(oracle, X[:5], y[:5], n_directions=3)
+    check_oracle(oracle, X[:3], y[:3], n_directions=2)
 
 
 def test_a_flip_is_for_symmetric_digits_only():
