@@ -17,6 +17,7 @@ from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
 
+from .covering import pairs
 from .word_problems import (
     LOSSES,
     VALUES,
@@ -70,10 +71,11 @@ def optimum(oracle, loss, intercept=True, weights=0.3):
     return cp.Problem(cp.Minimize(0.5 * norm + cost)).solve(solver="CLARABEL")
 
 
-@every_loss
-@every_oracle
-@pytest.mark.parametrize("intercept", [True, False])
-def test_the_optimum_of_the_program_lies_between_the_bounds(oracle, loss, intercept):
+@pytest.mark.parametrize(
+    ("name", "loss", "intercept"), pairs(list(ORACLES), list(LOSSES), [True, False])
+)
+def test_the_optimum_of_the_program_lies_between_the_bounds(name, loss, intercept):
+    oracle = ORACLES[name]
     problem = objective(oracle, loss, intercept)
     assert isinstance(state_of(problem), AdditionState)
     found = solve(problem, FrankWolfe(), Gap(1e-7), random_state=0)

@@ -34,6 +34,8 @@ from structinv.oracles import (
 )
 from structinv.solvers import Status, checkpoint
 
+from .covering import pairs
+
 SOLVERS = ["frank_wolfe", "svmstruct", "bmrm", "pegasos"]
 
 
@@ -83,9 +85,7 @@ ORACLES = [
 ]
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("oracle", ORACLES, ids=str)
+@pytest.mark.parametrize(("solver", "oracle", "n_classes"), pairs(SOLVERS, ORACLES, [2, 3]), ids=str)
 def test_a_fit_goes_on_where_it_was(tmp_path, cut, solver, oracle, n_classes):
     X, y = counts(n_classes)
     path = tmp_path / "fit.npz"

@@ -22,6 +22,7 @@ from structinv.datasets import make_mail_like
 from structinv.model_selection import certified_accuracy_scorer
 from structinv.oracles import Box, FDrop, Identity, ImageShape, Rotations, Shifts
 
+from .covering import pairs
 from .test_cli import fail, run, succeed, table_rows, write_mails
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,10 +64,16 @@ def folder(tmp_path_factory):
 
 
 class TestFiles:
-    @pytest.mark.parametrize(("model", "data"), [("text", "mails.jsonl"), ("rows", "rows.svm")])
-    @pytest.mark.parametrize("name", ["data", "data.json", "data.txt", "data.csv", "data.gz", "data.xz"])
-    @pytest.mark.parametrize("compress", [bytes, gzip.compress, lzma.compress])
-    def test_go_by_content_not_by_name(self, folder, tmp_path, model, data, name, compress):
+    @pytest.mark.parametrize(
+        ("model", "name", "compress"),
+        pairs(
+            ["text", "rows"],
+            ["data", "data.json", "data.txt", "data.csv", "data.gz", "data.xz"],
+            [bytes, gzip.compress, lzma.compress],
+        ),
+    )
+    def test_go_by_content_not_by_name(self, folder, tmp_path, model, name, compress):
+        data = {"text": "mails.jsonl", "rows": "rows.svm"}[model]
         (tmp_path / name).write_bytes(compress((folder / data).read_bytes()))
         expected = succeed("predict", folder / f"{model}.model", folder / data)
         assert succeed("predict", folder / f"{model}.model", tmp_path / name) == expected

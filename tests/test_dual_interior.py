@@ -15,6 +15,8 @@ from structinv.solvers.dual_interior import DualInterior
 from structinv.solvers.equations import Equations
 from structinv.solvers.newton_cg import NewtonCG
 
+from .covering import pairs
+
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 2))
 Y = np.where(X[:, 0] + 0.3 * RNG.standard_normal(30) > 0, 1, 0)
@@ -68,9 +70,7 @@ def test_equations_against_a_dense_solve(condition, n_free):
     assert np.all(moved[weights == 0] == 0)
 
 
-@pytest.mark.parametrize("C", [1e-6, 1.0, 1e3, 1e6])
-@pytest.mark.parametrize("nu", [1e-4, 1e2])
-@pytest.mark.parametrize("epsilon", [0.0, 0.01])
+@pytest.mark.parametrize(("C", "nu", "epsilon"), pairs([1e-6, 1.0, 1e3, 1e6], [1e-4, 1e2], [0.0, 0.01]))
 def test_extreme_weights(C, nu, epsilon):
     options = {
         "kernel": Gaussian(0.5), "invariances": [Gradient()], "loss": "hinge", "C": C, "nu": nu,

@@ -12,6 +12,7 @@ from structinv.dual_states import AdditionState, EditState, PlaneCache, refusals
 from structinv.oracles import FAdd, FDrop, FEdit, Protected
 from structinv.solvers import BMRM, FrankWolfe, Gap, Status, solve
 
+from .covering import pairs
 from .word_problems import (
     VALUES,
     assert_made_again_from_planes,
@@ -57,10 +58,11 @@ def optimum(oracle, intercept=True, weights=0.3):
     return cp.Problem(cp.Minimize(0.5 * norm + cost)).solve(solver="CLARABEL")
 
 
-@every_oracle
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("weight", [0.05, 0.5])
-def test_the_optimum_of_the_program_lies_between_the_bounds(oracle, intercept, weight):
+@pytest.mark.parametrize(
+    ("name", "intercept", "weight"), pairs(list(ORACLES), [True, False], [0.05, 0.5])
+)
+def test_the_optimum_of_the_program_lies_between_the_bounds(name, intercept, weight):
+    oracle = ORACLES[name]
     problem = objective(oracle, intercept=intercept, weights=weight)
     assert isinstance(state_of(problem), EditState)
     found = solve(problem, FrankWolfe(), Gap(1e-7), random_state=0)

@@ -104,7 +104,7 @@ def certified(case, w, seed=0, points=False, structure=None, y=None):
 
 
 @pytest.mark.parametrize("case", JOINT, ids=str)
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_margins_and_counts_are_those_of_all_labellings_and_changes(case, seed):
     w = model(seed)
     found = certified(case, w, seed)

@@ -30,6 +30,7 @@ from structinv.structures import Layout, Multilabel, Sequence, check_structure, 
 from structinv.structures.multilabel import mutual_information, tree_of
 from structinv.terms import one_change_search
 
+from .covering import pairs
 from .problems import assert_brackets, minimum
 
 N, FEATURES, SIZE = 8, 3, 3
@@ -119,10 +120,10 @@ def optimum(number, pairwise):
     return minimum(total)
 
 
-@by_pairs
-@by_oracle
 @pytest.mark.parametrize(
-    "solver", [FrankWolfe(), SVMStruct(), BMRM()], ids=lambda one: type(one).__name__
+    ("oracle", "pairwise", "solver"),
+    pairs(ORACLES, [None, "tree"], [FrankWolfe(), SVMStruct(), BMRM()]),
+    ids=repr,
 )
 def test_sets_of_labels_reach_the_optimum(oracle, pairwise, solver):
     best = optimum(ORACLES.index(oracle), pairwise)
@@ -259,9 +260,9 @@ def test_a_change_for_each_label_is_an_upper_bound_only(monkeypatch):
     assert found.primal >= best.dual - 1e-9
 
 
-@by_pairs
-@pytest.mark.parametrize("most", [12, 1])
-@by_oracle
+@pytest.mark.parametrize(
+    ("oracle", "pairwise", "most"), pairs(ORACLES, [None, "tree"], [12, 1]), ids=repr
+)
 def test_certificates_are_those_of_all_sets_and_changes(oracle, pairwise, most, monkeypatch):
     given = problem(oracle, pairwise)
     f = solve(given, FrankWolfe(), Gap(1e-3), random_state=0).f

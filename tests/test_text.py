@@ -18,6 +18,7 @@ from structinv import InvariantLinearSVC, InvariantTextClassifier, UnitLengthWar
 from structinv.estimators import TextVectorizer
 from structinv.oracles import Box, FAdd, FDrop, TokenEdits
 
+from .covering import pairs
 from .test_text_edits import edited_texts
 
 WORDS = ("drop", "add", "replace")
@@ -102,9 +103,7 @@ def test_the_optimum_is_that_over_all_edited_texts(words, most, weights, longest
     np.testing.assert_allclose(model.coef_[0], w.value, atol=1e-4)
 
 
-@pytest.mark.parametrize("words", WORDS)
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("longest", [1, 2, 3])
+@pytest.mark.parametrize(("words", "weights", "longest"), pairs(WORDS, WEIGHTS, [1, 2, 3]))
 def test_the_worst_text_has_the_margin_that_is_told(words, weights, longest):
     model = fitted(words, 2, (1, longest), weights, tol=0.1, max_seconds=5)
     certificate = model.certify(UNSEEN, TRUTH)
@@ -137,9 +136,7 @@ def random_edit(rng, model, text, words, most):
     return text
 
 
-@pytest.mark.parametrize("words", WORDS)
-@pytest.mark.parametrize("weights", ["counts", "binary"])
-@pytest.mark.parametrize("longest", [1, 2, 3])
+@pytest.mark.parametrize(("words", "weights", "longest"), pairs(WORDS, ["counts", "binary"], [1, 2, 3]))
 def test_no_random_edit_of_letters_turns_a_certified_text(words, weights, longest):
     rng = np.random.default_rng(longest)
     model = InvariantTextClassifier(words, 1, (1, longest), weights, tol=0.1, max_seconds=5)

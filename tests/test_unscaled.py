@@ -18,6 +18,8 @@ from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Iterations, Status
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Multiclass
 
+from .covering import pairs
+
 ENOUGH = 60
 
 
@@ -39,9 +41,10 @@ def assert_solved(problem, gap=1e-3, iterations=ENOUGH):
     return solution
 
 
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("changes", ["none", "box", "ball"])
-@pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer"])
+@pytest.mark.parametrize(
+    ("name", "changes", "intercept"),
+    pairs(["iris", "wine", "breast_cancer"], ["none", "box", "ball"], [True, False]),
+)
 def test_data_as_they_come_converge_in_few_iterations(name, changes, intercept):
     X, y = rows_of(name)
     oracle = {"none": None, "box": Box(0.1), "ball": Ellipsoid(np.eye(X.shape[1]), radius=0.1)}[changes]

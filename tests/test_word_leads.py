@@ -15,6 +15,8 @@ from structinv.oracles.words import _BoundWords
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Multiclass, Sequence
 
+from .covering import pairs
+
 LABELS, FEATURES = 4, 7
 ORACLES = [FDrop(0), FDrop(1), FDrop(3), FDrop(50), FScale(2, 0.5, 2.0), FScale(1, 1.0, 3.0)]
 
@@ -43,12 +45,14 @@ def asked(monkeypatch, oracle, structure, X, intercept, by_label):
     )
 
 
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("structure", [Sequence(), Multiclass()], ids=repr)
 @pytest.mark.parametrize(
-    "oracle",
-    [FDrop(0), FDrop(1), FDrop(3), FDrop(50), FScale(2, 0.5, 2.0), FScale(1, 1.0, 3.0)],
+    ("oracle", "structure", "sparse", "intercept"),
+    pairs(
+        [FDrop(0), FDrop(1), FDrop(3), FDrop(50), FScale(2, 0.5, 2.0), FScale(1, 1.0, 3.0)],
+        [Sequence(), Multiclass()],
+        [False, True],
+        [False, True],
+    ),
     ids=repr,
 )
 def test_all_labels_at_once_are_each_label_by_itself(monkeypatch, oracle, structure, sparse, intercept):
