@@ -136,6 +136,16 @@ def test_operations_are_those_of_dense_arrays(n_outputs, cache_mb):
         model.assert_budget()
 
 
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_long_sums_may_have_a_member_several_times(n_outputs):
+    model = Model(n_outputs=n_outputs)
+    left, dense_left = model.normals(4)
+    numbers = np.arange(12) % 5
+    right, dense_right = model.rows_of(numbers, model.key(numbers), [12])
+    wanted = model.products(dense_left, dense_right)
+    np.testing.assert_allclose(model.space.gram(left, right), wanted, atol=1e-12)
+
+
 @pytest.mark.parametrize("seed", range(8))
 @every_cache
 def test_expansions_carry_their_values_along(cache_mb, seed):

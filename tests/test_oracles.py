@@ -42,7 +42,8 @@ def test_every_registered_oracle_has_a_case_of_its_class():
 
 @every_case
 def test_keeps_the_contract(case):
-    check_oracle(case.oracle, *rows(), n_directions=4)
+    X, y = rows()
+    check_oracle(case.oracle, X[:5], y[:5], n_directions=4)
     assert case.oracle.supports_sparse == case.sparse
 
 

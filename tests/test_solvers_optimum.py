@@ -46,14 +46,18 @@ def test_reaches_the_optimum(case, setting):
     assert_optimal(objective(case.oracle, setting), "frank_wolfe", optimum(case.name, setting.name))
 
 
-# Solvers other than frank_wolfe see planes alone: over the cases each meets all settings.
+# Solvers other than frank_wolfe see planes alone: each case has two of them in turns, and over the
+# cases each meets all settings.
 @pytest.mark.parametrize(
     ("case", "setting", "name"),
-    [
-        (case, two_settings(case)[(i // 2 + j) % 2], name)
-        for i, case in enumerate(CASES)
-        for j, name in enumerate(PLANES)
-    ],
+    slow_unless(
+        lambda case, setting, name: (CASES.index(case) // 2 + PLANES.index(name)) % 2 == 0,
+        [
+            (case, two_settings(case)[(i // 4 + j // 2) % 2], name)
+            for i, case in enumerate(CASES)
+            for j, name in enumerate(PLANES)
+        ],
+    ),
     ids=str,
 )
 def test_solvers_of_planes_reach_the_optimum(case, setting, name):
