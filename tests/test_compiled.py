@@ -22,9 +22,10 @@ from structinv.compiled import Stopwatch, njit
 PACKAGE = Path(structinv.__file__).parent
 
 FIT = """
-import numpy as np, structinv
-X, y = np.array([[2.0, 0.0], [-2.0, 1.0]] * 5), np.array([0, 1] * 5)
-model = structinv.InvariantLinearSVC(random_state=0).fit(X, y)
+import numpy as np, scipy.sparse, structinv
+from structinv.oracles import FDrop
+X, y = scipy.sparse.csr_matrix([[2.0, 2.0, 2.0], [-2.0, -2.0, -2.0]] * 5), np.array([0, 1] * 5)
+model = structinv.InvariantLinearSVC(FDrop(1), solver="frank_wolfe", random_state=0).fit(X, y)
 solution = model.solution_
 print(structinv.__file__, model.score(X, y), solution.seconds, solution.compile_seconds, sep="|")
 """
