@@ -92,6 +92,55 @@ def test_names_are_numbers(name, frame):
         np.testing.assert_array_equal(by_name.worst_case(table, y), by_number.worst_case(table, y))
 
 
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if name not in ("derivative", "second")])
+def test_a_mask_with_names_is_read_by_its_names(name):
+    """A Series that was sorted names other features than the same booleans without an index do."""
+    pandas = pytest.importorskip("pandas")
+    X, y = data()
+    table = pandas.DataFrame(X, columns=COLUMNS)
+    mask = pandas.Series([each in PICKED for each in COLUMNS], index=COLUMNS)
+    wanted = answers(ESTIMATORS[name](NUMBERS).fit(table, y), table)
+    for given in (mask, mask.sort_index(), mask[::-1]):
+        np.testing.assert_array_equal(answers(ESTIMATORS[name](given).fit(table, y), table), wanted)
+
+
+def test_certify_reads_a_mask_by_its_names():
+    pandas = pytest.importorskip("pandas")
+    X, y = data()
+    table = pandas.DataFrame(X, columns=COLUMNS)
+    mask = pandas.Series([each in PICKED for each in COLUMNS], index=COLUMNS)[::-1]
+    model = LogisticRegression().fit(table, y)
+    found = certify(model, FAdd(1, allowed=mask), table, y)
+    wanted = certify(model, FAdd(1, allowed=NUMBERS), table, y)
+    np.testing.assert_array_equal(found.margins, wanted.margins)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["ip", "port", "url", "age", "sise"], "'sise' is not among them"),
+        (["ip", "port", "url", "age"], "'size' is missing"),
+        (["ip", "port", "url", "age", "size", "ip"], "it has 6 entries for 5 columns"),
+    ],
+)
+def test_a_mask_with_other_names_is_refused(names, message):
+    pandas = pytest.importorskip("pandas")
+    X, y = data()
+    mask = pandas.Series(np.arange(len(names)) < 2, index=names)
+    with pytest.raises(ValueError, match=f"allowed is a mask with names, .*: {message}"):
+        InvariantLinearSVC(FAdd(1, allowed=mask)).fit(pandas.DataFrame(X, columns=COLUMNS), y)
+
+
+def test_a_mask_with_names_goes_by_position_without_a_data_frame():
+    pandas = pytest.importorskip("pandas")
+    X, y = data()
+    mask = pandas.Series([True, False, True, False, False], index=COLUMNS[::-1])
+    settings = {"C": 0.1, "random_state": 0}
+    found = InvariantLinearSVC(FAdd(1, allowed=mask), **settings).fit(X, y)
+    wanted = InvariantLinearSVC(FAdd(1, allowed=mask.to_numpy()), **settings).fit(X, y)
+    np.testing.assert_array_equal(found.coef_, wanted.coef_)
+
+
 def test_the_parameter_keeps_its_names(frame):
     X, y = data()
     oracle = FAdd(1, allowed=PICKED)

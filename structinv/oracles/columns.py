@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from .arguments import are_names, check_features, closest_of
@@ -35,6 +36,8 @@ class OfFeatures:
 def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
     """A part whose parameters hold numbers of features where they held names of columns.
 
+    A mask with names, such as a pandas Series, becomes a mask in the order of the columns.
+
     Parameters
     ----------
     part : BaseEstimator
@@ -50,7 +53,7 @@ def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
     Raises
     ------
     ValueError
-        If a name is not among the columns, or is given twice.
+        If a name is not among the columns, or is given twice, or a mask names other columns.
 
     Examples
     --------
@@ -58,7 +61,7 @@ def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
     >>> with_numbers(FAdd(1, allowed=["url", "ip"]), ["ip", "port", "url"]).allowed
     [2, 0]
     """
-    if columns is None or not _named(part):
+    if columns is None or not (_named(part) or _labelled(part)):
         return part
     part = clone(part)
     numbers = {name: number for number, name in enumerate(columns)}
@@ -69,12 +72,54 @@ def with_numbers(part: Part, columns: Sequence[str] | None) -> Part:
         else:
             check_features(parameter, given, None)
             setattr(each, parameter, [_number(parameter, name, numbers) for name in given])
+    for each, parameter in _labelled(part):
+        setattr(each, parameter, _in_order(parameter, getattr(each, parameter), columns))
     return part
 
 
 def _named(part: Any) -> list[tuple[Any, str]]:
     found = [part, *part.get_params(deep=True).values()]
     return [(each, name) for each in found if isinstance(each, OfFeatures) for name in each.named()]
+
+
+def _labelled(part: Any) -> list[tuple[Any, str]]:
+    """Parameters that hold a mask whose entries have names."""
+    found = [part, *part.get_params(deep=True).values()]
+    return [
+        (each, name)
+        for each in found
+        if isinstance(each, OfFeatures)
+        for name in each.feature_parameters
+        if are_names(_labels(getattr(each, name)))
+    ]
+
+
+def _labels(given: Any) -> list[Any]:
+    """The index of a Series of booleans; nothing for all else."""
+    index = getattr(given, "index", None)
+    return list(index) if np.iterable(index) and np.asarray(given).dtype == bool else []
+
+
+def _in_order(parameter: str, mask: Any, columns: Sequence[str]) -> np.ndarray:
+    """A mask with names, in the order of the columns."""
+    names = _labels(mask)
+    if sorted(names) != sorted(columns):
+        raise ValueError(
+            f"{parameter} is a mask with names, which must be the columns of X, each once: "
+            f"{_difference(names, columns)}"
+        )
+    chosen = dict(zip(names, np.asarray(mask).tolist(), strict=True))
+    return np.array([chosen[name] for name in columns], dtype=bool)
+
+
+def _difference(names: list[str], columns: Sequence[str]) -> str:
+    for name in names:
+        if name not in columns:
+            return f"{name!r} is not among them"
+    for name in columns:
+        if name not in names:
+            return f"{name!r} is missing"
+    return f"it has {len(names)} entries for {len(columns)} columns"
 
 
 def _number(parameter: str, name: str, numbers: dict[str, int]) -> int:
