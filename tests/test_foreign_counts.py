@@ -162,13 +162,21 @@ class TestBinaryRows:
         with pytest.raises(TypeError, match="drop or add whole features"):
             certify(BernoulliNB().fit(X, y), Odd(1), X, y)
 
-    @pytest.mark.parametrize(("cut", "low"), [(-1.0, 0.0), (0.5, 0.4), (0.0, -1.0)])
-    def test_values_on_both_sides_of_the_comparison_are_refused(self, cut, low):
+    @pytest.mark.parametrize(
+        ("cut", "low", "message"),
+        [
+            (-1.0, 0.0, "takes zeros for present ones"),
+            (0.5, 0.4, r"must be 0 or above 0\.5, got 0\.4\."),
+            (0.0, -1.0, r"must be 0 or above 0\.0, got -1\.0\."),
+        ],
+    )
+    def test_values_on_both_sides_of_the_comparison_are_refused(self, cut, low, message):
         X, y = counts()
         model = BernoulliNB().fit(X, y).set_params(binarize=cut)
         Z = X.copy()
         Z[0, 0] = low
-        with pytest.raises(ValueError, match=r"BernoulliNB\(binarize=.*absent features from present"):
+        start = r"BernoulliNB\(binarize=.*absent features from present ones"
+        with pytest.raises(ValueError, match=f"{start}.*{message}"):
             certify(model, FDrop(1), Z, y)
 
     def test_additions_that_it_does_not_see_are_refused(self):

@@ -72,10 +72,16 @@ def binary_rows(model: Any, rows: Matrix, oracle: InvarianceOracle) -> tuple[Mat
     if cut is None:
         return rows, oracle
     values = rows.data if sp.issparse(rows) else rows
-    if cut < 0 or np.any((values != 0) & ~(values > cut)):
+    if cut < 0:
+        raise ValueError(
+            f"BernoulliNB(binarize={cut!r}) must tell absent features from present ones, and takes "
+            "zeros for present ones. Fit it with binarize at 0 or above"
+        )
+    hidden = values[(values != 0) & ~(values > cut)]
+    if hidden.size:
         raise ValueError(
             f"BernoulliNB(binarize={cut!r}) must tell absent features from present ones: every value of "
-            f"X must be 0 or above binarize >= 0, got values down to {np.min(values, initial=0.0)!r}. "
+            f"X must be 0 or above {cut!r}, got {hidden[0].item()!r}. "
             "Pass binary rows to a model with binarize=None"
         )
     binary = rows.copy()
