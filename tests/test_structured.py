@@ -438,6 +438,13 @@ def test_a_single_example_is_told_how_to_be_given():
             model.predict(single)
 
 
+def test_a_single_sentence_of_dicts_is_told_how_to_be_given():
+    sentence = [{"w": "a"}, {"w": "b"}]
+    model = InvariantStructuredSVC(Sequence()).fit([sentence], [[0, 1]])
+    with pytest.raises(TypeError, match=r"got a dict; a single example is given as \[x\]"):
+        model.predict(sentence)
+
+
 def test_tokens_that_training_knew_nothing_of_are_told():
     model = InvariantStructuredSVC(Sequence()).fit([[["a"], ["b"]]], [[0, 1]])
     with pytest.warns(UserWarning, match="none of the tokens' features"):

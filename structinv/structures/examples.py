@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -130,9 +130,10 @@ def _array(i: int, block: Any) -> np.ndarray:
         try:
             found = found.astype(np.float64)
         except (TypeError, ValueError):
+            hint = "; a single example is given as [x]" if isinstance(block, Mapping) else ""
             raise TypeError(
                 f"X[{i}] must hold rows of numbers, all of them dicts, or all lists of strings, "
-                f"got {kind_of(block)}"
+                f"got {kind_of(block)}{hint}"
             ) from None
     return found
 
