@@ -219,7 +219,7 @@ class TestFit:
             (["--oracle", "ellipsoid"], "--oracle ellipsoid needs factor: train"),
             (["--oracle", "box"], "--oracle box needs --radius"),
             (["--oracle", "fdrop"], "--oracle fdrop needs --max-changes"),
-            ([], "--oracle fscale needs --max-changes"),
+            ([], "--oracle fscale, the default, needs --max-changes; --oracle identity trains"),
             (["--oracle", "box", "--radius", 1, "--kernel", "rbf"], "needs an oracle with an orbit"),
             (["--oracle", "fadd", "--max-changes", 1, "--only-for", "eggs"], "--only-for names 'eggs'"),
             (["--oracle", "fadd", "--max-changes", 1, "--value", 0], "value must be a number above 0"),

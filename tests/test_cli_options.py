@@ -18,6 +18,8 @@ from sklearn.model_selection import cross_val_score
 import structinv
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.cli.model_file import load_model
+from structinv.cli.options import OracleName
+from structinv.cli.training import _usable
 from structinv.datasets import make_mail_like
 from structinv.model_selection import certified_accuracy_scorer
 from structinv.oracles import Box, FDrop, Identity, ImageShape, Rotations, Shifts
@@ -392,3 +394,19 @@ class TestPipes:
         out, messages = process.communicate()
         assert process.returncode == 0, messages
         assert rb"\xe4" in out
+
+
+def test_the_help_names_all_oracles():
+    """The list is written out in the help, and the message for another name has it from the code."""
+    said = " ".join(OracleName.__metadata__[0].help.split())
+    names = [name.split(" ")[0] for name in said.partition(": ")[2].partition(". ")[0].split(", ")]
+    last = said.partition(" or ")[2].partition(".")[0]
+    assert [*names[:-1], names[-1], last] == _usable()
+
+
+def test_bare_texts_are_told_what_a_text_looks_like(tmp_path):
+    write_mails(tmp_path / "train.jsonl", 40)
+    succeed("fit", tmp_path / "train.jsonl", *PLAIN, "-o", tmp_path / "model")
+    (tmp_path / "new").write_text("free money for you\n")
+    message = fail("predict", tmp_path / "model", tmp_path / "new")
+    assert 'holds none: each text is a line such as {"text": "..."}' in " ".join(message.split())

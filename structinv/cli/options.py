@@ -72,8 +72,10 @@ OracleName = Annotated[
     str | None,
     typer.Option(
         "--oracle",
-        help="What may change in a row: fscale; identity with --kernel and for sentences. Of counted"
-        " texts fdrop and fadd are about tokens that are deleted or inserted.",
+        help="What may change in a row: identity (nothing), fscale, fdrop, fadd, fedit, box, segment,"
+        " shifts, rotations, scalings, shears, flip or permutations. Of counted texts fdrop and fadd are"
+        " about tokens that are deleted or inserted. By default identity with --kernel and for"
+        " sentences, fscale otherwise.",
     ),
 ]
 OnlyFor = Annotated[

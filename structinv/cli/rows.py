@@ -361,6 +361,9 @@ def _of_kind(source: Source, wanted: Kind) -> Source:
     columns = found == "svmlight" and in_columns(source)
     if found != wanted or columns:
         held = f"looks like {_SAID['conll']}" if columns else f"holds {_SAID[found]}"
+        if wanted == "json" and found == "svmlight" and not columns:
+            # What is nothing else counts as SVMlight rows, and bare texts do, too.
+            held = 'holds none: each text is a line such as {"text": "..."}'
         raise ValueError(f"the model was trained on {_SAID[wanted]}, and {name_of(source)} {held}")
     return source
 

@@ -60,6 +60,7 @@ def build_classifier(
     parameters : dict
         Of the classifier.
     """
+    default = "" if oracle else ", the default,"
     oracle = oracle or ("fscale" if task == "rows" and not kernel else "identity")
     if oracle not in REGISTRY:
         raise ValueError(f"--oracle must be one of {', '.join(_usable())}; got {oracle!r}")
@@ -68,7 +69,8 @@ def build_classifier(
         raise ValueError(f"--oracle {oracle} needs {', '.join(missing)}: train it in Python")
     if missing:
         raise ValueError(
-            f"--oracle {oracle} needs {_option(missing[0])}; --oracle identity trains for no changes"
+            f"--oracle {oracle}{default} needs {_option(missing[0])}; "
+            "--oracle identity trains for no changes"
         )
     for name in given:
         if name not in inspect.signature(REGISTRY[oracle]).parameters:
