@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from .. import answers
-from ..matrices import in_threads, refuse_half_or_masked
+from ..compiled import njit
+from ..matrices import contiguous_read_only, in_threads, refuse_half_or_masked
 
 if TYPE_CHECKING:
     from .base import Kernel
@@ -42,7 +43,9 @@ def squared_norms(X: np.ndarray) -> np.ndarray:
     ----------
     X : (n, d) array
     """
-    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+    norms = np.empty(len(X))
+    _sum_squares(contiguous_read_only(X), norms)
+    return norms
 
 
 def half_norms(X: np.ndarray) -> np.ndarray:
@@ -138,6 +141,16 @@ def in_tiles(
     # A thread costs as much as some hundred thousand exponentials.
     in_threads(work, n_rows, values.size * cost // 4)
     return values
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _sum_squares(X, norms):
+    # NumPy's order of summation depends on the number of rows; a row must have one norm in all blocks.
+    for i in range(X.shape[0]):
+        total = 0.0
+        for j in range(X.shape[1]):
+            total += np.float64(X[i, j]) * X[i, j]
+        norms[i] = total
 
 
 def check_rows(X: Any, Y: Any) -> None:
