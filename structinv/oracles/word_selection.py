@@ -88,7 +88,8 @@ def largest(gain, count, k, guess):
     """
     if k <= 0:
         return 0.0, np.inf
-    low, above_low, high, above_high = 0.0, -1.0, np.inf, 0.0
+    # So many numbers are above `low` and `high`, -1 where that is not known yet.
+    low, above_low, high, above_high = 0.0, -1.0, np.inf, -1.0
     cut = guess if 0 < guess < np.inf and count > k else 0.0
     total = 0.0
     for step in range(_GUESSES + count):
@@ -107,10 +108,10 @@ def largest(gain, count, k, guess):
         else:
             cut = low + (high - low) * (above_low - k) / (above_low - above_high)
         if few or (above_low >= 0 and not low < cut < high):
-            # The next number of the array, so that the search ends.
+            # The next number of the array, so that the search ends; infinity too, but only once.
             cut = 0.0
             for t in range(count):
-                if cut < gain[t] < high:
+                if cut < gain[t] and (gain[t] < high or above_high < 0):
                     cut = gain[t]
     return total, cut
 
