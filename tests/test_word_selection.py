@@ -59,11 +59,22 @@ def test_cut_and_order_for_any_numbers(numbers, k, guess):
     assert len(set(places[:size])) == size
 
 
-def test_sum_does_not_depend_on_the_guess():
-    gain = np.random.default_rng(0).standard_normal(80)
+@pytest.mark.parametrize("seed", range(20))
+def test_sum_does_not_depend_on_the_guess(seed):
+    rng = np.random.default_rng(seed)
+    gain = rng.standard_normal(80) if seed % 2 else rng.integers(-9, 9, 80) / 7
     expected = largest(gain, 80, 10, 0.0)
-    for guess in (0.01, 0.5, expected[1], 1.5, 1e9, np.inf):
+    for guess in (0.01, 0.5, expected[1], 0.999 * expected[1], 1.5, 1e9, np.inf):
         assert largest(gain, 80, 10, guess)[0] == expected[0]
+
+
+def test_the_maximum_of_a_row_does_not_depend_on_other_rows():
+    rng = np.random.default_rng(0)
+    X, V = sp.random(100, 60, 0.5, format="csr", random_state=0), rng.standard_normal((1, 60))
+    bound, facing = FDrop(5).bind(X), np.zeros(100, dtype=int)
+    together, _ = bound.maximum(slice(None), V, facing)
+    alone = [bound.maximum([i], V, facing[:1])[0][0] for i in range(100)]
+    np.testing.assert_array_equal(together, alone)
 
 
 def test_infinite_numbers_end_the_search():

@@ -66,7 +66,8 @@ def largest(gain, count, k, guess):
 
     The cut lies at or below the k-th largest number, and at or above the next one: at most k numbers
     are above it, and as many as are missing equal it. It is 0 where fewer than k numbers are positive,
-    and infinite for k = 0. The sum does not depend on the guess.
+    and infinite for k = 0. The sum does not depend on the guess, to the last digit, so that the maximum
+    of a row does not depend on the rows before it.
 
     Parameters
     ----------
@@ -95,7 +96,12 @@ def largest(gain, count, k, guess):
     for step in range(_GUESSES + count):
         above, level, total = _weigh(gain, count, cut)
         if above <= k and (above + level >= k or cut <= 0):
-            return total + ((k - above) * cut if above < k else 0.0), cut
+            if above < k and cut > 0 and above + level == k:
+                # Added up in one order, whether the cut is the k-th number or below it.
+                _, _, total = _weigh(gain, count, np.nextafter(cut, 0.0))
+            elif above < k:
+                total += (k - above) * cut
+            return total, cut
         if above > k:
             low, above_low = cut, above
         else:
