@@ -277,7 +277,7 @@ def _search(gram, rows, r, whole, rate):
             excess += np.sqrt(length)
         square = 0.0 if square < 0.0 else square
         best = square if square < best else best
-        if square > excess:
+        if square > excess and square > 0.0:
             least = (square - excess) ** 2 / square
             bound = least if least > bound else bound
         if best - bound <= ENOUGH * best or best <= 1e-15 * whole:

@@ -330,7 +330,7 @@ def best_members(
         )  # fmt: skip
         # So that the caller sees it: comparisons pass over what is no number.
         with np.errstate(over="ignore", invalid="ignore"):
-            gains[part][~np.isfinite(values[part].sum(axis=(1, 2)))] = np.nan
+            gains[part][~np.isfinite(values[part].sum(axis=(1, 2), dtype=np.float64))] = np.nan
 
     # A value is little work for a thread.
     in_threads(work, n, values.size // 8)
