@@ -263,6 +263,25 @@ def one_blas_thread() -> Iterator[None]:
                 _blas_limit.restore_original_limits()
 
 
+def longest_row(indptr: np.ndarray) -> int:
+    """The largest number of entries of a row of CSR rows."""
+    return int(np.diff(indptr).max(initial=0))
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Concatenated ranges of integers, and the number of the range of each.
+
+    Examples
+    --------
+    >>> places, which = ranges(np.array([4, 0]), np.array([2, 1]))
+    >>> places.tolist(), which.tolist()
+    ([4, 5, 0], [0, 0, 1])
+    """
+    which = np.repeat(np.arange(len(lengths)), lengths)
+    first = starts - (np.cumsum(lengths) - lengths)
+    return first[which] + np.arange(len(which)), which
+
+
 def squared_lengths(X: Matrix) -> np.ndarray:
     """``|x|^2`` of each row, (n,) of float64."""
     if sp.issparse(X):

@@ -9,17 +9,6 @@ from typing import Any
 import pytest
 
 
-def in_turns(
-    cases: Sequence[Any], settings: Sequence[Any], solvers: Sequence[str]
-) -> list[tuple[Any, Any, str]]:
-    """Every solver on every case, in one setting a case: over the cases it meets all settings."""
-    return [
-        (case, settings[(i + j) % len(settings)], name)
-        for i, case in enumerate(cases)
-        for j, name in enumerate(solvers)
-    ]
-
-
 def pairs(*factors: Sequence[Any]) -> list[Any]:
     """The product of several factors, in which rows that no pair of values needs are slow."""
     if len(factors) < 3:

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..answers import as_written
-from ..matrices import ALL_ROWS, Matrix, add_combinations, csr, dense, products, short_indices
+from ..matrices import (
+    ALL_ROWS,
+    Matrix,
+    add_combinations,
+    csr,
+    dense,
+    longest_row,
+    products,
+    ranges,
+    short_indices,
+)
 from ..planes import PlaneSet
 from ..spaces import Element, ExplicitSpace, Space
 from ..structures import Sequence
@@ -72,7 +82,7 @@ class ChainState(FocusedSweeps, DualState):
         codes, costs = labels.codes.astype(np.int32), labels.costs(ALL_ROWS)
         self._truth = self.layout.starts, codes, costs, barred, term.weights
         self._sizes = self.layout.sizes
-        n_edits = min(n_edits, int(np.diff(X.indptr).max(initial=0)))
+        n_edits = min(n_edits, longest_row(X.indptr))
         self._changes = n_edits, factors
         self._kept = self._slots(np.zeros(labels.n_blocks, dtype=np.int64))
         self._grams = self._inner_products(0 if n_edits else LONGEST_KEPT)
@@ -113,11 +123,10 @@ class ChainState(FocusedSweeps, DualState):
     def _used(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Of each labelling kept its example and its slot, of each of their labels row and place."""
         first, first_label, used = self._kept[:3]
-        blocks = np.repeat(np.arange(len(used)), used)
-        numbers = np.arange(len(blocks)) - np.repeat(np.cumsum(used) - used, used)
+        numbers, blocks = ranges(np.zeros_like(used), used)
         layout = self.layout.take(blocks)
         begin = first_label[blocks] + numbers * layout.sizes
-        places = np.repeat(begin - layout.starts[:-1], layout.sizes) + np.arange(layout.n_rows)
+        places, _ = ranges(begin, layout.sizes)
         return blocks, first[blocks] + numbers, self.layout.rows(blocks), places
 
     def _costs(self) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..matrices import Matrix, Rows, csr, floating, in_threads, short_indices, take
+from ..matrices import Matrix, Rows, csr, floating, in_threads, longest_row, short_indices, take
 from .arguments import (
     check_count,
     check_directions,
@@ -307,7 +307,7 @@ class Edits:
         """Maxima, sizes and grades; rows are written where there is room."""
         n_rows, most = rows.shape[0], self._most(rows)
         V = np.ascontiguousarray(V, dtype=np.float64)
-        longest = int(np.max(np.diff(rows.indptr), initial=0))
+        longest = longest_row(rows.indptr)
         ranks, order = ranked(V, self.value, most + longest)
         rho = np.ones(most + 1) if grades is None else np.resize(grades, most + 1)
         cost = np.zeros(n_rows) if cost is None else np.asarray(cost, dtype=np.float64)

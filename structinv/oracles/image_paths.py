@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..compiled import njit
-from ..matrices import in_threads
+from ..matrices import in_threads, ranges
 from .image_maps import ImageShape, places_beyond, sources_of
 
 # Beyond these a walk takes too much memory; places are those of the frame for each pixel.
@@ -278,8 +278,7 @@ def _crossings(
     counts = np.maximum(last - first + 1, 0).astype(np.int64).ravel()
     if np.sum(counts) > MOST_CROSSINGS:
         return None
-    stretch = np.repeat(np.arange(len(counts)), counts)
-    step = np.arange(len(stretch)) - np.repeat(np.cumsum(counts) - counts, counts)
+    step, stretch = ranges(np.zeros_like(counts), counts)
     coordinate = stretch // ends[0].shape[1]
     rises = (ends[1] > ends[0]).ravel()[stretch]
     line = np.where(rises, first.ravel()[stretch] + step, last.ravel()[stretch] - step)

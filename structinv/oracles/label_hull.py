@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, in_threads, short_indices, squared_lengths
+from ..matrices import Matrix, in_threads, longest_row, ranges, short_indices, squared_lengths
 from .hulls import LabelHull
 from .label_kernels import (
     combine_identity,
@@ -15,7 +15,6 @@ from .label_kernels import (
 )
 from .label_word_kernels import NEWCOMERS, losses_words, sweep_words, workspace
 from .label_word_pools import combine_words, points_words, restore_words
-from .word_hull import longest_row, ranges
 
 # Pairs for which there is room at first, and then always; more are made as needed.
 LEAST_PAIRS = 4096
@@ -85,10 +84,7 @@ class IdentityLabelHull(LabelHull):
 
     def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Row and place in the pool of every pair that has a level, by row."""
-        sizes = self.slots[:, 1]
-        rows = np.repeat(np.arange(len(sizes)), sizes)
-        first = self.slots[:, 0] - (np.cumsum(sizes) - sizes)
-        places = np.repeat(first, sizes) + np.arange(len(rows))
+        places, rows = ranges(self.slots[:, 0], self.slots[:, 1])
         active = self.levels[places] > 0
         return rows[active], places[active]
 
@@ -207,6 +203,7 @@ class WordLabelHull(IdentityLabelHull):
         self.grow = high - 1.0
         # Where the K-th gain of each row was last.
         self.mu = np.zeros(X.shape[0])
+        self.room = longest_row(X.indptr) + 1
         # Of each row where its deviations begin, how many there are, and for how many there is room.
         self.parts = np.zeros((X.shape[0], 3), dtype=np.int64)
         self.sizes = np.zeros(LEAST_PAIRS, dtype=np.int32)
@@ -228,7 +225,7 @@ class WordLabelHull(IdentityLabelHull):
     def _sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> int:
         """See `IdentityLabelHull`."""
         X, most = self.X, int(self.slots[order, 1].max(initial=0)) + NEWCOMERS + 2
-        room = workspace(most, longest_row(X) + 1, self.n_labels, self.drop, self.grow)
+        room = workspace(most, self.room, self.n_labels, self.drop, self.grow)
         return sweep_words(
             X.indptr, X.indices, X.data, self.codes, self.weights, self.square, self.cost,
             self.intercept, *self._changes, self.mu, *self._pools, self.used, table, order, gaps,
@@ -343,7 +340,7 @@ def word_losses(
     guesses : (n,) array, optional
         Where the gain of the last change of each row was before.
     """
-    found, room = np.empty(X.shape[0]), longest_row(X) + 1
+    found, room = np.empty(X.shape[0]), longest_row(X.indptr) + 1
     guesses = np.zeros(len(found)) if guesses is None else guesses
 
     def ask(part: slice) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..machine import check_memory
-from ..matrices import Matrix, Rows, in_threads, row_dots, row_sizes, short_indices, take
+from ..matrices import Matrix, Rows, in_threads, longest_row, row_dots, row_sizes, short_indices, take
 from .arguments import check_count
 from .base import BoundOracle, InvarianceOracle, Support
 from .hulls import Hull
@@ -438,7 +438,7 @@ class BoundTexts(BoundOracle):
 
     @cached_property
     def _longest_row(self) -> int:
-        return int(np.diff(self.rows.indptr).max(initial=0))
+        return longest_row(self.rows.indptr)
 
     @cached_property
     def _ending(self) -> np.ndarray:

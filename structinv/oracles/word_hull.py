@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, with_data
+from ..matrices import Matrix, longest_row, ranges, with_data
 from .identity_hull import IdentityHull
 from .word_kernels import WORK_ROWS, deviate, edit_rows, sweep_words, worst_sums
 
@@ -32,6 +32,8 @@ class DeviatingHull(IdentityHull):
         super().__init__(X, signs, weights, intercept)
         self.delta = np.zeros(X.nnz, dtype=X.dtype)
         self.mu = np.zeros(X.shape[0])
+        # Room for the longest row and one more: sweeps over few rows need not look for it.
+        self.room = longest_row(X.indptr) + 1
 
     def combination(self) -> np.ndarray:
         """See `Hull.combination`."""
@@ -73,11 +75,11 @@ class WordHull(DeviatingHull):
 
     def sweep(self, f, order, gaps):
         """See `IdentityHull.sweep`."""
-        X, room = self.X, longest_row(self.X) + 1
+        X = self.X
         sweep_words(
             X.indptr, X.indices, X.data, self.delta, self.signs, self.weights, self.squares, self.levels,
             self.mu, self.max_changes, self.drop, self.grow, self.intercept, f, order, gaps,
-            np.empty((WORK_ROWS, room)), np.empty(room, dtype=np.int64),
+            np.empty((WORK_ROWS, self.room)), np.empty(self.room, dtype=np.int64),
         )  # fmt: skip
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
@@ -117,7 +119,7 @@ class WordHull(DeviatingHull):
         edited = part.data.copy()
         edit_rows(
             part.indptr, part.indices, part.data, directions, assign, self.max_changes, *self.factors,
-            edited, np.empty((2, longest_row(part) + 1)),
+            edited, np.empty((2, self.room)),
         )  # fmt: skip
         corners = with_data(part, edited)
         return averages, corners, corners
@@ -143,26 +145,14 @@ class WordHull(DeviatingHull):
         values, directions = np.empty(n), self._directions(f, slice(None))
         worst_sums(
             X.indptr, X.indices, X.data, *directions, self.max_changes, *self.factors, self.mu, values,
-            np.empty(n), np.empty((2, longest_row(X) + 1)),
+            np.empty(n), np.empty((2, self.room)),
         )  # fmt: skip
         return np.maximum(0.0, 1.0 - self.signs * f[X.shape[1] :].sum() + values)
-
-
-def longest_row(X: sp.csr_matrix) -> int:
-    """The largest number of entries of a row."""
-    return int(np.diff(X.indptr).max(initial=0))
 
 
 def _entries(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The entries of some rows of a CSR matrix, and for each the place of its row in `rows`."""
     return ranges(indptr[rows], np.diff(indptr)[rows])
-
-
-def ranges(starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Concatenated ranges of integers, and the number of the range of each."""
-    which = np.repeat(np.arange(len(lengths)), lengths)
-    first = starts - (np.cumsum(lengths) - lengths)
-    return first[which] + np.arange(len(which)), which
 
 
 def deviating_combination(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiled import njit
+from ..matrices import longest_row
 
 
 def word_leads(
@@ -62,7 +63,7 @@ def word_edits(
 
 def _workspaces(indptr: np.ndarray, n_rows: int, max_changes: int) -> tuple[np.ndarray, np.ndarray]:
     """Room for `n_rows` numbers for each word of the longest row, and for its largest gains."""
-    longest = int(np.diff(indptr).max(initial=0))
+    longest = longest_row(indptr)
     return np.empty((n_rows, longest)), np.empty(max(1, min(max_changes, longest)))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..matrices import Matrix, Rows, csr, floating, in_threads, take, with_data
+from ..matrices import Matrix, Rows, csr, floating, in_threads, longest_row, take, with_data
 from .arguments import check_directions, grade_profile
 from .base import (
     BoundOracle,
@@ -26,7 +26,7 @@ from .hulls import LabelHull
 from .identity_hull import IdentityHull
 from .image_parameters import check_distribution, draw
 from .label_hull import IdentityLabelHull, WordLabelHull, word_losses
-from .word_hull import WordHull, longest_row
+from .word_hull import WordHull
 from .word_kernels import edit_rows, edit_rows_graded, worst_sums
 from .word_leads import word_edits, word_leads
 
@@ -80,7 +80,7 @@ class WordOracle(InvarianceOracle):
         """The maxima of all rows and the sizes of their products."""
         n_rows, V = rows.shape[0], np.ascontiguousarray(V, dtype=np.float64)
         values, sizes, near = np.empty(n_rows), np.empty(n_rows), np.zeros(n_rows)
-        K, room = int(min(self.max_changes, rows.shape[1])), longest_row(rows) + 1
+        K, room = int(min(self.max_changes, rows.shape[1])), longest_row(rows.indptr) + 1
 
         def ask(part: slice) -> None:
             worst_sums(
@@ -94,7 +94,7 @@ class WordOracle(InvarianceOracle):
     def _edited(self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray) -> np.ndarray:
         """The data of all rows after their worst edits."""
         edited, V = rows.data.copy(), np.ascontiguousarray(V, dtype=np.float64)
-        K, room = int(min(self.max_changes, rows.shape[1])), longest_row(rows) + 1
+        K, room = int(min(self.max_changes, rows.shape[1])), longest_row(rows.indptr) + 1
 
         def ask(part: slice) -> None:
             edit_rows(
@@ -118,7 +118,7 @@ class WordOracle(InvarianceOracle):
         check_directions(X, V, assign, cost)
         grades = grade_profile(rho, self.max_changes + 1)
         rows, V = csr(X), np.ascontiguousarray(V, dtype=np.float64)
-        edited, reached, room = rows.data.copy(), np.empty(rows.shape[0]), longest_row(rows) + 1
+        edited, reached, room = rows.data.copy(), np.empty(rows.shape[0]), longest_row(rows.indptr) + 1
         edit_rows_graded(
             rows.indptr, rows.indices, rows.data, V, assign, int(min(self.max_changes, rows.shape[1])),
             *self.factors, grades, np.ascontiguousarray(cost, dtype=np.float64), edited, reached,

@@ -28,20 +28,9 @@ def best(
     labels: np.ndarray,
 ) -> None:
     """Put in place the best labelling of every graph that is chosen."""
-    graphs, values = (starts, edges, edge_starts, features), np.empty(len(chosen))
-    room = _workspaces(starts, edge_starts, potentials.shape[1])
-    _best(
-        potentials,
-        tables,
-        *graphs,
-        chosen,
-        labels,
-        False,
-        *room,
-        np.empty(_most(starts)),
-        labels,
-        values,
-    )
+    values = np.empty(len(chosen))
+    graphs = starts, edges, edge_starts, features
+    _decode(potentials, tables, graphs, chosen, labels, False, labels, values)
 
 
 def second(
@@ -61,10 +50,23 @@ def second(
     Labels stay as they are where there is none.
     """
     graphs = starts, edges, edge_starts, features
-    room = _workspaces(starts, edge_starts, potentials.shape[1])
-    _best(
-        potentials, tables, *graphs, chosen, codes, True, *room, np.empty(_most(starts)), labels, values
-    )
+    _decode(potentials, tables, graphs, chosen, codes, True, labels, values)
+
+
+def _decode(
+    potentials: np.ndarray,
+    tables: np.ndarray,
+    graphs: tuple[np.ndarray, ...],
+    chosen: np.ndarray,
+    codes: np.ndarray,
+    other_than: bool,
+    labels: np.ndarray,
+    values: np.ndarray,
+) -> None:
+    """`_best` with its workspaces."""
+    starts, _, edge_starts, _ = graphs
+    room = *_workspaces(starts, edge_starts, potentials.shape[1]), np.empty(_most(starts))
+    _best(potentials, tables, *graphs, chosen, codes, other_than, *room, labels, values)
 
 
 def best_by_wrong(
