@@ -167,4 +167,3 @@ JOBS = (
     Job("images", "averages over changes and distances of sets", _images_as_sets),
     Job("images", "penalties on derivatives", _flat),
 )
-FAMILIES = ("words", "images", "sequences", "texts")
