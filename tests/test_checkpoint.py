@@ -32,7 +32,7 @@ from structinv.oracles import (
     Shifts,
     Support,
 )
-from structinv.solvers import Status, checkpoint
+from structinv.solvers import Record, Status, checkpoint, loop
 
 from .covering import pairs
 
@@ -56,23 +56,32 @@ class CutShortError(Exception):
 
 
 @pytest.fixture
-def cut(monkeypatch):
-    """Make fits write after every iteration, and end after the n-th writing; tell the gap there."""
+def cut_short(monkeypatch):
+    """Run a fit that writes after every iteration and ends after its n-th check; return the check.
 
-    def at(n):
-        written = []
-        write = checkpoint.Checkpoint.write
+    Two fits of the same rows need not take the same steps: sums depend on where an array begins.
+    """
 
-        def counted(self, seconds, f, planes):
+    def cut_short(model, X, y, n):
+        checks, write = [], checkpoint.Checkpoint.write
+
+        def kept(*values):
+            checks.append(Record(*values))
+            return checks[-1]
+
+        def written(self, seconds, f, planes):
             write(self, seconds, f, planes)
-            written.append(f)
-            if len(written) == n:
+            if len(checks) == n:
                 raise CutShortError
 
-        monkeypatch.setattr(checkpoint.Checkpoint, "write", counted)
-        return lambda: monkeypatch.setattr(checkpoint.Checkpoint, "write", write)
+        model.set_params(checkpoint_seconds=1e-9)
+        with monkeypatch.context() as patched, pytest.raises(CutShortError):
+            patched.setattr(loop, "Record", kept)
+            patched.setattr(checkpoint.Checkpoint, "write", written)
+            model.fit(X, y)
+        return checks[-1]
 
-    return at
+    return cut_short
 
 
 ORACLES = [
@@ -86,18 +95,14 @@ ORACLES = [
 
 
 @pytest.mark.parametrize(("solver", "oracle", "n_classes"), pairs(SOLVERS, ORACLES, [2, 3]), ids=str)
-def test_a_fit_goes_on_where_it_was(tmp_path, cut, solver, oracle, n_classes):
+def test_a_fit_goes_on_where_it_was(tmp_path, cut_short, solver, oracle, n_classes):
     X, y = counts(n_classes)
     path = tmp_path / "fit.npz"
     parameters = {"C": 0.1, "solver": solver, "tol": 1e-2 if solver == "pegasos" else 1e-4}
     model = InvariantLinearSVC(oracle, random_state=0, **parameters)
     whole = model.fit(X, y).solution_
-    middle = whole.history[(len(whole.history) - 1) // 2]
-    model.set_params(checkpoint=path, checkpoint_seconds=1e-9)
-    undo = cut(middle.iteration)
-    with pytest.raises(CutShortError):
-        model.fit(X, y)
-    undo()
+    model.set_params(checkpoint=path)
+    middle = cut_short(model, X, y, (len(whole.history) + 1) // 2)
     resumed = model.fit(X, y).solution_
     assert resumed.status is Status.CONVERGED
     assert resumed.relative_gap <= model.tol
@@ -150,7 +155,7 @@ KERNEL_MACHINES = [
     [(*each, 2 + i % 2) for i, each in enumerate(KERNEL_MACHINES)],
     ids=str,
 )
-def test_a_kernel_machine_goes_on_where_it_was(tmp_path, cut, machine, solver, n_classes):
+def test_a_kernel_machine_goes_on_where_it_was(tmp_path, cut_short, machine, solver, n_classes):
     X, y = counts(n_classes, n=30)
     if getattr(machine, "kernel", None) == "precomputed":
         X = Gaussian(3.0).matrix(X, X)
@@ -159,12 +164,8 @@ def test_a_kernel_machine_goes_on_where_it_was(tmp_path, cut, machine, solver, n
     path, tol = tmp_path / "fit.npz", {"pegasos": 5e-2, "bmrm": 1e-2}.get(solver, 1e-5)
     model = clone(machine).set_params(random_state=0, solver=solver, tol=tol)
     whole = model.fit(X, y).solution_
-    middle = whole.history[max(0, (len(whole.history) - 1) // 2 - 1)]
-    model.set_params(checkpoint=path, checkpoint_seconds=1e-9)
-    undo = cut(max(1, middle.iteration))
-    with pytest.raises(CutShortError):
-        model.fit(X, y)
-    undo()
+    model.set_params(checkpoint=path)
+    middle = cut_short(model, X, y, max(1, (len(whole.history) - 1) // 2))
     resumed = model.fit(X, y).solution_
     assert resumed.status is whole.status
     assert resumed.dual <= whole.primal * (1 + 1e-9)
@@ -178,16 +179,12 @@ def test_a_kernel_machine_goes_on_where_it_was(tmp_path, cut, machine, solver, n
     assert first.dual >= middle.dual - share * abs(middle.primal)
 
 
-def test_sparse_rows_and_labels_that_are_objects(tmp_path, cut):
+def test_sparse_rows_and_labels_that_are_objects(tmp_path, cut_short):
     X, y = counts()
     path = tmp_path / "fit.npz"
     model = InvariantLinearSVC(FDrop(1), tol=1e-6, random_state=0, checkpoint=path)
-    model.set_params(checkpoint_seconds=1e-9)
-    undo = cut(2)
     rows, labels = sp.csr_matrix(X), y.astype(object)
-    with pytest.raises(CutShortError):
-        model.fit(rows, labels)
-    undo()
+    cut_short(model, rows, labels, 1)
     assert model.fit(rows, labels).solution_.status is Status.CONVERGED
     assert not path.exists()
 
