@@ -20,6 +20,7 @@ from structinv import (
 from structinv.functionals import Gradient, Tangents
 from structinv.oracles import Box, FDrop, FiniteOracle, Rotations, Shifts
 
+from .covering import slow_unless
 from .problems import two_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -61,10 +62,12 @@ def digits(name, n=200):
     return (sp.csr_matrix(X) if "words" in name else X), y
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_memory_is_told_within_a_factor(name):
+# Traced, the turns take 4 s.
+@pytest.mark.parametrize(
+    ("name", "model"), slow_unless(lambda name, _: name != "kernel, turns", list(ESTIMATORS.items()))
+)
+def test_memory_is_told_within_a_factor(name, model):
     X, y = digits(name)
-    model = ESTIMATORS[name]
     estimate = model.estimate_memory(X, y)
     # What is made once in a process is not counted.
     model.fit(X[:40], y[:40])

@@ -574,7 +574,7 @@ def test_a_gram_matrix_that_cannot_be_factorised():
     from structinv.kernels import Polynomial
 
     rows = 100.0 + load_digits().data[:20]
-    model = RepresenterClassifier(Polynomial(3), invariances=[Gradient()], max_seconds=5)
+    model = RepresenterClassifier(Polynomial(3), invariances=[Gradient()], max_seconds=0.5)
     with pytest.warns(ConvergenceWarning):
         model.fit(rows, np.arange(20) % 2)
 
