@@ -372,17 +372,15 @@ KILLED = """
 
 @pytest.mark.parametrize(
     ("model", "solver", "tol", "writes"),
-    [
-        ("InvariantLinearSVC(FDrop(2), C=3.0)", "frank_wolfe", 1e-4, 5),
-        *slow_unless(
-            lambda *_: False,
-            [
-                ("InvariantLinearSVC(FDrop(2), C=3.0)", "bmrm", 1e-2, 5),
-                ("InvariantSVC(Shifts(1, shape=(6, 10)), C=3.0)", "frank_wolfe", 1e-3, 5),
-                ("LapSVC(n_neighbors=3)", "dual-cd", 1e-3, 3),
-            ],
-        ),
-    ],
+    slow_unless(
+        lambda model, solver, *_: model.startswith("InvariantLinearSVC") and solver == "frank_wolfe",
+        [
+            ("InvariantLinearSVC(FDrop(2), C=3.0)", "frank_wolfe", 1e-4, 5),
+            ("InvariantLinearSVC(FDrop(2), C=3.0)", "bmrm", 1e-2, 5),
+            ("InvariantSVC(Shifts(1, shape=(6, 10)), C=3.0)", "frank_wolfe", 1e-3, 5),
+            ("LapSVC(n_neighbors=3)", "dual-cd", 1e-3, 3),
+        ],
+    ),
 )
 def test_kill_9(tmp_path, model, solver, tol, writes):
     script, path = tmp_path / "fit.py", tmp_path / "fit.npz"

@@ -27,17 +27,32 @@ def uses(tmp_path, *names):
     return {name: found for name, _, found in map(json.loads, printed.splitlines())}
 
 
-@pytest.mark.parametrize("name", ["words", "text", "moons"])
-def test_a_first_use_compiles_few_functions(name, tmp_path):
-    compiled = [f"{module}.{function}" for module, function, _ in uses(tmp_path, name)[name]]
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    """All uses, one after another."""
+    return uses(tmp_path_factory.mktemp("cache"), *MOST)
+
+
+def assert_few(name, found):
+    compiled = [f"{module}.{function}" for module, function, _ in found[name]]
     assert 0 < len(compiled) <= MOST[name], "\n".join(compiled)
 
 
+@pytest.mark.parametrize("name", ["words", "text", "moons"])
+def test_a_first_use_compiles_few_functions(name, tmp_path):
+    assert_few(name, uses(tmp_path, name))
+
+
 @pytest.mark.slow
-def test_no_function_is_compiled_twice_for_layouts_literals_or_widths(tmp_path):
-    found, counted = defaultdict(set), uses(tmp_path, *MOST)
-    for name, compiled in counted.items():
-        assert len(compiled) <= MOST[name]
+@pytest.mark.parametrize("name", MOST)
+def test_uses_together_compile_few_functions(name, together):
+    assert_few(name, together)
+
+
+@pytest.mark.slow
+def test_no_function_is_compiled_twice_for_layouts_literals_or_widths(together):
+    found = defaultdict(set)
+    for compiled in together.values():
         for module, function, types in compiled:
             if module.startswith("structinv"):
                 found[f"{module}.{function}", alike(types)].add(types)
