@@ -48,7 +48,7 @@ def objective_of(model, X, y, oracle):
 
 
 @parametrize_with_checks(
-    [streaming(FDrop(1).discounted(0.0), C=0.1, tol=0.3, max_seconds=0.5)],
+    [streaming(FDrop(1).discounted(0.0), C=0.1, tol=0.3, max_seconds=2)],
     expected_failed_checks=lambda estimator: {
         "check_sample_weight_equivalence_on_dense_data": WEIGHTS_COMPARED_TOO_SHARPLY,
         "check_sample_weight_equivalence_on_sparse_data": WEIGHTS_COMPARED_TOO_SHARPLY,
