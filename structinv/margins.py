@@ -138,11 +138,9 @@ class LinearMargins(Scorer):
         self.bound = bound
 
     def scores(self, rows: Rows) -> np.ndarray:
-        """See `Scorer.scores`."""
         return products(take(self.bound.X, rows), self.coef.T) + self.intercept
 
     def rows_at_once(self, n_labels: int) -> int:
-        """See `Scorer.rows_at_once`."""
         return max(1, ENTRIES_AT_ONCE // n_labels)
 
     def margins(self, rows: Rows, rivals: Rivals, points: bool) -> tuple[Margins, Matrix | None]:
@@ -172,11 +170,9 @@ class LinearMargins(Scorer):
         return Margins(reached, reached, rounding), points
 
     def some(self, kept: Matrix | None, rows: np.ndarray) -> Matrix | None:
-        """See `Scorer.some`."""
         return None if kept is None else kept[rows]
 
     def points(self, rows: Rows, rivals: Rivals, labels: np.ndarray, kept: Matrix | None) -> Matrix:
-        """See `Scorer.points`."""
         if kept is not None:
             return kept
         theirs, own, assign = rivals.facing(self.coef, labels)
@@ -224,11 +220,9 @@ class KernelMargins(Scorer):
         self.allowance = _KernelRounding(space.kernel, f, bound.X)
 
     def scores(self, rows: Rows) -> np.ndarray:
-        """See `Scorer.scores`."""
         return self.f.function()(take(self.bound.X, rows))
 
     def rows_at_once(self, n_labels: int) -> int:
-        """See `Scorer.rows_at_once`."""
         return max(1, ENTRIES_AT_ONCE // (len(self.bound.member_names()) * self.bound.X.shape[1]))
 
     def margins(self, rows: Rows, rivals: Rivals, points: bool) -> tuple[Margins, Furthest]:
@@ -240,11 +234,9 @@ class KernelMargins(Scorer):
         return Margins(found.gains, found.upper, rounding), found
 
     def some(self, kept: Furthest, rows: np.ndarray) -> Furthest:
-        """See `Scorer.some`."""
         return kept.take(rows)
 
     def points(self, rows: Rows, rivals: Rivals, labels: np.ndarray, found: Furthest) -> np.ndarray:
-        """See `Scorer.points`."""
         reached = self.space.reach(self.f, self.bound, rows, rivals, found, labels)
         return self.space.points(reached.points)
 

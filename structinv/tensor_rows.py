@@ -211,7 +211,6 @@ class MadeRows(TensorRows):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See `TensorRows.shape`."""
         return len(self), self.width * self.coefficients.shape[1]
 
     def _rows(self, members: np.ndarray, start: np.ndarray, extra: np.ndarray) -> TensorRows:

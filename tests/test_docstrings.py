@@ -64,6 +64,26 @@ def test_every_parameter_is_documented(name):
     assert len(set(documented)) == len(documented)
 
 
+def test_every_public_method_has_a_docstring_or_inherits_one():
+    undocumented = []
+    for found in pkgutil.walk_packages(structinv.__path__, "structinv."):
+        module = importlib.import_module(found.name) if not found.name.endswith("__main__") else None
+        for name, kind in vars(module).items() if module else ():
+            if name.startswith("_") or not inspect.isclass(kind) or kind.__module__ != found.name:
+                continue
+            undocumented += [f"{name}.{each}" for each in vars(kind) if lacks_docstring(kind, each)]
+    assert undocumented == []
+
+
+def lacks_docstring(kind, name):
+    """Whether a method has no docstring, nor a base class that has this name."""
+    item = inspect.getattr_static(kind, name)
+    if name.startswith("_") or not (inspect.isfunction(item) or isinstance(item, property)):
+        return False
+    inherited = any(name in vars(base) for base in kind.__mro__[1:])
+    return inspect.getdoc(getattr(kind, name)) is None and not (inherited and isinstance(item, property))
+
+
 @pytest.mark.parametrize("name", ITEMS)
 def test_attributes_are_names(name):
     documented = named(NumpyDocString(inspect.getdoc(ITEMS[name]))["Attributes"])

@@ -186,7 +186,7 @@ class TableFeatures:
         return {"kind": "table", "names": list(self.names), "label_key": self.label_key}
 
     def around(self, classifier: Any) -> Any:
-        """See `NumberedFeatures.around`."""
+        """The estimator that takes what the files hold: here the classifier itself."""
         return classifier
 
 

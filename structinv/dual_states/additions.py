@@ -96,7 +96,6 @@ class AdditionState(FocusedSweeps, DualState):
 
     @property
     def offset(self) -> float:
-        """See `DualState.offset`."""
         if self.rest is not None:
             return self.rest.offset
         return self._offset()
@@ -105,7 +104,6 @@ class AdditionState(FocusedSweeps, DualState):
         return -float(self.weights @ self.loss.conjugate(-self.levels))
 
     def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
-        """See `DualState.sweep`."""
         if self.rest is not None:
             found = self.rest.sweep(f, hurried)
             self.settled = self.rest.settled
@@ -234,11 +232,9 @@ class AdditionState(FocusedSweeps, DualState):
         return sp.csr_matrix((shares[:size], (owners, words[:size])), shape=shape)
 
     def value(self, f: Element) -> tuple[float, float]:
-        """See `DualState.value`."""
         return self.term.total(self.space, f)
 
     def combination(self) -> Element:
-        """See `DualState.combination`."""
         if self.rest is not None:
             return self.rest.combination()
         f = self._of_rows()

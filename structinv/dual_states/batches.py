@@ -71,11 +71,9 @@ class BatchedState(DualState):
 
     @property
     def offset(self) -> float:
-        """See `DualState.offset`."""
         return sum(working.offset for working in self.sets)
 
     def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
-        """See `DualState.sweep`."""
         total, rows, self.n_added, self.settled = 0.0, 0, 0, False
         order = self.rng.permutation(len(self.batches))
         for number in order:
@@ -109,9 +107,7 @@ class BatchedState(DualState):
         return left
 
     def value(self, f: Element) -> tuple[float, float]:
-        """See `DualState.value`."""
         return self.term.total(self.space, f)
 
     def combination(self) -> Element:
-        """See `DualState.combination`."""
         return sum((working.combination() for working in self.sets), self.space.zeros())

@@ -137,18 +137,15 @@ class ChainState(FocusedSweeps, DualState):
 
     @property
     def offset(self) -> float:
-        """See `DualState.offset`."""
         blocks, slots, _, _ = self._used()
         return float((self.weights[blocks] * self._kept[4][slots]) @ self._costs())
 
     def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
-        """See `DualState.sweep`."""
         self._asked = 0
         gap, _ = super().sweep(f, hurried)
         return gap, self._asked
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
-        """See `FocusedSweeps._step`."""
         self._make_room(order)
         self._asked += int(self._sizes[order].sum())
         self._visit(f, order, chain_steps.ROUNDS, self.gaps)
@@ -188,13 +185,11 @@ class ChainState(FocusedSweeps, DualState):
             others[5].reshape(by_label)[into] = kept[5].reshape(by_label)[places]
 
     def value(self, f: Element) -> tuple[float, float]:
-        """See `DualState.value`."""
         found = self._visit(f, self.rows, 0, np.empty(len(self.weights)))
         value = float(self.weights @ found)
         return value, value
 
     def combination(self) -> Element:
-        """See `DualState.combination`."""
         f, (blocks, slots, rows, places) = self.space.zeros(), self._used()
         table, _ = self._parameters(f)
         layout, n_labels = self.layout.take(blocks), table.shape[1]

@@ -70,15 +70,12 @@ class HullState(FocusedSweeps, DualState):
 
     @property
     def offset(self) -> float:
-        """See `DualState.offset`."""
         return self.hull.offset
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
-        """See `FocusedSweeps._step`."""
         self.hull.sweep(f, order, self.gaps)
 
     def value(self, f: Element) -> tuple[float, float]:
-        """See `DualState.value`."""
         losses = self.hull.losses(f)
         if losses is None:
             return self.term.total(self.space, f)
@@ -86,7 +83,6 @@ class HullState(FocusedSweeps, DualState):
         return value, value
 
     def combination(self) -> Element:
-        """See `DualState.combination`."""
         return self.hull.combination()
 
     def planes(self) -> PlaneSet:
@@ -113,7 +109,6 @@ class HullState(FocusedSweeps, DualState):
         return PlaneSet(whole, offsets, active, mass)
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`."""
         share = planes.masses / self.factor[planes.blocks]
         rows: Any = planes.normals
         if isinstance(rows, TensorRows):

@@ -101,7 +101,6 @@ class LabelledRows(TensorRows):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """See `TensorRows.shape`."""
         return len(self), self.X.shape[1] * self.bound.n_labels + self.bound.n_extra
 
     def __getitem__(self, rows: Any) -> LabelledRows:

@@ -80,12 +80,10 @@ class LabellingState(DualState):
 
     @property
     def offset(self) -> float:
-        """See `DualState.offset`."""
         each = np.einsum("isk,is,ik->i", self.shares, self.grades, self.costs, optimize=True)
         return float(self.term.weights @ self.layout.sums(each))
 
     def sweep(self, f: Expansion, hurried: Hurried = never) -> tuple[float, int]:
-        """See `DualState.sweep`."""
         order, asked = self.rng.permutation(self.blocks), 0
         far_off = FAR_OFF * float(self.gaps[self.blocks].mean()) if len(order) else 0.0
         if not np.isfinite(far_off):
@@ -148,11 +146,9 @@ class LabellingState(DualState):
         return sp.csr_matrix(self.labels.moved(labels, self.codes[rows], layout))
 
     def value(self, f: Expansion) -> tuple[float, float]:
-        """See `DualState.value`."""
         return self.term.total(self.space, f)
 
     def combination(self) -> Expansion:
-        """See `DualState.combination`."""
         rows, members, labels = np.nonzero(self.shares)
         weights = self.term.weights[self.layout.owners[rows]]
         sizes = weights * self.shares[rows, members, labels]

@@ -65,7 +65,6 @@ class LabelState(FocusedSweeps, DualState):
 
     @property
     def offset(self) -> float:
-        """See `DualState.offset`."""
         return self.hull.offset
 
     def _step(self, f: Element, order: np.ndarray, again: bool) -> None:
@@ -74,12 +73,10 @@ class LabelState(FocusedSweeps, DualState):
         self.hull.sweep(self.space.table(f), order, self.gaps, every_label)
 
     def value(self, f: Element) -> tuple[float, float]:
-        """See `DualState.value`."""
         value = float(self.weights @ self.hull.losses(self.space.table(f)))
         return value, value
 
     def combination(self) -> Element:
-        """See `DualState.combination`."""
         return self.hull.combination().ravel()
 
     def planes(self) -> PlaneSet:

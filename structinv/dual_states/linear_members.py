@@ -90,7 +90,6 @@ class LinearMemberState(DualState):
 
     @property
     def offset(self) -> float:
-        """See `DualState.offset`."""
         rows, members, labels, masses = self._active(np.arange(len(self.masses)))
         return float(self.term.weights[rows] * masses @ self._offsets(rows, members, labels))
 
@@ -231,7 +230,6 @@ class LinearMemberState(DualState):
         self.masses[rows[owners], slots] = held.masses[entries, labels]
 
     def value(self, f: np.ndarray) -> tuple[float, float]:
-        """See `DualState.value`."""
         return self.term.total(self.space, f)
 
     def combination(self) -> np.ndarray:

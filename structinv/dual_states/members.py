@@ -88,7 +88,6 @@ class MemberState(DualState):
 
     @property
     def offset(self) -> float:
-        """See `DualState.offset`."""
         parts = self.term.weights, self.masses, self.grades, self.rivals.costs
         return float(np.einsum("i,isk,is,ik->", *parts, optimize=True))
 
@@ -187,16 +186,13 @@ class MemberState(DualState):
         return slots
 
     def value(self, f: Expansion) -> tuple[float, float]:
-        """See `DualState.value`."""
         return self.term.total(self.space, f)
 
     def combination(self) -> Expansion:
-        """See `DualState.combination`."""
         planes = self.planes()
         return self.space.combine(planes.normals, self.term.weights[planes.blocks] * planes.masses)
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`."""
         rows, members, labels = np.nonzero(self.masses)
         rivals = self.rivals.take(rows)
         keys = self.pool.keys(rows, members)

@@ -58,11 +58,9 @@ class PenaltyState(DualState):
 
     @property
     def offset(self) -> float:
-        """See `DualState.offset`."""
         return -float(self.weights @ self.loss.conjugate(self.slopes))
 
     def sweep(self, f: Element, hurried: Hurried = never) -> tuple[float, int]:
-        """See `DualState.sweep`."""
         u = self.functionals.apply(self.space, f)
         parts = self.loss.value(u) + self.loss.conjugate(self.slopes) - self.slopes * u
         gap = float(self.weights @ np.maximum(0.0, parts))
@@ -77,11 +75,9 @@ class PenaltyState(DualState):
         return gap, 0
 
     def value(self, f: Element) -> tuple[float, float]:
-        """See `DualState.value`."""
         return self.term.total(self.space, f)
 
     def combination(self) -> Element:
-        """See `DualState.combination`."""
         return self.functionals.combine(self.space, -self.weights * self.slopes)
 
     def planes(self) -> PlaneSet:

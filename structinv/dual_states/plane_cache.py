@@ -55,7 +55,6 @@ class PlaneCache(BatchedState):
         )
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`."""
         return join_planes(
             self.space,
             [
@@ -66,7 +65,6 @@ class PlaneCache(BatchedState):
         )
 
     def restore(self, planes: PlaneSet) -> None:
-        """See `DualState.restore`."""
         for batch, working in zip(self.batches, self.sets, strict=True):
             mine = np.flatnonzero(np.isin(planes.blocks, batch))
             if len(mine):

@@ -54,7 +54,6 @@ class TubeState(FocusedSweeps, LinearMemberState):
         self.rows_at_once = rows_at_once(self.X)
 
     def sweep(self, f: np.ndarray, hurried: Hurried = never) -> tuple[float, int]:
-        """See `DualState.sweep`."""
         signs = np.where(self.pairs == BELOW, 1.0, -1.0)
         self.pulls = self.term.weights * np.sum(signs * self.masses, axis=1)
         try:
@@ -68,7 +67,6 @@ class TubeState(FocusedSweeps, LinearMemberState):
             self.masses[used, 0] = np.abs(self.pulls[used]) / self.term.weights[used]
 
     def _step(self, f: np.ndarray, order: np.ndarray, again: bool) -> None:
-        """See `FocusedSweeps._step`."""
         problem = self.targets, self.tube, self.term.weights, self.squares
         rows = order, f, self.space.intercept, *problem, self.pulls, self.gaps
         if sp.issparse(self.X):
@@ -77,7 +75,6 @@ class TubeState(FocusedSweeps, LinearMemberState):
             _steps_dense(self.X, *rows)
 
     def value(self, f: np.ndarray) -> tuple[float, float]:
-        """See `DualState.value`."""
         off = np.abs(self.X @ self.space.weights(f)[0] + self.space.constants(f)[0] - self.targets)
         value = float(self.term.weights @ np.maximum(0.0, off - self.tube))
         return value, value

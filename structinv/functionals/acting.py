@@ -61,11 +61,9 @@ class LinearFunctionals(Functionals):
 
     @property
     def size(self) -> int:
-        """See `Functionals.size`."""
         return self.coefficients.shape[0]
 
     def validate(self, space: Space) -> None:
-        """See `Functionals.validate`."""
         expected = _explicit(space).n_outputs * space.n_features
         if self.coefficients.ndim != 2 or self.coefficients.shape[1] != expected:
             raise ValueError(
@@ -74,11 +72,9 @@ class LinearFunctionals(Functionals):
             )
 
     def apply(self, space: Space, f: np.ndarray) -> np.ndarray:
-        """See `Functionals.apply`."""
         return self.coefficients @ _explicit(space).weights(f).ravel()
 
     def combine(self, space: Space, coefficients: np.ndarray) -> np.ndarray:
-        """See `Functionals.combine`."""
         explicit = _explicit(space)
         element = explicit.zeros()
         weights = explicit.weights(element)
@@ -115,11 +111,9 @@ class FamilyFunctionals(Functionals):
 
     @property
     def size(self) -> int:
-        """See `Functionals.size`."""
         return (self.rows.stop - self.rows.start) * self.n_outputs
 
     def validate(self, space: Space) -> None:
-        """See `Functionals.validate`."""
         if not isinstance(space, RepresenterSpace) or space.system is not self.representers:
             raise ValueError("a family needs the RepresenterSpace of its own representers")
         if space.n_outputs != self.n_outputs:
@@ -128,18 +122,15 @@ class FamilyFunctionals(Functionals):
             )
 
     def apply(self, space: Space, f: Element) -> np.ndarray:
-        """See `Functionals.apply`."""
         return f.functionals()[self.rows].ravel()
 
     def combine(self, space: Space, coefficients: np.ndarray) -> Element:
-        """See `Functionals.combine`."""
         assert isinstance(space, RepresenterSpace)
         representers = np.zeros((self.representers.size, self.n_outputs))
         representers[self.rows] = coefficients.reshape(-1, self.n_outputs)
         return space.of_representers(representers)
 
     def places(self) -> slice:
-        """See `Functionals.places`."""
         return slice(self.rows.start * self.n_outputs, self.rows.stop * self.n_outputs)
 
 

@@ -196,13 +196,11 @@ class Scaled(Functional):
         self.factor = factor
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         check_family("functional", self.functional)
         check_finite("factor", self.factor)
         self.functional.validate(X)
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`."""
         return [part.scaled(float(self.factor)) for part in checked_parts(self.functional, X, kernel)]
 
 
@@ -237,7 +235,6 @@ class WeightedSum(Functional):
         self.right_weight = right_weight
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         for name in ("left", "right"):
             check_family(name, getattr(self, name))
             check_finite(f"{name}_weight", getattr(self, f"{name}_weight"))

@@ -45,12 +45,10 @@ class Evaluation(Functional):
         self.rows = rows
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         if self.rows is not None:
             check_indices("rows", self.rows, len(X))
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`."""
         if self.rows is None:
             return [Values(X)]
         rows = np.asarray(self.rows)
@@ -71,7 +69,6 @@ class Gradient(Functional):
     """
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`."""
         return [Gradients(X)]
 
 
@@ -90,11 +87,9 @@ class PartialDerivative(OfFeatures, Functional):
         self.features = features
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         check_features("features", self.features, X.shape[1])
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`."""
         given = np.asarray(self.features)
         return [Gradients(X, features=np.flatnonzero(given) if given.dtype == bool else given)]
 
@@ -119,7 +114,6 @@ class DirectionalDerivative(Functional):
         self.directions = directions
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         table = np.asarray(self.directions)
         if table.dtype.kind not in "iuf":
             raise TypeError(f"directions must be numbers, got {self.directions!r}")
@@ -133,7 +127,6 @@ class DirectionalDerivative(Functional):
             raise ValueError("directions must be finite, got NaN or infinity")
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`."""
         table = np.asarray(self.directions, dtype=X.dtype)
         table = table[None, None, :] if table.ndim == 1 else table[None] if table.ndim == 2 else table
         shape = (len(X), *table.shape[1:])
@@ -152,7 +145,6 @@ class _OfOracle(Functional):
         self.oracle = oracle
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         if not isinstance(self.oracle, InvarianceOracle):
             raise TypeError(f"oracle must be an InvarianceOracle, got {self.oracle!r}")
         self.oracle.validate(X.shape[1])
@@ -177,12 +169,10 @@ class Tangents(_OfOracle):
     """
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         super().validate(X)
         tangents_of(self.oracle, X[:1])
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`."""
         return [Derivatives(X, directions=tangents_of(self.oracle, X).astype(X.dtype))]
 
 
@@ -205,13 +195,11 @@ class TransformDifference(_OfOracle):
     """
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         super().validate(X)
         if bind(self.oracle, X[:1]).orbit(ALL_ROWS).shape[1] < 2:
             raise ValueError(f"oracle must have changes beside the identity, got {self.oracle!r}")
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`."""
         changed = bind(self.oracle, X).orbit(ALL_ROWS).astype(X.dtype, copy=False)[:, 1:]
         size = changed.shape[0] * changed.shape[1]
         owners = np.repeat(np.arange(len(X)), changed.shape[1])
@@ -240,7 +228,6 @@ class Difference(Functional):
         self.weights = weights
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         pairs, weights = np.asarray(self.pairs), np.asarray(self.weights)
         if weights.dtype.kind not in "iuf":
             raise TypeError(f"weights must be numbers, got {self.weights!r}")
@@ -251,7 +238,6 @@ class Difference(Functional):
             raise ValueError(f"weights must be a finite number or ({len(pairs)},) of them")
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`."""
         pairs = np.asarray(self.pairs)
         weights = np.broadcast_to(np.asarray(self.weights, dtype=np.float64), (len(pairs),))
         return [Values(X, differences(pairs, weights, len(X)))]
@@ -284,7 +270,6 @@ class GraphLaplacian(Functional):
         self.width = width
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         if not isinstance(self.n_neighbors, Integral) or not 1 <= self.n_neighbors < len(X):
             raise ValueError(
                 f"n_neighbors must be an integer from 1 to {len(X) - 1}, one less than there are rows, "
@@ -294,7 +279,6 @@ class GraphLaplacian(Functional):
             check_real("width", self.width)
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`."""
         graph = kneighbors_graph(X, self.n_neighbors, mode="distance")
         edges = sp.coo_matrix(graph)
         ends = np.sort(np.column_stack([edges.row, edges.col]), axis=1)
@@ -333,7 +317,6 @@ class LocalAverage(Functional):
         self.n_nodes = n_nodes
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         check_real("width", self.width)
         if not isinstance(self.n_nodes, Integral) or self.n_nodes < 1:
             raise ValueError(f"n_nodes must be an integer of at least 1, got {self.n_nodes!r}")
@@ -378,12 +361,10 @@ class SecondDerivative(OfFeatures, Functional):
         self.j = j
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         check_indices("i", [self.i], X.shape[1])
         check_indices("j", [self.j], X.shape[1])
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        """See `Functional.parts`."""
         left, right = (np.broadcast_to(_unit(k, X), X.shape) for k in (self.i, self.j))
         return [SecondDerivatives(X, left=left, right=right)]
 

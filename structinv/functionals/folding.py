@@ -78,7 +78,6 @@ class Folded(Kernel):
         self.cache_mb = cache_mb
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         self.kernel.validate(n_features)
         _check_nu(self.nu, len(self.families))
         for family in self.families:
@@ -101,7 +100,6 @@ class Folded(Kernel):
         return bool(np.any(self._equations().representers.monomials(0)))
 
     def matrix(self, X: np.ndarray, Y: np.ndarray, norms: Any = None) -> np.ndarray:
-        """See `Kernel.matrix`."""
         total = kernel_matrix(self.kernel, X, Y, norms)
         equations = self._equations()
         if equations.representers.size == 0:
@@ -121,7 +119,6 @@ class Folded(Kernel):
         return total
 
     def diagonal(self, X: np.ndarray) -> np.ndarray:
-        """See `Kernel.diagonal`."""
         total = kernel_diagonal(self.kernel, X)
         representers = self._equations().representers
         if representers.size == 0:

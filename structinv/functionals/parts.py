@@ -169,19 +169,15 @@ class Values(Part):
 
     @property
     def n_atoms(self) -> int:
-        """See `Part.n_atoms`."""
         return len(self.points)
 
     def listed(self, atoms: np.ndarray) -> Atoms:
-        """See `Part.listed`."""
         return Atoms(self.points[atoms], (), self.blur)
 
     def spread(self, coefficients: np.ndarray) -> np.ndarray:
-        """See `Part.spread`."""
         return coefficients
 
     def collect(self, jets: np.ndarray) -> np.ndarray:
-        """See `Part.collect`."""
         return jets
 
     def monomials(self, degree: int) -> np.ndarray:
@@ -217,11 +213,9 @@ class Gradients(Part):
 
     @property
     def n_atoms(self) -> int:
-        """See `Part.n_atoms`."""
         return len(self.points) * self.n_chosen
 
     def listed(self, atoms: np.ndarray) -> Atoms:
-        """See `Part.listed`."""
         rows, columns = np.divmod(atoms, self.n_chosen)
         if self.features is not None:
             columns = self.features[columns]
@@ -230,7 +224,6 @@ class Gradients(Part):
         return Atoms(self.points[rows], (directions,), self.blur)
 
     def spread(self, coefficients: np.ndarray) -> np.ndarray:
-        """See `Part.spread`."""
         table = coefficients.reshape(len(self.points), self.n_chosen)
         if self.features is None:
             return table
@@ -240,11 +233,9 @@ class Gradients(Part):
         return jets
 
     def collect(self, jets: np.ndarray) -> np.ndarray:
-        """See `Part.collect`."""
         return (jets if self.features is None else jets[:, self.features]).ravel()
 
     def monomials(self, degree: int) -> np.ndarray:
-        """See `Part.monomials`."""
         if degree == 0:
             return np.zeros((self.size, 1))
         units = np.eye(self.points.shape[1])
@@ -279,25 +270,20 @@ class Derivatives(Part):
 
     @property
     def n_atoms(self) -> int:
-        """See `Part.n_atoms`."""
         return self._table.shape[0] * self._table.shape[1]
 
     def listed(self, atoms: np.ndarray) -> Atoms:
-        """See `Part.listed`."""
         rows, numbers = np.divmod(atoms, self._table.shape[1])
         return Atoms(self.points[rows], (self._table[rows, numbers],), self.blur)
 
     def spread(self, coefficients: np.ndarray) -> np.ndarray:
-        """See `Part.spread`."""
         table = coefficients.reshape(self._table.shape[:2])
         return np.einsum("ut,utd->ud", table, self._table)
 
     def collect(self, jets: np.ndarray) -> np.ndarray:
-        """See `Part.collect`."""
         return np.einsum("ud,utd->ut", jets, self._table).ravel()
 
     def monomials(self, degree: int) -> np.ndarray:
-        """See `Part.monomials`."""
         if degree == 0:
             return np.zeros((self.size, 1))
         slopes = self._table.reshape(self.n_atoms, -1)
@@ -328,11 +314,9 @@ class SecondDerivatives(Part):
 
     @property
     def n_atoms(self) -> int:
-        """See `Part.n_atoms`."""
         return len(self.points)
 
     def listed(self, atoms: np.ndarray) -> Atoms:
-        """See `Part.listed`."""
         assert self.left is not None
         assert self.right is not None
         return Atoms(self.points[atoms], (self.left[atoms], self.right[atoms]), self.blur)
@@ -342,9 +326,7 @@ class SecondDerivatives(Part):
         raise NotImplementedError("second derivatives are not spread over jets")
 
     def collect(self, jets: np.ndarray) -> np.ndarray:
-        """See `spread`."""
         raise NotImplementedError("second derivatives are not collected from jets")
 
     def monomials(self, degree: int) -> np.ndarray:
-        """See `Part.monomials`."""
         return np.zeros((self.size, 1 + degree * self.points.shape[1]))

@@ -77,7 +77,6 @@ class VicinalAverages(Functional):
         self.n_nodes = n_nodes
 
     def validate(self, X: np.ndarray) -> None:
-        """See `Functional.validate`."""
         check_spread(self.spread)
         check_real("noise", self.noise, strict=False)
         if not isinstance(self.n_nodes, Integral) or self.n_nodes < 1:

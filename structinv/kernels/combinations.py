@@ -37,17 +37,14 @@ class _Pair(Kernel):
         self.right = right
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         _check_kernel("left", self.left, n_features)
         _check_kernel("right", self.right, n_features)
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
         left = kernel_matrix(self.left, X, Y, norms)
         return self._operation(left, kernel_matrix(self.right, X, Y, norms))
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`."""
         return self._operation(kernel_diagonal(self.left, X), kernel_diagonal(self.right, X))
 
     @property
@@ -229,16 +226,13 @@ class Scaled(Kernel):
         self.factor = factor
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         check_real("factor", self.factor, strict=False)
         _check_kernel("kernel", self.kernel, n_features)
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
         return float(self.factor) * kernel_matrix(self.kernel, X, Y, norms)
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`."""
         return float(self.factor) * kernel_diagonal(self.kernel, X)
 
     def lipschitz(self, n_features: int | None = None) -> float:
@@ -265,7 +259,6 @@ class Scaled(Kernel):
         return self.kernel.least_eigenvalue
 
     def prepared(self, X: np.ndarray) -> Kernel:
-        """See `Kernel.prepared`."""
         kernel = self.kernel.prepared(X)
         return self if kernel is self.kernel else Scaled(kernel, self.factor)
 

@@ -65,7 +65,6 @@ class DirectedKernel(Kernel):
     oracle: Any
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         check_distances_of(self.oracle)
         self.oracle.validate(n_features)
 

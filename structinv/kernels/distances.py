@@ -38,7 +38,6 @@ class _Stationary(Kernel):
     """A kernel of ``x - y`` alone, with ``k(x, x) = 1``."""
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`."""
         return np.ones(X.shape[0], dtype=precision(X))
 
     @property
@@ -75,11 +74,9 @@ class Gaussian(_Stationary):
         self.sigma = sigma
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         check_width("sigma", self.sigma)
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
         self.validate()
         rate = 1.0 / float(self.sigma) ** 2
         return _of_distances(self, X, Y, norms, rate, exponentials)
@@ -136,12 +133,10 @@ class RationalQuadratic(_Stationary):
         self.alpha = alpha
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         check_width("length_scale", self.length_scale, LARGEST_SCALE)
         check_width("alpha", self.alpha, LARGEST_SCALE)
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
         self.validate()
         alpha = float(self.alpha)
 
@@ -197,11 +192,9 @@ class Laplacian(_Stationary):
         self.gamma = gamma
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         check_real("gamma", self.gamma)
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
         self.validate()
         X, Y = same_precision(X, Y)
         if not holds(X.dtype, self.gamma):
@@ -217,7 +210,6 @@ class Laplacian(_Stationary):
         return in_tiles(values, transform, cost=X.shape[1], least_rows=256)
 
     def _stacked(self, X, Y):
-        """See `Kernel._stacked`."""
         values = np.empty((len(X), X.shape[1], Y.shape[1]), dtype=X.dtype)
         cost = values.size * X.shape[2] // 4
         gamma = X.dtype.type(self.gamma)
@@ -269,13 +261,11 @@ class Matern(_Stationary):
         self.nu = nu
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         check_width("length_scale", self.length_scale)
         if self.nu not in (0.5, 1.5, 2.5, np.inf):
             raise ValueError(f"nu must be 0.5, 1.5, 2.5 or inf, got {self.nu!r}")
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
         self.validate()
         if self.nu == np.inf:
             return Gaussian(self.length_scale).matrix(X, Y, norms)

@@ -38,7 +38,6 @@ class CallableKernel(Kernel):
         self.function = function
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         if not callable(self.function):
             raise TypeError(f"function must be callable as function(X, Y), got {self.function!r}")
 
@@ -57,7 +56,6 @@ class CallableKernel(Kernel):
         return values
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`."""
         values = np.empty(X.shape[0], dtype=precision(X))
         for first in range(0, X.shape[0], self._BLOCK):
             part = X[first : first + self._BLOCK]
@@ -90,7 +88,6 @@ class PrecomputedKernel(Kernel):
         self.numbers = numbers
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         if np.ndim(self.gram) != 2:
             raise ValueError(f"gram must have two dimensions, got shape {np.shape(self.gram)}")
 
@@ -99,7 +96,6 @@ class PrecomputedKernel(Kernel):
         return self.gram[np.ix_(self._places(X), self._places(Y))]
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`."""
         rows = self._places(X)
         return self.gram[rows, rows]
 

@@ -101,7 +101,6 @@ class OrbitMean(Kernel):
         return self if kernel is self.kernel else clone(self).set_params(kernel=kernel)
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         if not isinstance(self.oracle, InvarianceOracle):
             raise TypeError(
                 f"oracle must be an InvarianceOracle, got {self.oracle!r}{hint_of(self.oracle)}"
@@ -153,7 +152,6 @@ class OrbitMean(Kernel):
         return self._table(X, Y)
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`."""
         self.validate()
         check_rows(X, X)
         return self._own_values(X)
@@ -257,7 +255,6 @@ class OrbitDistance(Kernel):
         return self if kernel is self.kernel else clone(self).set_params(kernel=kernel)
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         check_width("tau", self.tau)
         self._mean().validate(n_features)
 
@@ -270,7 +267,6 @@ class OrbitDistance(Kernel):
         return mean
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
         self.validate()
         check_rows(X, Y)
         mean = self._mean()
@@ -291,7 +287,6 @@ class OrbitDistance(Kernel):
         return np.exp(values, out=values).astype(precision(X, Y), copy=False)
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`."""
         self.validate()
         check_rows(X, X)
         return np.ones(len(X), dtype=precision(X))

@@ -29,13 +29,11 @@ class Linear(Kernel):
     uses_products = True
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
         X, Y = same_precision(X, Y)
         with np.errstate(over="ignore", invalid="ignore"):
             return X @ Y.T
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`."""
         dtype = precision(X)
         with np.errstate(over="ignore"):
             return squared_norms(X).astype(dtype, copy=False)
@@ -84,7 +82,6 @@ class Polynomial(Kernel):
         self.gamma = gamma
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         if not isinstance(self.degree, Integral) or isinstance(self.degree, bool):
             raise TypeError(f"degree must be an integer of at least 1, got {self.degree!r}")
         if self.degree < 1:
@@ -93,7 +90,6 @@ class Polynomial(Kernel):
         check_real("gamma", self.gamma)
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
         X, Y = same_precision(X, Y)
         if not holds(X.dtype, self.gamma, self.coef0):
             return in_double(self, X, Y)
@@ -103,7 +99,6 @@ class Polynomial(Kernel):
         return in_tiles(products, lambda tile, rows: _power(tile, gamma, coef0, self.degree))
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`."""
         dtype = precision(X)
         with np.errstate(over="ignore", invalid="ignore"):
             powers = (self.gamma * squared_norms(X) + self.coef0) ** self.degree

@@ -90,7 +90,6 @@ class SetKernel(Kernel):
     definite = False
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         if not isinstance(self.oracle, InvarianceOracle):
             swapped = isinstance(self.oracle, Kernel) and isinstance(self.kernel, InvarianceOracle)
             hint = "; the oracle comes first, then the kernel" if swapped else hint_of(self.oracle)

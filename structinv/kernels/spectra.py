@@ -182,7 +182,6 @@ class MendedKernel(_OfTrainingRows):
         self.least_eigenvalue = least_eigenvalue
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         check_kernel("kernel", self.kernel)
         if n_features is not None and n_features != self.rows.shape[1]:
             raise ValueError(
@@ -192,7 +191,6 @@ class MendedKernel(_OfTrainingRows):
         self.kernel.validate(n_features)
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
         check_rows(X, Y)
         same = Y is X
         X, Y = same_precision(X, Y)
@@ -201,7 +199,6 @@ class MendedKernel(_OfTrainingRows):
         return (left @ right.T).astype(X.dtype, copy=False)
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`."""
         check_rows(X, X)
         features = self._features(X)
         return np.einsum("ij,ij->i", features, features).astype(precision(X), copy=False)
@@ -239,12 +236,10 @@ class ShiftedKernel(_OfTrainingRows):
         self.least_eigenvalue = least_eigenvalue
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         check_kernel("kernel", self.kernel)
         self.kernel.validate(n_features)
 
     def matrix(self, X, Y, norms=None):
-        """See `Kernel.matrix`."""
         check_rows(X, Y)
         values = np.array(kernel_matrix(self.kernel, X, Y))
         left, right = _numbers(*same_precision(X, Y))
@@ -252,7 +247,6 @@ class ShiftedKernel(_OfTrainingRows):
         return values
 
     def diagonal(self, X):
-        """See `Kernel.diagonal`."""
         check_rows(X, X)
         return kernel_diagonal(self.kernel, X) + precision(X).type(self._shift)
 

@@ -55,12 +55,10 @@ class NormalMixture(Spectrum):
         return n_features + callable(self._quantile)
 
     def frequencies(self, uniforms: np.ndarray, n_features: int) -> np.ndarray:
-        """See `Spectrum.frequencies`."""
         normal = ndtri(_inside(uniforms[:, :n_features]))
         return normal * self.scales(uniforms[:, -1])[:, None]
 
     def scales(self, uniforms: np.ndarray) -> np.ndarray:
-        """See `Spectrum.scales`."""
         if callable(self._quantile):
             return self._quantile(_inside(uniforms))
         return np.full(len(uniforms), float(self._quantile))
@@ -83,7 +81,6 @@ class Coordinates(Spectrum):
         return n_features
 
     def frequencies(self, uniforms: np.ndarray, n_features: int) -> np.ndarray:
-        """See `Spectrum.frequencies`."""
         return self._quantile(_inside(uniforms))
 
 

@@ -83,7 +83,6 @@ class TangentDistributionKernel(LawKernel):
         self.normalised = normalised
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         super().validate(n_features)
         check_width("sigma", self.sigma)
         check_width("gamma_w", self.gamma_w)

@@ -39,7 +39,6 @@ class _TangentSum(DirectedKernel):
         self.directions = directions
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         super().validate(n_features)
         check_width("sigma", self.sigma)
         check_width("gamma_w", self.gamma_w)

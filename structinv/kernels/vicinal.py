@@ -91,7 +91,6 @@ class VicinalKernel(LawKernel):
         self.noise = noise
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `Kernel.validate`."""
         if self.oracle is not None:
             super().validate(n_features)
         check_width("sigma", self.sigma)

@@ -130,12 +130,10 @@ class MoreauEnvelope(ScalarLoss):
         return self.loss.floor
 
     def validate(self) -> None:
-        """See `ScalarLoss.validate`."""
         check_loss("loss", self.loss)
         check_real("width", self.width)
 
     def value(self, u):
-        """See `ScalarLoss.value`."""
         near = self.loss.prox(u, self.width)
         return self.loss.value(near) + (u - near) ** 2 / (2.0 * self.width)
 
@@ -145,20 +143,16 @@ class MoreauEnvelope(ScalarLoss):
         return np.clip((u - self.loss.prox(u, self.width)) / self.width, *self.loss.domain())
 
     def domain(self):
-        """See `ScalarLoss.domain`."""
         return self.loss.domain()
 
     def conjugate(self, p):
-        """See `ScalarLoss.conjugate`."""
         return self.loss.conjugate(p) + 0.5 * self.width * p * p
 
     def prox(self, u, step):
-        """See `ScalarLoss.prox`."""
         both = step + self.width
         return u + step / both * (self.loss.prox(u, both) - u)
 
     def conjugate_prox(self, p, step):
-        """See `ScalarLoss.conjugate_prox`."""
         stretch = 1.0 + step * self.width
         return self.loss.conjugate_prox(p / stretch, step / stretch)
 
@@ -173,12 +167,10 @@ class MoreauEnvelope(ScalarLoss):
         return bend / (1.0 + self.width * bend)
 
     def pieces(self):
-        """See `ScalarLoss.pieces`."""
         pieces = self.loss.pieces()
         return None if pieces is None else pieces.envelope(self.width)
 
     def take(self, indices):
-        """See `ScalarLoss.take`."""
         return MoreauEnvelope(self.loss.take(indices), self.width)
 
 

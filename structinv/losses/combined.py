@@ -50,7 +50,6 @@ class Affine(ScalarLoss):
         return self.loss.smooth
 
     def validate(self) -> None:
-        """See `ScalarLoss.validate`."""
         check_loss("loss", self.loss)
         for name, allowed in [("signs", "-1 or +1"), ("targets", "finite numbers")]:
             given = np.asarray(getattr(self, name))
@@ -67,35 +66,28 @@ class Affine(ScalarLoss):
             )
 
     def value(self, u):
-        """See `ScalarLoss.value`."""
         return self.loss.value(self._inner(u))
 
     def derivative(self, u):
-        """See `ScalarLoss.derivative`."""
         return np.asarray(self.signs) * self.loss.derivative(self._inner(u))
 
     def domain(self):
-        """See `ScalarLoss.domain`."""
         low, high = (np.asarray(self.signs) * end for end in self.loss.domain())
         return np.minimum(low, high), np.maximum(low, high)
 
     def conjugate(self, p):
-        """See `ScalarLoss.conjugate`."""
         # With v = s u - t and u = s (v + t), p u - r(v) is (s p) v - r(v) + (s p) t.
         turned = np.asarray(self.signs) * p
         return self.loss.conjugate(turned) + turned * np.asarray(self.targets)
 
     def prox(self, u, step):
-        """See `ScalarLoss.prox`."""
         return np.asarray(self.signs) * (self.loss.prox(self._inner(u), step) + np.asarray(self.targets))
 
     def conjugate_prox(self, p, step):
-        """See `ScalarLoss.conjugate_prox`."""
         signs = np.asarray(self.signs)
         return signs * self.loss.conjugate_prox(signs * p - step * np.asarray(self.targets), step)
 
     def curvature(self, u):
-        """See `ScalarLoss.curvature`."""
         return self.loss.curvature(self._inner(u))
 
     @property
@@ -104,23 +96,19 @@ class Affine(ScalarLoss):
         return self.loss.has_slopes
 
     def expression(self, u):
-        """See `ScalarLoss.expression`."""
         import cvxpy as cp
 
         signs, targets = (np.broadcast_to(part, u.shape) for part in (self.signs, self.targets))
         return self.loss.expression(cp.multiply(signs, u) - targets)
 
     def pieces(self):
-        """See `ScalarLoss.pieces`."""
         pieces = self.loss.pieces()
         return None if pieces is None else pieces.affine(self.signs, self.targets)
 
     def smoothed(self, width):
-        """See `ScalarLoss.smoothed`."""
         return Affine(self.loss.smoothed(width), self.signs, self.targets)
 
     def take(self, indices):
-        """See `ScalarLoss.take`."""
         signs, targets = (
             np.asarray(part)[indices] if np.ndim(part) else part for part in (self.signs, self.targets)
         )
@@ -166,7 +154,6 @@ class Joined(ScalarLoss):
         return all(loss.smooth for loss in self.losses)
 
     def validate(self) -> None:
-        """See `ScalarLoss.validate`."""
         if not len(self.losses):
             raise ValueError("losses must name at least one loss, got none")
         for place, loss in enumerate(self.losses):
@@ -183,38 +170,30 @@ class Joined(ScalarLoss):
             )
 
     def value(self, u):
-        """See `ScalarLoss.value`."""
         return self._each("value", u)
 
     def derivative(self, u):
-        """See `ScalarLoss.derivative`."""
         return self._each("derivative", u)
 
     def domain(self):
-        """See `ScalarLoss.domain`."""
         if len(self.losses) == 1:
             return self.losses[0].domain()
         ends = zip(*(loss.domain() for loss in self.losses), strict=True)
         return tuple(np.concatenate(list(map(np.broadcast_to, end, self.sizes))) for end in ends)
 
     def conjugate(self, p):
-        """See `ScalarLoss.conjugate`."""
         return self._each("conjugate", p)
 
     def prox(self, u, step):
-        """See `ScalarLoss.prox`."""
         return self._each("prox", u, step)
 
     def conjugate_prox(self, p, step):
-        """See `ScalarLoss.conjugate_prox`."""
         return self._each("conjugate_prox", p, step)
 
     def curvature(self, u):
-        """See `ScalarLoss.curvature`."""
         return self._each("curvature", u)
 
     def pieces(self):
-        """See `ScalarLoss.pieces`."""
         parts = []
         for loss, size in zip(self.losses, self.sizes, strict=True):
             pieces = loss.pieces()
@@ -224,7 +203,6 @@ class Joined(ScalarLoss):
         return Pieces.join(parts)
 
     def smoothed(self, width):
-        """See `ScalarLoss.smoothed`."""
         return Joined([loss.smoothed(width) for loss in self.losses], self.sizes)
 
     def take(self, indices):

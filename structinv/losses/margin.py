@@ -24,26 +24,21 @@ class Logistic(ScalarLoss):
     smooth = True
 
     def value(self, u):
-        """See `ScalarLoss.value`."""
         return np.logaddexp(0.0, -u)
 
     def derivative(self, u):
-        """See `ScalarLoss.derivative`."""
         return -expit(-u)
 
     def conjugate(self, p):
-        """See `ScalarLoss.conjugate`."""
         q = np.clip(-p, 0.0, 1.0)
         return np.where(np.abs(p + q) <= TOLERANCE, xlog1py(1.0 - q, -q) + xlogy(q, q), np.inf)
 
     def expression(self, u):
-        """See `ScalarLoss.expression`."""
         import cvxpy as cp
 
         return cp.logistic(-u)
 
     def prox(self, u, step):
-        """See `ScalarLoss.prox`."""
         # The step from u to t is that from -(u + step) to -t, so that t may be taken to be positive.
         turned = u + 0.5 * step < 0
         start = np.where(turned, -(u + step), u)
@@ -58,7 +53,6 @@ class Logistic(ScalarLoss):
         return np.where(turned, -t, t)
 
     def curvature(self, u):
-        """See `ScalarLoss.curvature`."""
         return expit(u) * expit(-u)
 
 
@@ -74,30 +68,24 @@ class Hinge(ScalarLoss):
     floor = 0.0
 
     def value(self, u):
-        """See `ScalarLoss.value`."""
         return np.maximum(0.0, 1.0 - u)
 
     def derivative(self, u):
-        """See `ScalarLoss.derivative`."""
         return np.where(u < 1.0, -1.0, 0.0)
 
     def conjugate(self, p):
-        """See `ScalarLoss.conjugate`."""
         nearest = np.clip(p, -1.0, 0.0)
         return np.where(np.abs(p - nearest) <= TOLERANCE, nearest, np.inf)
 
     def expression(self, u):
-        """See `ScalarLoss.expression`."""
         import cvxpy as cp
 
         return cp.pos(1 - u)
 
     def prox(self, u, step):
-        """See `ScalarLoss.prox`."""
         return np.maximum(u, np.minimum(1.0, u + step))
 
     def pieces(self):
-        """See `ScalarLoss.pieces`."""
         return Pieces.row([1.0], [-1.0, 0.0], [0.0, 0.0])
 
 
@@ -114,33 +102,26 @@ class SquaredHinge(ScalarLoss):
     smooth = True
 
     def value(self, u):
-        """See `ScalarLoss.value`."""
         short = np.maximum(0.0, 1.0 - u)
         return short * short
 
     def derivative(self, u):
-        """See `ScalarLoss.derivative`."""
         return 2.0 * np.minimum(0.0, u - 1.0)
 
     def conjugate(self, p):
-        """See `ScalarLoss.conjugate`."""
         nearest = np.minimum(p, 0.0)
         return np.where(p <= TOLERANCE, nearest + nearest * nearest / 4.0, np.inf)
 
     def expression(self, u):
-        """See `ScalarLoss.expression`."""
         import cvxpy as cp
 
         return cp.square(cp.pos(1 - u))
 
     def prox(self, u, step):
-        """See `ScalarLoss.prox`."""
         return np.where(u < 1.0, (u + 2.0 * step) / (1.0 + 2.0 * step), u)
 
     def curvature(self, u):
-        """See `ScalarLoss.curvature`."""
         return np.where(u < 1.0, 2.0, 0.0)
 
     def pieces(self):
-        """See `ScalarLoss.pieces`."""
         return Pieces.row([1.0], [-2.0, 0.0], [2.0, 0.0])

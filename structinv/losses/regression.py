@@ -21,33 +21,26 @@ class Squared(ScalarLoss):
     smooth = True
 
     def value(self, u):
-        """See `ScalarLoss.value`."""
         return u * u
 
     def derivative(self, u):
-        """See `ScalarLoss.derivative`."""
         return 2.0 * u
 
     def conjugate(self, p):
-        """See `ScalarLoss.conjugate`."""
         return p * p / 4.0
 
     def expression(self, u):
-        """See `ScalarLoss.expression`."""
         import cvxpy as cp
 
         return cp.square(u)
 
     def prox(self, u, step):
-        """See `ScalarLoss.prox`."""
         return u / (1.0 + 2.0 * step)
 
     def curvature(self, u):
-        """See `ScalarLoss.curvature`."""
         return np.full(np.shape(u), 2.0)
 
     def pieces(self):
-        """See `ScalarLoss.pieces`."""
         return Pieces.row([], [0.0], [2.0])
 
 
@@ -71,34 +64,27 @@ class EpsilonInsensitive(ScalarLoss):
         self.epsilon = epsilon
 
     def validate(self) -> None:
-        """See `ScalarLoss.validate`."""
         check_real("epsilon", self.epsilon, strict=False)
 
     def value(self, u):
-        """See `ScalarLoss.value`."""
         return np.maximum(0.0, np.abs(u) - self.epsilon)
 
     def derivative(self, u):
-        """See `ScalarLoss.derivative`."""
         return np.where(np.abs(u) > self.epsilon, np.sign(u), 0.0)
 
     def conjugate(self, p):
-        """See `ScalarLoss.conjugate`."""
         return np.where(np.abs(p) <= 1.0 + 1e-12, self.epsilon * np.abs(p), np.inf)
 
     def expression(self, u):
-        """See `ScalarLoss.expression`."""
         import cvxpy as cp
 
         return cp.pos(cp.abs(u) - self.epsilon)
 
     def prox(self, u, step):
-        """See `ScalarLoss.prox`."""
         excess = np.abs(u) - self.epsilon
         return u - np.sign(u) * np.clip(excess, 0.0, step)
 
     def pieces(self):
-        """See `ScalarLoss.pieces`."""
         if self.epsilon == 0:
             return Pieces.row([0.0], [-1.0, 1.0], [0.0, 0.0])
         return Pieces.row([-self.epsilon, self.epsilon], [-1.0, 0.0, 1.0], [0.0, 0.0, 0.0])
@@ -138,38 +124,30 @@ class Huber(ScalarLoss):
         self.width = width
 
     def validate(self) -> None:
-        """See `ScalarLoss.validate`."""
         check_real("width", self.width)
 
     def value(self, u):
-        """See `ScalarLoss.value`."""
         inside = np.minimum(np.abs(u), self.width)
         return inside * (2.0 * np.abs(u) - inside)
 
     def derivative(self, u):
-        """See `ScalarLoss.derivative`."""
         return 2.0 * np.clip(u, -self.width, self.width)
 
     def conjugate(self, p):
-        """See `ScalarLoss.conjugate`."""
         return np.where(np.abs(p) <= 2.0 * self.width * (1.0 + 1e-12), p * p / 4.0, np.inf)
 
     def expression(self, u):
-        """See `ScalarLoss.expression`."""
         import cvxpy as cp
 
         return cp.huber(u, self.width)  # type: ignore[arg-type]
 
     def prox(self, u, step):
-        """See `ScalarLoss.prox`."""
         shrunk = u / (1.0 + 2.0 * step)
         return np.where(np.abs(shrunk) <= self.width, shrunk, u - 2.0 * step * self.width * np.sign(u))
 
     def curvature(self, u):
-        """See `ScalarLoss.curvature`."""
         return np.where(np.abs(u) <= self.width, 2.0, 0.0)
 
     def pieces(self):
-        """See `ScalarLoss.pieces`."""
         end = 2.0 * self.width
         return Pieces.row([-self.width, self.width], [-end, 0.0, end], [0.0, 2.0, 0.0])

@@ -40,7 +40,6 @@ class CvxpyLoss(ScalarLoss):
         self.floor = floor
 
     def validate(self) -> None:
-        """See `ScalarLoss.validate`."""
         if not callable(self.function):
             raise TypeError(f"function must be callable as function(expression), got {self.function!r}")
 
@@ -55,7 +54,6 @@ class CvxpyLoss(ScalarLoss):
         return found
 
     def value(self, u):
-        """See `ScalarLoss.value`."""
         import cvxpy as cp
 
         u = np.asarray(u, dtype=float)
@@ -70,7 +68,6 @@ class CvxpyLoss(ScalarLoss):
         return np.array(-np.inf), np.array(np.inf)
 
     def conjugate(self, p):
-        """See `ScalarLoss.conjugate`."""
         import cvxpy as cp
 
         p = np.asarray(p, dtype=float)
@@ -82,7 +79,6 @@ class CvxpyLoss(ScalarLoss):
         return np.reshape(values, p.shape)
 
     def prox(self, u, step):
-        """See `ScalarLoss.prox`."""
         import cvxpy as cp
 
         u = np.asarray(u, dtype=float)

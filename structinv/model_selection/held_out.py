@@ -50,7 +50,6 @@ class HeldOutExamples(HeldOutRows):
     """Examples, each with the labels of its positions; shares are those of positions."""
 
     def checked(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """See `HeldOutRows.checked`."""
         as_list("y", y, "labels")
         return tuple(indexable(X, y))
 
@@ -59,7 +58,6 @@ class HeldOutExamples(HeldOutRows):
         return check_cv(cv)
 
     def labels(self, y: Any, rows: np.ndarray) -> set[Any]:
-        """See `HeldOutRows.labels`."""
         try:
             return set(chain.from_iterable(_safe_indexing(y, rows)))
         except TypeError:
@@ -69,7 +67,6 @@ class HeldOutExamples(HeldOutRows):
     def shares(
         self, model: Any, X: Any, y: Any, oracles: Sequence[InvarianceOracle]
     ) -> tuple[float, list[float]]:
-        """See `HeldOutRows.shares`."""
         rows, last = X, model
         while isinstance(last, Pipeline):
             rows, last = last[:-1].transform(rows) if len(last) > 1 else rows, last[-1]

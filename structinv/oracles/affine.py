@@ -451,7 +451,6 @@ class Box(InvarianceOracle):
         self.radius = radius
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """See `InvarianceOracle.bind`."""
         self._check_rows(X)
         own = answers_for_itself(self, Box)
         return BoundOracle(self, X, y) if own else _BoundBox(self, X, y)

@@ -322,12 +322,10 @@ class _DenseHull(IdentityHull):
         """See `Hull.losses`: the oracle knows them as cheaply."""
 
     def rescale(self, rows: Array, factors: Array) -> None:
-        """See `Hull.rescale`."""
         super().rescale(rows, factors)
         self._changes[rows] /= factors[:, None]
 
     def absorb(self, rows: Array, chosen: Array, keep: Array, steps: Array, corners: Array) -> None:
-        """See `Hull.absorb`."""
         super().absorb(rows, chosen, keep, steps, corners)
         mine = rows[chosen]
         added = steps[:, None] * corners[chosen]
@@ -360,13 +358,11 @@ class BoxHull(_DenseHull):
         self.points = np.zeros(self.X.shape)
 
     def sweep(self, f: Array, order: Array, gaps: Array) -> None:
-        """See `Hull.sweep`."""
         rows = (self.X, self.signs, self.weights, self.intercept)
         room = np.empty(self.X.shape[1])
         _sweep_box(*rows, self.radius, self.levels, self.points, f, order, gaps, room)
 
     def planes(self) -> tuple[Array, Array]:
-        """See `Hull.planes`."""
         return self.signs[:, None] * self.points, self.levels.copy()
 
     @property
@@ -374,7 +370,6 @@ class BoxHull(_DenseHull):
         return self.points
 
     def candidates(self, f: Array, rows: Array) -> tuple[Array, Array, Array]:
-        """See `Hull.candidates`."""
         slopes = self.signs[rows, None] * np.sign(f[: self.X.shape[1]])
         corners = self.X[rows] - slopes * self.radius
         return self.points[rows], corners, corners
@@ -416,14 +411,12 @@ class _DirectionHull(_DenseHull):
         return np.einsum("nd,ntd->nt", Z, self.directions, dtype=np.float64)
 
     def sweep(self, f: Array, order: Array, gaps: Array) -> None:
-        """See `Hull.sweep`."""
         rows = (self.X, self.signs, self.weights, self.squares, self.cross, self.intercept)
         sets = (self.directions, self.gram, self.bounds, self.ball)
         room = np.empty((6, self.theta.shape[1]))
         _sweep_directions(*rows, *sets, self.levels, self.theta, f, order, gaps, room)
 
     def planes(self) -> tuple[Array, Array]:
-        """See `Hull.planes`."""
         every = np.arange(len(self.X))
         return self.signs[:, None] * self._averages(every), self.levels.copy()
 
@@ -441,7 +434,6 @@ class _DirectionHull(_DenseHull):
         return np.einsum("nt,ntd->nd", theta, self.directions[rows])
 
     def candidates(self, f: Array, rows: Array) -> tuple[Array, Array, Array]:
-        """See `Hull.candidates`."""
         w = f[: self.X.shape[1]]
         own = self.directions[0] if len(self.directions) == 1 else self.directions[rows]
         slopes = self.signs[rows, None] * np.atleast_2d(own @ w)

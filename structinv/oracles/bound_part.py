@@ -25,35 +25,27 @@ class BoundPart(BoundOracle):
         self.inner = inner
 
     def orbit(self, rows: Rows) -> np.ndarray:
-        """See `BoundOracle.orbit`."""
         return self.inner.orbit(rows)
 
     def cover(self, rows: Rows) -> Cover:
-        """See `BoundOracle.cover`."""
         return self.inner.cover(rows)
 
     def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        """See `BoundOracle.members`."""
         return self.inner.members(rows, index)
 
     def member_names(self) -> list[str]:
-        """See `BoundOracle.member_names`."""
         return self.inner.member_names()
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        """See `BoundOracle.member_scores`."""
         return self.inner.member_scores(rows, V)
 
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """See `BoundOracle.refine`."""
         return self.inner.refine(rows, index, score)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        """See `BoundOracle.sample`."""
         return self.inner.sample(rows, size, rng)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
-        """See `BoundOracle.contains`."""
         return self.inner.contains(row, z)

@@ -57,7 +57,6 @@ class Budget(WholeExample):
         super().validate(n_features)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """See `InvarianceOracle.bind`."""
         self._check_rows(X)
         return _BoundBudget(self, bind(self.oracle, X, y))
 

@@ -113,7 +113,6 @@ class CheckedOracle(BoundOracle):
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `BoundOracle.support`."""
         answer = self._supported("support", self._ask("support", rows, V, assign, cost), len(assign))
         return self._look_at_answer("support", answer, (rows, V, assign), cost)
 
@@ -125,7 +124,6 @@ class CheckedOracle(BoundOracle):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `BoundOracle.graded_support`."""
         found = self._ask("graded_support", rows, V, assign, cost, rho)
         answer = self._supported("graded_support", found, len(assign))
         return self._look_at_answer("graded_support", answer, (rows, V, assign), cost)
@@ -191,7 +189,6 @@ class CheckedOracle(BoundOracle):
     def maximum(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """See `BoundOracle.maximum`."""
         known = self._ask("maximum", rows, V, assign)
         if known is None:
             return None
@@ -205,14 +202,12 @@ class CheckedOracle(BoundOracle):
         return values, answers.numbers(source, "sizes", sizes, shape)
 
     def orbit(self, rows: Rows) -> np.ndarray:
-        """See `BoundOracle.orbit`."""
         found = self._ask("orbit", rows)
         members = answers.members(self._source("orbit"), found, dense_rows(self.X, rows))
         self._same_size("orbit", members.shape[1])
         return members
 
     def cover(self, rows: Rows) -> Cover:
-        """See `BoundOracle.cover`."""
         cover, source = self._ask("cover", rows), self._source("cover")
         points = points_of_cover(self.oracle, cover, dense_rows(self.X, rows))
         self._same_size("cover", points.shape[1])
@@ -237,13 +232,11 @@ class CheckedOracle(BoundOracle):
         return self._sizes["cover"]
 
     def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        """See `BoundOracle.members`."""
         made = self._ask("members", rows, index)
         shape = (self.count(rows), self.X.shape[1])
         return answers.rows(self._source("members"), made, self.X, shape)
 
     def member_names(self) -> list[str]:
-        """See `BoundOracle.member_names`."""
         names = self.inner.member_names()
         source = self._source("member_names")
         if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
@@ -255,11 +248,9 @@ class CheckedOracle(BoundOracle):
         return list(names)
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        """See `BoundOracle.pullback`."""
         return self._ask("pullback", V)
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        """See `BoundOracle.member_scores`."""
         scores, source = self._ask("member_scores", rows, V), self._source("member_scores")
         if scores is None:
             if self._scored:
@@ -273,11 +264,9 @@ class CheckedOracle(BoundOracle):
         return table
 
     def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
-        """See `BoundOracle.member_grades`."""
         return self._graded("member_grades", self.inner.member_grades(rows, rho), rows)
 
     def grades(self, rows: Rows) -> np.ndarray | None:
-        """See `BoundOracle.grades`."""
         grades = self.inner.grades(rows)
         return None if grades is None else self._graded("grades", grades, rows)
 
@@ -288,19 +277,16 @@ class CheckedOracle(BoundOracle):
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """See `BoundOracle.refine`."""
         points = self._ask("refine", rows, index, score)
         shape = (self.count(rows), self.X.shape[1])
         return answers.numbers(self._source("refine"), "points", points, shape)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        """See `BoundOracle.sample`."""
         members = self._ask("sample", rows, size, rng)
         shape = (self.count(rows), size, self.X.shape[1])
         return answers.numbers(self._source("sample"), "members", members, shape)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
-        """See `BoundOracle.contains`."""
         inside = self._ask("contains", row, z)
         if not isinstance(inside, (bool, np.bool_)):
             source = self._source("contains")
@@ -308,7 +294,6 @@ class CheckedOracle(BoundOracle):
         return bool(inside)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        """See `BoundOracle.hull`."""
         hull = self._ask("hull", signs, weights, intercept)
         if hull is None:
             return None
@@ -320,7 +305,6 @@ class CheckedOracle(BoundOracle):
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
-        """See `BoundOracle.label_hull`."""
         hull = self._ask("label_hull", codes, weights, cost, intercept)
         if hull is None:
             return None
@@ -332,7 +316,6 @@ class CheckedOracle(BoundOracle):
     def largest_leads(
         self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> np.ndarray | None:
-        """See `BoundOracle.largest_leads`."""
         leads = self._ask("largest_leads", rows, table, codes, cost, intercept)
         if leads is None:
             return None
@@ -346,7 +329,6 @@ class CheckedOracle(BoundOracle):
     def leads(
         self, rows: Rows, table: np.ndarray, codes: np.ndarray, intercept: bool
     ) -> np.ndarray | None:
-        """See `BoundOracle.leads`."""
         leads = self._ask("leads", rows, table, codes, intercept)
         if leads is None:
             return None
@@ -369,7 +351,6 @@ class CheckedOracle(BoundOracle):
     def leading(
         self, rows: Rows, table: np.ndarray, codes: np.ndarray, labels: np.ndarray
     ) -> Matrix | None:
-        """See `BoundOracle.leading`."""
         points = self._ask("leading", rows, table, codes, labels)
         if points is None:
             return None
@@ -384,7 +365,6 @@ class CheckedOracle(BoundOracle):
         return None if self._stranger else self.inner.additions()
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
-        """See `BoundOracle.scenarios`."""
         from .scenarios import checked_scenarios
 
         return checked_scenarios(self)
@@ -438,7 +418,6 @@ class CheckedHull(Hull):
 
     @property
     def offset(self) -> float:
-        """See `Hull.offset`."""
         return float(answers.table(self.source, "offset", np.asarray(self.inner.offset), ()))
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
@@ -446,19 +425,16 @@ class CheckedHull(Hull):
         self.inner.sweep(f, order, gaps)
 
     def losses(self, f: np.ndarray) -> np.ndarray | None:
-        """See `Hull.losses`."""
         losses = self.inner.losses(f)
         if losses is None:
             return None
         return answers.table(self.source, "losses", losses, self.shape[:1])
 
     def combination(self) -> np.ndarray:
-        """See `Hull.combination`."""
         found = self.inner.combination()
         return answers.table(self.source, "combination", found, (self.n_weights,))
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
-        """See `Hull.planes`."""
         return self._looked_at(self.inner.planes())
 
     def _looked_at(self, found: Any) -> tuple[Matrix, np.ndarray]:
@@ -474,11 +450,9 @@ class CheckedHull(Hull):
         return normals, answers.table(self.source, "levels", found[1], self.shape[:1])
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
-        """See `Hull.restore`."""
         self.inner.restore(normals, levels)
 
     def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
-        """See `Hull.planes_by_part`."""
         parts: Any = self.inner.planes_by_part()
         if not isinstance(parts, list) or not parts:
             raise TypeError(f"{self.source} must return a list of planes, got {parts!r}")
@@ -487,25 +461,20 @@ class CheckedHull(Hull):
     def restore_several(
         self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
     ) -> None:
-        """See `Hull.restore_several`."""
         self.inner.restore_several(normals, levels, rows, n_rows)
 
     @property
     def shares(self) -> bool:  # type: ignore[override]
-        """See `Hull`."""
         return bool(self.inner.shares)
 
     @property
     def levels(self) -> np.ndarray:
-        """See `Hull.levels`."""
         return answers.table(self.source, "levels", self.inner.levels, self.shape[:1])
 
     def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
-        """See `Hull.rescale`."""
         self.inner.rescale(rows, factors)
 
     def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
-        """See `Hull.candidates`."""
         found = self.inner.candidates(f, rows)
         due = (len(rows), self.shape[1])
         for points in found[:2]:
@@ -519,7 +488,6 @@ class CheckedHull(Hull):
     def absorb(
         self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
     ) -> None:
-        """See `Hull.absorb`."""
         self.inner.absorb(rows, chosen, keep, steps, corners)
 
 
@@ -546,7 +514,6 @@ class CheckedLabelHull(LabelHull):
 
     @property
     def offset(self) -> float:
-        """See `LabelHull.offset`."""
         return float(answers.table(self.source, "offset", np.asarray(self.inner.offset), ()))
 
     def sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> None:
@@ -554,16 +521,13 @@ class CheckedLabelHull(LabelHull):
         self.inner.sweep(table, order, gaps, every_label)
 
     def losses(self, table: np.ndarray) -> np.ndarray:
-        """See `LabelHull.losses`."""
         return answers.table(self.source, "losses", self.inner.losses(table), (self.n_rows,))
 
     def combination(self) -> np.ndarray:
-        """See `LabelHull.combination`."""
         due = (self.n_weights, self.n_labels)
         return answers.table(self.source, "combination", self.inner.combination(), due)
 
     def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
-        """See `LabelHull.points`."""
         found: Any = self.inner.points()
         if not isinstance(found, tuple) or len(found) != 3:
             raise TypeError(f"{self.source} must return points, rows and levels, got {found!r}")
@@ -578,5 +542,4 @@ class CheckedLabelHull(LabelHull):
         return points, rows, levels
 
     def restore(self, points: Matrix, rows: np.ndarray, levels: sp.csr_matrix) -> None:
-        """See `LabelHull.restore`."""
         self.inner.restore(points, rows, levels)

@@ -69,13 +69,11 @@ class CheckedLaw(Law):
         self.n_features = n_features
 
     def members(self, X: Matrix) -> np.ndarray:
-        """See `Law.members`."""
         source = answers.method(self.inner, "members")
         found = answers.ask_stranger(source, self.inner.members, X)
         return answers.numbers(source, "members", found, (X.shape[0], self.size, X.shape[1]))
 
     def pull_back(self, V: np.ndarray) -> np.ndarray | None:
-        """See `Law.pull_back`."""
         source = answers.method(self.inner, "pull_back")
         found = answers.ask_stranger(source, self.inner.pull_back, V)
         if found is None:
@@ -83,7 +81,6 @@ class CheckedLaw(Law):
         return answers.numbers(source, "images", found, (self.size, *V.shape))
 
     def linear(self) -> LinearLaw | None:
-        """See `Law.linear`."""
         source, found = answers.method(self.inner, "linear"), self.inner.linear()
         if found is None:
             return None
@@ -96,7 +93,6 @@ class CheckedLaw(Law):
         return found
 
     def differences(self, most: int | None = None) -> LinearLaw | None:
-        """See `Law.differences`."""
         # The maps that they are made from, or the law's own ones.
         if type(self.inner).differences is Law.differences:
             return super().differences(most)
@@ -106,7 +102,6 @@ class CheckedLaw(Law):
         return found
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
-        """See `Law.take`."""
         if type(self.inner).take is Law.take:
             return super().take(numbers, weights)
         source = answers.method(self.inner, "take")

@@ -45,7 +45,6 @@ class Combination(InvarianceOracle):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`."""
         bound = self.bind(X)
         check_directions(X, V, assign, cost)
         return bound.support(ALL_ROWS, V, assign, cost)
@@ -59,15 +58,12 @@ class Combination(InvarianceOracle):
         return self.bind(X).cover(ALL_ROWS)
 
     def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
-        """See `InvarianceOracle.members`."""
         return self.bind(X).members(ALL_ROWS, index)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
-        """See `InvarianceOracle.sample`."""
         return self.bind(X).sample(ALL_ROWS, size, rng)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """See `InvarianceOracle.contains`."""
         return self.bind(x[None, :]).contains(0, z)
 
 
@@ -184,11 +180,9 @@ class OnlyFor(OfOnePart, Combination):
     depends_on_label = True
 
     def most_changes(self) -> int:
-        """See `InvarianceOracle.most_changes`."""
         return self.oracle.most_changes()
 
     def limited(self, max_changes: int) -> OnlyFor:
-        """See `InvarianceOracle.limited`."""
         return OnlyFor(self.oracle.limited(max_changes), self.labels)
 
     def validate(self, n_features: int | None = None) -> None:
@@ -203,7 +197,6 @@ class OnlyFor(OfOnePart, Combination):
             raise ValueError(f"labels must be a label or a sequence of labels, got {self.labels!r}")
 
     def for_any_label(self) -> InvarianceOracle:
-        """See `InvarianceOracle.for_any_label`."""
         return self.oracle.for_any_label()
 
     def listed(self) -> np.ndarray:
@@ -523,7 +516,6 @@ class Discounted(OfOnePart, Combination):
         grade_profile(self.rho)
 
     def without_grades(self) -> tuple[InvarianceOracle, float | Sequence[float] | None]:
-        """See `InvarianceOracle.without_grades`."""
         return self.oracle, self.rho
 
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
@@ -533,13 +525,11 @@ class Discounted(OfOnePart, Combination):
         return law_of(self.oracle, n_features, size, random_state)
 
     def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
-        """See `InvarianceOracle.listed_law`."""
         if changes_otherwise(self, Discounted):
             return super().listed_law(n_features, weights)
         return self.oracle.listed_law(n_features, weights)
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        """See `InvarianceOracle.tangents`."""
         return tangents_of(self.oracle, X)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:

@@ -78,24 +78,20 @@ class CurveHull(Hull):
 
     @property
     def offset(self) -> float:
-        """See `Hull.offset`."""
         return float(self.weights @ self.masses.sum(axis=1))
 
     def sweep(self, f: Array, order: Array, gaps: Array) -> None:
-        """See `Hull.sweep`."""
         rows = (self.vectors, self.gram, self.signs, self.weights, self.intercept)
         size = self.vectors.shape[1]
         room = np.empty(size), np.empty(size), np.empty((size, size)), np.empty((6, size + 2))
         _sweep(*rows, *self.ends, self.places, self.masses, f, order, gaps, *room)
 
     def combination(self) -> Array:
-        """See `Hull.combination`."""
         normals, levels = self.planes()
         f = self.weights @ normals
         return np.append(f, self.weights @ (self.signs * levels)) if self.intercept else f
 
     def planes(self) -> tuple[Array, Array]:
-        """See `Hull.planes`."""
         moments = self.moments
         points = np.einsum("nk,nkd->nd", moments, self.vectors, dtype=np.float64)
         return self.signs[:, None] * points, moments[:, 0].copy()

@@ -109,7 +109,6 @@ class CurveOracle(InvarianceOracle):
         return Cover(curves.table(values), np.max(ways, axis=1, initial=0.0))
 
     def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
-        """See `InvarianceOracle.members`."""
         return self._members(self._curves(X), index)
 
     def _members(self, curves: Curves, index: np.ndarray) -> np.ndarray:
@@ -122,7 +121,6 @@ class CurveOracle(InvarianceOracle):
         return index
 
     def member_names(self, size: int) -> list[str]:
-        """See `InvarianceOracle.member_names`."""
         return ["identity", *(self._name(float(t)) for t in self._values()[1:])]
 
     def refine(

@@ -47,17 +47,14 @@ class EditOracle(OfFeatures, InvarianceOracle):
         raise NotImplementedError
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `InvarianceOracle.validate`."""
         check_count("max_changes", self.max_changes, least=0)
         if self.allowed is not None:
             check_features("allowed", self.allowed, n_features)
 
     def most_changes(self) -> int:
-        """See `InvarianceOracle.most_changes`."""
         return int(self.max_changes)
 
     def limited(self, max_changes: int) -> Self:
-        """See `InvarianceOracle.limited`."""
         return clone(self).set_params(max_changes=max_changes)
 
     def support(
@@ -85,7 +82,6 @@ class EditOracle(OfFeatures, InvarianceOracle):
         return Support(points if sp.issparse(X) else points.toarray(), rho=reached)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """See `InvarianceOracle.bind`."""
         self._check_rows(X)
         own = answers_for_itself(self, EditOracle)
         return BoundOracle(self, X, y) if own else _BoundEdits(self, X, y)
@@ -106,7 +102,6 @@ class EditOracle(OfFeatures, InvarianceOracle):
         return np.where(edited, changed, members).astype(members.dtype, copy=False)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """See `InvarianceOracle.contains`."""
         edits = self.edits(len(x))
         tolerance = 1e-9 * (1.0 + np.abs(x))
         edges = np.stack([x, edits.low * x, edits.high * x])
@@ -157,7 +152,6 @@ class FAdd(EditOracle):
         self.present = present
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `InvarianceOracle.validate`."""
         super().validate(n_features)
         _check_value("value", self.value, self.allowed, n_features)
         if not isinstance(self.present, (bool, np.bool_)):
@@ -167,7 +161,6 @@ class FAdd(EditOracle):
             check_count("max_changes", self.max_changes, 0, able, "features that may be added")
 
     def edits(self, n_features: int) -> Edits:
-        """See `EditOracle.edits`."""
         value = _spread(self.value, self.allowed, n_features)
         return Edits(int(self.max_changes), 1.0, 1.0, value, bool(self.present))
 
@@ -213,7 +206,6 @@ class FEdit(EditOracle):
         self.allowed = allowed
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `InvarianceOracle.validate`."""
         super().validate(n_features)
         if not isinstance(self.drop, (bool, np.bool_)):
             raise TypeError(f"drop must be True or False, got {self.drop!r}")
@@ -231,7 +223,6 @@ class FEdit(EditOracle):
             check_count("max_changes", self.max_changes, 0, n_features, "features")
 
     def edits(self, n_features: int) -> Edits:
-        """See `EditOracle.edits`."""
         low, high = (1.0, 1.0) if self.scale is None else self.scale
         value = np.zeros(n_features)
         if self.add is not None:
@@ -345,7 +336,6 @@ class _BoundEdits(BoundOracle):
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `BoundOracle.support`."""
         points, _ = self.edits_allowed.worst(take(self.words, rows), V, assign)
         return Support(self._as_given(points))
 
@@ -357,13 +347,11 @@ class _BoundEdits(BoundOracle):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `BoundOracle.graded_support`."""
         grades = grade_profile(rho, self.oracle.max_changes + 1)
         points, reached = self.edits_allowed.worst(take(self.words, rows), V, assign, cost, grades)
         return Support(self._as_given(points), rho=reached)
 
     def maximum(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `BoundOracle.maximum`."""
         return self.edits_allowed.maxima(take(self.words, rows), V, assign)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
@@ -375,7 +363,6 @@ class _BoundEdits(BoundOracle):
         return plain.bind(self.words).hull(signs, weights, intercept)
 
     def additions(self) -> Additions | None:
-        """See `BoundOracle.additions`."""
         edits = self.edits_allowed
         if not np.any(edits.value > 0) or edits.max_changes == 0:
             return None

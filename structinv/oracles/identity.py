@@ -47,7 +47,6 @@ class Identity(FiniteOracle):
         return Support(X)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """See `InvarianceOracle.bind`."""
         self._check_rows(X)
         own = answers_for_itself(self, Identity)
         return BoundOracle(self, X, y) if own else _BoundIdentity(self, X, y)
@@ -71,7 +70,6 @@ class Identity(FiniteOracle):
         return dense_rows(X)[:, None, :].copy()
 
     def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
-        """See `InvarianceOracle.members`."""
         return dense_rows(X)
 
     def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
@@ -113,5 +111,4 @@ class _BoundIdentity(BoundOracle):
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull:
-        """See `BoundOracle.label_hull`."""
         return IdentityLabelHull(csr(self.X), codes, weights, cost, intercept=intercept)

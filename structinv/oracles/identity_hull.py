@@ -57,7 +57,6 @@ class IdentityHull(Hull):
         return float(self.weights @ self.levels)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        """See `Hull.sweep`."""
         X, rows = self.X, (self.signs, self.weights, self.squares, self.levels, self.intercept)
         if sp.issparse(X):
             _sweep_csr(X.indptr, X.indices, X.data, *rows, f, order, gaps)
@@ -65,20 +64,17 @@ class IdentityHull(Hull):
             _sweep_dense(X, *rows, f, order, gaps)
 
     def losses(self, f: np.ndarray) -> np.ndarray | None:
-        """See `Hull.losses`."""
         d = self.X.shape[1]
         scores = row_dots(self.X, f[None, :d], np.zeros(len(self.levels), dtype=np.int64))
         return np.maximum(0.0, 1.0 - self.signs * (scores + f[d:].sum()))
 
     def combination(self) -> np.ndarray:
-        """See `Hull.combination`."""
         f, rates = np.zeros(self.X.shape[1] + self.intercept), self.weights * self.signs * self.levels
         add_combinations(self.X, rates[:, None], f[: self.X.shape[1], None])
         f[self.X.shape[1] :] = rates.sum()
         return f
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
-        """See `Hull.planes`."""
         return scale_rows(self.X, self.signs * self.levels), self.levels.copy()
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
@@ -86,19 +82,16 @@ class IdentityHull(Hull):
         self.levels = np.clip(np.asarray(levels, dtype=np.float64), 0.0, 1.0)
 
     def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
-        """See `Hull.rescale`."""
         self.weights[rows] *= factors
         self.levels[rows] = np.minimum(self.levels[rows] / factors, 1.0)
 
     def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
-        """See `Hull.candidates`."""
         part = self.X[rows]
         return scale_rows(part, self.levels[rows]), part, part
 
     def absorb(
         self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
     ) -> None:
-        """See `Hull.absorb`."""
         mine = rows[chosen]
         self.levels[mine] = keep * self.levels[mine] + steps
 

@@ -90,7 +90,6 @@ class ImageOracle(ImageFamily):
         return maps.apply(rows, np.tile(np.arange(size), (len(rows), 1)))
 
     def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
-        """See `InvarianceOracle.members`."""
         if self._lists_otherwise():
             return super().members(X, index)
         rows, shape = self._rows(X)
@@ -117,7 +116,6 @@ class ImageOracle(ImageFamily):
         return maps.apply(rows, np.tile(np.arange(len(values)), (len(rows), 1)))
 
     def member_names(self, size: int) -> list[str]:
-        """See `InvarianceOracle.member_names`."""
         table, families = self._table(), self.families()
         pairs = zip(table.family[1:], table.value[1:], strict=True)
         return ["identity", *(self.describe(families[k], float(value)) for k, value in pairs)]
@@ -366,7 +364,6 @@ class ImageOracle(ImageFamily):
         return ImageLaw(maps, np.ones(size))
 
     def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
-        """See `InvarianceOracle.listed_law`."""
         if changes_otherwise(self, ImageOracle):
             return super().listed_law(n_features, weights)
         maps = self._maps(self._shape(n_features))

@@ -32,7 +32,6 @@ class ImageLaw(Law):
         self.weights = normalised(weights[likely])
 
     def members(self, X: Matrix) -> np.ndarray:
-        """See `Law.members`."""
         rows = dense_rows(X)
         rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
         return self.maps.apply(rows, np.tile(self.numbers, (len(rows), 1)))
@@ -42,7 +41,6 @@ class ImageLaw(Law):
         return self.maps.pull_back(V)[self.numbers] if self.maps.linear else None
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> ImageLaw:
-        """See `Law.take`."""
         chosen, weights = self._chosen(numbers, weights)
         return ImageLaw(self.maps, weights, self.numbers[chosen])
 

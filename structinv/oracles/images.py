@@ -117,14 +117,12 @@ class Rotations(ImageOracle):
         self.smoothing = smoothing
 
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `ImageOracle.geometry`."""
         angles = np.radians(values)
         cosines, sines = np.cos(angles), np.sin(angles)
         matrices = np.stack([cosines, -sines, sines, cosines], axis=1).reshape(-1, 2, 2)
         return matrices, np.zeros((len(values), 2))
 
     def turned(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        """See `ImageOracle.turned`."""
         return np.radians(high - low)
 
     def path(self, family: Any, low: float, high: float) -> Path:
@@ -134,7 +132,6 @@ class Rotations(ImageOracle):
         return Path(np.array(warps), first, last, turning=True, value_at=np.degrees)
 
     def describe(self, family: Any, value: float) -> str:
-        """See `ImageOracle.describe`."""
         return f"rotation {value:g}°"
 
 
@@ -208,13 +205,11 @@ class Shifts(ImageOracle):
         self.smoothing = smoothing
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `InvarianceOracle.validate`."""
         if not isinstance(self.directions, Integral) or self.directions not in (4, 8):
             raise ValueError(f"directions must be 4 or 8, got {self.directions!r}")
         super().validate(n_features)
 
     def check_values(self, name: str, values: Sequence[float]) -> None:
-        """See `ImageOracle.check_values`."""
         if min(values) >= 0:
             return
         given = getattr(self, name)
@@ -232,16 +227,13 @@ class Shifts(ImageOracle):
         return (0.0, high) if low == -high else (low, high)
 
     def families(self) -> tuple[tuple[int, int], ...]:
-        """See `ImageOracle.families`."""
         straight = (-1, 0), (1, 0), (0, -1), (0, 1)
         return straight if self.directions == 4 else (*straight, (-1, -1), (-1, 1), (1, -1), (1, 1))
 
     def tangent_families(self) -> tuple[tuple[int, int], ...]:
-        """See `ImageOracle.tangent_families`."""
         return (1, 0), (0, 1)
 
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `ImageOracle.geometry`."""
         return np.tile(np.eye(2), (len(values), 1, 1)), np.outer(values, family)
 
     def path(self, family: Any, low: float, high: float) -> Path:
@@ -249,7 +241,6 @@ class Shifts(ImageOracle):
         return _line(*self.geometry(family, np.array([0.0, 1.0])), low, high)
 
     def describe(self, family: Any, value: float) -> str:
-        """See `ImageOracle.describe`."""
         return f"shift ({family[0] * value + 0.0:g}, {family[1] * value + 0.0:g})"
 
 
@@ -313,12 +304,10 @@ class Scalings(ImageOracle):
         self.smoothing = smoothing
 
     def check_values(self, name: str, values: Sequence[float]) -> None:
-        """See `ImageOracle.check_values`."""
         if min(values) <= 0:
             raise ValueError(f"{name} must be above 0, got {getattr(self, name)!r}")
 
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `ImageOracle.geometry`."""
         return values[:, None, None] * np.eye(2), np.zeros((len(values), 2))
 
     def path(self, family: Any, low: float, high: float) -> Path:
@@ -328,7 +317,6 @@ class Scalings(ImageOracle):
         return Path(warps, 1.0 / high, 1.0 / low, gained=bool(self.unitary), value_at=np.reciprocal)
 
     def describe(self, family: Any, value: float) -> str:
-        """See `ImageOracle.describe`."""
         return f"scaling {value:g}"
 
 
@@ -396,7 +384,6 @@ class Shears(ImageOracle):
         self.smoothing = smoothing
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `InvarianceOracle.validate`."""
         axes = tuple(self.axes) if isinstance(self.axes, Iterable) else (self.axes,)
         whole = [axis for axis in axes if isinstance(axis, Integral) and not isinstance(axis, bool)]
         if not whole or len(whole) < len(axes) or sorted(whole) not in ([0], [1], [0, 1]):
@@ -404,11 +391,9 @@ class Shears(ImageOracle):
         super().validate(n_features)
 
     def families(self) -> tuple[int, ...]:
-        """See `ImageOracle.families`."""
         return (int(self.axes),) if isinstance(self.axes, (int, np.integer)) else tuple(self.axes)
 
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `ImageOracle.geometry`."""
         matrices = np.tile(np.eye(2), (len(values), 1, 1))
         matrices[:, family, 1 - family] = values
         return matrices, np.zeros((len(values), 2))
@@ -418,7 +403,6 @@ class Shears(ImageOracle):
         return _line(*self.geometry(family, np.array([0.0, 1.0])), low, high)
 
     def describe(self, family: Any, value: float) -> str:
-        """See `ImageOracle.describe`."""
         return f"shear {'yx'[family]} {value:g}"
 
 
@@ -455,7 +439,6 @@ class Flip(ImageOracle):
         self.shape = shape
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `InvarianceOracle.validate`."""
         whole = isinstance(self.axis, Integral) and not isinstance(self.axis, bool)
         if not whole or self.axis not in (0, 1):
             raise ValueError(f"axis must be 0 or 1, got {self.axis!r}")
@@ -466,13 +449,11 @@ class Flip(ImageOracle):
         return (1.0,)
 
     def geometry(self, family: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """See `ImageOracle.geometry`."""
         matrices = np.tile(np.eye(2), (len(values), 1, 1))
         matrices[:, self.axis, self.axis] = 1.0 - 2.0 * values
         return matrices, np.zeros((len(values), 2))
 
     def describe(self, family: Any, value: float) -> str:
-        """See `ImageOracle.describe`."""
         return "flip left-right" if self.axis == 1 else "flip top-bottom"
 
     def tangents(self, X: Any) -> np.ndarray:

@@ -36,7 +36,6 @@ class ComposedLaw(Law):
         self.weights = normalised(weights)
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
-        """See `Law.take`."""
         if not self.paired:
             return super().take(numbers, weights)
         chosen, weights = self._chosen(numbers, weights)
@@ -44,7 +43,6 @@ class ComposedLaw(Law):
         return ComposedLaw(left, right, paired=True, weights=weights)
 
     def members(self, X: Matrix) -> np.ndarray:
-        """See `Law.members`."""
         first = self.right.members(X)
         n, size, d = first.shape
         if self.paired:
@@ -53,7 +51,6 @@ class ComposedLaw(Law):
         return self.left.members(first.reshape(-1, d)).reshape(n, self.size, d)
 
     def pull_back(self, V: np.ndarray) -> np.ndarray | None:
-        """See `Law.pull_back`."""
         pulled = self.left.pull_back(V)
         if pulled is None:
             return None
@@ -63,7 +60,6 @@ class ComposedLaw(Law):
         return None if found is None else found.reshape(-1, *V.shape)
 
     def linear(self) -> LinearLaw | None:
-        """See `Law.linear`."""
         left, right = self.left.linear(), self.right.linear()
         if left is None or right is None or self.size**2 > MOST_PAIRS:
             return None
@@ -112,15 +108,12 @@ class MixedLaw(Law):
         return MixedLaw(laws, np.array([np.sum(weights[run]) for run in runs]))
 
     def members(self, X: Matrix) -> np.ndarray:
-        """See `Law.members`."""
         return np.concatenate([law.members(X) for law in self.laws], axis=1)
 
     def pull_back(self, V: np.ndarray) -> np.ndarray | None:
-        """See `Law.pull_back`."""
         return _all_of([law.pull_back(V) for law in self.laws])
 
     def linear(self) -> LinearLaw | None:
-        """See `Law.linear`."""
         found = [law.linear() for law in self.laws]
         known = [law.maps for law in found if law is not None]
         return LinearLaw(sum(known, []), self.weights) if len(known) == len(found) else None

@@ -90,13 +90,11 @@ class IdentityLabelHull(LabelHull):
 
     @property
     def offset(self) -> float:
-        """See `LabelHull.offset`."""
         rows, places = self._pairs()
         cost = self.cost[self.codes[rows], self.labels[places]]
         return float(self.weights[rows] * cost @ self.levels[places])
 
     def sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> None:
-        """See `LabelHull.sweep`."""
         done = self._sweep(table, order, gaps, every_label)
         while done < len(order):
             self._make_room(order[done])
@@ -139,7 +137,6 @@ class IdentityLabelHull(LabelHull):
         return found
 
     def combination(self) -> np.ndarray:
-        """See `LabelHull.combination`."""
         X = self.X
         table = np.zeros((X.shape[1] + self.intercept, self.n_labels))
         combine_identity(
@@ -223,7 +220,6 @@ class WordLabelHull(IdentityLabelHull):
         return (*pairs, self.parts, self.words, self.deviations)
 
     def _sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> int:
-        """See `IdentityLabelHull`."""
         X, most = self.X, int(self.slots[order, 1].max(initial=0)) + NEWCOMERS + 2
         room = workspace(most, self.room, self.n_labels, self.drop, self.grow)
         return sweep_words(
@@ -233,7 +229,6 @@ class WordLabelHull(IdentityLabelHull):
         )  # fmt: skip
 
     def _make_room(self, row: int) -> None:
-        """See `IdentityLabelHull`."""
         self.sizes = _compacted(self.slots, self.sizes, self._room_for_pairs())
         super()._make_room(row)
         longest = int(self.X.indptr[row + 1] - self.X.indptr[row])
@@ -245,11 +240,9 @@ class WordLabelHull(IdentityLabelHull):
         _side_by_side(self.parts)
 
     def losses(self, table: np.ndarray) -> np.ndarray:
-        """See `LabelHull.losses`."""
         return word_losses(self.X, self.codes, self.cost, self.intercept, self._changes, table, self.mu)
 
     def combination(self) -> np.ndarray:
-        """See `LabelHull.combination`."""
         X = self.X
         table = np.zeros((X.shape[1] + self.intercept, self.n_labels))
         combine_words(

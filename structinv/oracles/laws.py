@@ -148,21 +148,17 @@ class TakenLaw(Law):
         self.weights = normalised(weights)
 
     def members(self, X: Matrix) -> np.ndarray:
-        """See `Law.members`."""
         return self.law.members(X)[:, self.numbers]
 
     def pull_back(self, V: np.ndarray) -> np.ndarray | None:
-        """See `Law.pull_back`."""
         pulled = self.law.pull_back(V)
         return None if pulled is None else pulled[self.numbers]
 
     def linear(self) -> LinearLaw | None:
-        """See `Law.linear`."""
         linear = self.law.linear()
         return None if linear is None else linear.take(self.numbers, self.weights)
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
-        """See `Law.take`."""
         chosen, weights = self._chosen(numbers, weights)
         return self.law.take(self.numbers[chosen], weights)
 
@@ -187,7 +183,6 @@ class LinearLaw(Law):
         self.permutes = all(map(_reorders, self.maps))
 
     def members(self, X: Matrix) -> np.ndarray:
-        """See `Law.members`."""
         rows = dense_rows(floating(X))
         found = np.empty((len(rows), self.size, rows.shape[1]), dtype=rows.dtype)
         for number, each in enumerate(self.maps):
@@ -195,11 +190,9 @@ class LinearLaw(Law):
         return found
 
     def pull_back(self, V: np.ndarray) -> np.ndarray:
-        """See `Law.pull_back`."""
         return np.stack([V @ each for each in self.maps])
 
     def linear(self) -> LinearLaw:
-        """See `Law.linear`."""
         return self
 
     @cached_property
@@ -208,7 +201,6 @@ class LinearLaw(Law):
         return all(map(_keeps_products, self.maps))
 
     def differences(self, most: int | None = None) -> LinearLaw | None:
-        """See `Law.differences`."""
         if self.size**2 > MOST_PAIRS or not self.isometric:
             return None
         # The first pair that has each difference, by a digest: there may be as many as pairs.
@@ -232,7 +224,6 @@ class LinearLaw(Law):
         return (_key(_rounded(back @ right, 14)) for right in self.maps)
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> LinearLaw:
-        """See `Law.take`."""
         chosen, weights = self._chosen(numbers, weights)
         return LinearLaw([self.maps[k] for k in chosen], weights)
 
@@ -265,11 +256,9 @@ class ListedLaw(Law):
         return answers.members(source, found, dense_rows(X))
 
     def members(self, X: Matrix) -> np.ndarray:
-        """See `Law.members`."""
         return self._all_members(X)[:, self.numbers]
 
     def pull_back(self, V: np.ndarray) -> np.ndarray | None:
-        """See `Law.pull_back`."""
         pulled = pulled_back(self.oracle, V)
         return None if pulled is None else pulled[self.numbers]
 
@@ -303,7 +292,6 @@ class DrawnLaw(Law):
         self.weights = np.full(size, 1.0 / size)
 
     def members(self, X: Matrix) -> np.ndarray:
-        """See `Law.members`."""
         source, X = answers.method(self.oracle, "sample"), floating(X)
         found = []
         # A row at a time: what one row has must not depend on the rows beside it.

@@ -82,7 +82,6 @@ class LocalTangents(Ellipsoid):
     additive = False
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `InvarianceOracle.validate`."""
         self._check_radius()
         refuse_half_or_masked("reference", self.reference)
         if sp.issparse(self.reference):

@@ -100,7 +100,6 @@ class Permutations(FiniteOracle):
         return self.finite
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `InvarianceOracle.validate`."""
         r, c = self._lengths()
         if self.axes not in AXES:
             raise ValueError(f"axes must be one of {AXES}, got {self.axes!r}")
@@ -220,7 +219,6 @@ class Permutations(FiniteOracle):
         )
 
     def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
-        """See `InvarianceOracle.listed_law`."""
         if changes_otherwise(self, Permutations):
             return super().listed_law(n_features, weights)
         self.validate(n_features)
@@ -265,20 +263,16 @@ class OrderLaw(Law):
         self.group = group
 
     def members(self, X: Matrix) -> np.ndarray:
-        """See `Law.members`."""
         return floating(dense_rows(X))[:, self.orders]
 
     def pull_back(self, V: np.ndarray) -> np.ndarray:
-        """See `Law.pull_back`."""
         return _pulled(self.orders, V)
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> OrderLaw:
-        """See `Law.take`."""
         chosen, weights = self._chosen(numbers, weights)
         return OrderLaw(self.orders[chosen], weights)
 
     def linear(self) -> LinearLaw:
-        """See `Law.linear`."""
         size, d = self.orders.shape
         starts, ones = np.arange(d + 1), np.ones(d)
         maps = [sp.csr_matrix((ones, order, starts), shape=(d, d)) for order in self.orders]
@@ -311,7 +305,6 @@ class SortedLaw(Law):
         self.weights = np.full(len(noise), 1.0 / len(noise))
 
     def members(self, X: Matrix) -> np.ndarray:
-        """See `Law.members`."""
         rows = np.ascontiguousarray(floating(dense_rows(X)))
         found = np.empty((len(rows), self.size, rows.shape[1]), dtype=rows.dtype)
         r, c = self.shape
@@ -334,7 +327,6 @@ class SortedLaw(Law):
         return found
 
     def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
-        """See `Law.take`."""
         chosen, weights = self._chosen(numbers, weights)
         taken = SortedLaw(self.shape, self.both, self.noise[chosen])
         taken.weights = normalised(weights)

@@ -67,20 +67,16 @@ class Protected(OfFeatures, OfOnePart, Combination):
         return prepared
 
     def most_changes(self) -> int:
-        """See `InvarianceOracle.most_changes`."""
         return self.oracle.most_changes()
 
     def limited(self, max_changes: int) -> Protected:
-        """See `InvarianceOracle.limited`."""
         return Protected(self.oracle.limited(max_changes), self.features)
 
     def without_grades(self) -> tuple[InvarianceOracle, float | Sequence[float] | None]:
-        """See `InvarianceOracle.without_grades`."""
         oracle, rho = self.oracle.without_grades()
         return Protected(oracle, self.features), rho
 
     def member_weights(self, size: int) -> np.ndarray:
-        """See `InvarianceOracle.member_weights`."""
         return self.oracle.member_weights(size)
 
     def graded_support(
@@ -91,7 +87,6 @@ class Protected(OfFeatures, OfOnePart, Combination):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `InvarianceOracle.graded_support`."""
         bound = self.bind(X)
         return bound.graded_support(slice(None), V, assign, cost, rho)
 
@@ -106,7 +101,6 @@ class Protected(OfFeatures, OfOnePart, Combination):
         return listed_or_covered(self, X)
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.pullback`."""
         mine = chosen_features(self.features, V.shape[1])
         others = V.copy()
         others[:, mine] = 0.0
@@ -114,7 +108,6 @@ class Protected(OfFeatures, OfOnePart, Combination):
         return None if images is None else images + (V - others)
 
     def member_names(self, size: int) -> list[str]:
-        """See `InvarianceOracle.member_names`."""
         return self.oracle.member_names(size)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:

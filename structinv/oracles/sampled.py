@@ -80,7 +80,6 @@ class Sampled(FiniteOracle):
         return _BoundSampled(self, X, y) if kept else BoundOracle(self, X, y)
 
     def member_names(self, size: int) -> list[str]:
-        """See `InvarianceOracle.member_names`."""
         return ["identity", *(f"member {number}" for number in range(1, size))]
 
 

@@ -48,51 +48,40 @@ class WholeExample(OfOnePart):
         return self.oracle.support(X, V, assign, cost)
 
     def orbit(self, X: Matrix) -> np.ndarray:
-        """See `InvarianceOracle.orbit`."""
         return self.oracle.orbit(X)
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        """See `InvarianceOracle.tangents`."""
         return self.oracle.tangents(X)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
-        """See `InvarianceOracle.sample`."""
         return self.oracle.sample(X, size, rng)
 
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
-        """See `InvarianceOracle.law`."""
         if changes_otherwise(self, WholeExample, "member_weights"):
             return super().law(n_features, size, random_state)
         return law_of(self.oracle, n_features, size, random_state)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """See `InvarianceOracle.contains`."""
         return self.oracle.contains(x, z)
 
     def cover(self, X: Matrix) -> Cover:
-        """See `InvarianceOracle.cover`."""
         return self.oracle.cover(X)
 
     def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
-        """See `InvarianceOracle.members`."""
         return self.oracle.members(X, index)
 
     def member_names(self, size: int) -> list[str]:
-        """See `InvarianceOracle.member_names`."""
         return self.oracle.member_names(size)
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.pullback`."""
         return pulled_back(self.oracle, V)
 
     def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.member_scores`."""
         return self.oracle.member_scores(X, V)
 
     def refine(
         self, X: Matrix, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """See `InvarianceOracle.refine`."""
         return self.oracle.refine(X, index, score)
 
 
@@ -109,41 +98,33 @@ class BoundWhole(BoundPart):
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `BoundOracle.support`."""
         return self.inner.support(rows, V, assign, cost)
 
     def maximum(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """See `BoundOracle.maximum`."""
         return self.inner.maximum(rows, V, assign)
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        """See `BoundOracle.pullback`."""
         return self.inner.pullback(V)
 
     def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
-        """See `BoundOracle.member_grades`."""
         return self.inner.member_grades(rows, rho)
 
     def grades(self, rows: Rows) -> np.ndarray | None:
-        """See `BoundOracle.grades`."""
         return self.inner.grades(rows)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        """See `BoundOracle.hull`."""
         return self.inner.hull(signs, weights, intercept)
 
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
-        """See `BoundOracle.label_hull`."""
         return self.inner.label_hull(codes, weights, cost, intercept)
 
     def largest_leads(
         self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> np.ndarray | None:
-        """See `BoundOracle.largest_leads`."""
         return self.inner.largest_leads(rows, table, codes, cost, intercept)
 
 
@@ -164,13 +145,11 @@ class SoleMember(BoundOracle):
         self.number = number
 
     def listed_in(self) -> tuple[BoundOracle, np.ndarray | None]:
-        """See `BoundOracle.listed_in`."""
         return self.whole, np.array([self.number])
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `BoundOracle.support`."""
         grades = self.grades(rows)
         return Support(self._points(rows), rho=None if grades is None else grades[:, 0])
 
@@ -182,53 +161,42 @@ class SoleMember(BoundOracle):
         return points if isinstance(points, np.ndarray) else points.toarray()
 
     def orbit(self, rows: Rows) -> np.ndarray:
-        """See `BoundOracle.orbit`."""
         return self._dense(rows)[:, None]
 
     def members(self, rows: Rows, index: np.ndarray) -> Any:
-        """See `BoundOracle.members`."""
         return self._points(rows)
 
     def member_names(self) -> list[str]:
-        """See `BoundOracle.member_names`."""
         return [self.whole.member_names()[self.number]]
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        """See `BoundOracle.pullback`."""
         images = self.whole.pullback(V)
         return None if images is None else images[[self.number]]
 
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        """See `BoundOracle.member_scores`."""
         scores = self.whole.member_scores(rows, V)
         return None if scores is None else scores[:, [self.number]]
 
     def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
-        """See `BoundOracle.member_grades`."""
         return self.whole.member_grades(rows, rho)[:, [self.number]]
 
     def grades(self, rows: Rows) -> np.ndarray | None:
-        """See `BoundOracle.grades`."""
         grades = self.whole.grades(rows)
         return None if grades is None else grades[:, [self.number]]
 
     def cover(self, rows: Rows) -> Cover:
-        """See `BoundOracle.cover`."""
         members = self.orbit(rows)
         return Cover(members, np.zeros(len(members)))
 
     def refine(
         self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """See `BoundOracle.refine`."""
         return self._dense(rows)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        """See `BoundOracle.sample`."""
         return np.repeat(self.orbit(rows), size, axis=1)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
-        """See `BoundOracle.contains`."""
         point = self._dense(np.array([row]))[0]
         return bool(np.max(np.abs(z - point), initial=0.0) <= rounding(point, z))
 
@@ -250,7 +218,6 @@ class SameGrade(BoundPart):
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `BoundOracle.support`."""
         found = self.inner.support(rows, V, assign, None)
         upper = found.upper
         if upper is not None and cost is not None:
@@ -273,7 +240,6 @@ class CheckedLevel(CheckedOracle):
         self.whole = whole
 
     def listed_in(self) -> tuple[BoundOracle, np.ndarray | None]:
-        """See `BoundOracle.listed_in`."""
         source, numbers = self.inner.listed_in()
         if source is self.inner:
             return self, numbers
@@ -283,11 +249,9 @@ class CheckedLevel(CheckedOracle):
         """The unchanged row is no member of all scenarios."""
 
     def orbit(self, rows: Rows) -> np.ndarray:
-        """See `BoundOracle.orbit`."""
         return self._listed("orbit", self._ask("orbit", rows), rows)
 
     def cover(self, rows: Rows) -> Cover:
-        """See `BoundOracle.cover`."""
         cover, source = self._ask("cover", rows), self._source("cover")
         if not isinstance(cover, Cover):
             raise TypeError(f"{source} must return a Cover, got {type(cover).__name__}")

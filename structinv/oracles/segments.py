@@ -34,7 +34,6 @@ class _Line(CurveOracle):
         """u of all rows: (1, d) where they share it, else (n, 1, d)."""
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """See `InvarianceOracle.bind`."""
         self._check_rows(X)
         own = answers_for_itself(self, _Line)
         return BoundOracle(self, X, y) if own else _BoundLine(self, X, y)

@@ -52,7 +52,6 @@ class Shared(WholeExample):
             )
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """See `InvarianceOracle.bind`."""
         self._check_rows(X)
         return _BoundShared(self, bind(self.oracle, X, y))
 

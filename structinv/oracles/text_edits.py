@@ -63,7 +63,6 @@ class TokenEdits(InvarianceOracle):
         self.allowed = allowed
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `InvarianceOracle.validate`."""
         if not isinstance(self.words, str) or self.words not in WORDS:
             raise ValueError(f"words must be one of {list(WORDS)}, got {self.words!r}")
         check_count("max_changes", self.max_changes, least=0)
@@ -80,11 +79,9 @@ class TokenEdits(InvarianceOracle):
             )
 
     def most_changes(self) -> int:
-        """See `InvarianceOracle.most_changes`."""
         return int(self.max_changes)
 
     def limited(self, max_changes: int) -> TokenEdits:
-        """See `InvarianceOracle.limited`."""
         return TokenEdits(self.words, max_changes, self.allowed)
 
     def support(
@@ -163,11 +160,9 @@ class TextEdits(InvarianceOracle):
         return f"TokenEdits(words={self.words!r}, max_changes={self.max_changes})"
 
     def most_changes(self) -> int:
-        """See `InvarianceOracle.most_changes`."""
         return int(self.max_changes)
 
     def for_rows(self, rows: np.ndarray) -> TextEdits:
-        """See `InvarianceOracle.for_rows`."""
         return self._with(documents=self.documents.take(rows))
 
     def with_real_answers(self) -> TextEdits:
@@ -184,7 +179,6 @@ class TextEdits(InvarianceOracle):
         return self.bind(X).support(slice(None), V, assign, cost)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """See `InvarianceOracle.bind`."""
         self._check_rows(X)
         due = len(self.documents), self.grams.n_features
         if X.shape != due:
@@ -235,7 +229,6 @@ class BoundTexts(BoundOracle):
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `BoundOracle.support`."""
         oracle, X = self.oracle, take(self.rows, rows)
         found = self.worst(rows, V, assign)
         if oracle.exact or not oracle.real:

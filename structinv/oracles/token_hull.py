@@ -53,7 +53,6 @@ class TokenHull(DeviatingHull):
         self.max_changes = int(max_changes)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        """See `IdentityHull.sweep`."""
         X = self.X
         _sweep(
             X.indptr, X.indices, X.data, self.tallies, self.delta, self.signs, self.weights,
@@ -61,7 +60,6 @@ class TokenHull(DeviatingHull):
         )  # fmt: skip
 
     def losses(self, f: np.ndarray) -> np.ndarray:
-        """See `Hull.losses`."""
         X = self.X
         return _losses(
             X.indptr, X.indices, X.data, self.tallies, self.signs, self.max_changes, self.intercept, f

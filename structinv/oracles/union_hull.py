@@ -58,7 +58,6 @@ class UnionHull(Hull):
 
     @property
     def offset(self) -> float:
-        """See `Hull.offset`."""
         return sum(part.offset for part in self.parts)
 
     def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
@@ -120,13 +119,11 @@ class UnionHull(Hull):
         return gaps
 
     def losses(self, f: np.ndarray) -> np.ndarray | None:
-        """See `Hull.losses`."""
         parts = [part.losses(f) for part in self.parts]
         known = [part for part in parts if part is not None]
         return np.max(known, axis=0) if len(known) == len(parts) else None
 
     def combination(self) -> np.ndarray:
-        """See `Hull.combination`."""
         return np.sum([part.combination() for part in self.parts], axis=0)
 
     def planes(self) -> tuple[Matrix, np.ndarray]:
@@ -141,7 +138,6 @@ class UnionHull(Hull):
         return scale_rows(normals, self.room[number]), self.room[number] * levels
 
     def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
-        """See `Hull.planes_by_part`."""
         return [self._planes_of(number) for number in range(len(self.parts))]
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:

@@ -109,7 +109,6 @@ class Weighted(OfOnePart, Combination):
         return _BoundWeighted(prepared, bind(prepared.oracle, X, y))
 
     def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
-        """See `InvarianceOracle.law`."""
         self.validate(n_features)
         return super().law(n_features, size, random_state)
 
@@ -122,7 +121,6 @@ class Weighted(OfOnePart, Combination):
         return self.oracle.listed_law(n_features, weights)
 
     def member_weights(self, size: int) -> np.ndarray:
-        """See `InvarianceOracle.member_weights`."""
         weights = self._weights()
         self._check_size(weights, size)
         # Their sum may be no number.
@@ -137,28 +135,22 @@ class Weighted(OfOnePart, Combination):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `InvarianceOracle.graded_support`."""
         self._check_rows(X)
         return self.oracle.graded_support(X, V, assign, cost, rho)
 
     def tangents(self, X: Matrix) -> np.ndarray:
-        """See `InvarianceOracle.tangents`."""
         return tangents_of(self.oracle, X)
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.pullback`."""
         return pulled_back(self.oracle, V)
 
     def member_names(self, size: int) -> list[str]:
-        """See `InvarianceOracle.member_names`."""
         return self.oracle.member_names(size)
 
     def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.member_scores`."""
         return self.oracle.member_scores(X, V)
 
     def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
-        """See `InvarianceOracle.member_grades`."""
         return self.oracle.member_grades(size, rho)
 
 

@@ -36,7 +36,6 @@ class DeviatingHull(IdentityHull):
         self.room = longest_row(X.indptr) + 1
 
     def combination(self) -> np.ndarray:
-        """See `Hull.combination`."""
         rates = self.weights * self.signs
         return deviating_combination(self.X, self.delta, self.levels, rates, self.intercept)
 
@@ -74,7 +73,6 @@ class WordHull(DeviatingHull):
         self.factors = (low, high) if some else (1.0, 1.0)
 
     def sweep(self, f, order, gaps):
-        """See `IdentityHull.sweep`."""
         X = self.X
         sweep_words(
             X.indptr, X.indices, X.data, self.delta, self.signs, self.weights, self.squares, self.levels,
@@ -104,13 +102,11 @@ class WordHull(DeviatingHull):
         )
 
     def rescale(self, rows, factors):
-        """See `Hull.rescale`."""
         super().rescale(rows, factors)
         entries, row = _entries(self.X.indptr, rows)
         self.delta[entries] /= factors[row]
 
     def candidates(self, f, rows):
-        """See `Hull.candidates`."""
         X, part = self.X, self.X[rows]
         own = with_data(X, self.delta)[rows].data
         levels = np.repeat(self.levels[rows], np.diff(part.indptr))

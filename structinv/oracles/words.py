@@ -49,7 +49,6 @@ class WordOracle(InvarianceOracle):
         raise NotImplementedError
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `InvarianceOracle.validate`."""
         K = self.max_changes
         if not isinstance(K, (int, np.integer)) or isinstance(K, bool):
             raise TypeError(f"max_changes must be an integer, got {K!r}")
@@ -57,11 +56,9 @@ class WordOracle(InvarianceOracle):
             raise ValueError(f"max_changes must be at least 0, got {K!r}")
 
     def most_changes(self) -> int:
-        """See `InvarianceOracle.most_changes`."""
         return int(self.max_changes)
 
     def limited(self, max_changes: int) -> Self:
-        """See `InvarianceOracle.limited`."""
         return clone(self).set_params(max_changes=max_changes)
 
     def support(
@@ -127,7 +124,6 @@ class WordOracle(InvarianceOracle):
         return Support(_like(X, rows, edited), rho=reached)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """See `InvarianceOracle.bind`."""
         self._check_rows(X)
         own = answers_for_itself(self, WordOracle)
         return BoundOracle(self, X, y) if own else _BoundWords(self, X, y)
@@ -147,7 +143,6 @@ class WordOracle(InvarianceOracle):
         return rng.uniform(*self.factors, size=shape)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
-        """See `InvarianceOracle.contains`."""
         low, high = self.factors
         tolerance = 1e-9 * (1.0 + np.abs(x)) * (x != 0)
         edges = np.stack([low * x, high * x])
@@ -202,11 +197,9 @@ class FScale(WordOracle):
 
     @property
     def factors(self) -> tuple[float, float]:
-        """See `WordOracle.factors`."""
         return float(self.low), float(self.high)
 
     def validate(self, n_features: int | None = None) -> None:
-        """See `InvarianceOracle.validate`."""
         super().validate(n_features)
         for name, value, least, most in (("low", self.low, 0, 1), ("high", self.high, 1, np.inf)):
             if not isinstance(value, Real) or isinstance(value, bool):
@@ -258,13 +251,11 @@ class _BoundWords(BoundOracle):
         return csr(self.X)
 
     def edits(self) -> tuple[int, float, float]:
-        """See `BoundOracle.edits`."""
         return int(min(self.oracle.max_changes, self.X.shape[1])), *self.oracle.factors
 
     def support(
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `BoundOracle.support`."""
         answer = self.oracle.support(take(self.words, rows), V, assign, cost)
         return self._as_given(answer)
 
@@ -276,7 +267,6 @@ class _BoundWords(BoundOracle):
         cost: np.ndarray,
         rho: float | Sequence[float],
     ) -> Support:
-        """See `BoundOracle.graded_support`."""
         answer = self.oracle.graded_support(take(self.words, rows), V, assign, cost, rho)
         return self._as_given(answer)
 
@@ -303,13 +293,11 @@ class _BoundWords(BoundOracle):
     def largest_leads(
         self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> np.ndarray | None:
-        """See `BoundOracle.largest_leads`."""
         changes, low, high = self.edits()
         moves = changes, 1.0 - low, high - 1.0
         return word_losses(take(self.words, rows), codes, cost, intercept, moves, table)
 
     def leads(self, rows: Rows, table: np.ndarray, codes: np.ndarray, intercept: bool) -> np.ndarray:
-        """See `BoundOracle.leads`."""
         part, found = take(self.words, rows), np.empty((len(codes), table.shape[1]))
         table = np.ascontiguousarray(table, dtype=np.float64)
         edits = self.edits()
@@ -322,7 +310,6 @@ class _BoundWords(BoundOracle):
         return found + (table[-1] - table[-1][codes, None]) if intercept else found
 
     def leading(self, rows: Rows, table: np.ndarray, codes: np.ndarray, labels: np.ndarray) -> Matrix:
-        """See `BoundOracle.leading`."""
         part = take(self.words, rows)
         edited, table = part.data.copy(), np.ascontiguousarray(table, dtype=np.float64)
         word_edits(part.indptr, part.indices, part.data, table, codes, labels, *self.edits(), edited)
@@ -331,7 +318,6 @@ class _BoundWords(BoundOracle):
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
-        """See `BoundOracle.label_hull`."""
         rows, (changes, low, high) = self.words, self.edits()
         if changes == 0 or low == high:
             return IdentityLabelHull(rows, codes, weights, cost, intercept=intercept)

@@ -60,20 +60,16 @@ class Covers(Region):
 
     @property
     def centers(self) -> np.ndarray:
-        """See `Region.centers`."""
         return self.members[:, 0]
 
     def numbers_a_pair(self, between: bool) -> int:
-        """See `Region.numbers_a_pair`."""
         return self.members.shape[1] ** (1 + between) + 8 * self.members.shape[2]
 
     def part(self, rows: slice) -> Self:
-        """See `Region.part`."""
         mine = self.rows[rows], self.members[rows], self.mesh[rows]
         return type(self)(*mine, self.refine, self.step)
 
     def moved(self, step: np.ndarray) -> Self:
-        """See `Region.moved`."""
         moved = self.members + step
         return type(self)(self.rows, moved, self.mesh, self.refine, self.step + step)
 

@@ -71,20 +71,16 @@ class CurveRegion(Region):
 
     @property
     def centers(self) -> np.ndarray:
-        """See `Region.centers`."""
         return self.stack.vectors[:, 0]
 
     def numbers_a_pair(self, between: bool) -> int:
-        """See `Region.numbers_a_pair`."""
         return max(self.stack.size, len(self.grid.values)) ** (1 + between) + 4 * self.stack.size
 
     def part(self, rows: slice) -> Self:
-        """See `Region.part`."""
         grid = Grid(self.grid.values, self.grid.points[rows], self.grid.mesh[rows])
         return type(self)(self.stack.part(rows), self.interval, grid)
 
     def moved(self, step: np.ndarray) -> Self:
-        """See `Region.moved`."""
         grid = self.grid._replace(points=self.grid.points + step)
         return type(self)(self.stack.moved(step), self.interval, grid)
 

@@ -97,19 +97,15 @@ class Ellipsoids(Region):
 
     @property
     def centers(self) -> np.ndarray:
-        """See `Region.centers`."""
         return self.stack.vectors[:, 0]
 
     def numbers_a_pair(self, between: bool) -> int:
-        """See `Region.numbers_a_pair`."""
         return self.stack.size ** (1 + (between and not self.common))
 
     def part(self, rows: slice) -> Self:
-        """See `Region.part`."""
         return type(self)(self.stack.part(rows), self.lengths[rows], self.common)
 
     def moved(self, step: np.ndarray) -> Self:
-        """See `Region.moved`."""
         return type(self)(self.stack.moved(step), self.lengths, self.common)
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:

@@ -29,15 +29,12 @@ class Padded(Region):
 
     @property
     def centers(self) -> np.ndarray:
-        """See `Region.centers`."""
         return self._centers
 
     def part(self, rows: slice) -> Self:
-        """See `Region.part`."""
         return type(self)(self._centers[rows], self.radius)
 
     def moved(self, step: np.ndarray) -> Self:
-        """See `Region.moved`."""
         return type(self)(self._centers + step, self.radius)
 
     def widened(self, other: Any) -> Region | None:

@@ -39,7 +39,6 @@ class Parts(Region):
 
     @property
     def centers(self) -> np.ndarray:
-        """See `Region.centers`."""
         return self.regions[0].centers
 
     @property
@@ -53,19 +52,15 @@ class Parts(Region):
         return all(each.exact_between and each.exact_from_points for each in self.regions)
 
     def numbers_a_pair(self, between: bool) -> int:
-        """See `Region.numbers_a_pair`."""
         return max(each.numbers_a_pair(between) for each in self.regions)
 
     def part(self, rows: slice) -> Self:
-        """See `Region.part`."""
         return type(self)([each.part(rows) for each in self.regions])
 
     def moved(self, step: np.ndarray) -> Self:
-        """See `Region.moved`."""
         return type(self)([each.moved(step) for each in self.regions])
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
-        """See `Region.from_points`."""
         return _least([each.from_points(points) for each in self.regions])
 
     def between(self, other: Any) -> SquaredDistances:

@@ -42,23 +42,18 @@ class Points(Region):
 
     @property
     def centers(self) -> np.ndarray:
-        """See `Region.centers`."""
         return self.members[:, 0]
 
     def numbers_a_pair(self, between: bool) -> int:
-        """See `Region.numbers_a_pair`."""
         return self.members.shape[1] ** (1 + between)
 
     def part(self, rows: slice) -> Self:
-        """See `Region.part`."""
         return type(self)(self.members[rows])
 
     def moved(self, step: np.ndarray) -> Self:
-        """See `Region.moved`."""
         return type(self)(self.members + step)
 
     def listed(self) -> np.ndarray:
-        """See `Region.listed`."""
         return self.members
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:

@@ -53,19 +53,15 @@ class Zonotopes(Region):
 
     @property
     def centers(self) -> np.ndarray:
-        """See `Region.centers`."""
         return self.stack.vectors[:, 0]
 
     def numbers_a_pair(self, between: bool) -> int:
-        """See `Region.numbers_a_pair`."""
         return self.stack.size ** (1 + between)
 
     def part(self, rows: slice) -> Self:
-        """See `Region.part`."""
         return type(self)(self.stack.part(rows), self.low[rows], self.high[rows])
 
     def moved(self, step: np.ndarray) -> Self:
-        """See `Region.moved`."""
         return type(self)(self.stack.moved(step), self.low, self.high)
 
     def widened(self, other: Any) -> Region | None:
@@ -78,13 +74,11 @@ class Zonotopes(Region):
         return Zonotopes(Stack.from_vectors(vectors), low, high)
 
     def from_points(self, points: np.ndarray) -> SquaredDistances:
-        """See `Region.from_points`."""
         nothing = np.zeros((len(points), 0))
         alone = Stack.from_vectors(np.ascontiguousarray(points[:, None, :]))
         return Zonotopes(alone, nothing, nothing).between(self)
 
     def between(self, other: Any) -> SquaredDistances:
-        """See `Region.between`."""
         left, right, dtype = self.stack, other.stack, self.centers.dtype
         reach = self._reach(), other._reach()
         if any(far > size for far, size in map(_largest, (left, right), reach)):

@@ -45,7 +45,6 @@ class BMRM(Solver):
         self.max_idle = max_idle
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`."""
         check_positive_integer("max_idle", self.max_idle)
         check_planes("BMRM", objective)
 
@@ -63,7 +62,6 @@ class BMRM(Solver):
         return BMRMState(bundle, f, f, np.inf, np.inf)
 
     def step(self, objective: Objective, state: BMRMState) -> None:
-        """See `Solver.step`."""
         space = objective.space
         plane = objective.plane_of_sum(state.f)
         half = 0.5 * space.dot(state.f, state.f)
@@ -77,7 +75,6 @@ class BMRM(Solver):
         bundle.ascend(state.f, 0.01 * max(above, 0.0), 200)
 
     def bounds(self, objective: Objective, state: BMRMState) -> Bounds:
-        """See `Solver.bounds`."""
         state.f = state.bundle.combination()
         dual = state.bundle.offset - 0.5 * objective.space.dot(state.f, state.f)
         if not np.isfinite(state.attained):

@@ -44,7 +44,6 @@ class ConvexProgram(Solver):
         self.cvxpy_solver = cvxpy_solver
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`."""
         problem = coefficient_problem(objective, self.name)
         if not problem.space.system.fits:
             raise ValueError(
@@ -61,7 +60,6 @@ class ConvexProgram(Solver):
             term.loss.expression(cp.Variable(len(term.weights)))
 
     def starts_from_planes(self, objective: Objective) -> bool:
-        """See `Solver.starts_from_planes`."""
         return False
 
     def init(
@@ -108,7 +106,6 @@ class ConvexProgram(Solver):
         state.slopes = max(map(problem.feasible, found), key=lambda slopes: _dual(problem, slopes))
 
     def bounds(self, objective: Objective, state: ProgramState) -> Bounds:
-        """See `Solver.bounds`."""
         if state.bounds is None:
             problem = state.problem
             f = problem.function(state.coefficients, state.free)
@@ -121,7 +118,6 @@ class ConvexProgram(Solver):
         return state.bounds
 
     def planes(self, objective: Objective, state: ProgramState) -> PlaneSet:
-        """See `Solver.planes`."""
         return planes_of_slopes(objective, state.problem.by_term(state.slopes))
 
 

@@ -92,12 +92,10 @@ class CoordinateState(DualState):
 
     @property
     def offset(self) -> float:
-        """See `DualState.offset`."""
         problem = self.problem
         return -float(problem.weights @ problem.loss.conjugate(problem.feasible(self.slopes)))
 
     def sweep(self, f: RepresenterExpansion, hurried: Hurried = never) -> tuple[float, int]:
-        """See `DualState.sweep`."""
         problem = self.problem
         u = f.functionals().ravel()[problem.places]
         gaps = self._gaps(u)
@@ -187,17 +185,14 @@ class CoordinateState(DualState):
         return counted[steepest]
 
     def value(self, f: RepresenterExpansion) -> tuple[float, float]:
-        """See `DualState.value`."""
         value = self.problem.losses(f.functionals().ravel()[self.problem.places])
         return value, value
 
     def combination(self) -> RepresenterExpansion:
-        """See `DualState.combination`."""
         problem = self.problem
         return problem.function(-problem.weights * problem.feasible(self.slopes), self.free)
 
     def planes(self) -> PlaneSet:
-        """See `DualState.planes`."""
         slopes = self.problem.by_term(self.problem.feasible(self.slopes))
         parts = [
             penalty.plane_of_slopes(self.space, own, block)
@@ -233,7 +228,6 @@ class DualCoordinates(FrankWolfe):
         self.selection = selection
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`."""
         if self.selection not in SELECTIONS:
             raise ValueError(f"selection must be one of {list(SELECTIONS)}, got {self.selection!r}")
         check_epsilon(self.epsilon)

@@ -107,7 +107,6 @@ class DualInterior(Solver):
         return kinked and held >= MOST * size
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`."""
         problem = coefficient_problem(objective, self.name)
         if not problem.space.system.fits:
             raise ValueError(
@@ -128,7 +127,6 @@ class DualInterior(Solver):
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> InteriorState:
-        """See `Solver.init`."""
         problem = coefficient_problem(objective, self.name)
         problem.space.system.table()
         segments = _forces(problem)
@@ -208,7 +206,6 @@ class DualInterior(Solver):
         return (dt, below, above), free
 
     def bounds(self, objective: Objective, state: InteriorState) -> Bounds:
-        """See `Solver.bounds`."""
         if state.bounds is None:
             problem = state.problem
             coefficients = -problem.weights * state.slopes
@@ -227,7 +224,6 @@ class DualInterior(Solver):
         return state.bounds
 
     def planes(self, objective: Objective, state: InteriorState) -> PlaneSet:
-        """See `Solver.planes`."""
         slopes = state.problem.feasible(state.slopes)
         return planes_of_slopes(objective, state.problem.by_term(slopes))
 

@@ -48,14 +48,12 @@ class FrankWolfe(Solver):
         self.epsilon = epsilon
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`."""
         check_epsilon(self.epsilon)
         check_planes("FrankWolfe", objective)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> FrankWolfeState:
-        """See `Solver.init`."""
         parts, blocks = self._states(objective, rng)
         if planes is not None:
             for part, own in zip(parts, blocks, strict=True):
@@ -66,7 +64,6 @@ class FrankWolfe(Solver):
         )
 
     def verifies(self, objective: Objective) -> bool:
-        """See `Solver.verifies`."""
         return all(part.verifies for part in self._states(objective, np.random.default_rng(0))[0])
 
     def _states(
@@ -80,7 +77,6 @@ class FrankWolfe(Solver):
         return parts, [np.arange(edges[number], edges[number + 1]) for number in kept]
 
     def step(self, objective: Objective, state: FrankWolfeState) -> float:
-        """See `Solver.step`."""
         estimate = 0.0
         for part in state.parts:
             gap, rows = part.sweep(state.f, objective.hurried)
@@ -93,7 +89,6 @@ class FrankWolfe(Solver):
         return self.epsilon > 0 and all(part.settled for part in state.parts)
 
     def bounds(self, objective: Objective, state: FrankWolfeState) -> Bounds:
-        """See `Solver.bounds`."""
         f = state.f = total(objective.space, state.parts)
         half = 0.5 * objective.space.dot(f, f)
         offset = sum(part.offset for part in state.parts)
@@ -107,7 +102,6 @@ class FrankWolfe(Solver):
         return Bounds(f, offset - half, upper, attained)
 
     def planes(self, objective: Objective, state: FrankWolfeState) -> PlaneSet:
-        """See `Solver.planes`."""
         numbered = []
         for part, own in zip(state.parts, state.blocks, strict=True):
             found = part.planes()

@@ -81,14 +81,12 @@ class InteriorPoint(Solver):
         self.max_idle = max_idle
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`."""
         check_positive_integer("max_idle", self.max_idle)
         check_planes("InteriorPoint", objective)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> InteriorPointState:
-        """See `Solver.init`."""
         space = objective.space
         found = join_planes(space, []) if planes is None else planes.by_block()
         f = _combination(objective, found)
@@ -168,7 +166,6 @@ class InteriorPoint(Solver):
             state.dual, state.proof = dual, state.found
 
     def bounds(self, objective: Objective, state: InteriorPointState) -> Bounds:
-        """See `Solver.bounds`."""
         f = _combination(objective, state.found)
         dual = _dual(objective, state.found, f)
         if not np.isfinite(state.attained):
@@ -176,7 +173,6 @@ class InteriorPoint(Solver):
         return Bounds(state.best, dual, state.upper, state.attained)
 
     def planes(self, objective: Objective, state: InteriorPointState) -> PlaneSet:
-        """See `Solver.planes`."""
         return state.found if state.proof is None else state.proof
 
 

@@ -25,12 +25,10 @@ class LBFGS(SmoothDescent):
         self.memory = memory
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`."""
         check_positive_integer("memory", self.memory)
         super().validate(objective)
 
     def step(self, objective: Objective, state: SmoothState) -> float | None:
-        """See `Solver.step`."""
         at = state.at
         before = at.coefficients, at.functionals, at.gradient, at.of_gradient
         estimate = super().step(objective, state)

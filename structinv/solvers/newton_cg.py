@@ -47,13 +47,11 @@ class NewtonCG(SmoothDescent):
         self.max_direct = max_direct
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`."""
         check_positive_integer("max_products", self.max_products)
         check_positive_integer("max_direct", self.max_direct, minimum=0)
         super().validate(objective)
 
     def step(self, objective: Objective, state: SmoothState) -> float | None:
-        """See `Solver.step`."""
         small = self._factors_pay(state.problem) and state.problem.space.system.size <= ONE_THREAD
         with one_blas_thread() if small else nullcontext():
             return super().step(objective, state)

@@ -78,7 +78,6 @@ class Pegasos(Solver):
         self.average = average
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`."""
         check_positive_integer("batch_size", self.batch_size)
         check_planes("Pegasos", objective)
 
@@ -206,7 +205,6 @@ class Pegasos(Solver):
         return True
 
     def bounds(self, objective: Objective, state: PegasosState) -> Bounds:
-        """See `Solver.bounds`."""
         points = [(state.f, state.offset), state.mean][: 1 + self.average]
         for f, offset in points:
             self._raise(objective, state, f, offset)

@@ -60,7 +60,6 @@ class Reference(Solver):
         return ReferenceState(null, objective.floors.copy(), every, masses, np.zeros(size))
 
     def step(self, objective: Objective, state: ReferenceState) -> None:
-        """See `Solver.step`."""
         planes = objective.planes(state.f)
         normals: Any = planes.normals
         dense = normals if isinstance(normals, np.ndarray) else normals.toarray()
@@ -84,12 +83,10 @@ class Reference(Solver):
         state.f = (state.normals * weight[:, None]).T @ state.masses
 
     def bounds(self, objective: Objective, state: ReferenceState) -> Bounds:
-        """See `Solver.bounds`."""
         linear = (objective.weights[state.blocks] * state.offsets) @ _padded(state)
         return Bounds(state.f, float(linear - 0.5 * state.f @ state.f))
 
     def planes(self, objective: Objective, state: ReferenceState) -> PlaneSet:
-        """See `Solver.planes`."""
         return PlaneSet(state.normals, state.offsets, state.blocks, _padded(state))
 
 

@@ -91,7 +91,6 @@ class Representer(Solver):
         }[self.resolved(objective)]()
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`."""
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {list(METHODS)}, got {self.method!r}")
         check_epsilon(self.epsilon)
@@ -105,32 +104,25 @@ class Representer(Solver):
         self._solver(objective).validate(objective)
 
     def starts_from_planes(self, objective: Objective) -> bool:
-        """See `Solver.starts_from_planes`."""
         return self._solver(objective).starts_from_planes(objective)
 
     def verifies(self, objective: Objective) -> bool:
-        """See `Solver.verifies`."""
         return self._solver(objective).verifies(objective)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> RepresenterState:
-        """See `Solver.init`."""
         solver = self._solver(objective)
         return RepresenterState(solver, solver.init(objective, rng, planes))
 
     def step(self, objective: Objective, state: RepresenterState) -> float | None:
-        """See `Solver.step`."""
         return state.solver.step(objective, state.own)
 
     def finished(self, objective: Objective, state: RepresenterState) -> bool:
-        """See `Solver.finished`."""
         return state.solver.finished(objective, state.own)
 
     def bounds(self, objective: Objective, state: RepresenterState) -> Bounds:
-        """See `Solver.bounds`."""
         return state.solver.bounds(objective, state.own)
 
     def planes(self, objective: Objective, state: RepresenterState) -> PlaneSet:
-        """See `Solver.planes`."""
         return state.solver.planes(objective, state.own)

@@ -96,7 +96,6 @@ class SmoothDescent(Solver):
     name = ""
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`."""
         problem = coefficient_problem(objective, self.name)
         for term in problem.terms:
             loss = term.loss
@@ -113,7 +112,6 @@ class SmoothDescent(Solver):
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> SmoothState:
-        """See `Solver.init`."""
         problem = coefficient_problem(objective, self.name)
         coefficients = np.zeros(problem.size)
         if planes is not None:
@@ -217,11 +215,9 @@ class SmoothDescent(Solver):
         return state.bounds
 
     def bounds(self, objective: Objective, state: SmoothState) -> Bounds:
-        """See `Solver.bounds`."""
         return self._bounds(state)
 
     def planes(self, objective: Objective, state: SmoothState) -> PlaneSet:
-        """See `Solver.planes`."""
         slopes = state.problem.feasible(state.at.slopes)
         return planes_of_slopes(objective, state.problem.by_term(slopes))
 

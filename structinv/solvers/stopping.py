@@ -70,18 +70,15 @@ class AnyOf(StopRule):
     rules: tuple[StopRule, ...]
 
     def reason(self, progress: Progress) -> Status | None:
-        """See `StopRule.reason`."""
         reasons = (rule.reason(progress) for rule in self.rules)
         return next((reason for reason in reasons if reason is not None), None)
 
     @property
     def tolerance(self) -> float:
-        """See `StopRule.tolerance`."""
         return max(rule.tolerance for rule in self.rules)
 
     @property
     def deadline(self) -> float:
-        """See `StopRule.deadline`."""
         return min(rule.deadline for rule in self.rules)
 
 
@@ -109,7 +106,6 @@ class Gap(StopRule):
         _check_number("Gap", self.relative)
 
     def reason(self, progress: Progress) -> Status | None:
-        """See `StopRule.reason`."""
         if progress.relative_gap <= self.relative:
             return Status.CONVERGED
         if progress.attained_gap <= self.relative:
@@ -118,7 +114,6 @@ class Gap(StopRule):
 
     @property
     def tolerance(self) -> float:
-        """See `StopRule.tolerance`."""
         return self.relative
 
 
@@ -138,12 +133,10 @@ class Seconds(StopRule):
         _check_number("Seconds", self.limit)
 
     def reason(self, progress: Progress) -> Status | None:
-        """See `StopRule.reason`."""
         return Status.TIME_LIMIT if progress.seconds >= self.limit else None
 
     @property
     def deadline(self) -> float:
-        """See `StopRule.deadline`."""
         return float(self.limit)
 
 
@@ -163,7 +156,6 @@ class OracleCalls(StopRule):
         _check_number("OracleCalls", self.limit)
 
     def reason(self, progress: Progress) -> Status | None:
-        """See `StopRule.reason`."""
         return Status.ORACLE_CALL_LIMIT if progress.rows_asked >= self.limit else None
 
 
@@ -183,7 +175,6 @@ class Iterations(StopRule):
         _check_number("Iterations", self.limit)
 
     def reason(self, progress: Progress) -> Status | None:
-        """See `StopRule.reason`."""
         return Status.ITERATION_LIMIT if progress.iteration >= self.limit else None
 
 
@@ -205,7 +196,6 @@ class Stall(StopRule):
     shrink: float = 0.9
 
     def reason(self, progress: Progress) -> Status | None:
-        """See `StopRule.reason`."""
         if not progress.checked or progress.iteration < self.patience:
             return None
         earlier = [rec for rec in progress.history if 2 * rec.iteration <= progress.iteration]

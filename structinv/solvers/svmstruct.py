@@ -51,14 +51,12 @@ class SVMStruct(Solver):
         self.max_idle = max_idle
 
     def validate(self, objective: Objective) -> None:
-        """See `Solver.validate`."""
         check_epsilon(self.epsilon)
         check_planes("SVMStruct", objective)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> SVMStructState:
-        """See `Solver.init`."""
         every = np.arange(objective.n_blocks)
         size = objective.space.blocks_in_a_set
         edges = range(size, objective.n_blocks, size)
@@ -122,13 +120,11 @@ class SVMStruct(Solver):
                 break
 
     def bounds(self, objective: Objective, state: SVMStructState) -> Bounds:
-        """See `Solver.bounds`."""
         state.f = total(objective.space, state.sets)
         offset = sum(working.offset for working in state.sets)
         return Bounds(state.f, offset - 0.5 * objective.space.dot(state.f, state.f))
 
     def planes(self, objective: Objective, state: SVMStructState) -> PlaneSet:
-        """See `Solver.planes`."""
         parts = [
             PlaneSet(working.normals, working.offsets, batch[working.blocks], working.masses)
             for batch, working in zip(state.batches, state.sets, strict=True)

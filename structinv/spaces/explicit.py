@@ -57,7 +57,6 @@ class ExplicitSpace(Space):
         self.size = n_outputs * self.stride + n_extra
 
     def zeros(self) -> np.ndarray:
-        """See `Space.zeros`."""
         return np.zeros(self.size)
 
     def weights(self, f: np.ndarray) -> np.ndarray:
@@ -82,15 +81,12 @@ class ExplicitSpace(Space):
         return f[self.size - self.n_extra :]
 
     def dot(self, f: np.ndarray, g: np.ndarray) -> float:
-        """See `Space.dot`."""
         return float(f @ g)
 
     def scores(self, f: np.ndarray, normals: Normals) -> np.ndarray:
-        """See `Space.scores`."""
         return normals.products(f) if isinstance(normals, TensorRows) else normals @ f
 
     def combine(self, normals: Normals, coefficients: np.ndarray) -> np.ndarray:
-        """See `Space.combine`."""
         if isinstance(normals, TensorRows):
             return normals.combination(coefficients)
         return normals.T @ coefficients
@@ -103,14 +99,12 @@ class ExplicitSpace(Space):
             table[-1] += coefficients.sum(axis=0)
 
     def mix(self, normals: Normals, coefficients: np.ndarray) -> Normals:
-        """See `Space.mix`."""
         if isinstance(normals, TensorRows):
             return normals.mix(coefficients)
         row = coefficients[None, :]
         return sp.csr_matrix(row) @ normals if sp.issparse(normals) else row @ normals
 
     def gram(self, left: Normals, right: Normals) -> np.ndarray:
-        """See `Space.gram`."""
         left, right = self._alike([left, right])
         if isinstance(left, TensorRows):
             return left.gram(right)
@@ -118,7 +112,6 @@ class ExplicitSpace(Space):
         return dense(products)
 
     def stack(self, parts: Sequence[Normals]) -> Normals:
-        """See `Space.stack`."""
         alike = self._alike(parts)
         if len(alike) > 1 and isinstance(alike[0], TensorRows):
             return TensorRows.join(alike)
@@ -144,7 +137,6 @@ class ExplicitSpace(Space):
         return TensorRows.of_rows(normals, self.n_outputs, self.n_extra)
 
     def element(self, f: np.ndarray) -> Matrix:
-        """See `Space.element`."""
         return f[None, :].copy()
 
     def times(self, normals: Normals, factors: np.ndarray) -> Normals:
@@ -168,7 +160,6 @@ class ExplicitSpace(Space):
         return scale_rows(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
 
     def owns(self, normals: Normals) -> bool:
-        """See `Space.owns`."""
         rows = isinstance(normals, (np.ndarray, TensorRows)) or sp.issparse(normals)
         return rows and normals.shape[1] == self.size
 
@@ -201,7 +192,6 @@ class ExplicitSpace(Space):
         return Furthest(gains, costs, upper, points=kept)
 
     def member_values(self, f: np.ndarray, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
-        """See `Space.member_values`."""
         scores = bound.member_scores(rows, self.weights(f))
         if scores is None or not self.intercept:
             return scores
@@ -210,7 +200,6 @@ class ExplicitSpace(Space):
     def largest_leads(
         self, f: np.ndarray, bound: BoundOracle, codes: np.ndarray, cost: np.ndarray
     ) -> np.ndarray | None:
-        """See `Space.largest_leads`."""
         if "linear in x" not in self.capabilities:
             return None
         return bound.largest_leads(ALL_ROWS, self.table(f), codes, cost, self.intercept)

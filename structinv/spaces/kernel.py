@@ -187,7 +187,6 @@ class KernelSpace(Space):
         self.blocks_in_a_set = max(16, int(most_planes / PLANES_EXPECTED_OF_A_BLOCK))
 
     def zeros(self) -> Expansion:
-        """See `Space.zeros`."""
         return Expansion(self.atoms, np.zeros((0, self.n_outputs)), np.zeros(self.n_extra))
 
     def extra(self, f: Expansion) -> np.ndarray:
@@ -195,7 +194,6 @@ class KernelSpace(Space):
         return f.extra
 
     def dot(self, f: Expansion, g: Expansion) -> float:
-        """See `Space.dot`."""
         return float(np.sum(self.output_gram(f, g).diagonal()) + f.extra @ g.extra)
 
     def output_gram(self, f: Expansion, g: Expansion) -> np.ndarray:
@@ -206,14 +204,12 @@ class KernelSpace(Space):
         return f.coefficients.T @ g.values()[places]
 
     def scores(self, f: Expansion, normals: AtomRows) -> np.ndarray:
-        """See `Space.scores`."""
         slots = self.atoms.slots(normals.keys)
         places = self.atoms.places[slots]
         found = normals.by_row(np.einsum("rk,rk->r", f.values()[places], normals.coefficients))
         return found if normals.extra is None else found + normals.extra @ f.extra
 
     def combine(self, normals: AtomRows, coefficients: np.ndarray) -> Expansion:
-        """See `Space.combine`."""
         # A normal that counts nothing leaves no atom.
         used = np.flatnonzero(coefficients)
         if len(used) < len(coefficients):
@@ -226,11 +222,9 @@ class KernelSpace(Space):
         return Expansion(self.atoms, total, extra)
 
     def mix(self, normals: AtomRows, coefficients: np.ndarray) -> AtomRows:
-        """See `Space.mix`."""
         return self.element(self.combine(normals, coefficients))
 
     def gram(self, left: AtomRows, right: AtomRows) -> np.ndarray:
-        """See `Space.gram`."""
         products = self._gram_over_atoms(left, right)
         if left.extra is None or right.extra is None:
             return products
@@ -264,18 +258,15 @@ class KernelSpace(Space):
         return left.by_row(np.einsum("trk,tk->tr", table[place], left.coefficients))
 
     def stack(self, parts: Sequence[AtomRows]) -> AtomRows:
-        """See `Space.stack`."""
         return parts[0] if len(parts) == 1 else AtomRows.join(list(parts))
 
     def element(self, f: Expansion) -> AtomRows:
-        """See `Space.element`."""
         used = f.support()
         ends = np.array([0, len(used)])
         extra = f.extra[None].copy() if self.n_extra else None
         return AtomRows(self.atoms, self.atoms.keys[used], f.coefficients[used], ends, extra)
 
     def times(self, normals: AtomRows, factors: np.ndarray) -> AtomRows:
-        """See `Space.times`."""
         each = np.repeat(factors, np.diff(normals.start))[:, None]
         extra = None if normals.extra is None else scale_rows(normals.extra, factors)
         return AtomRows(normals.atoms, normals.keys, normals.coefficients * each, normals.start, extra)
@@ -288,7 +279,6 @@ class KernelSpace(Space):
         return self.times(normals, 1.0 / np.where(factors > 0, factors, 1.0)), factors
 
     def owns(self, normals: Any) -> bool:
-        """See `Space.owns`."""
         return isinstance(normals, AtomRows) and normals.atoms is self.atoms
 
     def related(self, f: Any) -> bool:

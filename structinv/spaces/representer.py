@@ -86,7 +86,6 @@ class RepresenterExpansion(Expansion):
         self._at = coefficients
 
     def values(self) -> np.ndarray:
-        """See `Expansion.values`."""
         had = 0 if self._values is None else len(self._values)
         values = super().values()
         if len(values) > had:
@@ -113,7 +112,6 @@ class RepresenterExpansion(Expansion):
         self._functionals, self._at = functionals, self.coefficients.copy()
 
     def heights(self) -> tuple[np.ndarray, int]:
-        """See `Expansion.heights`."""
         total, n_terms = super().heights()
         used = np.flatnonzero(np.any(self.representers != 0, axis=1))
         if len(used):
@@ -128,7 +126,6 @@ class RepresenterExpansion(Expansion):
         return total
 
     def function(self) -> Callable[[np.ndarray], np.ndarray]:
-        """See `Expansion.function`."""
         used = self.support()
         centres, coefficients = self.atoms.points(used), self.coefficients[used]
 
@@ -273,7 +270,6 @@ class RepresenterSpace(KernelSpace):
         return RepresenterExpansion(self, np.zeros((0, self.n_outputs)), representers, free)
 
     def zeros(self) -> RepresenterExpansion:
-        """See `Space.zeros`."""
         shape = (self.system.size, self.n_outputs)
         zero = self.of_representers(np.zeros(shape))
         zero.know(np.zeros(shape))
@@ -295,7 +291,6 @@ class RepresenterSpace(KernelSpace):
         return total - of_basis.T @ g.free
 
     def scores(self, f: Expansion, normals: Any) -> np.ndarray:
-        """See `Space.scores`."""
         assert isinstance(f, RepresenterExpansion)
         normals = self._mixed(normals)
         total = super().scores(f, normals.rows)
@@ -304,7 +299,6 @@ class RepresenterSpace(KernelSpace):
         return total
 
     def combine(self, normals: Any, coefficients: np.ndarray) -> RepresenterExpansion:
-        """See `Space.combine`."""
         normals = self._mixed(normals)
         atoms = super().combine(normals.rows, coefficients)
         total = self.zeros()
@@ -320,7 +314,6 @@ class RepresenterSpace(KernelSpace):
         return total
 
     def gram(self, left: Any, right: Any) -> np.ndarray:
-        """See `Space.gram`."""
         left, right = self._mixed(left), self._mixed(right)
         total = super().gram(left.rows, right.rows).astype(np.float64, copy=False)
         for row, function in left.owned:
@@ -332,7 +325,6 @@ class RepresenterSpace(KernelSpace):
         return total
 
     def stack(self, parts: Sequence[Any]) -> Any:
-        """See `Space.stack`."""
         mixed = [self._mixed(part) for part in parts]
         if len(mixed) == 1:
             return parts[0]
@@ -346,12 +338,10 @@ class RepresenterSpace(KernelSpace):
         return RepresenterRows(rows, np.concatenate(owners), functions)
 
     def fresh(self, f: Expansion) -> RepresenterExpansion:
-        """See `Space.fresh`."""
         assert isinstance(f, RepresenterExpansion)
         return RepresenterExpansion(self, f.coefficients.copy(), f.representers.copy(), f.free.copy())
 
     def element(self, f: Expansion) -> Any:
-        """See `Space.element`."""
         assert isinstance(f, RepresenterExpansion)
         rows = super().element(f)
         if not np.any(f.representers):
@@ -369,12 +359,10 @@ class RepresenterSpace(KernelSpace):
         )
 
     def apart(self, normals: Any) -> Any:
-        """See `Space.apart`."""
         mixed = self._mixed(normals)
         return None if mixed.functions else super().apart(mixed.rows)
 
     def owns(self, normals: Any) -> bool:
-        """See `Space.owns`."""
         rows = normals.rows if isinstance(normals, RepresenterRows) else normals
         return super().owns(rows)
 
@@ -385,7 +373,6 @@ class RepresenterSpace(KernelSpace):
         return (len(f.representers), len(f.free)) == (self.system.size, self.n_free)
 
     def translated(self, f: Expansion, keys: np.ndarray) -> RepresenterExpansion:
-        """See `KernelSpace.translated`."""
         assert isinstance(f, RepresenterExpansion)
         total = self.of_representers(f.representers.copy(), f.free.copy())
         if len(keys):
@@ -393,11 +380,9 @@ class RepresenterSpace(KernelSpace):
         return total
 
     def over_atoms(self, normals: Any) -> AtomRows:
-        """See `KernelSpace.over_atoms`."""
         return self._mixed(normals).rows
 
     def translated_rows(self, normals: Any, keys: np.ndarray) -> Any:
-        """See `KernelSpace.translated_rows`."""
         mixed = self._mixed(normals)
         functions = [self.of_representers(each.representers.copy()) for each in mixed.functions]
         return RepresenterRows(super().translated_rows(mixed.rows, keys), mixed.owners, functions)
@@ -415,7 +400,6 @@ class RepresenterSpace(KernelSpace):
         }
 
     def unpacked(self, arrays: dict[str, np.ndarray], points: np.ndarray) -> tuple[Expansion, Any]:
-        """See `KernelSpace.unpacked`."""
         f, normals = super().unpacked(arrays, points)
         assert isinstance(f, RepresenterExpansion)
         f += f.space.of_representers(np.zeros_like(f.representers), arrays["free"])
@@ -436,7 +420,6 @@ class RepresenterSpace(KernelSpace):
         )
 
     def compacted(self, normals: Any) -> Any:
-        """See `KernelSpace.compacted`."""
         mixed = self._mixed(normals)
         space, rows = super().compacted(mixed.rows)
         assert isinstance(space, RepresenterSpace)

@@ -474,7 +474,6 @@ class RowStructure(Structure):
         return Decoding(np.argmax(potentials, axis=1))
 
     def separate(self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout) -> Separation:
-        """See `Structure.separate`."""
         reached = found.gains + found.costs
         labels = np.argmax(reached, axis=1)
         # The true label wins nothing against itself, so that nothing is below zero.
@@ -485,7 +484,6 @@ class RowStructure(Structure):
     def runner_up(
         self, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
     ) -> Decoding:
-        """See `Structure.runner_up`."""
         others = potentials.copy()
         others[np.arange(len(codes)), codes] = -np.inf
         labels = np.argmax(others, axis=1)

@@ -136,7 +136,6 @@ class Graph(Structure):
         return scores, self._tables(extra, scores.shape[1])
 
     def n_extra(self, n_labels: int) -> int:
-        """See `Structure.n_extra`."""
         return (1 if self.n_edge_features_ is None else self.n_edge_features_) * n_labels**2
 
     def named(self, extra: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:
@@ -144,7 +143,6 @@ class Graph(Structure):
         return {"pairwise": self._tables(extra, n_labels)}
 
     def relaxes(self, n_labels: int, layout: Layout) -> bool:
-        """See `Structure.relaxes`."""
         return bool(np.any(self._kinds(self._graphs(layout), n_labels)[2]))
 
     def _kinds(

@@ -82,7 +82,6 @@ class GraphLayout(Layout):
         return cls(layout.starts, *none, np.zeros((0, n_features)))
 
     def take(self, blocks: Rows) -> Self:
-        """See `Layout.take`."""
         chosen = np.arange(len(self))[blocks]
         by_nodes, by_edges = Layout(self.starts), Layout(self.edge_starts)
         edges = by_edges.rows(chosen)

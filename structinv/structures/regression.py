@@ -107,7 +107,6 @@ class BoundRegression(BoundStructure):
 
     @property
     def unit(self) -> float:
-        """See `BoundStructure.unit`."""
         return min(1.0, float(np.mean(np.abs(self.targets))))
 
     def costs(self, rows: Rows) -> np.ndarray:

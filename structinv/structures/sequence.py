@@ -76,7 +76,6 @@ class Sequence(Structure):
         return own
 
     def allows(self, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
-        """See `Structure.allows`."""
         if self.follows_ is None:
             return super().allows(labels, layout, n_labels)
         before = np.r_[n_labels, labels[:-1]]
@@ -84,7 +83,6 @@ class Sequence(Structure):
         return layout.sums(~self.follows_[before, labels]) == 0
 
     def n_extra(self, n_labels: int) -> int:
-        """See `Structure.n_extra`."""
         return n_labels * (n_labels + 2)
 
     def named(self, extra: np.ndarray, n_labels: int) -> dict[str, np.ndarray]:

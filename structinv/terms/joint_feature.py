@@ -101,7 +101,6 @@ class JointFeature(Term):
         self.floors = np.zeros(len(parts))
 
     def validate(self, space: Space) -> None:
-        """See `Term.validate`."""
         given = (space.n_features, space.n_outputs, space.n_extra, getattr(space, "intercept", None))
         if "linear in x" not in space.capabilities or given != (self.n_features, 1, 0, False):
             raise ValueError(
@@ -111,7 +110,6 @@ class JointFeature(Term):
             )
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
-        """See `Term.planes`."""
         return join(space, [self._planes(space, f, part) for part in self._parts(blocks)])
 
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
@@ -125,11 +123,9 @@ class JointFeature(Term):
         return count(blocks, self.n_blocks)
 
     def portions(self) -> list[Rows]:
-        """See `Term.portions`."""
         return list(self._parts(ALL_ROWS))
 
     def blocks_at_once(self, space: Space) -> int:
-        """See `Term.blocks_at_once`."""
         return EXAMPLES_AT_ONCE
 
     def _parts(self, blocks: Rows) -> list[np.ndarray]:

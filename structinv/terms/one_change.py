@@ -127,11 +127,9 @@ class OneChange(WorstCase):
         return plain_scores(space, f, self.X)
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
-        """See `Term.planes`."""
         return join(space, [self._plane(space, f, part) for part in self._parts(blocks)])
 
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
-        """See `Term.values`."""
         parts = []
         at_zero = space.dot(f, f) == 0
         for part in self._parts(ALL_ROWS):

@@ -39,7 +39,6 @@ class Penalty(Term):
         self.floors = np.array([self.shares.sum() * loss.floor])
 
     def validate(self, space: Space) -> None:
-        """See `Term.validate`."""
         if not np.all(np.isfinite(self.floors)):
             raise ValueError(
                 f"{type(self.loss).__name__} declares no finite floor, so it has no null plane"
@@ -47,7 +46,6 @@ class Penalty(Term):
         self.functionals.validate(space)
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
-        """See `Term.planes`."""
         u = self.functionals.apply(space, f)
         slopes = self.loss.derivative(u)
         value = self.shares @ self.loss.value(u)
@@ -56,7 +54,6 @@ class Penalty(Term):
         return Planes(space.element(normal), np.array([offset]), np.array([value]), np.array([value]))
 
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
-        """See `Term.values`."""
         value = self.shares @ self.loss.value(self.functionals.apply(space, f))
         return np.array([value]), np.array([value])
 
@@ -74,6 +71,5 @@ class Penalty(Term):
         return 0
 
     def coordinates(self) -> Coordinates | None:
-        """See `Term.coordinates`."""
         places = self.functionals.places()
         return None if places is None else Coordinates(places, self.loss, self.weights[0] * self.shares)

@@ -143,7 +143,6 @@ class WorstCase(Term):
         return np.result_type(self.X.dtype, np.float32)
 
     def validate(self, space: Space) -> None:
-        """See `Term.validate`."""
         wanted = (self.X.shape[1], self.n_outputs, self.labels.n_extra)
         given = (space.n_features, space.n_outputs, space.n_extra)
         if wanted != given:
@@ -174,11 +173,9 @@ class WorstCase(Term):
         return space.furthest(f, rows, ALL_ROWS, rivals, points=False).gains[:, 1:]
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
-        """See `Term.planes`."""
         return join(space, [self._plane(space, f, part) for part in self._parts(blocks)])
 
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
-        """See `Term.values`."""
         if space.dot(f, f) == 0:
             return self._values_at_zero(space)
         labels = self.labels
@@ -207,16 +204,13 @@ class WorstCase(Term):
 
     @property
     def relaxed(self) -> bool:
-        """See `Term.relaxed`."""
         return self.labels.relaxed
 
     def rows_of(self, blocks: Rows) -> int:
-        """See `Term.rows_of`."""
         rows, _ = self.labels.rows(blocks)
         return count(rows, self.X.shape[0])
 
     def portions(self) -> list[Rows]:
-        """See `Term.portions`."""
         return self._parts(ALL_ROWS)
 
     def blocks_at_once(self, space: Space) -> int:
