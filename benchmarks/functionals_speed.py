@@ -34,7 +34,9 @@ from report import table, versions, write_json
 from scipy.spatial.distance import pdist
 from speed import NOW, Line, memory_mark, take_turns
 
-from structinv.functionals import Evaluation, FamilyFunctionals, Gradient, Representers
+from structinv.functionals import Evaluation, Gradient
+from structinv.functionals.acting import FamilyFunctionals
+from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Kernel, Matern, Polynomial
 from structinv.losses import Affine, Logistic, ScalarLoss, Squared, SquaredHinge
 from structinv.objective import Objective, Penalty

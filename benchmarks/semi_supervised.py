@@ -60,7 +60,8 @@ from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 from sklearn.svm import SVC
 
 from structinv import LapSVC, RepresenterClassifier
-from structinv.functionals import Folded, Gradient, GraphLaplacian, Representers
+from structinv.functionals import Folded, Gradient, GraphLaplacian
+from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian
 
 CHAPELLE = {"BCI": 4, "g241c": 5, "USPS": 2}

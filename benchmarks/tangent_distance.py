@@ -45,7 +45,7 @@ from structinv.oracles import (
     TangentDerivative,
 )
 from structinv.oracles.geometry import tangent_planes
-from structinv.regions import Stack, pair_products
+from structinv.regions.products import Stack, pair_products
 from structinv.regions.tiles import tiles
 
 PARTS = ("speed", "neighbours", "kernels", "eigenvalues")

@@ -44,7 +44,9 @@ from sklearn.datasets import make_moons
 from threadpoolctl import threadpool_limits
 
 from structinv import RepresenterClassifier
-from structinv.functionals import Evaluation, FamilyFunctionals, Gradient, Representers
+from structinv.functionals import Evaluation, Gradient
+from structinv.functionals.acting import FamilyFunctionals
+from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian
 from structinv.losses import Affine, EpsilonInsensitive, Hinge
 from structinv.objective import Objective, Penalty

@@ -16,10 +16,11 @@ from .matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack
 from .oracles.base import BoundOracle, InvarianceOracle
 from .oracles.checked import bind
 from .spaces import Expansion, KernelSpace
-from .structures import BoundStructure, Layout, Rivals
-from .structures.bound import predicted
+from .structures import Layout
+from .structures.bound import BoundStructure, predicted
 from .structures.decodings import decoded
 from .structures.layout import laid_out
+from .structures.rivals import Rivals
 from .terms.scenarios import scenarios_of
 
 # Rows are of length 1 up to this.

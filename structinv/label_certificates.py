@@ -14,7 +14,8 @@ from .matrices import ALL_ROWS, Matrix, Rows, row_sizes, stack, take
 from .oracles.base import InvarianceOracle
 from .oracles.checked import bind
 from .spaces import Element, ExplicitSpace, Space
-from .structures import BoundStructure, Layout
+from .structures import Layout
+from .structures.bound import BoundStructure
 from .structures.decodings import decoded
 from .terms.one_change import plain_scores
 from .terms.one_change_search import MOST_LABELS, OneChangeSearch
@@ -63,7 +64,8 @@ def labels_worst_change(
     --------
     >>> from structinv.oracles import Box
     >>> from structinv.spaces import ExplicitSpace
-    >>> from structinv.structures import Multilabel, positions
+    >>> from structinv.structures import Multilabel
+    >>> from structinv.structures.multilabel import positions
     >>> X = np.array([[2.0, -1.0]])
     >>> y, layout = positions(X > 0)
     >>> labels = Multilabel().bind(y, np.arange(2), layout=layout)

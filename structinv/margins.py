@@ -10,11 +10,15 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from .kernels import Kernel, kernel_diagonal, kernel_lipschitz, precision, squared_norms
+from .kernels import Kernel
+from .kernels.questions import kernel_diagonal, kernel_lipschitz
+from .kernels.values import precision, squared_norms
 from .matrices import Matrix, Rows, products, row_dots, row_sizes, take
 from .oracles.base import BoundOracle
 from .spaces import Expansion, Furthest, KernelSpace
-from .structures import BoundStructure, Decoding, Layout, Rivals
+from .structures import Decoding, Layout
+from .structures.bound import BoundStructure
+from .structures.rivals import Rivals
 
 # Entries of members of S(x) that are held at once.
 ENTRIES_AT_ONCE = 4_000_000

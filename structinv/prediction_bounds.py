@@ -11,8 +11,9 @@ import numpy as np
 from .certificates import SAME
 from .margins import KernelMargins, LinearMargins, Margins
 from .matrices import Matrix, Rows, stack
-from .structures import Regression, Rivals
+from .structures import Regression
 from .structures.regression import ABOVE, BELOW
+from .structures.rivals import Rivals
 
 
 @dataclass(frozen=True)

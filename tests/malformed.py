@@ -16,7 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.estimators.representer import RepresenterClassifier
 from structinv.estimators.virtual import VirtualSVC
-from structinv.functionals import Derivatives, Functional, Gradients, SecondDerivatives, Values
+from structinv.functionals import Functional
+from structinv.functionals.parts import Derivatives, Gradients, SecondDerivatives, Values
 from structinv.kernels import Gaussian, Kernel
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FDrop, Identity, InvarianceOracle, Shifts

@@ -16,7 +16,8 @@ from structinv.objective import Objective, Penalty, WorstCase
 from structinv.oracles import InvarianceOracle
 from structinv.solvers import REGISTRY, Solution
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Binary, Decoding, Layout, Multiclass, Separation, Structure
+from structinv.structures import Binary, Decoding, Layout, Multiclass, Structure
+from structinv.structures.decodings import Separation
 
 from .oracle_cases import CASES, Case, D
 

@@ -12,31 +12,28 @@ from hypothesis.extra.numpy import arrays
 
 from structinv.functionals import (
     REGISTRY,
-    BoundFunctional,
-    Derivatives,
     Difference,
     DirectionalDerivative,
     Evaluation,
     Functional,
     FunctionalCheckError,
     Gradient,
-    Gradients,
     GraphLaplacian,
     LocalAverage,
     PartialDerivative,
-    Representers,
     Scaled,
     SecondDerivative,
-    SecondDerivatives,
     Tangents,
     TransformDifference,
-    Values,
     WeightedSum,
     check_functional,
 )
 from structinv.functionals import gram as gram_module
 from structinv.functionals import products as products_module
 from structinv.functionals import representers as representers_module
+from structinv.functionals.base import BoundFunctional
+from structinv.functionals.parts import Derivatives, Gradients, SecondDerivatives, Values
+from structinv.functionals.representers import Representers
 from structinv.kernels import (
     CallableKernel,
     Gaussian,

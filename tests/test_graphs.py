@@ -21,13 +21,13 @@ from structinv.spaces import ExplicitSpace
 from structinv.structures import (
     Decoding,
     Graph,
-    GraphLayout,
     Layout,
     Sequence,
     Structure,
     StructureCheckError,
     check_structure,
 )
+from structinv.structures.graph_layout import GraphLayout
 from structinv.structures.local_polytope import PAIRS_AT_ONCE
 
 from .joint_cases import Turns

@@ -26,10 +26,9 @@ from structinv.kernels import (
     Polynomial,
     PrecomputedKernel,
     RationalQuadratic,
-    as_kernel,
-    kernel_definite,
-    resolve_gamma,
 )
+from structinv.kernels.names import as_kernel, resolve_gamma
+from structinv.kernels.questions import kernel_definite
 
 from . import object_kernels
 

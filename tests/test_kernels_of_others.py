@@ -6,15 +6,8 @@ from scipy.special import ndtri
 
 from structinv.embeddings import OrbitFourier
 from structinv.functionals import Evaluation, Folded, Gradient
-from structinv.kernels import (
-    REGISTRY,
-    Gaussian,
-    Kernel,
-    Linear,
-    OrbitMean,
-    Product,
-    Scaled,
-    Sum,
+from structinv.kernels import REGISTRY, Gaussian, Kernel, Linear, OrbitMean, Product, Scaled, Sum
+from structinv.kernels.questions import (
     kernel_arguments,
     kernel_lipschitz,
     kernel_smoothness,

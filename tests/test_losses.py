@@ -14,13 +14,13 @@ from structinv.losses import (
     EpsilonInsensitive,
     Hinge,
     Huber,
-    Joined,
     Logistic,
-    MoreauEnvelope,
-    Pieces,
     Squared,
     SquaredHinge,
 )
+from structinv.losses.base import MoreauEnvelope
+from structinv.losses.combined import Joined
+from structinv.losses.pieces import Pieces
 
 LOSSES = [
     *(loss() for loss in REGISTRY.values()),

@@ -7,7 +7,8 @@ import scipy.sparse as sp
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.estimators.representer import RepresenterClassifier
 from structinv.estimators.virtual import VirtualSVC
-from structinv.functionals import Functional, Values
+from structinv.functionals import Functional
+from structinv.functionals.parts import Values
 from structinv.kernels import Gaussian
 from structinv.matrices import row_dots, same_entries
 from structinv.oracles import BoundOracle, Box, FiniteOracle, InvarianceOracle, Shifts, Support

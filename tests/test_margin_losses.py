@@ -15,7 +15,7 @@ from structinv import InvariantLinearSVC, InvariantSVC, load, save
 from structinv.dual_states import REGISTRY as STATES
 from structinv.dual_states import MarginState, PlaneCache, dual_state, refusals
 from structinv.dual_states.margin_steps import KINDS, best_level, conjugate, loss_value
-from structinv.functionals import LinearFunctionals
+from structinv.functionals.acting import LinearFunctionals
 from structinv.kernels import Gaussian
 from structinv.losses import EpsilonInsensitive, Hinge, Logistic, Squared, SquaredHinge
 from structinv.objective import Objective, Penalty, WorstCase, WorstMargin

@@ -26,8 +26,8 @@ from structinv.objective import Objective, OneChange
 from structinv.oracles import Box, FDrop, FiniteOracle, Identity
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace, KernelSpace
-from structinv.structures import Layout, Multilabel, Sequence, check_structure, positions
-from structinv.structures.multilabel import mutual_information, tree_of
+from structinv.structures import Layout, Multilabel, Sequence, check_structure
+from structinv.structures.multilabel import mutual_information, positions, tree_of
 from structinv.terms import one_change_search
 
 from .covering import pairs

@@ -17,10 +17,10 @@ from structinv.kernels import (
     Polynomial,
     RationalQuadratic,
     kept_by_rows,
-    kernel_thread_safe,
     orbit_tables,
     orbits,
 )
+from structinv.kernels.questions import kernel_thread_safe
 from structinv.machine import controller
 from structinv.oracles import Flip, Rotations, Shifts
 from structinv.oracles.image_law import ImageLaw

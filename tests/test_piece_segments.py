@@ -3,16 +3,8 @@
 import numpy as np
 import pytest
 
-from structinv.losses import (
-    Absolute,
-    Affine,
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    Pieces,
-    Squared,
-    SquaredHinge,
-)
+from structinv.losses import Absolute, Affine, EpsilonInsensitive, Hinge, Huber, Squared, SquaredHinge
+from structinv.losses.pieces import Pieces
 from structinv.losses.segments import segments_of
 
 LOSSES = {

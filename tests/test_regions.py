@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
-from structinv.regions import Ellipsoids, Flats, Parts, Points, Stack, Zonotopes, pair_products
+from structinv.regions import Ellipsoids, Flats, Points, Zonotopes
 from structinv.regions.least_squares import bounded_minimum
+from structinv.regions.parts import Parts
+from structinv.regions.products import Stack, pair_products
 
 
 def bounded(matrix, target, low, high):

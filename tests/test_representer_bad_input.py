@@ -17,13 +17,13 @@ from structinv.functionals import (
     GraphLaplacian,
     LocalAverage,
     PartialDerivative,
-    Representers,
     Scaled,
     SecondDerivative,
     Tangents,
     TransformDifference,
 )
 from structinv.functionals.products import JetGram
+from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Matern, Polynomial
 from structinv.oracles import FDrop, Rotations, Shifts
 from structinv.solvers import FrankWolfe, Representer

@@ -26,10 +26,10 @@ from structinv.functionals import (
     GraphLaplacian,
     LocalAverage,
     PartialDerivative,
-    Representers,
     SecondDerivative,
     Tangents,
 )
+from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Polynomial
 from structinv.oracles import Rotations, Shifts
 from structinv.solvers import Representer, Status

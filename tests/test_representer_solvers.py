@@ -10,14 +10,9 @@ import pytest
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
-from structinv.functionals import (
-    Evaluation,
-    FamilyFunctionals,
-    Folded,
-    Gradient,
-    Representers,
-    Tangents,
-)
+from structinv.functionals import Evaluation, Folded, Gradient, Tangents
+from structinv.functionals.acting import FamilyFunctionals
+from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Linear
 from structinv.losses import (
     Absolute,

@@ -5,14 +5,13 @@ import pytest
 
 from structinv.functionals import (
     Evaluation,
-    FamilyFunctionals,
     Gradient,
-    LinearFunctionals,
     LocalAverage,
-    Representers,
     SecondDerivative,
     TransformDifference,
 )
+from structinv.functionals.acting import FamilyFunctionals, LinearFunctionals
+from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Linear, Polynomial
 from structinv.matrices import ALL_ROWS
 from structinv.spaces import ExplicitSpace, KernelSpace, RepresenterSpace

@@ -28,12 +28,12 @@ from structinv.kernels import (
     Matern,
     OrbitMean,
     SetKernel,
-    as_kernel,
     definiteness,
-    kernel_definite,
     least_eigenvalue,
     mended,
 )
+from structinv.kernels.names import as_kernel
+from structinv.kernels.questions import kernel_definite
 from structinv.metrics import set_distance, tangent_distance
 from structinv.oracles import Box, FDrop, Flip, Identity, Rotations, Segment
 

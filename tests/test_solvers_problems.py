@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.svm import LinearSVC
 
-from structinv.functionals import LinearFunctionals
+from structinv.functionals.acting import LinearFunctionals
 from structinv.losses import REGISTRY as LOSSES
 from structinv.objective import Objective, Penalty, WorstCase
 from structinv.oracles import (

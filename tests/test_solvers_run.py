@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from structinv.functionals import LinearFunctionals
+from structinv.functionals.acting import LinearFunctionals
 from structinv.losses import Absolute, Squared
 from structinv.objective import Objective, Penalty, WorstCase
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity

@@ -18,9 +18,9 @@ from structinv.kernels import (
     TangentOverlapKernel,
     TangentVectorKernel,
     VicinalKernel,
-    kernel_definite,
     mended,
 )
+from structinv.kernels.questions import kernel_definite
 from structinv.oracles import (
     Ellipsoid,
     FDrop,

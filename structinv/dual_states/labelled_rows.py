@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 from ..matrices import Matrix, csr
 from ..spaces import ExplicitSpace
-from ..structures import BoundStructure, Layout
+from ..structures import Layout
+from ..structures.bound import BoundStructure
 from ..tensor_rows import TensorRows
 from ..terms import WorstCase
 

@@ -20,7 +20,7 @@ from .labelling_steps import ascend_blocks, mean_heights
 from .members import all_members
 
 if TYPE_CHECKING:
-    from ..structures import Rivals
+    from ..structures.rivals import Rivals
     from ..terms import Term
 
 # Members of blocks that are visited together, and how often before the others hear of it.

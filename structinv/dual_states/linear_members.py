@@ -13,7 +13,7 @@ from ..matrices import ALL_ROWS, Matrix, floating, same_entries, scale_rows
 from ..oracles.base import BoundOracle
 from ..planes import PlaneSet
 from ..spaces import ExplicitSpace, Space
-from ..structures import Rivals
+from ..structures.rivals import Rivals
 from ..tensor_rows import MadeRows, TensorRows
 from .base import DualState, Hurried, Refusal, in_runs, never
 from .capabilities import linear_in_x, worst_case_of_rows

@@ -1,6 +1,5 @@
 """Features whose inner products are kernels between orbits, for rows that are many."""
 
-from .base import KernelError
 from .distributions import GroupCDF
 from .fourier import OrbitFourier
 from .nystroem import OrbitNystroem
@@ -16,7 +15,6 @@ REGISTRY: dict[str, type] = {
 __all__ = [
     "REGISTRY",
     "GroupCDF",
-    "KernelError",
     "OrbitFourier",
     "OrbitNystroem",
     "PatchOrbits",

@@ -11,8 +11,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean, kernel_matrix
+from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean
 from ..kernels.names import check_kernel
+from ..kernels.questions import kernel_matrix
 from ..kernels.values import check_width
 from ..learnt import taken_back
 from ..matrices import Matrix, dense

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..kernels import Kernel, kernel_diagonal, kernel_matrix
+from ..kernels import Kernel
+from ..kernels.questions import kernel_diagonal, kernel_matrix
 
 Landmarks = tuple[np.ndarray, np.ndarray]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels import Kernel, kernel_matrix, trained_kernel
+from ..kernels import Kernel
+from ..kernels.definiteness import trained_kernel
+from ..kernels.questions import kernel_matrix
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_count

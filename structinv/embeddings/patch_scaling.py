@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from ..kernels import squared_norms
+from ..kernels.values import squared_norms
 
 LENGTHS = ("unit", "kept", "given")
 # The least length that patches are divided by, in units of their root mean square.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from .. import answers
-from ..kernels import Kernel, half_norms, kernel_thread_safe
+from ..kernels import Kernel
+from ..kernels.questions import kernel_thread_safe
+from ..kernels.values import half_norms
 from ..matrices import in_threads, one_blas_thread
 from .patch_grid import add_pooled
 

@@ -11,9 +11,9 @@ from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted
 
 from .. import answers
-from ..kernels import Gaussian, Kernel, kernel_symmetry
+from ..kernels import Gaussian, Kernel
 from ..kernels.names import check_kernel
-from ..kernels.questions import ISOMETRIES, PERMUTATIONS
+from ..kernels.questions import ISOMETRIES, PERMUTATIONS, kernel_symmetry
 from ..kernels.values import check_real
 from ..learnt import taken_back
 from ..oracles import ImageShape, InvarianceOracle

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from .. import answers
-from ..kernels import Kernel, kernel_spectral_law
+from ..kernels import Kernel
+from ..kernels.questions import kernel_spectral_law
 from ..kernels.spectral import Spectrum, normals
 
 # What SciPy has direction numbers of Sobol's sequence for.

@@ -18,7 +18,8 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ..functionals import BoundFunctional, Functional
+from ..functionals import Functional
+from ..functionals.base import BoundFunctional
 from ..learnt import learnt_attributes
 from ..matrices import Matrix, with_data
 from ..objective import Objective, Penalty, WorstCase

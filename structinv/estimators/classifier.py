@@ -13,8 +13,8 @@ from ..matrices import Matrix
 from ..objective import Objective, WorstCase
 from ..oracles import InvarianceOracle
 from ..solvers import Solution, Solver
-from ..structures import Binary, BoundStructure, Multiclass, Structure
-from ..structures.bound import best_labels
+from ..structures import Binary, Multiclass, Structure
+from ..structures.bound import BoundStructure, best_labels
 from .base import InvariantEstimator, class_factors
 from .estimates import checked_labels
 from .labels import check_targets, one_label_a_row

@@ -12,7 +12,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..kernels import Kernel, PrecomputedKernel, kernel_definite, least_eigenvalue, rounding_of
+from ..kernels import Kernel, PrecomputedKernel, least_eigenvalue
+from ..kernels.questions import kernel_definite
+from ..kernels.spectra import rounding_of
 from ..learnt import learnt_attributes
 from ..machine import check_memory
 from ..solvers import Solution, Status

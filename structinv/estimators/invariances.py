@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..functionals import BoundFunctional, FamilyFunctionals, Functional, Representers
+from ..functionals import Functional
+from ..functionals.acting import FamilyFunctionals
+from ..functionals.base import BoundFunctional
+from ..functionals.representers import Representers
 from ..losses import REGISTRY, ScalarLoss
 from ..objective import Penalty
 from ..oracles import InvarianceOracle

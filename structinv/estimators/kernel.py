@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..certificates import WorstChange, kernel_worst_change
-from ..functionals import BoundFunctional, Functional
+from ..functionals import Functional
+from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
 from ..matrices import Matrix
 from ..objective import Objective, WorstCase
 from ..oracles import InvarianceOracle
 from ..solvers import Solution, Solver
-from ..structures import BoundStructure
+from ..structures.bound import BoundStructure
 from .budget import BudgetedMachine
 from .classifier import InvariantClassifier
 from .kernel_machine import check_epsilon

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from ..functionals import Representers
-from ..kernels import Kernel, PrecomputedKernel, as_kernel, precision, trained_kernel
+from ..functionals.representers import Representers
+from ..kernels import Kernel, PrecomputedKernel
+from ..kernels.definiteness import trained_kernel
+from ..kernels.names import as_kernel
+from ..kernels.values import precision
 from ..machine import check_memory
 from ..matrices import Matrix
 from ..objective import Objective, Penalty, WorstCase

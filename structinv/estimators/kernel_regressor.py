@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..functionals import BoundFunctional, Functional
-from ..kernels import Kernel, kernel_matrix, precision
+from ..functionals import Functional
+from ..functionals.base import BoundFunctional
+from ..kernels import Kernel
+from ..kernels.questions import kernel_matrix
+from ..kernels.values import precision
 from ..margins import KernelMargins
 from ..matrices import Matrix
 from ..objective import WorstCase

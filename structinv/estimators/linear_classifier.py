@@ -11,7 +11,7 @@ from ..matrices import Matrix
 from ..objective import WorstCase
 from ..oracles import Identity, InvarianceOracle
 from ..solvers import FrankWolfe, InteriorPoint, Solver
-from ..structures import BoundStructure
+from ..structures.bound import BoundStructure
 from ..structures.labels import check_cost, check_rescaling
 from .classifier import InvariantClassifier
 from .linear_machine import FEW_WEIGHTS, MOST_ROWS, LinearMachine

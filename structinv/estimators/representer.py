@@ -12,7 +12,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from ..functionals import FamilyFunctionals, Functional, Representers
+from ..functionals import Functional
+from ..functionals.acting import FamilyFunctionals
+from ..functionals.representers import Representers
 from ..kernels import Kernel
 from ..losses import Affine
 from ..objective import Objective, Penalty, Term, WorstCase

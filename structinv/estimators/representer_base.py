@@ -10,8 +10,13 @@ from sklearn.base import is_regressor
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from ..functionals import BoundFunctional, Evaluation, Functional, Representers
-from ..kernels import Kernel, as_kernel, kernel_matrix, trained_kernel
+from ..functionals import Evaluation, Functional
+from ..functionals.base import BoundFunctional
+from ..functionals.representers import Representers
+from ..kernels import Kernel
+from ..kernels.definiteness import trained_kernel
+from ..kernels.names import as_kernel
+from ..kernels.questions import kernel_matrix
 from ..losses import REGISTRY as LOSSES
 from ..losses import ScalarLoss
 from ..objective import Objective, Term

@@ -11,8 +11,11 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from ..functionals import FamilyFunctionals, Functional, Representers
-from ..kernels import Kernel, kernel_matrix
+from ..functionals import Functional
+from ..functionals.acting import FamilyFunctionals
+from ..functionals.representers import Representers
+from ..kernels import Kernel
+from ..kernels.questions import kernel_matrix
 from ..losses import Affine
 from ..objective import Penalty, Term
 from ..solvers import Solver, Status

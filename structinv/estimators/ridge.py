@@ -13,7 +13,11 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .. import answers
-from ..kernels import Kernel, as_kernel, kernel_matrix, precision, trained_kernel
+from ..kernels import Kernel
+from ..kernels.definiteness import trained_kernel
+from ..kernels.names import as_kernel
+from ..kernels.questions import kernel_matrix
+from ..kernels.values import precision
 from ..machine import check_memory
 from ..matrices import refuse_half_or_masked
 from ..oracles.arguments import closest_of

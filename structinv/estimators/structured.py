@@ -21,8 +21,8 @@ from ..oracles.checked import bind
 from ..oracles.columns import with_numbers
 from ..solvers import Solution, Solver
 from ..spaces import ExplicitSpace
-from ..structures import BoundStructure, Layout, Structure
-from ..structures.bound import predicted
+from ..structures import Layout, Structure
+from ..structures.bound import BoundStructure, predicted
 from ..structures.examples import example_weights, flat_numbers, sorted_classes
 from ..structures.labels import encode_labels
 from ..terms import REGISTRY as TERMS

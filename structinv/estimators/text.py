@@ -18,7 +18,7 @@ from ..oracles.combinators import OnlyFor
 from ..oracles.text_edits import BoundTexts, TextEdits, TokenEdits
 from ..oracles.text_grams import Documents, Edits
 from ..solvers import Solver
-from ..structures import BoundStructure
+from ..structures.bound import BoundStructure
 from .base import check_oracle_type
 from .labels import as_labels, one_a_row
 from .linear_classifier import InvariantLinearClassifier

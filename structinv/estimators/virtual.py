@@ -15,7 +15,9 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from ..compiled import njit
-from ..kernels import Kernel, as_kernel, resolve_gamma, trained_kernel
+from ..kernels import Kernel
+from ..kernels.definiteness import trained_kernel
+from ..kernels.names import as_kernel, resolve_gamma
 from ..machine import check_memory
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle

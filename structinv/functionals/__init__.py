@@ -1,7 +1,6 @@
 """Bounded linear functionals of the learnt function, for penalties and losses."""
 
-from .acting import FamilyFunctionals, Functionals, LinearFunctionals
-from .base import BoundFunctional, Functional, Scaled, WeightedSum
+from .base import Functional, Scaled, WeightedSum
 from .checks import FunctionalCheckError, check_functional
 from .families import (
     Difference,
@@ -16,8 +15,6 @@ from .families import (
     TransformDifference,
 )
 from .folding import Folded
-from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
-from .representers import Representers
 from .vicinal import VicinalAverages
 
 # The tests of the contract run through this table.
@@ -39,30 +36,20 @@ REGISTRY: dict[str, type[Functional]] = {
 
 __all__ = [
     "REGISTRY",
-    "BoundFunctional",
-    "Derivatives",
     "Difference",
     "DirectionalDerivative",
     "Evaluation",
-    "FamilyFunctionals",
     "Folded",
     "Functional",
     "FunctionalCheckError",
-    "Functionals",
     "Gradient",
-    "Gradients",
     "GraphLaplacian",
-    "LinearFunctionals",
     "LocalAverage",
-    "Part",
     "PartialDerivative",
-    "Representers",
     "Scaled",
     "SecondDerivative",
-    "SecondDerivatives",
     "Tangents",
     "TransformDifference",
-    "Values",
     "VicinalAverages",
     "WeightedSum",
     "check_functional",

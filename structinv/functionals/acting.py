@@ -95,7 +95,8 @@ class FamilyFunctionals(Functionals):
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.functionals import Gradient, Representers
+    >>> from structinv.functionals import Gradient
+    >>> from structinv.functionals.representers import Representers
     >>> from structinv.kernels import Linear
     >>> from structinv.spaces import RepresenterSpace
     >>> representers = Representers(Linear(), [Gradient().bind(np.zeros((1, 2))).parts(Linear())])

@@ -29,7 +29,8 @@ class Functional(BaseEstimator, ABC):
     The rise of f from each row to a point one step ahead, as a family of one's own:
 
     >>> import numpy as np
-    >>> from structinv.functionals import Functional, Values
+    >>> from structinv.functionals import Functional
+    >>> from structinv.functionals.parts import Values
     >>> from structinv.kernels import Linear
     >>> class Rise(Functional):
     ...     def __init__(self, step=1.0):

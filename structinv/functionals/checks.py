@@ -11,7 +11,8 @@ import numpy as np
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
 
-from ..kernels import Gaussian, Kernel, kernel_smoothness
+from ..kernels import Gaussian, Kernel
+from ..kernels.questions import kernel_smoothness
 from .base import BoundFunctional, Functional
 from .families import Evaluation, Gradient
 from .gram import centred

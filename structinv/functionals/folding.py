@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
-from ..kernels import Kernel, kernel_diagonal, kernel_lipschitz, kernel_matrix
+from ..kernels import Kernel
+from ..kernels.questions import kernel_diagonal, kernel_lipschitz, kernel_matrix
 from .base import BoundFunctional
 from .representers import Representers
 

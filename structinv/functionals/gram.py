@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..kernels import Kernel, kernel_arguments, kernel_matrix, squared_norms
+from ..kernels import Kernel
+from ..kernels.questions import kernel_arguments, kernel_matrix
+from ..kernels.values import squared_norms
 from .parts import Atoms
 
 # A block of directions, by number: one, or two that are differentiated together.

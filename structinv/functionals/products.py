@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..compiled import njit
-from ..kernels import Kernel, kernel_arguments
+from ..kernels import Kernel
+from ..kernels.questions import kernel_arguments
 from ..matrices import in_threads
 from .gram import centred, partials_between
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels import Kernel, kernel_smoothness
+from ..kernels import Kernel
+from ..kernels.questions import kernel_smoothness
 from .gram import gram_of_atoms
 from .parts import Atoms, Part, Values
 from .products import JetGram, Jets

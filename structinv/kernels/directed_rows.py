@@ -12,7 +12,7 @@ from ..matrices import ALL_ROWS, floating
 from ..oracles.checked import bind, tangents_of
 from ..oracles.geometry import check_distances_of
 from ..oracles.kept import parameters_of
-from ..regions import Stack
+from ..regions.products import Stack
 from ..regions.tiles import fill_tables
 from .base import Kernel
 from .kept_by_rows import KeptByRows

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..compiled import njit
-from ..regions import Stack, pair_products
+from ..regions.products import Stack, pair_products
 from .directed_rows import MOST_IN_SINGLE, DirectedKernel, DirectedRows
 from .values import DOUBLE, precision
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..compiled import njit
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import closest_of
-from ..regions import Stack
+from ..regions.products import Stack
 from .directed_rows import DirectedKernel, DirectedRows, unit_directions
 from .values import check_real, check_rows, check_width, precision
 

@@ -1,9 +1,8 @@
 """Scalar convex losses of one real argument: value, derivative, conjugate, proximal step, floor."""
 
-from .base import MoreauEnvelope, ScalarLoss
-from .combined import Affine, Joined
+from .base import ScalarLoss
+from .combined import Affine
 from .margin import Hinge, Logistic, SquaredHinge
-from .pieces import Pieces
 from .regression import Absolute, EpsilonInsensitive, Huber, Squared
 from .written import CvxpyLoss
 
@@ -25,10 +24,7 @@ __all__ = [
     "EpsilonInsensitive",
     "Hinge",
     "Huber",
-    "Joined",
     "Logistic",
-    "MoreauEnvelope",
-    "Pieces",
     "ScalarLoss",
     "Squared",
     "SquaredHinge",

@@ -11,7 +11,8 @@ from .. import answers
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import closest_of
 from ..oracles.geometry import region_of, tangent_planes
-from ..regions import Region, SquaredDistances
+from ..regions import Region
+from ..regions.base import SquaredDistances
 from ..regions.parts import between
 from ..regions.tiles import fill_tables
 

@@ -21,7 +21,9 @@ from ..estimators.regressor import as_targets
 from ..estimators.ridge import MARGINAL_LIKELIHOOD, OrbitRidge, checked_alphas
 from ..estimators.shapes import flat_rows, shaped
 from ..inspection.figures import written
-from ..kernels import Kernel, OrbitMean, as_kernel, kernel_matrix
+from ..kernels import Kernel, OrbitMean
+from ..kernels.names import as_kernel
+from ..kernels.questions import kernel_matrix
 from ..matrices import refuse_half_or_masked
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import hint_of

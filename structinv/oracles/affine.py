@@ -11,7 +11,9 @@ from scipy.optimize import brentq, lsq_linear
 
 from .. import answers
 from ..matrices import ALL_ROWS, Matrix, Rows, floating, rounding, take
-from ..regions import Balls, Boxes, Ellipsoids, Region, Stack, Zonotopes
+from ..regions import Boxes, Ellipsoids, Region, Zonotopes
+from ..regions.ellipsoids import Balls
+from ..regions.products import Stack
 from .affine_hull import BoxHull, EllipsoidHull, ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import (

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from ..matrices import ALL_ROWS, Matrix, Rows, floating, rounding, row_dots, select, take
-from ..regions import Parts, Region
+from ..regions import Region
+from ..regions.parts import Parts
 from .arguments import check_row_by_row
 from .base import (
     BoundOracle,

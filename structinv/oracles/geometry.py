@@ -8,7 +8,8 @@ import numpy as np
 
 from .. import answers
 from ..matrices import ALL_ROWS, floating
-from ..regions import Covers, Flats, Points, Region
+from ..regions import Flats, Points, Region
+from ..regions.covers import Covers
 from .arguments import hint_of
 from .base import InvarianceOracle, dense_rows
 from .checked import bind, tangents_of

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..matrices import Matrix, Rows, floating, rounding, row_dots, row_sizes, scale_rows, take
-from ..regions import Region, Stack, Zonotopes
+from ..regions import Region, Zonotopes
+from ..regions.products import Stack
 from .affine_hull import ZonotopeHull
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, Support, answers_for_itself, dense_rows

@@ -10,7 +10,9 @@ import numpy as np
 from .. import answers
 from ..matrices import Matrix, Rows, floating, rounding, row_dots
 from ..polynomials import largest_on_interval, smallest_on_interval, squared_distances
-from ..regions import CurveRegion, Grid, Region, Stack
+from ..regions import Region
+from ..regions.curves import CurveRegion, Grid
+from ..regions.products import Stack
 from .arguments import check_count, check_directions
 from .base import BoundOracle, Cover, Hull, Support, dense_rows
 from .curve_hull import CurveHull

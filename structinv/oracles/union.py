@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..matrices import ALL_ROWS, Matrix, Rows, floating, pick
-from ..regions import Parts, Region
+from ..regions import Region
+from ..regions.parts import Parts
 from .arguments import check_directions
 from .base import (
     BoundOracle,

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dual_states.labelled_rows import LabelledRows
 from ..embeddings import REGISTRY as EMBEDDINGS
-from ..embeddings import KernelError
+from ..embeddings.base import KernelError
 from ..embeddings.image_changes import ImageChanges
 from ..embeddings.patch_grid import PatchGrid
 from ..embeddings.patch_scaling import PatchScaling
@@ -17,34 +17,30 @@ from ..estimators import TextVectorizer, TokenVectorizer
 from ..estimators.online import Stream
 from ..estimators.ridge_systems import Evidence
 from ..functionals import REGISTRY as FUNCTIONALS
-from ..functionals import (
-    BoundFunctional,
-    Derivatives,
-    Folded,
-    Gradients,
-    Representers,
-    SecondDerivatives,
-    Values,
-)
+from ..functionals import Folded
+from ..functionals.base import BoundFunctional
+from ..functionals.parts import Derivatives, Gradients, SecondDerivatives, Values
+from ..functionals.representers import Representers
 from ..kernels import REGISTRY as KERNELS
 from ..kernels import (
     CallableKernel,
-    MendedKernel,
     OrbitDistance,
     OrbitMean,
     PrecomputedKernel,
     Product,
     Scaled,
     SetKernel,
-    ShiftedKernel,
     Sum,
     TangentDistributionKernel,
     TangentOverlapKernel,
     TangentVectorKernel,
     VicinalKernel,
 )
+from ..kernels.spectra import MendedKernel, ShiftedKernel
 from ..losses import REGISTRY as LOSSES
-from ..losses import Affine, CvxpyLoss, Joined, MoreauEnvelope
+from ..losses import Affine, CvxpyLoss
+from ..losses.base import MoreauEnvelope
+from ..losses.combined import Joined
 from ..oracles import REGISTRY as ORACLES
 from ..oracles import ImageShape
 from ..oracles.image_curves import ImageCurve

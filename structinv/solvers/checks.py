@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..functionals import LinearFunctionals
+from ..functionals.acting import LinearFunctionals
 from ..losses import Squared
 from ..objective import Objective, Penalty, Term, WorstCase
 from ..oracles import Box, Ellipsoid, FDrop, InvarianceOracle

@@ -7,7 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from ..dual_states import join_planes, slopes_fit
-from ..losses import Joined, ScalarLoss
+from ..losses import ScalarLoss
+from ..losses.combined import Joined
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import RepresenterExpansion, RepresenterSpace

@@ -26,7 +26,7 @@ def coordinate_sweeps(
     weights : (n,) array
         The c_i, above 0 for those visited.
     breaks, intercepts, slopes : (n, m) and (n, m + 1) arrays
-        See `structinv.losses.Pieces`.
+        See `structinv.losses.pieces.Pieces`.
     order : (k,) array of int
         The coordinates to visit, in this order.
     n_sweeps : int

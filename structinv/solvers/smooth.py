@@ -11,7 +11,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..dual_states import Hurried
-from ..losses import Affine, Joined, ScalarLoss
+from ..losses import Affine, ScalarLoss
+from ..losses.combined import Joined
 from ..objective import Objective
 from ..planes import PlaneSet
 from .base import Bounds, Solver

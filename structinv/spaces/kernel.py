@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ..kernels import Kernel, kernel_diagonal, kernel_lipschitz
+from ..kernels import Kernel
+from ..kernels.questions import kernel_diagonal, kernel_lipschitz
 from ..matrices import Rows, count, dense, pick, scale_rows
 from ..structures.rivals import Rivals
 from .atoms import LOOSE, SUMMED_AT_ONCE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys

@@ -6,7 +6,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import fmin_l_bfgs_b
 
-from ..kernels import Kernel, kernel_arguments, kernel_smoothness, squared_norms
+from ..kernels import Kernel
+from ..kernels.questions import kernel_arguments, kernel_smoothness
+from ..kernels.values import squared_norms
 from .reduced_sets import Whole
 
 # Steps that L-BFGS remembers, each of which is as long as all points.

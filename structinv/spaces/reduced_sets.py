@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from ..kernels import Kernel, half_norms, kernel_diagonal, kernel_lipschitz, kernel_matrix, squared_norms
+from ..kernels import Kernel
+from ..kernels.questions import kernel_diagonal, kernel_lipschitz, kernel_matrix
+from ..kernels.values import half_norms, squared_norms
 from .atoms import expand
 
 # How much the squared norm of the difference counts beside the squared changes of scores at the old

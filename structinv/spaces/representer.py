@@ -14,7 +14,7 @@ from .kernel import Expansion, KernelSpace
 
 
 class RepresenterSystem(Protocol):
-    """What the space asks of representers; see `structinv.functionals.Representers`."""
+    """What the space asks of representers; see `structinv.functionals.representers.Representers`."""
 
     kernel: Kernel
     size: int
@@ -228,7 +228,8 @@ class RepresenterSpace(KernelSpace):
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.functionals import Evaluation, Gradient, Representers
+    >>> from structinv.functionals import Evaluation, Gradient
+    >>> from structinv.functionals.representers import Representers
     >>> from structinv.kernels import Gaussian
     >>> X, kernel = np.array([[0.0], [1.0]]), Gaussian()
     >>> families = [family.bind(X).parts(kernel) for family in (Evaluation(), Gradient())]

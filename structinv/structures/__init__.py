@@ -2,17 +2,14 @@
 
 from .base import RowStructure, Structure
 from .binary import Binary
-from .bound import BoundStructure
 from .checks import StructureCheckError, check_structure
 from .custom import Custom, check_custom
-from .decodings import Decoding, Separation
+from .decodings import Decoding
 from .graph import Graph
-from .graph_layout import GraphLayout
 from .layout import Layout
 from .multiclass import Multiclass
-from .multilabel import Multilabel, positions
-from .regression import BoundRegression, Regression
-from .rivals import LabelFunctions, Rivals
+from .multilabel import Multilabel
+from .regression import Regression
 from .sequence import Sequence
 
 REGISTRY: dict[str, type[Structure]] = {
@@ -27,24 +24,17 @@ REGISTRY: dict[str, type[Structure]] = {
 __all__ = [
     "REGISTRY",
     "Binary",
-    "BoundRegression",
-    "BoundStructure",
     "Custom",
     "Decoding",
-    "LabelFunctions",
     "Graph",
-    "GraphLayout",
     "Layout",
     "Multiclass",
     "Multilabel",
     "Regression",
-    "Rivals",
     "RowStructure",
-    "Separation",
     "Sequence",
     "Structure",
     "StructureCheckError",
     "check_custom",
     "check_structure",
-    "positions",
 ]

@@ -38,7 +38,8 @@ class OneChange(WorstCase):
     X : (n, d) array or CSR matrix
         Rows without the intercept; CSR with sorted, unique indices.
     y : (n * L,) array
-        True labels of the positions, one row after the other; see `structinv.structures.positions`.
+        True labels of the positions, one row after the other; see
+        `structinv.structures.multilabel.positions`.
     oracle : InvarianceOracle
         One that needs no labels: a row has several.
     structure : Structure
@@ -64,7 +65,8 @@ class OneChange(WorstCase):
     >>> from structinv.solvers import FrankWolfe, Gap, solve
     >>> from structinv.objective import Objective
     >>> from structinv.spaces import ExplicitSpace
-    >>> from structinv.structures import Multilabel, positions
+    >>> from structinv.structures import Multilabel
+    >>> from structinv.structures.multilabel import positions
     >>> X = np.array([[2.0, 0.0], [0.0, 2.0], [2.0, 2.0], [-1.0, -1.0]])
     >>> y, layout = positions(X > 0)
     >>> term = OneChange(X, y, Box(0.5), Multilabel(), layout=layout)

@@ -10,8 +10,10 @@ import numpy as np
 from ..matrices import Matrix, Rows, row_sizes, stack
 from ..oracles.checked import CheckedOracle
 from ..spaces import Element, Furthest, Space
-from ..structures import BoundStructure, LabelFunctions, Layout, Rivals
+from ..structures import Layout
+from ..structures.bound import BoundStructure
 from ..structures.decodings import decoded
+from ..structures.rivals import LabelFunctions, Rivals
 
 # Up to so many labels all sets of them are looked at, where the members of S(x) are not listed.
 MOST_LABELS = 12

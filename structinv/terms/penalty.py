@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..functionals import Functionals
+from ..functionals.acting import Functionals
 from ..losses import ScalarLoss
 from ..matrices import ALL_ROWS, Rows
 from ..planes import Planes, PlaneSet

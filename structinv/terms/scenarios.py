@@ -11,7 +11,10 @@ import scipy.sparse as sp
 from ..matrices import Rows, pick, stack
 from ..oracles.base import BoundOracle
 from ..spaces import Element, Furthest, Reached, Space
-from ..structures import BoundStructure, Layout, Rivals, Separation
+from ..structures import Layout
+from ..structures.bound import BoundStructure
+from ..structures.decodings import Separation
+from ..structures.rivals import Rivals
 
 
 @dataclass(frozen=True)

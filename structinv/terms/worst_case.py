@@ -16,15 +16,10 @@ from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
 from ..planes import Planes
 from ..spaces import Element, Furthest, Reached, Space
-from ..structures import (
-    BoundStructure,
-    LabelFunctions,
-    Layout,
-    Multiclass,
-    Rivals,
-    Separation,
-    Structure,
-)
+from ..structures import Layout, Multiclass, Structure
+from ..structures.bound import BoundStructure
+from ..structures.decodings import Separation
+from ..structures.rivals import LabelFunctions, Rivals
 from .base import Term, check_weights, join
 from .scenarios import Asked, Taken, best_of, reach, scenarios_of, side_by_side
 

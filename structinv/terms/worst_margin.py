@@ -13,7 +13,8 @@ from ..matrices import ALL_ROWS, Matrix, Rows, pick
 from ..oracles.base import InvarianceOracle
 from ..planes import Planes
 from ..spaces import Element, Furthest, Normals, Space
-from ..structures import Binary, Rivals
+from ..structures import Binary
+from ..structures.rivals import Rivals
 from .worst_case import WorstCase
 
 
