@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from structinv import InvariantLinearSVC
-from structinv.estimators.base import canonical
+from structinv.estimators.rows import canonical
 from structinv.oracles import Box, FDrop, FScale, Identity, Support
 from structinv.oracles.checked import bind
 

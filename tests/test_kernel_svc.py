@@ -16,7 +16,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import structinv.estimators.kernel_machine
+import structinv.estimators.support_vectors
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, PrecomputedKernel
 from structinv.oracles import (
@@ -34,8 +34,6 @@ from structinv.spaces import KernelSpace
 from structinv.spaces.atoms import AtomRows
 
 from .covering import slow_unless
-from .test_linear_svc_progress import Recorder
-from .test_linear_svc_progress import with_callbacks as needs_callbacks
 
 SHAPE = (3, 3)
 SHIFTS = Shifts(1, shape=SHAPE, fill="wrap")
@@ -564,7 +562,7 @@ def test_memory_is_estimated_from_above(n_classes, cache_mb, monkeypatch):
             super().__init__(*args, **parameters)
             spaces.append(self)
 
-    monkeypatch.setattr(structinv.estimators.kernel_machine, "KernelSpace", Seen)
+    monkeypatch.setattr(structinv.estimators.support_vectors, "KernelSpace", Seen)
     X, y = strokes(n_classes, n=60)
     model = InvariantSVC(SHIFTS, gamma=0.2, cache_mb=cache_mb, random_state=0)
     estimate = model.estimate_memory(X, y)
@@ -740,13 +738,3 @@ def test_long_fits_report_and_end_early(capsys):
     assert model.solution_.status is Status.TIME_LIMIT
     assert model.n_iter_ == 1
     assert capsys.readouterr().err.startswith("[InvariantSVC] iteration     1")
-
-
-@needs_callbacks
-def test_callbacks_hear_every_iteration():
-    X, y = strokes(3)
-    recorder = Recorder()
-    model = InvariantSVC(SHIFTS, gamma=0.2, random_state=0).set_callbacks(recorder).fit(X, y)
-    assert recorder.heard.count("end iteration") == model.n_iter_
-    assert recorder.heard[0] == "setup"
-    assert recorder.heard[-1] == "teardown"

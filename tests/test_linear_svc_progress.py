@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -12,6 +13,7 @@ from structinv import InvariantLinearSVC
 from structinv.oracles import Box, FDrop, FScale, InvarianceOracle, Support
 from structinv.solvers import REGISTRY, Status
 
+from .estimator_cases import PREDICTORS
 from .test_linear_svc import mails
 
 try:
@@ -129,13 +131,15 @@ def test_a_stalled_fit_warns():
 
 
 @with_callbacks
-def test_callbacks_hear_every_iteration():
-    X, y = mails()
+@pytest.mark.parametrize("case", PREDICTORS, ids=lambda case: case.name)
+def test_callbacks_hear_every_iteration(case):
+    if not hasattr(case.estimator, "set_callbacks"):
+        pytest.skip("not iterative")
     recorder = Recorder()
-    model = InvariantLinearSVC(FScale(1), random_state=0)
-    plain = model.fit(X, y).coef_
-    model.set_callbacks(recorder).fit(X, y)
-    assert np.array_equal(model.coef_, plain)
+    model = clone(case.estimator).set_params(random_state=0)
+    plain = model.fit(case.X, case.y).predict(case.X)
+    model.set_callbacks(recorder).fit(case.X, case.y)
+    np.testing.assert_equal(model.predict(case.X), plain)
     assert recorder.heard[:2] == ["setup", "begin fit"]
     assert recorder.heard[-2:] == ["end fit", "teardown"]
     middle = recorder.heard[2:-2]

@@ -40,7 +40,7 @@ from structinv import (
     VirtualSVC,
 )
 from structinv.estimators import REGISTRY as ESTIMATORS
-from structinv.estimators import ConvexEstimator, CustomStructuredSVC
+from structinv.estimators import CustomStructuredSVC, InvariantEstimator
 from structinv.functionals import Folded, Functional, Gradient, LocalAverage, SecondDerivative, Tangents
 from structinv.kernels import (
     CallableKernel,
@@ -397,7 +397,7 @@ class TestInsideScikitLearn:
 
 class TestNames:
     @pytest.mark.parametrize(
-        "base", [InvarianceOracle, Functional, Kernel, ScalarLoss, Solver, ConvexEstimator]
+        "base", [InvarianceOracle, Functional, Kernel, ScalarLoss, Solver, InvariantEstimator]
     )
     def test_every_class_has_one(self, base):
         found, waiting = set(), [base]
@@ -407,7 +407,7 @@ class TestNames:
             ours = kind.__module__.startswith("structinv.") and not kind.__name__.startswith("_")
             if ours and not inspect.isabstract(kind):
                 found.add(kind)
-        bases = {"ConvexEstimator", "InvariantClassifier", "RepresenterEstimator"}
+        bases = {"InvariantClassifier", "RepresenterMachine", "SupportVectorMachine"}
         bases |= {"InvariantEstimator", "InvariantRegressor", "KernelMachine", "LinearMachine"}
         bases |= {
             "FiniteOracle",
@@ -418,7 +418,7 @@ class TestNames:
             "Combination",
             "Pair",
         }
-        bases |= {"WholeExample", "BudgetedMachine", "InvariantLinearClassifier"}
+        bases |= {"WholeExample"}
         # Holds the texts of one fit; a model holds what it is made of.
         bases.add("TextEdits")
         nameless = {kind.__name__ for kind in found - set(NAMES)} - bases

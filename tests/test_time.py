@@ -375,7 +375,7 @@ def test_a_second_fit_without_changes_has_what_a_resumed_fit_has_left(monkeypatc
 
     monkeypatch.setattr(continuing, "_opened", after_a_while)
     monkeypatch.setattr(
-        classifier, "warn_if_uninformative", lambda fit, stacklevel: seen.append(fit.left)
+        classifier, "warn_if_uninformative", lambda *fit, stacklevel: seen.append(fit[-1])
     )
     model = InvariantLinearSVC(
         FDrop(1), checkpoint=tmp_path / "run", max_seconds=100, random_state=0

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from structinv import InvariantLinearSVC, InvariantSVC, RepresenterClassifier, UninformativeFitWarning
 from structinv.datasets import make_mail_like
-from structinv.estimators import uninformative
+from structinv.estimators import learnt_nothing
 from structinv.oracles import Box, FDrop, FScale, Identity, Shifts
 from structinv.solvers import Status
 
@@ -142,7 +142,7 @@ def test_a_fit_that_is_not_suspect_is_not_repeated(monkeypatch):
     def never(*_args, **_kwargs):
         raise AssertionError("solved twice")
 
-    monkeypatch.setattr(uninformative, "solve", never)
+    monkeypatch.setattr(learnt_nothing, "solve", never)
     X, y = short_mails()
     InvariantLinearSVC(FDrop(1), random_state=0).fit(X, y)
     with pytest.raises(AssertionError, match="solved twice"):
@@ -150,12 +150,12 @@ def test_a_fit_that_is_not_suspect_is_not_repeated(monkeypatch):
 
 
 def test_an_interrupt_is_not_lost(monkeypatch):
-    solve = uninformative.solve
+    solve = learnt_nothing.solve
 
     def interrupted(*args, **kwargs):
         return replace(solve(*args, **kwargs), status=Status.INTERRUPTED)
 
-    monkeypatch.setattr(uninformative, "solve", interrupted)
+    monkeypatch.setattr(learnt_nothing, "solve", interrupted)
     X, y = short_mails()
     with pytest.raises(KeyboardInterrupt):
         InvariantLinearSVC(FDrop(10), random_state=0).fit(X, y)

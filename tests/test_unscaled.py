@@ -11,7 +11,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from structinv import InvariantLinearSVC
-from structinv.estimators.base import nothing_learnt
+from structinv.estimators.learnt_nothing import nothing_learnt
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, Ellipsoid, Identity, Shifts
 from structinv.solvers import FrankWolfe, Gap, InteriorPoint, Iterations, Status, solve

@@ -1,13 +1,12 @@
 """scikit-learn estimators."""
 
-from .base import ConvexEstimator, InvariantEstimator
+from .base import InvariantEstimator
 from .classifier import InvariantClassifier
 from .custom import CustomStructuredSVC
 from .kernel import InvariantSVC
 from .kernel_regressor import InvariantSVR
 from .laplacian import LapSVC
 from .linear import InvariantLinearSVC
-from .linear_classifier import InvariantLinearClassifier
 from .linear_regressor import InvariantLinearSVR
 from .regressor import InvariantRegressor
 from .representer import RepresenterClassifier
@@ -38,11 +37,9 @@ REGISTRY: dict[str, type] = {
 
 __all__ = [
     "REGISTRY",
-    "ConvexEstimator",
     "CustomStructuredSVC",
     "InvariantClassifier",
     "InvariantEstimator",
-    "InvariantLinearClassifier",
     "InvariantLinearSVC",
     "InvariantLinearSVR",
     "InvariantRegressor",

@@ -6,82 +6,98 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
 from ..certificates import Certificate, WorstChange, warn_of_unit_length
 from ..matrices import Matrix
-from ..objective import Objective, WorstCase
+from ..objective import Objective
 from ..oracles import InvarianceOracle
-from ..solvers import Solution, Solver
+from ..solvers import Solution
 from ..structures import Binary, Multiclass, Structure
 from ..structures.bound import BoundStructure, best_labels
-from .base import InvariantEstimator, class_factors
-from .estimates import checked_labels
-from .labels import check_targets, one_label_a_row
-from .truth import Truth
-from .uninformative import Trained, seconds_left, warn_if_uninformative
+from ..structures.labels import check_cost, check_rescaling
+from .base import InvariantEstimator
+from .labels import check_targets, class_factors, one_label_a_row
+from .learnt_nothing import warn_if_uninformative
+from .parameters import check_oracle_type
+from .problem import HINGE, Problem, check_margin_loss, check_two_classes
 
 
 class InvariantClassifier(ClassifierMixin, InvariantEstimator):
-    """A classifier trained on the worst case of an oracle's changes, and certified against them.
+    """A classifier trained on the worst case of an oracle's changes, and certified against them."""
 
-    Subclasses store `class_weight`, too.
-    """
+    loss: str
+    class_weight: dict | str | None
+    cost: ArrayLike | None = None
+    rescaling: str = "margin"
 
-    def _truth(self, X: Matrix, y: np.ndarray, oracle: InvarianceOracle, sample_weight: Any) -> Truth:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_rescaling(self.rescaling)
+        check_margin_loss(self.loss, check_oracle_type(self.oracle), self.cost, self.rescaling)
+
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
+        rows, y, oracle = self._read_rows(X, y)
+        return self._of_labels(rows, y, oracle, sample_weight)
+
+    def _of_labels(
+        self, rows: Matrix, y: np.ndarray, oracle: InvarianceOracle, sample_weight: Any
+    ) -> Problem:
+        """The problem in checked rows and their labels."""
         check_targets(y)
         classes, codes = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             (only,) = classes.tolist()
             raise ValueError(f"y must hold at least two classes, got one class: {only!r}")
         oracle.check_labels(classes)
-        cost = self._cost(len(classes))
-        weights = self._weights(X, y, codes, classes, sample_weight)
-        return Truth(y, self._structure(len(classes)), weights, cost, {"classes_": classes}, y)
+        self._check_costs(len(classes))
+        own = self._own_weights(rows, sample_weight)
+        weights = self.C * own * class_factors(self.class_weight, classes, y, own)[codes]
+        if not np.any(weights > 0):
+            raise ValueError("sample_weight must leave a sample with a weight above 0")
+        return self._of_classes(rows, y, classes, oracle, weights)
 
-    def _told(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
-        labels = checked_labels(X, y)
-        n_classes = 2 if labels is None else len(np.unique(labels))
-        return labels, 1 if n_classes == 2 else n_classes, n_classes
+    def _check_costs(self, n_classes: int) -> None:
+        """Raise ValueError unless loss and costs go with so many classes."""
+        check_two_classes(self.loss, n_classes)
+        check_cost(self.cost, n_classes)
+
+    def _of_classes(
+        self,
+        rows: Matrix,
+        y: np.ndarray,
+        classes: np.ndarray,
+        oracle: InvarianceOracle,
+        weights: np.ndarray,
+    ) -> Problem:
+        """The problem in rows with labels of these classes, and with these weights, C included."""
+        return Problem(
+            rows,
+            y,
+            oracle,
+            self._structure(len(classes)),
+            weights,
+            told=y,
+            learnt={"classes_": classes},
+            loss=self.loss,
+            classes=classes,
+            cost=self.cost,
+            rescaling=self.rescaling,
+        )
 
     def _structure(self, n_classes: int) -> Structure:
         return Binary() if n_classes == 2 else Multiclass()
 
-    def _cost(self, n_classes: int) -> dict[str, Any]:
-        """What labels cost, as `WorstCase` takes it, checked; by default every error costs 1."""
-        return {}
-
-    def _look_at_fit(
-        self, X: Matrix, term: WorstCase, objective: Objective, solution: Solution, used: float
-    ) -> None:
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
         """Warn where the oracle's changes leave next to nothing to learn."""
-
-        def plain(unchanged: WorstCase) -> tuple[Objective, Solver]:
-            space = self._new_space(X, unchanged)
-            same = Objective(space, [unchanged, *self._penalties(space)])
-            return same, self._best_solver(same)
-
-        name = type(self).__name__
-        left = seconds_left(self.max_seconds, used + solution.seconds)
-        trained = Trained(name, term, objective, solution, lambda: self._scores(X), plain, left)
-        warn_if_uninformative(trained, stacklevel=5)
+        warn_if_uninformative(self, problem, objective, solution, left, stacklevel=5)
 
     @abstractmethod
     def _worst_change(
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
         """The worst change of each row that the oracle finds, and bounds on all others."""
-
-    def _weights(
-        self, X: Matrix, y: np.ndarray, codes: np.ndarray, classes: np.ndarray, sample_weight: Any
-    ) -> np.ndarray:
-        """C times class weights times sample weights."""
-        own = self._own_weights(X, sample_weight)
-        factors = class_factors(self.class_weight, classes, y, own)
-        weights = self.C * own * factors[codes]
-        if not np.any(weights > 0):
-            raise ValueError("sample_weight must leave a sample with a weight above 0")
-        return weights
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: (n,) for two classes, positive for ``classes_[1]``; (n, n_classes) for more."""
@@ -162,3 +178,9 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
             y = self.classes_[self._best_labels(self._scores(X))]
         y = one_label_a_row(y, X.shape[0])
         return self._structure(len(self.classes_)).bind(y, self.classes_)
+
+    def __sklearn_tags__(self) -> Any:
+        """More than two classes with the hinge alone."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.loss == HINGE
+        return tags

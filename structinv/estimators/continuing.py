@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
 from inspect import Parameter, signature
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ OF_THE_RUN |= {"warm_start", "checkpoint", "checkpoint_seconds", "budget"}
 # What planes bound, they bound whatever these are; the oracle is looked at on its own.
 OF_THE_WEIGHTS = frozenset(["C", "class_weight", "sample_weight", "nu", "solver", "epsilon", "oracle"])
 # Planes of a sum of rows need the rows' weights to be what they were, but for a factor.
-OF_A_SUM = frozenset({"C", "nu", "solver", "epsilon", "oracle"})
+OF_SINGLE_ROWS = frozenset({"class_weight", "sample_weight"})
 
 
 class Continuing:
@@ -35,13 +33,11 @@ class Continuing:
         With `warm_start`, `checkpoint` and `checkpoint_seconds`.
     X, y, sample_weight
         As checked.
-    free : iterable of str
-        Further parameters that the planes do not depend on.
+    free : frozenset of str, default=OF_THE_WEIGHTS
+        Parameters that planes of single rows do not depend on.
 
     Attributes
     ----------
-    needed : frozenset of str
-        Parameters that planes do depend on here, though those of other estimators do not.
     used : float
         Seconds of the fit before the run under way: before it was killed, or began anew.
 
@@ -57,11 +53,10 @@ class Continuing:
         X: Any,
         y: np.ndarray,
         sample_weight: Any,
-        free: Iterable[str] = (),
+        free: frozenset[str] = OF_THE_WEIGHTS,
     ) -> None:
         self.estimator = estimator
-        self.free = frozenset(free)
-        self.needed: frozenset[str] = frozenset()
+        self.free = free
         self.parts: dict[str, str] = {}
         path = estimator.checkpoint
         if estimator.warm_start or path is not None:
@@ -90,7 +85,7 @@ class Continuing:
                 return earlier
             return sound_start(objective, solver, earlier, same_oracle=False, same_sum=True)
         before = getattr(self.estimator, "_belongs_", {})
-        if not self.estimator.warm_start or not self._same_but(before, OF_THE_WEIGHTS):
+        if not self.estimator.warm_start or not self._same_but(before, self.free):
             return None
         solver.validate(objective)
         earlier = self.estimator.solution_
@@ -102,7 +97,7 @@ class Continuing:
             solver,
             fitting(objective, earlier),
             same_oracle=self._same_oracle(before),
-            same_sum=self._same_but(before, OF_A_SUM),
+            same_sum=self._same_but(before, self.free - OF_SINGLE_ROWS),
         )
 
     def _same_oracle(self, before: dict[str, str]) -> bool:
@@ -115,7 +110,6 @@ class Continuing:
 
     def _same_but(self, before: dict[str, str], free: frozenset[str]) -> bool:
         """Whether the fit before this one was about the same, but for some parameters."""
-        free = (free | self.free) - self.needed
         # Parameters that are younger than the fit before, as of a model from a file.
         missing = {name: told for name, told in _defaults(self.estimator).items() if name in self.parts}
         kept = [
@@ -159,10 +153,3 @@ def _defaults(estimator: BaseEstimator) -> dict[str, str]:
     return {
         each.name: digest(each.default) for each in parameters if each.default is not Parameter.empty
     }
-
-
-def check_checkpoint(path: Any, seconds: Any, check_number: Callable[..., None]) -> None:
-    """Raise TypeError or ValueError unless these can be a checkpoint's place and the time between."""
-    if path is not None and not isinstance(path, (str, PathLike)):
-        raise TypeError(f"checkpoint must be a path or None, got {path!r}")
-    check_number("checkpoint_seconds", seconds, minimum=0.0, strict=True)

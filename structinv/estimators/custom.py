@@ -11,19 +11,19 @@ from sklearn.utils.validation import check_is_fitted
 from ..machine import check_memory
 from ..matrices import squared_lengths
 from ..objective import JointFeature, Objective
-from ..oracles import InvarianceOracle
+from ..oracles import Identity
 from ..solvers import Solution, Solver, Status
 from ..spaces import ExplicitSpace
 from ..structures import Custom
 from ..structures.examples import as_list, example_weights
 from .base import InvariantEstimator
+from .callbacks import with_callbacks
 from .estimates import linear_functions
-from .examples import PLANES_OF_AN_EXAMPLE, ReadsExamples
-from .scales import solver_for
-from .truth import Truth
+from .examples import PLANES_OF_AN_EXAMPLE, solver_for
+from .problem import Problem
 
 
-class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
+class CustomStructuredSVC(InvariantEstimator):
     r"""Learns the weights of joint features from examples of any kind, by an argmax of your own.
 
     Minimises
@@ -75,6 +75,13 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
     # Nothing changes.
     oracle = None
 
+    _advice = {
+        Status.INCONSISTENT: (
+            "the lower bound lies above the value: argmax(x, w, y) misses labellings of a higher score "
+            "and cost (see check_custom), or the functions are not those of the warm start."
+        )
+    }
+
     def __init__(
         self,
         structure: Custom,
@@ -102,6 +109,7 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
         self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train on pairs of inputs and labellings.
 
@@ -149,55 +157,44 @@ class CustomStructuredSVC(ReadsExamples, InvariantEstimator):
             "one, and argmax gives the best of all"
         )
 
-    def _check_parameters(self) -> InvarianceOracle:
-        oracle = super()._check_parameters()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if not isinstance(self.structure, Custom):
             raise TypeError(
                 f"structure must be a Custom, got {self.structure!r}; InvariantStructuredSVC takes "
                 "others"
             )
         self.structure.validate()
-        return oracle
 
-    def _read(
-        self, X: Any, y: Any, oracle: InvarianceOracle, sample_weight: Any
-    ) -> tuple[Any, InvarianceOracle, Truth]:
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         inputs, labels = _pairs(X, y)
         weights = self.C * example_weights(sample_weight, len(inputs))
-        truth: Any = labels
-        return inputs, oracle, Truth(truth, self.structure, weights, {}, {}, labels)
+        return Problem(inputs, labels, Identity(), self.structure, weights, told=labels, learnt={})
 
-    def _worst_cases(self, *problem: Any, **labels: Any) -> Any:
-        X, y, oracle, structure, weights = problem
-        return JointFeature(X, y, structure, weights, oracle)
+    def _some(self, y: Any, n_rows: int) -> np.ndarray:
+        # Any examples are as good as others to tell seconds from.
+        return np.arange(n_rows)
 
-    def _new_space(self, X: Any, term: Any) -> ExplicitSpace:
+    def _objective(self, problem: Problem) -> Objective:
+        term = JointFeature(problem.rows, problem.labels, problem.structure, problem.weights)
         what = f"training with weights for {term.n_features} joint features"
         check_memory(what, linear_functions(term.n_features, 1), "take fewer of them")
-        return ExplicitSpace(term.n_features)
+        return Objective(ExplicitSpace(term.n_features), [term])
 
     def _best_solver(self, objective: Objective) -> Solver:
         term: Any = objective.terms[0]
         # One labelling costs one, or so: the functions tell no more before they are asked.
         return solver_for(objective, float(np.mean(term.weights * squared_lengths(term.truths))))
 
-    def _keep(self, X: Any, term: Any, space: Any, solution: Solution) -> None:
+    def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
+        space: Any = objective.space
         self.coef_ = np.array(space.weights(solution.f)[0])
-        self.solution_: Solution = solution
 
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
         inputs, labels = _pairs(X, y)
         width = self.structure.features_of(inputs[0], labels[0]).shape[1]
         return PLANES_OF_AN_EXAMPLE * 8.0 * width * len(inputs) + linear_functions(width, 1)
-
-    def _advice(self, solution: Solution) -> str:
-        if solution.status is Status.INCONSISTENT:
-            return (
-                "the lower bound lies above the value: argmax(x, w, y) misses labellings of a higher "
-                "score and cost (see check_custom), or the functions are not those of the warm start."
-            )
-        return super()._advice(solution)
 
     def _scores(self, X: Any) -> np.ndarray:
         raise NotImplementedError("objects have scores only together with labellings")

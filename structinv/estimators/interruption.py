@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator
@@ -15,14 +15,6 @@ from ..learnt import remembered
 from ..solvers.interruption import Interrupts, interrupts
 
 Result = TypeVar("Result")
-
-ON_INTERRUPT = ("raise", "return")
-
-
-def check_on_interrupt(value: Any) -> None:
-    """Raise ValueError unless `value` says what is to be done after Ctrl-C."""
-    if not isinstance(value, str) or value not in ON_INTERRUPT:
-        raise ValueError(f"on_interrupt must be one of {list(ON_INTERRUPT)}, got {value!r}")
 
 
 class Learning:

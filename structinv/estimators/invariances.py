@@ -13,8 +13,8 @@ from ..functionals.representers import Representers
 from ..losses import REGISTRY, ScalarLoss
 from ..objective import Penalty
 from ..oracles import InvarianceOracle
-from .base import check_number
-from .shapes import shaped
+from .parameters import check_number
+from .rows import shaped
 
 INVARIANCE_LOSSES = ("squared", "absolute", "epsilon_insensitive", "huber")
 

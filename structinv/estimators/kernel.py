@@ -13,17 +13,17 @@ from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
 from ..matrices import Matrix
-from ..objective import Objective, WorstCase
+from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..solvers import Solution, Solver
 from ..structures.bound import BoundStructure
-from .budget import BudgetedMachine
 from .classifier import InvariantClassifier
-from .kernel_machine import check_epsilon
-from .margin_losses import HINGE, check_margin_loss, check_two_classes, worst_cases
+from .parameters import check_epsilon
+from .problem import Problem
+from .support_vectors import SupportVectorMachine
 
 
-class InvariantSVC(BudgetedMachine, InvariantClassifier):
+class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     """Kernel support vector classifier that expects the changes an oracle allows.
 
     Minimises ``1/2 |f|^2 + C sum_i l_i(f)`` over functions f in the space of a kernel, with ``l_i``
@@ -246,25 +246,17 @@ class InvariantSVC(BudgetedMachine, InvariantClassifier):
         self.on_interrupt = on_interrupt
         self.budget = budget
 
-    def _check_parameters(self) -> InvarianceOracle:
-        oracle = super()._check_parameters()
-        check_margin_loss(self.loss, oracle)
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_epsilon(self.epsilon, self.solver)
-        return oracle
 
-    def _make_solver(self, objective: Objective) -> Solver:
-        solver = super()._make_solver(objective)
+    def _solver(self, objective: Objective) -> Solver:
+        solver = super()._solver(objective)
         return solver.set_params(epsilon=self.epsilon) if self.epsilon > 0 else solver
 
-    def _worst_cases(self, *problem: Any, **labels: Any) -> WorstCase:
-        return worst_cases(self.loss, *problem, **labels)
-
-    def _cost(self, n_classes: int) -> dict[str, Any]:
-        check_two_classes(self.loss, n_classes)
-        return {}
-
-    def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
-        super()._keep(X, term, space, solution)
+    def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
+        super()._keep(problem, objective, solution)
+        term: Any = objective.terms[0]
         self._count(term.labels.codes[self.support_])
 
     def _count(self, codes: np.ndarray) -> None:
@@ -287,9 +279,3 @@ class InvariantSVC(BudgetedMachine, InvariantClassifier):
     ) -> WorstChange:
         space, f = self._function(X, oracle, labels.classes[labels.codes[:1]])
         return kernel_worst_change(space, f, oracle, labels, X, points)
-
-    def __sklearn_tags__(self) -> Any:
-        """More than two classes with the hinge alone."""
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self.loss == HINGE
-        return tags

@@ -1,35 +1,30 @@
-"""What kernel classifiers and regressors share: spaces, support vectors and what a fit takes."""
+"""What machines in the space of a kernel share: the kernel, its representers, and what a fit takes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
 
+from ..functionals import Functional
+from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
-from ..kernels import Kernel, PrecomputedKernel
+from ..kernels import Kernel
 from ..kernels.definiteness import trained_kernel
 from ..kernels.names import as_kernel
-from ..kernels.values import precision
 from ..machine import check_memory
-from ..matrices import Matrix
-from ..objective import Objective, Penalty, WorstCase
-from ..oracles import InvarianceOracle
+from ..objective import WorstCase
 from ..oracles.base import BoundOracle
-from ..oracles.checked import bind
-from ..solvers import REGISTRY, FrankWolfe, Representer, Solution, Solver
-from ..spaces import Expansion, KernelSpace, RepresenterSpace
-from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, AtomRows, expand
+from ..solvers import Solution
+from ..spaces import KernelSpace
+from ..spaces.atoms import COLUMNS_WORTH_A_CACHE, expand
 from ..spaces.kernel import PLANES_EXPECTED_OF_A_BLOCK
-from .base import InvariantEstimator, check_number
-from .compression import CompressibleMachine
-from .continuing import Continuing
+from .base import InvariantEstimator
 from .estimates import named
 from .invariances import Invariances
-from .shapes import flat_rows, shaped
+from .rows import shaped
 
 # Functions that a solver holds at the same time, as `estimate_memory` counts them.
 FUNCTIONS_AT_ONCE = 4
@@ -37,179 +32,50 @@ FUNCTIONS_AT_ONCE = 4
 NEGLIGIBLE = 1e-9
 
 
-class KernelMachine(CompressibleMachine, InvariantEstimator):
+class KernelMachine(InvariantEstimator):
     """An estimator whose functions live in the space of a kernel.
 
-    Subclasses store `kernel` with its parameters, `cache_mb`, and `invariances` with their weights and
-    losses, too.
+    They are sums over support vectors and over the representers of functionals.
     """
 
-    @property
-    def _precomputed(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+    kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any]
+    gamma: float | str
+    degree: int
+    coef0: float
+    cache_mb: float
+    invariances: Sequence[Functional | BoundFunctional] = ()
+    nu: float | Sequence[float] = 1.0
+    invariance_loss: str | Sequence[str] = "squared"
+    invariance_loss_params: dict | Sequence[dict] | None = None
 
-    def _check_parameters(self) -> InvarianceOracle:
-        oracle = super()._check_parameters()
-        check_number("cache_mb", self.cache_mb, minimum=0.0, strict=True)
-        invariances = self._invariances()
-        if self._precomputed and invariances.families:
-            raise ValueError(
-                "invariances must be empty with kernel='precomputed', which shows no inputs"
-            )
-        if self._precomputed and self.oracle is not None:
-            raise ValueError(
-                "oracle must be None with kernel='precomputed', which shows no inputs that could "
-                f"change, got {self.oracle!r}"
-            )
-        return oracle
+    kernel_: Kernel
+    support_vectors_: np.ndarray
+    dual_coef_: np.ndarray
+    alpha_: np.ndarray
+    _representers_: Representers | None
 
     def _invariances(self) -> Invariances:
         """The families of functionals, checked."""
         return Invariances(self.invariances, self.nu, self.invariance_loss, self.invariance_loss_params)
 
-    def _best_solver(self, objective: Objective) -> Solver:
-        return Representer() if isinstance(objective.space, RepresenterSpace) else FrankWolfe()
-
-    def _inputs(self, X: Matrix) -> Matrix:
-        if not self._precomputed:
-            return X
-        if X.shape[0] != X.shape[1]:
-            raise ValueError(f"X must be square in fit with kernel='precomputed', got shape {X.shape}")
-        return np.arange(float(X.shape[0]))[:, None]
-
-    def _new_space(self, X: Matrix, term: WorstCase) -> KernelSpace:
-        size = check_cover(term.bound, type(self).__name__)
-        check_known(term, size, 1e6 * self.cache_mb)
+    def _kernel(self, X: np.ndarray) -> Kernel:
+        """The kernel of the parameters, for rows like these."""
         kernel = shaped(self.kernel, self, X)
-        kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
-        kernel, self.least_eigenvalue_ = trained_kernel(kernel, term.X, type(self).__name__)
-        n_features, n_outputs = term.X.shape[1], term.n_outputs
-        invariances, cache_mb = self._invariances(), float(self.cache_mb)
-        if not invariances.families:
-            n_extra = term.labels.n_extra
-            return KernelSpace(kernel, n_features, n_outputs, cache_mb=cache_mb, n_extra=n_extra)
-        parts = [family.parts(kernel) for family in invariances.bound(term.X, self)]
-        representers = Representers(kernel, parts, cache_mb)
-        return RepresenterSpace(representers, n_features, n_outputs, cache_mb=cache_mb)
+        return as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
 
-    def _penalties(self, space: Any) -> list[Penalty]:
-        if not isinstance(space, RepresenterSpace):
-            return []
-        system: Any = space.system
-        return self._invariances().penalties(system, 0, space.n_outputs)
-
-    def _continuing(self, X: Matrix, y: np.ndarray, sample_weight: Any) -> Continuing:
-        # Planes of members are planes of these members whatever the kernel is; those of a table of
-        # values know no inputs.
-        free = ("kernel", "gamma", "degree", "coef0")
-        tables = self._precomputed or isinstance(getattr(self, "kernel_", None), PrecomputedKernel)
-        return Continuing(self, X, y, sample_weight, () if tables else free)
-
-    def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
-        shrink = _with_small_table if self._precomputed else _small
-        space, self.solution_ = compacted(space, solution, shrink)
-        self.kernel_: Kernel = space.kernel
-        f: Any = self.solution_.f
-        used = f.support()
-        rows, members = space.atoms.origins[used].T
-        order = np.lexsort((members, rows))
-        used, rows, members = used[order], rows[order], members[order]
-        points = np.zeros((0, 0)) if self._precomputed else space.atoms.points(used)
-        self.support_vectors_ = points.astype(X.dtype, copy=False)
-        self.support_ = rows
-        self.support_members_ = members
-        self.support_transforms_ = np.array(term.bound.member_names())[members]
-        self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T, dtype=X.dtype)
-        self._representers_: Any = None
-        self.alpha_ = np.zeros((term.n_outputs, 0))
-        if isinstance(space, RepresenterSpace):
-            self._representers_ = space.system
-            self.alpha_ = np.ascontiguousarray(f.representers.T)
-        self.compression_error_ = 0.0
-
-    def _scores(self, X: Matrix) -> np.ndarray:
-        if self._precomputed:
-            return X[:, self.support_] @ self.dual_coef_.T
-        values = expand(self.kernel_, X, self.support_vectors_, self.dual_coef_.T)
-        if self._representers_ is not None:
-            values = values + self._representers_.values(self.alpha_.T, X)
-        return values.astype(precision(X, self.support_vectors_), copy=False)
-
-    def _function(
-        self, X: Matrix, oracle: InvarianceOracle, labels: np.ndarray | None
-    ) -> tuple[KernelSpace, Expansion]:
-        """The function in a space of its own, to be asked about the changes of some rows.
-
-        `labels` holds that of the first row, for oracles that depend on it.
-        """
-        if self._precomputed:
-            raise ValueError(
-                "certify and worst_case need inputs that can change, and kernel='precomputed' shows none"
-            )
-        check_cover(bind(oracle, X[:1], labels), type(self).__name__)
-        return self._expansion()
-
-    def _expansion(self, extra: np.ndarray | None = None) -> tuple[KernelSpace, Expansion]:
-        """The function in a space that holds nothing but its points; with parameters of no input."""
-        n_features, n_outputs = self._atoms().shape[1], len(self.dual_coef_)
-        n_extra = 0 if extra is None else len(extra)
-        space = KernelSpace(self.kernel_, n_features, n_outputs, cache_mb=0.0, n_extra=n_extra)
-        if self._representers_ is not None:
-            system = self._representers_.emptied()
-            space = RepresenterSpace(system, n_features, n_outputs, cache_mb=0.0)
-        f = self._in(space)
-        if extra is not None:
-            f.extra[:] = extra
-        return space, f
-
-    def _in(self, space: KernelSpace) -> Expansion:
-        """The function in a space that knows its points or takes them up."""
-        origins = np.column_stack([self.support_, self.support_members_])
-        keys = space.atoms.add_points(self._atoms(), origins)
-        whole = AtomRows(space.atoms, keys, self.dual_coef_.T, np.array([0, len(keys)]))
-        f = space.combine(whole, np.ones(1))
-        if isinstance(space, RepresenterSpace):
-            f += space.of_representers(self.alpha_.T.copy())
-        return f
-
-    def _memory(self, X: Any, y: Any) -> float:
-        oracle = self._check_parameters()
-        oracle, kernel = shaped(oracle, self, X), shaped(self.kernel, self, X)
-        X = check_array(flat_rows(X), dtype=self._rows["dtype"], estimator=self, input_name="X")
-        labels, n_outputs, n_labels = self._told(X, y)
-        bound = bind(oracle, self._inputs(self._prepare(X, oracle)), labels)
-        size = check_cover(bound, type(self).__name__)
-        kept, tables = kernel_memory(bound.X, size, n_labels, 1e6 * self.cache_mb, n_outputs)
-        return kept + tables + self._memory_of_invariances(bound.X, kernel, n_outputs)
-
-    def _memory_of_invariances(self, X: np.ndarray, kernel: Any, n_outputs: int) -> int:
-        """The table of their Gram matrix, and some functions."""
-        families = self._invariances().bound(X, self)
-        if not families:
-            return 0
-        kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
-        size = sum(family.parts(kernel)[0].size for family in families)
-        table = min(8.0 * size**2, 1e6 * self.cache_mb)
-        return int(table + 8 * size * n_outputs * 4 * FUNCTIONS_AT_ONCE)
-
-    def __sklearn_tags__(self) -> Any:
-        """Tables of kernel values are cut by rows and columns."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self._precomputed
-        tags.input_tags.three_d_array = not self._precomputed
-        return tags
-
-
-def check_epsilon(epsilon: Any, solver: str | Solver) -> None:
-    """Raise unless a solver can add planes only where they rise more than `epsilon`."""
-    check_number("epsilon", epsilon, minimum=0.0)
-    named = "frank_wolfe" if isinstance(solver, str) and solver == "auto" else solver
-    known = named if isinstance(named, Solver) else REGISTRY[named]()
-    if epsilon > 0 and "epsilon" not in known.get_params():
-        raise ValueError(
-            "epsilon above 0 needs a solver that adds planes block by block: 'auto', "
-            f"'frank_wolfe' or 'svmstruct', got epsilon={epsilon!r} with solver={solver!r}"
+    def _trained_kernel(self, X: np.ndarray, inputs: np.ndarray, learnt: dict[str, Any]) -> Kernel:
+        """The kernel as a fit takes it; `learnt` hears of its least eigenvalue on these inputs."""
+        kernel, learnt["least_eigenvalue_"] = trained_kernel(
+            self._kernel(X), inputs, type(self).__name__
         )
+        return kernel
+
+    def _expanded(self, X: np.ndarray) -> np.ndarray:
+        """The function at checked rows, (n, n_outputs), without its constant."""
+        values = expand(self.kernel_, X, self.support_vectors_, self.dual_coef_.T)
+        if self._representers_ is None:
+            return values
+        return values + self._representers_.values(self.alpha_.T, X)
 
 
 def check_cover(bound: BoundOracle, machine: str) -> int:
@@ -236,16 +102,7 @@ def check_cover(bound: BoundOracle, machine: str) -> int:
     return size
 
 
-def _small(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
-    """The same normals in a space that holds nothing but their points."""
-    return space.compacted(normals)
-
-
-def compacted(
-    space: KernelSpace,
-    solution: Solution,
-    shrink: Callable[[KernelSpace, AtomRows], tuple[KernelSpace, AtomRows]] = _small,
-) -> tuple[KernelSpace, Solution]:
+def compacted(space: KernelSpace, solution: Solution) -> tuple[KernelSpace, Solution]:
     """The solution in a space without table and training data; no negligible coefficients."""
     f: Any = solution.f
     planes = solution.planes
@@ -254,21 +111,10 @@ def compacted(
     f = f.copy()
     f.coefficients = np.where(kept[:, None], f.coefficients, 0.0)
     used = np.flatnonzero(planes.masses > 0)
-    small, rows = shrink(space, space.stack([space.element(f), planes.normals[used]]))
+    small, rows = space.compacted(space.stack([space.element(f), planes.normals[used]]))
     planes = replace(planes.chosen(used), normals=rows[1:])
     f = small.combine(rows[:1], np.ones(1))
     return small, replace(solution, f=f, planes=planes)
-
-
-def _with_small_table(space: KernelSpace, normals: AtomRows) -> tuple[KernelSpace, AtomRows]:
-    """The same normals over a table that has the rows and columns of their points only."""
-    compact, rows = space.compacted(normals)
-    numbers = np.unique(compact.atoms.known[:, 0].astype(np.intp))
-    kernel: Any = space.kernel
-    table = PrecomputedKernel(kernel.gram[np.ix_(numbers, numbers)], numbers)
-    # The points stay: only where their values stand is new.
-    compact.kernel = compact.atoms.kernel = table
-    return compact, rows
 
 
 def check_known(term: WorstCase, size: int, cache: float) -> None:

@@ -15,15 +15,16 @@ from ..kernels.questions import kernel_matrix
 from ..kernels.values import precision
 from ..margins import KernelMargins
 from ..matrices import Matrix
-from ..objective import WorstCase
+from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..oracles.checked import bind
 from ..solvers import Solution, Solver
-from .budget import BudgetedMachine
+from .problem import Problem
 from .regressor import InvariantRegressor
+from .support_vectors import SupportVectorMachine
 
 
-class InvariantSVR(BudgetedMachine, InvariantRegressor):
+class InvariantSVR(SupportVectorMachine, InvariantRegressor):
     """Kernel support vector regressor that expects the changes an oracle allows.
 
     Minimises ``1/2 |f|^2 + C sum_i max(0, |y_i - f(z_i)| - epsilon)`` over functions f in the space of a
@@ -133,9 +134,9 @@ compression_error_, solution_, n_iter_, n_features_in_, feature_names_in_
         self.on_interrupt = on_interrupt
         self.budget = budget
 
-    def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
-        super()._keep(X, term, space, solution)
-        self.intercept_ = np.array([self.target_mean_], dtype=X.dtype)
+    def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
+        super()._keep(problem, objective, solution)
+        self.intercept_ = np.array([problem.target_mean], dtype=problem.rows.dtype)
         self.n_support_ = np.array([len(self.support_)])
 
     def _take_support(self, kept: np.ndarray, points: np.ndarray, coefficients: np.ndarray) -> None:
@@ -145,12 +146,12 @@ compression_error_, solution_, n_iter_, n_features_in_, feature_names_in_
     def _scores(self, X: Matrix) -> np.ndarray:
         return super()._scores(X) + self.intercept_
 
-    def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
-        if self._precomputed:
-            return X[np.ix_(rows, rows)]
-        return kernel_matrix(self.kernel_, X[rows], X[rows])
-
     def _margins(self, X: Matrix, oracle: InvarianceOracle) -> tuple[KernelMargins, float, float]:
         space, f = self._function(X, oracle, None)
         eps = float(np.finfo(precision(X, self.support_vectors_)).eps)
         return KernelMargins(space, f, bind(oracle, X)), float(self.intercept_[0]), eps
+
+    def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
+        if self._precomputed:
+            return X[np.ix_(rows, rows)]
+        return kernel_matrix(self.kernel_, X[rows], X[rows])

@@ -6,11 +6,12 @@ from numbers import Number, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..matrices import Matrix
-from .shapes import flat_rows
+from .rows import flat_rows
 
 MISSING = -1
 
@@ -185,3 +186,27 @@ def _refuse_a_written_mark(y: np.ndarray) -> None:
             "objects with the number -1 in it, dtype=object, or pass unlabeled='-1'; pass "
             "unlabeled=None if '-1' is a class"
         )
+
+
+def class_factors(class_weight: Any, classes: np.ndarray, y: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """The factor of each class, as scikit-learn's `class_weight` says, for samples of given weights.
+
+    Raises
+    ------
+    ValueError
+        For anything else, for negative factors, and where none is above 0.
+    """
+    known = class_weight is None or isinstance(class_weight, dict)
+    if not known and not (isinstance(class_weight, str) and class_weight == "balanced"):
+        raise ValueError(
+            f"class_weight must be None, 'balanced' or a dict of labels, got {class_weight!r}"
+        )
+    factors = compute_class_weight(class_weight, classes=classes, y=y, sample_weight=own)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        # A class without a sample that counts has no balance; its samples count nothing anyway.
+        factors = np.where(np.isfinite(factors), factors, 0.0)
+    if np.any(factors < 0) or not np.all(np.isfinite(factors)):
+        raise ValueError(f"class_weight must be non-negative, got {class_weight!r}")
+    if isinstance(class_weight, dict) and not np.any(factors > 0):
+        raise ValueError("class_weight must leave a class with a weight above 0, got zeros alone")
+    return factors

@@ -11,6 +11,7 @@ import numpy as np
 from ..functionals import GraphLaplacian
 from ..kernels import Kernel
 from ..solvers import Solver
+from .invariances import Invariances
 from .representer import RepresenterClassifier
 
 
@@ -105,8 +106,6 @@ random_state, verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     # What the graph's penalty leaves no choice in.
     oracle = None
     loss_params = None
-    invariance_loss = "squared"
-    invariance_loss_params = None
 
-    def _families(self) -> Any:
-        return [GraphLaplacian(self.n_neighbors, self.width)]
+    def _invariances(self) -> Invariances:
+        return Invariances([GraphLaplacian(self.n_neighbors, self.width)], self.nu, "squared", None)

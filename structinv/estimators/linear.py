@@ -9,17 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.metaestimators import available_if
 
-from ..matrices import Matrix
-from ..objective import WorstCase
+from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..solvers import Solution, Solver
-from ..spaces import ExplicitSpace
+from .classifier import InvariantClassifier
 from .interruption import all_or_nothing
-from .linear_classifier import InvariantLinearClassifier
-from .online import Stream, learn_batch, streams
+from .linear_machine import LinearMachine
+from .partial_fit import Stream, learn_batch, streams
+from .problem import Problem
 
 
-class InvariantLinearSVC(InvariantLinearClassifier):
+class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     """Linear support vector classifier that expects the changes an oracle allows.
 
     Minimises ``1/2 |w|^2 + C sum_i l_i(w)`` with ``l_i`` the loss at the worst member of S(x_i) (Teo,
@@ -183,8 +183,18 @@ class InvariantLinearSVC(InvariantLinearClassifier):
         self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
 
-    def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
-        super()._keep(X, term, space, solution)
+    def rows_of(self, X: Any) -> Any:
+        """What the weights multiply: X itself."""
+        return X
+
+    def column_names(self) -> np.ndarray:
+        """Names of the features, (n_features,): those of fit, "x0", "x1", ... if they had none."""
+        known = getattr(self, "feature_names_in_", None)
+        n_features = self.coef_.shape[1]
+        return np.array([f"x{j}" for j in range(n_features)]) if known is None else known
+
+    def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
+        super()._keep(problem, objective, solution)
         self._stream_: Stream | None = None
 
     @available_if(streams)

@@ -8,14 +8,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_array
 
+from ..certificates import WorstChange, worst_change
 from ..machine import check_memory
 from ..matrices import Matrix, squared_lengths
-from ..objective import WorstCase
-from ..oracles import InvarianceOracle
+from ..objective import Objective, WorstMargin
+from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked import bind
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
-from .base import InvariantEstimator, canonical, check_boolean
+from ..structures.bound import BoundStructure
+from .base import InvariantEstimator
 from .estimates import (
     LINEAR_PLANES_OF_A_CLASS,
     LINEAR_PLANES_OF_A_ROW,
@@ -23,7 +25,9 @@ from .estimates import (
     linear_memory,
     named,
 )
-from .shapes import flat_rows, shaped
+from .parameters import check_boolean, check_oracle_type
+from .problem import Problem
+from .rows import flat_rows, for_oracle, shaped
 
 FEW_WEIGHTS = 16
 # Dense rows are long where the weight of an example, times its squared length, is above this on average:
@@ -33,36 +37,29 @@ MOST_WEIGHTS, MOST_ROWS = 1000, 10_000
 
 
 class LinearMachine(InvariantEstimator):
-    """An estimator whose functions are weights of features and a constant.
+    """An estimator whose functions are weights of features and a constant."""
 
-    Subclasses store `fit_intercept`, too.
-    """
+    fit_intercept: bool
+    coef_: np.ndarray
+    intercept_: np.ndarray
 
     _rows = {"accept_sparse": "csr", "accept_large_sparse": True, "dtype": [np.float64, np.float32]}
 
     _largest_power = 1.25
 
-    def _check_parameters(self) -> InvarianceOracle:
-        oracle = super()._check_parameters()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_boolean("fit_intercept", self.fit_intercept)
-        return oracle
-
-    def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
-        X = canonical(X)
-        if not isinstance(X, np.ndarray) and not oracle.supports_sparse:
-            raise TypeError(
-                f"{type(oracle).__name__} does not take sparse rows; pass X as a dense array"
-            )
-        return super()._prepare(X, oracle)
 
     def _memory(self, X: Any, y: Any) -> float:
-        oracle = shaped(self._check_parameters(), self, X)
+        self._check_parameters()
+        oracle = shaped(check_oracle_type(self.oracle), self, X)
         X = check_array(flat_rows(X), estimator=self, input_name="X", **self._rows)
-        return self._memory_of(self._prepare(X, oracle), y, oracle)
+        return self._memory_of(for_oracle(X, oracle), y, oracle)
 
     def _memory_of(self, X: Matrix, y: Any, oracle: InvarianceOracle) -> float:
         """What a fit on checked rows takes."""
-        labels, n_outputs, _ = self._told(X, y)
+        labels, n_outputs, _ = self._sizes(X, y)
         entries = X.size if isinstance(X, np.ndarray) else 2 * X.nnz + X.shape[0]
         few = n_outputs == 1 or oracle.finite
         n_planes = LINEAR_PLANES_OF_A_ROW if few else LINEAR_PLANES_OF_A_CLASS * n_outputs
@@ -71,30 +68,45 @@ class LinearMachine(InvariantEstimator):
         members, _ = linear_memory(X, bind(oracle, X, labels), n_outputs)
         return planes + functions + members
 
-    def _new_space(self, X: Matrix, term: WorstCase) -> ExplicitSpace:
-        n_features = X.shape[1]
-        weights = linear_functions(n_features, term.labels.n_outputs)
+    def _objective(self, problem: Problem) -> Objective:
+        term = problem.worst_case()
+        n_rows, n_features = problem.rows.shape
         what = f"training with weights for {n_features} features"
+        weights = linear_functions(n_features, term.n_outputs)
         check_memory(what, weights, "hash the features or number them anew, without gaps")
-        needed, size = linear_memory(X, term.bound, term.labels.n_outputs)
-        check_memory(named(term.bound, size, X.shape[0]), needed, "list fewer, or take fewer rows")
-        return ExplicitSpace(n_features, term.labels.n_outputs, intercept=bool(self.fit_intercept))
+        needed, size = linear_memory(problem.rows, term.bound, term.n_outputs)
+        check_memory(named(term.bound, size, n_rows), needed, "list fewer, or take fewer rows")
+        space = ExplicitSpace(n_features, term.n_outputs, intercept=bool(self.fit_intercept))
+        return Objective(space, [term])
 
     def _best_solver(self, objective: Any) -> Solver:
-        X, n_weights = objective.terms[0].X, objective.space.size
-        if (
-            n_weights <= MOST_WEIGHTS
-            and len(objective.weights) <= MOST_ROWS
-            and _long_rows(X, objective)
-        ):
+        term, n_weights, n_rows = objective.terms[0], objective.space.size, len(objective.weights)
+        if isinstance(term, WorstMargin):
+            if isinstance(term.oracle, Identity):
+                # One point a row: Newton's method on their slopes sees neither scale nor weight.
+                return FrankWolfe()
+            if n_weights <= FEW_WEIGHTS and n_rows <= MOST_ROWS:
+                # What bends takes many planes: with few weights those of single rows.
+                return InteriorPoint()
+            found = term.bound.additions()
+            if found is not None and not found.multiplies:
+                # Levels of all rows and what they add are solved for together, whatever bends.
+                return FrankWolfe()
+        if n_weights <= MOST_WEIGHTS and n_rows <= MOST_ROWS and _long_rows(term.X, objective):
             return InteriorPoint()
         # With few weights a bundle of planes knows the whole objective, however badly it is scaled.
         return BMRM() if n_weights <= FEW_WEIGHTS else FrankWolfe()
 
-    def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
-        self.coef_ = space.weights(solution.f).astype(X.dtype, order="C")
-        self.intercept_ = space.constants(solution.f).astype(X.dtype)
-        self.solution_: Solution = solution
+    def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
+        space: Any = objective.space
+        dtype = problem.rows.dtype
+        self.coef_ = space.weights(solution.f).astype(dtype, order="C")
+        self.intercept_ = (space.constants(solution.f) + problem.target_mean).astype(dtype)
+
+    def _worst_change(
+        self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
+    ) -> WorstChange:
+        return worst_change(self.coef_, self.intercept_, oracle, labels, X, points)
 
     def _checked_scores(self, X: Any) -> np.ndarray:
         # A sparse product passes on every stored NaN and infinity: to look for them in the few scores

@@ -9,11 +9,9 @@ import scipy.sparse as sp
 
 from ..margins import LinearMargins
 from ..matrices import Matrix
-from ..objective import WorstCase
 from ..oracles import InvarianceOracle
 from ..oracles.checked import bind
-from ..solvers import Solution, Solver
-from ..spaces import ExplicitSpace
+from ..solvers import Solver
 from .linear_machine import LinearMachine
 from .regressor import InvariantRegressor
 
@@ -128,13 +126,9 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
         self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
 
-    def _keep(self, X: Matrix, term: WorstCase, space: ExplicitSpace, solution: Solution) -> None:
-        super()._keep(X, term, space, solution)
-        self.intercept_ = (space.constants(solution.f) + self.target_mean_).astype(X.dtype)
+    def _margins(self, X: Matrix, oracle: InvarianceOracle) -> tuple[LinearMargins, float, float]:
+        return LinearMargins(self.coef_, self.intercept_, bind(oracle, X)), 0.0, 0.0
 
     def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
         found = X[rows] @ X[rows].T
         return found.toarray() if sp.issparse(found) else found
-
-    def _margins(self, X: Matrix, oracle: InvarianceOracle) -> tuple[LinearMargins, float, float]:
-        return LinearMargins(self.coef_, self.intercept_, bind(oracle, X)), 0.0, 0.0

@@ -10,50 +10,59 @@ from sklearn.base import RegressorMixin
 
 from ..margins import KernelMargins, LinearMargins
 from ..matrices import Matrix
-from ..objective import Objective, WorstCase
+from ..objective import Objective
 from ..oracles import Identity, InvarianceOracle
 from ..prediction_bounds import PredictionBounds, furthest_members, prediction_bounds
 from ..solvers import Solution, Status
 from ..structures import Regression
-from .base import InvariantEstimator, check_boolean, check_number
-from .continuing import Continuing
+from .base import InvariantEstimator
 from .labels import one_a_row
-from .truth import Truth
-from .unexplained import Fitted, warn_if_unexplained
+from .learnt_nothing import Fitted, warn_if_unexplained
+from .parameters import check_boolean, check_number
+from .problem import Problem
 
 
 class InvariantRegressor(RegressorMixin, InvariantEstimator):
-    """A regressor trained on the worst case of an oracle's changes, whose predictions have bounds.
+    """A regressor trained on the worst case of an oracle's changes, whose predictions have bounds."""
 
-    Subclasses store `epsilon` and `fit_intercept`, too.
-    """
+    epsilon: float
+    fit_intercept: bool
+    target_mean_: float
 
-    def _check_parameters(self) -> InvarianceOracle:
-        oracle = super()._check_parameters()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_number("epsilon", self.epsilon, minimum=0.0)
         check_boolean("fit_intercept", self.fit_intercept)
-        return oracle
 
-    def _truth(self, X: Matrix, y: np.ndarray, oracle: InvarianceOracle, sample_weight: Any) -> Truth:
-        targets = as_targets(y, X.shape[0])
-        own = self._own_weights(X, sample_weight)
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
+        rows, y, oracle = self._read_rows(X, y)
+        targets = as_targets(y, rows.shape[0])
+        own = self._own_weights(rows, sample_weight)
         weights = self.C * own
         if not np.any(weights > 0):
             raise ValueError("sample_weight must leave a sample with a weight above 0")
         mean = float(np.average(targets, weights=own)) if self.fit_intercept else 0.0
-        structure = Regression(float(self.epsilon))
-        return Truth(targets - mean, structure, weights, {}, {"target_mean_": mean}, y)
+        return Problem(
+            rows,
+            targets - mean,
+            oracle,
+            Regression(float(self.epsilon)),
+            weights,
+            told=y,
+            learnt={"target_mean_": mean},
+            target_mean=mean,
+        )
 
-    def _told(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
+    def _sizes(self, X: Matrix, y: Any) -> tuple[np.ndarray | None, int, int]:
+        """No labels for oracles; one function, and three labels: above, within and below the tube."""
         if y is not None:
             as_targets(y, X.shape[0])
         return None, 1, 3
 
-    def _continuing(self, X: Matrix, y: np.ndarray, sample_weight: Any) -> Continuing:
-        going = super()._continuing(X, y, sample_weight)
+    def _planes_ignore(self) -> frozenset[str]:
         # Targets, and so planes, lie around a mean by weight.
-        going.needed = frozenset({"epsilon", "sample_weight"} if self.fit_intercept else {"epsilon"})
-        return going
+        needed = {"epsilon", "sample_weight"} if self.fit_intercept else {"epsilon"}
+        return super()._planes_ignore() - needed
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted targets, (n,)."""
@@ -103,24 +112,22 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
     def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
         """The kernel matrix of some of the checked rows."""
 
-    def _look_at_fit(
-        self, X: Matrix, term: WorstCase, objective: Objective, solution: Solution, used: float
-    ) -> None:
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
         """Warn where the predictions are no better than a constant."""
         if solution.status not in (Status.CONVERGED, Status.WITHIN_EPSILON):
             # Such a fit has a warning of its own.
             return
-        labels: Any = term.labels
+        X = problem.rows
         remedies = ["a larger C", "a smaller epsilon"]
-        if not isinstance(term.oracle, Identity):
+        if not isinstance(problem.oracle, Identity):
             remedies.insert(0, "fewer or smaller changes")
         if not self.fit_intercept:
             remedies.insert(0, "fit_intercept=True")
         fitted = Fitted(
             type(self).__name__,
-            labels.targets + self.target_mean_,
+            problem.labels + problem.target_mean,
             self._scores(X)[:, 0],
-            term.weights,
+            problem.weights,
             lambda rows: self._table(X, rows),
             remedies,
             float(self.epsilon),

@@ -13,27 +13,28 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from ..functionals import Functional
-from ..functionals.acting import FamilyFunctionals
-from ..functionals.representers import Representers
 from ..kernels import Kernel
-from ..losses import Affine
-from ..objective import Objective, Penalty, Term, WorstCase
+from ..objective import Objective
 from ..oracles import InvarianceOracle
-from ..solvers import Solver
-from ..spaces import RepresenterSpace
+from ..solvers import Solution, Solver
 from ..structures import Binary, Multiclass
-from .base import FitTask, class_factors, with_callbacks
-from .continuing import Continuing
-from .interruption import all_or_nothing
-from .invariances import Invariances
-from .kernel_machine import check_cover, check_known
-from .labels import as_labels, check_targets, say_what_is_missing, without_label
-from .representer_base import RepresenterEstimator
-from .shapes import flat_rows, learn_shape, shaped
-from .uninformative import Trained, seconds_left, warn_if_uninformative
+from .callbacks import labelled_alone, with_callbacks
+from .labels import (
+    as_labels,
+    check_one_kind,
+    check_targets,
+    class_factors,
+    one_a_row,
+    say_what_is_missing,
+    without_label,
+)
+from .learnt_nothing import warn_if_uninformative
+from .parameters import check_oracle_type
+from .problem import Problem
+from .representer_machine import OF_MARGINS, RepresenterMachine
+from .rows import flat_rows, learn_shape, shaped
 
-MARGIN_LOSSES = ("logistic", "hinge", "squared_hinge")
-CLASSIFIER_LOSSES = (*MARGIN_LOSSES, "squared", "epsilon_insensitive")
+CLASSIFIER_LOSSES = (*OF_MARGINS, "squared", "epsilon_insensitive")
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -42,7 +43,7 @@ def _is_logistic(estimator: Any) -> bool:
     return True
 
 
-class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
+class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     """Kernel classifier that is told how its function should behave around every row.
 
     Minimises ``1/2 |f|^2 + C sum_i l(f(x_i), y_i) + sum over families nu_k sum_j r_k(L_j f)`` over f
@@ -236,8 +237,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         self.on_interrupt = on_interrupt
         self.losses_on = losses_on
 
-    def _check_parameters(self) -> Invariances:
-        invariances = super()._check_parameters()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.oracle is not None and self.loss != "hinge":
             raise ValueError(
                 "loss must be 'hinge' with an oracle, whose worst case is one of margins, got "
@@ -251,7 +252,6 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
             )
         if np.ndim(self.unlabeled) > 0:
             raise TypeError(f"unlabeled must be a label, 'auto' or None, got {self.unlabeled!r}")
-        return invariances
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RepresenterClassifier:
@@ -278,67 +278,53 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         KeyboardInterrupt
             After Ctrl-C, with the best model so far; see `on_interrupt`.
         """
-        with all_or_nothing(self) as learning:
-            invariances = self._check_parameters()
-            context, given = self._init_callback_context(max_subtasks=None), X
-            learn_shape(self, X)
-            # A copy, since the functionals keep their rows.
-            X, y = validate_data(
-                self, flat_rows(X), as_labels(y), dtype=[np.float64, np.float32], copy=True
-            )
-            labelled = np.flatnonzero(~without_label(y, self.unlabeled))
-            task = FitTask.of_labelled(context, given, y, sample_weight, labelled)
-            context.call_on_fit_task_begin(estimator=self, **task.data)
-            if len(labelled) == 0:
-                raise ValueError("y must hold a labelled row, got none")
-            known = y[labelled]
-            check_targets(known, say_what_is_missing(self.unlabeled))
-            classes, codes = np.unique(known, return_inverse=True)
-            if len(classes) < 2:
-                raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!s}")
-            own = self._sample_weights(sample_weight, X, labelled)
-            weights = self.C * own * self._class_factors(known, classes, codes, own)
-            if not np.any(weights > 0):
-                raise ValueError("class_weight must leave a labelled sample with a weight above 0")
-            n_outputs = 1 if len(classes) == 2 else len(classes)
+        return self._fit(X, y, sample_weight)
 
-            going = Continuing(self, X, y, sample_weight)
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
+        given = X
+        learn_shape(self, X)
+        oracle = shaped(check_oracle_type(self.oracle), self, X)
+        # A copy, since the functionals keep their rows.
+        X, y = validate_data(self, flat_rows(X), as_labels(y), copy=True, **self._rows)
+        labelled = np.flatnonzero(~without_label(y, self.unlabeled))
+        if len(labelled) == 0:
+            raise ValueError("y must hold a labelled row, got none")
+        known = y[labelled]
+        check_targets(known, say_what_is_missing(self.unlabeled))
+        classes, codes = np.unique(known, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y must hold at least two classes, got one class: {classes[0]!s}")
+        own = self._sample_weights(sample_weight, X, labelled)
+        weights = self.C * own * self._class_factors(known, classes, codes, own)
+        if not np.any(weights > 0):
+            raise ValueError("class_weight must leave a labelled sample with a weight above 0")
+        oracle.validate(X.shape[1])
+        oracle.check_labels(classes)
+        two = len(classes) == 2
+        # Each class against all others.
+        chosen = codes[:, None] == (np.ones(1) if two else np.arange(len(classes)))
+        return Problem(
+            X,
+            known,
+            oracle,
+            Binary() if two else Multiclass(),
+            weights,
+            told=y,
+            learnt={"classes_": classes},
+            classes=classes,
+            labelled=labelled,
+            targets=np.where(chosen, 1.0, -1.0),
+            shown=labelled_alone(given, y, sample_weight, labelled),
+        )
 
-            def loss_of(representers: Representers) -> Term:
-                if self.oracle is None:
-                    return self._plain(representers, codes, n_outputs, weights)
-                return self._worst(X[labelled], known, n_outputs, weights)
-
-            learnt = {"classes_": classes}
-            objective = self._train(X, labelled, invariances, n_outputs, loss_of, task, going, learnt)
-            learning.whole = True
-            if self.oracle is not None:
-                self._look_at_fit(objective, going.used)
-            context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
-        return self
-
-    def _look_at_fit(self, objective: Objective, used: float) -> None:
-        """Warn where the oracle's changes leave next to nothing to learn."""
-        term: Any = objective.terms[0]
-        space: Any = objective.space
-
-        def plain(unchanged: WorstCase) -> tuple[Objective, Solver]:
-            fresh = RepresenterSpace(
-                space.system, space.n_features, space.n_outputs,
-                free_degree=0 if self.bias else None, cache_mb=float(self.cache_mb),
-            )  # fmt: skip
-            same = Objective(fresh, [unchanged, *objective.terms[1:]])
-            return same, self._best_solver(same)
-
-        left = seconds_left(self.max_seconds, used + self.solution_.seconds)
-        trained = Trained(
-            type(self).__name__, term, objective, self.solution_,
-            lambda: self._values(term.X), plain, left,
-        )  # fmt: skip
-        try:
-            warn_if_uninformative(trained, stacklevel=4)
-        finally:
-            space.system.forget()
+    def _sizes(self, X: Any, y: Any) -> tuple[np.ndarray | None, int, int]:
+        if y is None:
+            return super()._sizes(X, y)
+        labels = one_a_row(y, len(X))
+        known = labels[~without_label(labels, self.unlabeled)]
+        check_one_kind(known, say_what_is_missing(self.unlabeled))
+        n_classes = len(np.unique(known))
+        return labels, 1 if n_classes == 2 else n_classes, n_classes
 
     def _class_factors(
         self, y: np.ndarray, classes: np.ndarray, codes: np.ndarray, own: np.ndarray
@@ -347,38 +333,21 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
             return 1.0 / np.bincount(codes)[codes]
         return class_factors(self.class_weight, classes, y, own)[codes]
 
-    def _plain(
-        self, representers: Representers, codes: np.ndarray, n_outputs: int, weights: np.ndarray
-    ) -> Term:
-        """The loss of the labelled rows as they are, each class against all others."""
-        if n_outputs == 1:
-            signs = np.where(codes == 1, 1.0, -1.0)
-        else:
-            signs = np.where(codes[:, None] == np.arange(n_outputs), 1.0, -1.0).ravel()
-        loss = self._loss()
-        loss = Affine(loss, signs) if self.loss in MARGIN_LOSSES else Affine(loss, 1.0, signs)
-        family = FamilyFunctionals(representers, 0, n_outputs)
-        return Penalty(family, loss, np.repeat(weights, n_outputs))
-
-    def _worst(self, X: np.ndarray, y: np.ndarray, n_outputs: int, weights: np.ndarray) -> Term:
-        """The hinge loss of the labelled rows at their worst."""
-        assert self.oracle is not None
-        oracle = shaped(self.oracle, self, X)
-        oracle.validate(X.shape[1])
-        oracle.check_labels(np.unique(y))
-        term = WorstCase(X, y, oracle, Binary() if n_outputs == 1 else Multiclass(), weights)
-        size = check_cover(term.bound, type(self).__name__)
-        check_known(term, size, 1e6 * self.cache_mb)
-        return term
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
+        """Warn where the oracle's changes leave next to nothing to learn."""
+        try:
+            warn_if_uninformative(self, problem, objective, solution, left, stacklevel=5)
+        finally:
+            self._forget_tables()
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores: (n,) for two classes, positive for ``classes_[1]``; (n, n_classes) for more."""
-        scores = self._scores(X)
+        scores = self._checked_scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels, (n,)."""
-        scores = self._scores(X)
+        scores = self._checked_scores(X)
         if len(self.classes_) == 2:
             return self.classes_[(scores[:, 0] > 0).astype(int)]
         return self.classes_[np.argmax(scores, axis=1)]
@@ -390,7 +359,7 @@ class RepresenterClassifier(ClassifierMixin, RepresenterEstimator):
         Those of more than two classes are of each against all others, divided by their sum.
         Other losses say nothing of probabilities, and have no such method.
         """
-        scores = self._scores(X)
+        scores = self._checked_scores(X)
         if len(self.classes_) == 2:
             return expit(np.hstack([-scores, scores]))
         return softmax(log_expit(scores), axis=1)

@@ -12,26 +12,23 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..functionals import Functional
-from ..functionals.acting import FamilyFunctionals
-from ..functionals.representers import Representers
 from ..kernels import Kernel
 from ..kernels.questions import kernel_matrix
-from ..losses import Affine
-from ..objective import Penalty, Term
-from ..solvers import Solver, Status
-from .base import FitTask, with_callbacks
-from .continuing import Continuing
-from .interruption import all_or_nothing
-from .invariances import Invariances
-from .labels import labels_equal
-from .representer_base import RepresenterEstimator
-from .shapes import flat_rows, learn_shape
-from .unexplained import Fitted, warn_if_unexplained
+from ..objective import Objective
+from ..oracles import Identity
+from ..solvers import Solution, Solver, Status
+from ..structures import Regression
+from .callbacks import labelled_alone, with_callbacks
+from .labels import labels_equal, one_a_row
+from .learnt_nothing import Fitted, warn_if_unexplained
+from .problem import Problem
+from .representer_machine import RepresenterMachine
+from .rows import flat_rows, learn_shape
 
 REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
 
 
-class RepresenterRegressor(RegressorMixin, RepresenterEstimator):
+class RepresenterRegressor(RegressorMixin, RepresenterMachine):
     """Kernel regression that is told how its function should behave around every row.
 
     Minimises ``1/2 |f|^2 + C sum_i l(f(x_i) - y_i) + sum over families nu_k sum_j r_k(L_j f)``; see
@@ -165,35 +162,43 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
         KeyboardInterrupt
             After Ctrl-C, with the best model so far; see `on_interrupt`.
         """
-        with all_or_nothing(self) as learning:
-            invariances = self._check_parameters()
-            context, given = self._init_callback_context(max_subtasks=None), X
-            learn_shape(self, X)
-            X, y, labelled = self._checked_targets(flat_rows(X), y)
-            task = FitTask.of_labelled(context, given, y, sample_weight, labelled)
-            context.call_on_fit_task_begin(estimator=self, **task.data)
-            if len(labelled) == 0:
-                raise ValueError("y must hold a target, got none")
-            targets = y[labelled].astype(np.float64)
-            weights = self.C * self._sample_weights(sample_weight, X, labelled)
+        return self._fit(X, y, sample_weight)
 
-            going = Continuing(self, X, y, sample_weight)
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
+        given = X
+        learn_shape(self, X)
+        X, y, labelled = self._checked_targets(flat_rows(X), y)
+        if len(labelled) == 0:
+            raise ValueError("y must hold a target, got none")
+        targets = y[labelled].astype(np.float64)
+        return Problem(
+            X,
+            targets,
+            Identity(),
+            Regression(),
+            self.C * self._sample_weights(sample_weight, X, labelled),
+            told=y,
+            learnt={},
+            labelled=labelled,
+            targets=targets[:, None],
+            shown=labelled_alone(given, y, sample_weight, labelled),
+        )
 
-            def loss_of(representers: Representers) -> Term:
-                loss = Affine(self._loss(), 1.0, targets)
-                return Penalty(FamilyFunctionals(representers, 0), loss, weights)
+    def _sizes(self, X: Any, y: Any) -> tuple[np.ndarray | None, int, int]:
+        if y is not None:
+            one_a_row(y, len(X))
+        return None, 1, 2
 
-            self._train(X, labelled, invariances, 1, loss_of, task, going, {})
-            learning.whole = True
-            self._look_at_fit(X[labelled], targets, weights)
-            context.call_on_fit_task_end(estimator=self, **task.data, reconstruction_attributes={})
-        return self
-
-    def _look_at_fit(self, X: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> None:
+    def _look_at(self, problem: Problem, objective: Objective, solution: Solution, left: float) -> None:
         """Warn where the predictions are no better than a constant."""
-        if self.solution_.status not in (Status.CONVERGED, Status.WITHIN_EPSILON):
-            # Such a fit has a warning of its own.
-            return
+        try:
+            if solution.status in (Status.CONVERGED, Status.WITHIN_EPSILON):
+                # Other fits have a warning of their own.
+                self._warn_if_unexplained(problem)
+        finally:
+            self._forget_tables()
+
+    def _warn_if_unexplained(self, problem: Problem) -> None:
         remedies = ["a larger C"]
         if self.loss == "epsilon_insensitive":
             remedies.append("a smaller epsilon in loss_params")
@@ -201,27 +206,24 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
             remedies.append("a smaller nu")
         if not self.bias:
             remedies.insert(0, "bias=True")
+        X = problem.labelled_rows
         fitted = Fitted(
             type(self).__name__,
-            targets,
-            self._values(X)[:, 0],
-            weights,
+            problem.labels,
+            self._scores(X)[:, 0],
+            problem.weights,
             lambda rows: kernel_matrix(self.kernel_, X[rows], X[rows]),
             remedies,
             float(self._loss().get_params().get("epsilon", 0.0)),
         )
-        try:
-            warn_if_unexplained(fitted, stacklevel=4)
-        finally:
-            self._representers_.forget()
+        warn_if_unexplained(fitted, stacklevel=6)
 
-    def _check_parameters(self) -> Invariances:
-        invariances = super()._check_parameters()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.unlabeled is not None and not isinstance(self.unlabeled, Real):
             raise TypeError(f"unlabeled must be a number or None, got {self.unlabeled!r}")
         if self.unlabeled is not None and np.isinf(float(self.unlabeled)):
             raise ValueError(f"unlabeled must be finite or NaN, got {self.unlabeled!r}")
-        return invariances
 
     def _checked_targets(self, X: Any, y: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Checked rows, a copy since the functionals keep them, targets, and which rows have one."""
@@ -234,9 +236,7 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
             # scikit-learn is to look at all others.
             given[missing] = 0.0
         try:
-            X, given = validate_data(
-                self, X, given, dtype=[np.float64, np.float32], y_numeric=True, copy=True
-            )
+            X, given = validate_data(self, X, given, y_numeric=True, copy=True, **self._rows)
         except ValueError as error:
             if marked or "y contains NaN" not in str(error):
                 raise
@@ -249,4 +249,4 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted targets, (n,)."""
-        return self._scores(X)[:, 0]
+        return self._checked_scores(X)[:, 0]

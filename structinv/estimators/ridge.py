@@ -22,12 +22,12 @@ from ..machine import check_memory
 from ..matrices import refuse_half_or_masked
 from ..oracles.arguments import closest_of
 from ..spaces.atoms import expand
-from .base import check_boolean, check_number
 from .estimates import EstimatesItself
 from .interruption import all_or_nothing, leaving_on_interrupt
+from .learnt_nothing import Fitted, warn_if_unexplained
+from .parameters import check_boolean, check_number
 from .ridge_systems import FACTORS, RidgePath, ridge_path
-from .shapes import check_shape, flat_rows, learn_shape, shaped
-from .unexplained import Fitted, warn_if_unexplained
+from .rows import check_shape, flat_rows, learn_shape, shaped
 
 MARGINAL_LIKELIHOOD = "marginal_likelihood"
 # Sums of squares of these are numbers.

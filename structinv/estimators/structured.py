@@ -15,7 +15,7 @@ from ..kernels import Kernel
 from ..label_certificates import labels_worst_change, linear_labels_worst_change
 from ..machine import check_memory
 from ..matrices import Matrix
-from ..objective import Objective, WorstCase
+from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..oracles.checked import bind
 from ..oracles.columns import with_numbers
@@ -25,17 +25,17 @@ from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure, predicted
 from ..structures.examples import example_weights, flat_numbers, sorted_classes
 from ..structures.labels import encode_labels
-from ..terms import REGISTRY as TERMS
-from .base import check_number, check_oracle_type, class_factors
-from .continuing import Continuing
+from .callbacks import with_callbacks
+from .continuing import OF_THE_WEIGHTS
 from .estimates import linear_functions
-from .example_rows import RowReader
-from .examples import PLANES_OF_AN_EXAMPLE, ReadsExamples
-from .invariances import Invariances
-from .kernel_machine import KernelMachine, check_cover, check_epsilon, kernel_memory
-from .scales import length_of_rows, solver_for
+from .examples import PLANES_OF_AN_EXAMPLE, RowReader, length_of_rows, solver_for
+from .kernel_machine import check_cover, kernel_memory
+from .labels import class_factors
+from .parameters import check_epsilon, check_number, check_oracle_type
+from .problem import Problem
+from .rows import for_oracle
+from .support_vectors import SupportVectorMachine
 from .tokens import TokenVectorizer, check_n_hashed
-from .truth import Truth
 
 COSTS = ("hamming", "mean_hamming")
 # Who knows the worst changes of examples, by the term that trains them: of linear functions, of others.
@@ -45,7 +45,7 @@ WORST_CHANGES: dict[str, tuple[Callable[..., WorstChange], Callable[..., WorstCh
 }
 
 
-class InvariantStructuredSVC(ReadsExamples, KernelMachine):
+class InvariantStructuredSVC(SupportVectorMachine):
     """Labels all rows of an example together, and expects the changes that an oracle allows.
 
     Minimises
@@ -195,6 +195,7 @@ compression_error_
         self.on_interrupt = on_interrupt
         self.n_hashed = n_hashed
 
+    @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None) -> Any:
         """Train on the worst case of the oracle's changes, jointly with that over labellings.
 
@@ -308,11 +309,8 @@ compression_error_
     def _linear(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "linear"
 
-    def _invariances(self) -> Invariances:
-        return Invariances((), 1.0, "squared", None)
-
-    def _check_parameters(self) -> InvarianceOracle:
-        oracle = super()._check_parameters()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_epsilon(self.epsilon, self.solver)
         check_n_hashed(self.n_hashed)
         if self._precomputed:
@@ -329,17 +327,9 @@ compression_error_
             )
         if isinstance(self.cost, str) and self.cost not in COSTS:
             raise ValueError(f"cost must be one of {list(COSTS)} or a table, got {self.cost!r}")
-        oracle.validate()
-        return oracle
+        check_oracle_type(self.oracle).validate()
 
-    def _read(
-        self,
-        X: Any,
-        y: Any,
-        oracle: InvarianceOracle,
-        sample_weight: Any,
-        position_weight: Any = None,
-    ) -> tuple[Matrix, InvarianceOracle, Truth]:
+    def _read(self, X: Any, y: Any, sample_weight: Any, position_weight: Any = None) -> Problem:
         vectorizer = TokenVectorizer(self.n_hashed)
         reader = RowReader(self, False, vectorizer.fit_rows)
         rows, layout = self.structure.read(X, reader)
@@ -348,13 +338,12 @@ compression_error_
         classes = sorted_classes(labels)
         if len(classes) < 2:
             raise ValueError(f"y must hold at least two classes, got one class: {classes.tolist()[0]!r}")
+        oracle = check_oracle_type(self.oracle)
         oracle.check_labels(classes)
         oracle = with_numbers(oracle, reader.names)
-        rows = self._prepare(rows, oracle)
+        rows = self._for_oracle(rows, oracle)
         weights = self.C * example_weights(sample_weight, len(layout))
         factors = self._factors(labels, classes, layout, weights, position_weight)
-        table = None if isinstance(self.cost, str) else self.cost
-        costs = {"classes": classes, "layout": layout, "cost": table, "position_weight": factors}
         learnt = {"classes_": classes, "n_features_in_": rows.shape[1], "vectorizer_": None}
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
@@ -362,8 +351,23 @@ compression_error_
             learnt["feature_names_in_"] = np.array(reader.names, dtype=object)
         if hasattr(vectorizer, "n_columns_"):
             learnt["vectorizer_"] = vectorizer
-        told = (labels, layout.told(), position_weight)
-        return rows, oracle, Truth(labels, self.structure, weights, costs, learnt, told)
+        return Problem(
+            rows,
+            labels,
+            oracle,
+            self.structure,
+            weights,
+            told=(labels, layout.told(), position_weight),
+            learnt=learnt,
+            classes=classes,
+            layout=layout,
+            cost=None if isinstance(self.cost, str) else self.cost,
+            position_weight=factors,
+        )
+
+    def _some(self, y: Any, n_rows: int) -> np.ndarray:
+        # Any examples are as good as others to tell seconds from.
+        return np.arange(n_rows)
 
     def _factors(
         self,
@@ -389,30 +393,27 @@ compression_error_
             factors /= layout.sizes[layout.owners]
         return None if np.all(factors == 1.0) else factors
 
-    def _prepare(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
+    def _for_oracle(self, X: Matrix, oracle: InvarianceOracle) -> Matrix:
+        """Checked rows in the form that the oracle and the kernel take."""
         if sp.issparse(X) and not self._linear:
             raise TypeError(
                 f"kernel={self.kernel!r} does not take sparse rows; pass the blocks of X as arrays"
             )
-        if sp.issparse(X) and not oracle.supports_sparse:
-            raise TypeError(
-                f"{type(oracle).__name__} does not take sparse rows; pass the blocks of X as arrays"
-            )
-        return super()._prepare(X, oracle)
+        return for_oracle(X, oracle, "the blocks of X as arrays")
 
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
         reader = RowReader(self, False, TokenVectorizer(self.n_hashed).fit_rows)
         rows, layout = self.structure.read(X, reader)
-        n_labels, n_outputs, n_extra = self._sizes(y, layout)
+        n_labels, n_outputs, n_extra = self._numbers(y, layout)
         if not self._linear:
-            size = check_cover(bind(self._check_parameters(), rows), type(self).__name__)
+            size = check_cover(bind(check_oracle_type(self.oracle), rows), type(self).__name__)
             return sum(kernel_memory(rows, size, n_labels, 1e6 * self.cache_mb, n_outputs))
         entries = 2 * rows.nnz if sp.issparse(rows) else rows.size
         planes = PLANES_OF_AN_EXAMPLE * (2 * 12.0 * entries + 8.0 * n_extra)
         return planes + linear_functions(rows.shape[1], n_outputs) + linear_functions(n_extra, 1)
 
-    def _sizes(self, y: Any, layout: Layout) -> tuple[int, int, int]:
+    def _numbers(self, y: Any, layout: Layout) -> tuple[int, int, int]:
         """How many labels, functions and extra parameters there are; without y at least so many."""
         if y is None:
             return 2, 2, 0
@@ -426,44 +427,40 @@ compression_error_
             n_outputs *= len(labels) // len(layout)
         return len(classes), n_outputs, structure.n_extra(len(classes))
 
-    def _new_space(self, X: Matrix, term: WorstCase) -> Any:
+    def _objective(self, problem: Problem) -> Objective:
         if not self._linear:
-            return super()._new_space(X, term)
-        n_features, n_outputs = X.shape[1], term.n_outputs
+            return super()._objective(problem)
+        term = problem.worst_case()
+        n_features, n_outputs = problem.rows.shape[1], term.n_outputs
         what = f"training with weights for {n_features} features"
         needed = linear_functions(n_features, n_outputs)
         check_memory(what, needed, "hash the features or number them anew, without gaps")
-        return ExplicitSpace(n_features, n_outputs, n_extra=term.labels.n_extra)
+        return Objective(ExplicitSpace(n_features, n_outputs, n_extra=term.labels.n_extra), [term])
 
     def _best_solver(self, objective: Objective) -> Solver:
         if self._linear and self.epsilon == 0:
             return solver_for(objective, length_of_rows(objective.terms[0]))
         return super()._best_solver(objective)
 
-    def _make_solver(self, objective: Objective) -> Solver:
-        solver = super()._make_solver(objective)
+    def _solver(self, objective: Objective) -> Solver:
+        solver = super()._solver(objective)
         return solver.set_params(epsilon=self.epsilon) if self.epsilon > 0 else solver
 
-    def _continuing(self, X: Matrix, y: Any, sample_weight: Any) -> Continuing:
+    def _planes_ignore(self) -> frozenset[str]:
         # Weights and functions of a kernel's space are elements of different kinds.
-        free = () if self._linear else ("gamma", "degree", "coef0")
-        return Continuing(self, X, y, sample_weight, free)
+        return OF_THE_WEIGHTS if self._linear else OF_THE_WEIGHTS | {"gamma", "degree", "coef0"}
 
-    def _keep(self, X: Matrix, term: WorstCase, space: Any, solution: Solution) -> None:
+    def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
+        term: Any = objective.terms[0]
+        space: Any = objective.space
         self.structure_ = term.labels.structure
         if self._linear:
-            self.coef_ = space.weights(solution.f).astype(X.dtype, order="C")
-            self.solution_: Solution = solution
+            self.coef_ = space.weights(solution.f).astype(problem.rows.dtype, order="C")
         else:
-            super()._keep(X, term, space, solution)
+            super()._keep(problem, objective, solution)
         self._extra_ = np.array(space.extra(solution.f))
         for name, table in self.structure_.named(self._extra_, len(self.classes_)).items():
             setattr(self, f"{name}_", table)
-
-    def _check_expansion(self) -> None:
-        if self._linear:
-            raise ValueError("compress needs support vectors, got kernel='linear', which has weights")
-        super()._check_expansion()
 
     @property
     def _parameters(self) -> np.ndarray:
@@ -520,10 +517,6 @@ compression_error_
         positions = self.structure_.positions(layout, len(labels))
         return self.structure_.bind(labels, self.classes_, layout=positions)
 
-    def _worst_cases(self, *problem: Any, **labels: Any) -> WorstCase:
-        kind: Any = TERMS[self.structure.term]
-        return kind(*problem, **labels)
-
     def _asked(
         self, X: Any, y: Any, oracle: InvarianceOracle | None, points: bool
     ) -> tuple[Matrix, Layout, WorstChange]:
@@ -534,7 +527,7 @@ compression_error_
         oracle.check_labels(self.classes_)
         rows, layout = self._known_examples(X)
         oracle = with_numbers(oracle, getattr(self, "feature_names_in_", None))
-        rows = self._prepare(rows, oracle)
+        rows = self._for_oracle(rows, oracle)
         if y is None:
             labels = self.classes_[self._best_codes(rows, layout)]
             # Nothing is certified of a prediction that holds only if it is right.

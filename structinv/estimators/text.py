@@ -19,17 +19,18 @@ from ..oracles.text_edits import BoundTexts, TextEdits, TokenEdits
 from ..oracles.text_grams import Documents, Edits
 from ..solvers import Solver
 from ..structures.bound import BoundStructure
-from .base import check_oracle_type
+from .classifier import InvariantClassifier
 from .labels import as_labels, one_a_row
-from .linear_classifier import InvariantLinearClassifier
+from .linear_machine import LinearMachine
+from .parameters import check_oracle_type
+from .problem import Problem
 from .text_vectorizer import TOKENS, TextVectorizer, as_texts
-from .truth import Truth
 
 # Makes an oracle of changes of tokens.
 Changes = Callable[[InvarianceOracle], InvarianceOracle]
 
 
-class InvariantTextClassifier(InvariantLinearClassifier):
+class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     """Linear classifier of texts that expects tokens to be deleted, inserted or replaced.
 
     Minimises ``1/2 |w|^2 + C sum_i max over z in S(d_i) of l(y_i, f(z))``, S(d) being the texts that at
@@ -171,7 +172,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         self.max_features = max_features
 
     @property
-    def oracle(self) -> InvarianceOracle:
+    def oracle(self) -> InvarianceOracle:  # type: ignore[override]
         """What the model is trained for, and certifies by default."""
         tokens = TokenEdits(self.words, self.max_changes, self.allowed)
         return tokens if self.only_for is None else tokens.only_for(self.only_for)
@@ -298,19 +299,16 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         np.put_along_axis(scores, codes[:, None], -np.inf, axis=1)
         return own - scores.max(axis=1)
 
-    def _given_oracle(self) -> InvarianceOracle:
-        oracle = self.oracle
-        oracle.validate()
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self.oracle.validate()
         self._new_vectorizer().validate()
-        return oracle
 
     def _new_vectorizer(self) -> TextVectorizer:
         names = ("ngram_range", "weights", "lowercase", "token_pattern", "min_df", "max_features")
         return TextVectorizer(**{name: getattr(self, name) for name in names})
 
-    def _read(
-        self, X: Any, y: Any, oracle: InvarianceOracle, sample_weight: Any
-    ) -> tuple[Matrix, InvarianceOracle, Truth]:
+    def _read(self, X: Any, y: Any, sample_weight: Any) -> Problem:
         texts = as_texts(X)
         if y is None:
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None")
@@ -319,11 +317,11 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         vectorizer = self._new_vectorizer().fit(texts)
         documents = vectorizer.documents(texts)
         rows = vectorizer.rows(documents)
-        tokens, changes = _taken_apart(oracle)
+        tokens, changes = _taken_apart(self.oracle)
         oracle = changes(self._edits(tokens, vectorizer, documents))
-        truth = self._truth(rows, labels, oracle, sample_weight)
-        truth.learnt["vectorizer_"] = vectorizer
-        return rows, oracle, truth
+        problem = self._of_labels(rows, labels, oracle, sample_weight)
+        problem.learnt["vectorizer_"] = vectorizer
+        return problem
 
     def _check_only_for(self, labels: np.ndarray) -> None:
         """Raise ValueError if a label that is named is none of the texts'."""

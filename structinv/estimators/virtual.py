@@ -23,11 +23,11 @@ from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
-from .base import canonical, check_number, check_oracle_type, class_factors
 from .estimates import EstimatesItself, checked_labels, named, virtual_memory
-from .interruption import all_or_nothing, check_on_interrupt, leaving_on_interrupt
-from .labels import labelled_rows
-from .shapes import check_shape, flat_rows, learn_shape, shaped
+from .interruption import all_or_nothing, leaving_on_interrupt
+from .labels import class_factors, labelled_rows
+from .parameters import check_number, check_on_interrupt, check_oracle_type
+from .rows import canonical, check_shape, flat_rows, learn_shape, shaped
 
 # What libsvm computes itself, a few columns at a time; all else is one large Gram matrix.
 NATIVE = ("linear", "poly", "rbf")

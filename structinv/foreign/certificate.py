@@ -11,9 +11,9 @@ from sklearn.utils import check_array
 
 from ..certificates import Certificate, WorstChange, warn_of_unit_length, worst_change
 from ..estimators import InvariantClassifier, InvariantStructuredSVC, InvariantTextClassifier
-from ..estimators.base import canonical, check_oracle_type
 from ..estimators.labels import one_label_a_row
-from ..estimators.shapes import shaped
+from ..estimators.parameters import check_oracle_type
+from ..estimators.rows import canonical, shaped
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from .layers import Layers, check_fitted, layers

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import _num_samples
 
-from ..estimators import InvariantLinearClassifier
+from ..estimators import InvariantLinearSVC, InvariantTextClassifier
 from ..estimators.labels import one_label_a_row
 from ..oracles import InvarianceOracle
 
@@ -56,7 +56,11 @@ class Explanation:
 
 
 def explain_edit(
-    model: InvariantLinearClassifier, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None
+    model: InvariantLinearSVC | InvariantTextClassifier,
+    X: Any,
+    y: Any = None,
+    *,
+    oracle: InvarianceOracle | None = None,
 ) -> Explanation:
     """Explain the worst allowed edit of one row.
 
@@ -91,7 +95,7 @@ def explain_edit(
     >>> explain_edit(model, X[:1], y[:1], oracle=FDrop(1)).names.tolist()
     ['x0']
     """
-    if not isinstance(model, InvariantLinearClassifier):
+    if not isinstance(model, (InvariantLinearSVC, InvariantTextClassifier)):
         raise TypeError(
             "model must be an InvariantLinearSVC or InvariantTextClassifier, since only there each "
             f"feature has its share of a margin, got {type(model).__name__}; draw_worst_cases shows "
@@ -125,7 +129,7 @@ def _dense_row(X: Any) -> np.ndarray:
 
 
 def _margin_direction(
-    model: InvariantLinearClassifier, edited: np.ndarray, label: Any
+    model: InvariantLinearSVC | InvariantTextClassifier, edited: np.ndarray, label: Any
 ) -> tuple[np.ndarray, float]:
     """Along what the label's margin over its strongest rival at the edited row grows."""
     weights, intercept = model.coef_, np.ravel(model.intercept_)

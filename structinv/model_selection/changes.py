@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.parallel import Parallel, delayed
 
-from ..estimators.base import check_number, check_oracle_type
+from ..estimators.parameters import check_number, check_oracle_type
 from ..exceptions import UninformativeFitWarning
 from ..inspection.figures import written
 from ..oracles import InvarianceOracle

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..estimators.base import check_oracle_type
+from ..estimators.parameters import check_oracle_type
 from ..foreign import certify
 from ..oracles import InvarianceOracle
 

@@ -15,11 +15,11 @@ from sklearn.model_selection import ParameterGrid, cross_val_score
 from sklearn.utils import check_X_y
 from sklearn.utils.multiclass import type_of_target
 
-from ..estimators.base import check_oracle_type
 from ..estimators.labels import as_labels, check_targets
+from ..estimators.parameters import check_oracle_type
 from ..estimators.regressor import as_targets
 from ..estimators.ridge import MARGINAL_LIKELIHOOD, OrbitRidge, checked_alphas
-from ..estimators.shapes import flat_rows, shaped
+from ..estimators.rows import flat_rows, shaped
 from ..inspection.figures import written
 from ..kernels import Kernel, OrbitMean
 from ..kernels.names import as_kernel

@@ -14,7 +14,7 @@ from ..embeddings.patch_grid import PatchGrid
 from ..embeddings.patch_scaling import PatchScaling
 from ..estimators import REGISTRY as ESTIMATORS
 from ..estimators import TextVectorizer, TokenVectorizer
-from ..estimators.online import Stream
+from ..estimators.partial_fit import Stream
 from ..estimators.ridge_systems import Evidence
 from ..functionals import REGISTRY as FUNCTIONALS
 from ..functionals import Folded

@@ -14,9 +14,9 @@ from ..objective import Objective
 from ..planes import PlaneSet
 from ..solvers import Pegasos, Solution, Status
 from ..solvers.pegasos import Streamed
-from .base import class_factors
-from .labels import labelled_rows
-from .shapes import check_shape, learn_shape, shaped
+from .labels import class_factors, labelled_rows
+from .parameters import check_oracle_type
+from .rows import check_shape, for_oracle, learn_shape, shaped
 
 
 @dataclass(frozen=True)
@@ -46,24 +46,24 @@ def streams(estimator: Any) -> bool:
 
 def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
     """One pass over a batch; see `InvariantLinearSVC.partial_fit`."""
-    oracle = estimator._check_parameters()
+    estimator._check_parameters()
     first = not hasattr(estimator, "classes_")
     if first:
         learn_shape(estimator, X)
     check_shape(estimator, X)
-    oracle = shaped(oracle, estimator, X)
+    oracle = shaped(check_oracle_type(estimator.oracle), estimator, X)
     X, y = labelled_rows(estimator, X, y, reset=first, **estimator._rows)
-    X = estimator._prepare(X, oracle)
+    X = for_oracle(X, oracle)
     classes = _classes(estimator, y, classes, first)
     weights = _weights(estimator, X, y, classes, sample_weight)
-    structure, cost = estimator._structure(len(classes)), estimator._cost(len(classes))
-    term = estimator._worst_cases(X, y, oracle, structure, weights, classes=classes, **cost)
-    space = estimator._new_space(X, term)
-    objective = Objective(space, [term])
+    estimator._check_costs(len(classes))
+    problem = estimator._of_classes(X, y, classes, oracle, weights)
+    objective: Objective = estimator._objective(problem)
+    space: Any = objective.space
     before = Stream(Streamed(space.zeros(), 0.0, space.zeros())) if first else _stream(estimator, space)
     watch = Stopwatch()
     seed = check_random_state(estimator.random_state).randint(2**31 - 1)
-    solver = estimator._make_solver(objective)
+    solver = estimator._solver(objective)
     sums = solver.stream(objective, before.sums, np.random.default_rng(seed))
     # The sum of planes proves the bound, its average over the steps does better on rows.
     f = sums.mean if solver.average else sums.f
@@ -88,7 +88,8 @@ def learn_batch(estimator: Any, X: Any, y: Any, classes: Any, sample_weight: Any
     )
     estimator.classes_ = classes
     estimator.n_iter_ = after.n_batches
-    estimator._keep(X, term, space, solution)
+    estimator.solution_ = solution
+    estimator._keep(problem, objective, solution)
     estimator._stream_, estimator._belongs_ = after, {}
 
 

@@ -1,0 +1,135 @@
+"""What is told of a fit under way: to scikit-learn's callbacks, and on standard error."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+
+from ..learnt import learnt_attributes
+from ..solvers import Progress, Solution
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn before 1.9 has no callbacks; `verbose` prints instead
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in for scikit-learn's mixin where there is none."""
+
+        def _init_callback_context(self, **kwargs: Any) -> _NoContext:
+            return _NoContext()
+
+    def with_callbacks(method: Callable) -> Callable:
+        """Leave the method as it is."""
+        return method
+
+
+class _NoContext:
+    """A callback context that calls nobody."""
+
+    def subcontext(self, **kwargs: Any) -> _NoContext:
+        return self
+
+    def call_on_fit_task_begin(self, **kwargs: Any) -> _NoContext:
+        return self
+
+    def call_on_fit_task_end(self, **kwargs: Any) -> bool:
+        return False
+
+
+class FitTask:
+    """Tells scikit-learn's callbacks of a fit and its iterations.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    context : CallbackContext
+    X, y, sample_weight
+        As the user gave them, so that a callback that scores meets names of features, too.
+    learn : callable
+        Makes an estimator learn from a solution.
+
+    Attributes
+    ----------
+    ended : bool
+        Whether a callback has ended the fit.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        context: Any,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        learn: Callable[[Any, Solution], None],
+    ) -> None:
+        self.estimator = estimator
+        self.context = context
+        # Scorers take what is here as their own keyword arguments.
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        self.data = {"X": X, "y": y, "metadata": metadata}
+        self.learn = learn
+        self.heard = hasattr(estimator, "_skl_callbacks")
+        self.ended = False
+        context.call_on_fit_task_begin(estimator=estimator, **self.data)
+
+    def __call__(self, progress: Progress) -> bool:
+        """Pass an iteration on; whether the fit is to end."""
+        if not self.heard:
+            return False
+        context = self.context.subcontext(task_name="iteration")
+        context.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+
+        def attributes() -> dict[str, Any]:
+            fitted = copy.copy(self.estimator)
+            self.learn(fitted, progress.solution())
+            return learnt_attributes(fitted)
+
+        self.ended |= self._end(context, attributes)
+        return self.ended
+
+    def end(self) -> None:
+        """Say that the fit is done."""
+        self._end(self.context, {})
+
+    def _end(self, context: Any, attributes: Any) -> bool:
+        return bool(
+            context.call_on_fit_task_end(
+                estimator=self.estimator, **self.data, reconstruction_attributes=attributes
+            )
+        )
+
+
+def labelled_alone(
+    X: Any, y: np.ndarray, sample_weight: Any, labelled: np.ndarray
+) -> tuple[Any, Any, Any]:
+    """Rows, labels and sample weights of the labelled rows, which alone can be scored."""
+    if len(labelled) < len(y):
+        X, y = _safe_indexing(X, labelled), y[labelled]
+        if np.ndim(sample_weight):
+            sample_weight = _safe_indexing(sample_weight, labelled)
+    return X, y, sample_weight
+
+
+class Printer:
+    """A line on standard error for each check, at most a few a second."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.last = -np.inf
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.checked and progress.seconds > self.last + 0.2:
+            self.last = progress.seconds
+            record = progress.history[-1]
+            print(
+                f"[{self.name}] iteration {progress.iteration:5d}  {progress.seconds:7.1f} s  "
+                f"primal {record.primal:.6g}  dual {record.dual:.6g}  "
+                f"relative gap {progress.relative_gap:.2e}",
+                file=sys.stderr,
+            )

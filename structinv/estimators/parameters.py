@@ -1,0 +1,91 @@
+"""Checks of parameters that estimators share; errors name the parameter."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from ..functionals import Functional
+from ..functionals.base import BoundFunctional
+from ..oracles import Identity, InvarianceOracle
+from ..oracles.arguments import instance_of
+from ..solvers import REGISTRY, Solver
+
+ON_INTERRUPT = ("raise", "return")
+
+
+def check_oracle_type(oracle: Any) -> InvarianceOracle:
+    """The oracle, that of no change for None; TypeError for anything else."""
+    if oracle is None:
+        return Identity()
+    if isinstance(oracle, InvarianceOracle):
+        return oracle
+    hint = ""
+    if isinstance(oracle, type) and issubclass(oracle, InvarianceOracle):
+        hint = f"; write {instance_of(oracle)} for an instance of the class"
+    if isinstance(oracle, (Functional, BoundFunctional)):
+        hint = "; functionals go into invariances=[...] of InvariantSVC and RepresenterClassifier"
+    raise TypeError(f"oracle must be an InvarianceOracle or None, got {oracle!r}{hint}")
+
+
+def check_boolean(name: str, value: Any) -> None:
+    """Raise TypeError unless `value` is True or False: anything else is true by accident."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    minimum: float,
+    maximum: float = np.inf,
+    strict: bool = False,
+    finite: bool = True,
+) -> None:
+    """Raise TypeError or ValueError unless `value` is a real number from `minimum` to `maximum`."""
+    allowed = f"a number {'above' if strict else 'of at least'} {minimum:g}"
+    if np.isfinite(maximum):
+        allowed += f" and at most {maximum:g}"
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name} must be {allowed}, got {value!r}")
+    number = float(value)
+    too_small = not number > minimum if strict else not number >= minimum
+    if too_small or number > maximum or (finite and not np.isfinite(number)):
+        raise ValueError(f"{name} must be {allowed}, got {value!r}")
+
+
+def check_count(name: str, value: Any) -> None:
+    """Raise TypeError or ValueError unless `value` is an integer above 0."""
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer above 0, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be an integer above 0, got {value!r}")
+
+
+def check_on_interrupt(value: Any) -> None:
+    """Raise ValueError unless `value` says what is to be done after Ctrl-C."""
+    if not isinstance(value, str) or value not in ON_INTERRUPT:
+        raise ValueError(f"on_interrupt must be one of {list(ON_INTERRUPT)}, got {value!r}")
+
+
+def check_checkpoint(path: Any, seconds: Any) -> None:
+    """Raise TypeError or ValueError unless these can be a checkpoint's place and the time between."""
+    if path is not None and not isinstance(path, (str, PathLike)):
+        raise TypeError(f"checkpoint must be a path or None, got {path!r}")
+    check_number("checkpoint_seconds", seconds, minimum=0.0, strict=True)
+
+
+def check_epsilon(epsilon: Any, solver: str | Solver) -> None:
+    """Raise unless a solver can add planes only where they rise more than `epsilon`."""
+    check_number("epsilon", epsilon, minimum=0.0)
+    named = "frank_wolfe" if isinstance(solver, str) and solver == "auto" else solver
+    known = named if isinstance(named, Solver) else REGISTRY[named]()
+    if epsilon > 0 and "epsilon" not in known.get_params():
+        raise ValueError(
+            "epsilon above 0 needs a solver that adds planes block by block: 'auto', "
+            f"'frank_wolfe' or 'svmstruct', got epsilon={epsilon!r} with solver={solver!r}"
+        )

@@ -1,0 +1,193 @@
+"""What kernel machines with families of functionals share: checks, their objective, scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import _check_sample_weight
+
+from ..functionals import Evaluation, Functional
+from ..functionals.acting import FamilyFunctionals
+from ..functionals.base import BoundFunctional
+from ..functionals.representers import Representers
+from ..kernels.names import as_kernel
+from ..losses import REGISTRY as LOSSES
+from ..losses import Affine, ScalarLoss
+from ..objective import Objective, Penalty, Term
+from ..oracles import InvarianceOracle
+from ..oracles.arguments import hint_of
+from ..oracles.checked import bind
+from ..solvers import REGISTRY, Representer, Solution, Solver
+from ..solvers.newton_cg import NewtonCG
+from ..solvers.representer import METHODS
+from ..spaces import RepresenterSpace
+from .kernel_machine import (
+    FUNCTIONS_AT_ONCE,
+    KernelMachine,
+    check_cover,
+    check_known,
+    compacted,
+    kernel_memory,
+)
+from .parameters import check_boolean, check_number
+from .problem import Problem
+from .rows import flat_rows, shaped
+
+# A Gram matrix, its scaled copies and factors.
+COPIES_OF_A_TABLE = 5
+KERNELS = ("laplacian", "linear", "poly", "rbf")
+# Those of ``y f(x)``; others are of ``f(x) - y``.
+OF_MARGINS = ("logistic", "hinge", "squared_hinge")
+
+
+class RepresenterMachine(KernelMachine):
+    """A kernel machine told how its function behaves around rows, some of which have no label."""
+
+    bias: bool
+    loss: str
+    loss_params: dict | None
+    oracle: InvarianceOracle | None = None
+    losses_on: Functional | None = None
+    solution_: Solution
+
+    # The losses of labelled rows.
+    _losses: tuple[str, ...] = ()
+    _solvers: Mapping[str, Callable[[], Solver]] = {
+        **REGISTRY,
+        **{method: partial(Representer, method) for method in METHODS[1:]},
+    }
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.losses_on is not None:
+            if not isinstance(self.losses_on, Functional):
+                hint = hint_of(self.losses_on)
+                raise TypeError(f"losses_on must be a Functional or None, got {self.losses_on!r}{hint}")
+            if self.oracle is not None:
+                raise ValueError(
+                    "losses_on must be None with an oracle, whose worst cases are of values"
+                )
+        check_number("cache_mb", self.cache_mb, minimum=0.0)
+        check_boolean("bias", self.bias)
+        self._loss()
+        if isinstance(self.kernel, str) and self.kernel not in KERNELS:
+            # That of "precomputed" shows no inputs that functionals could act on.
+            raise ValueError(
+                f"kernel must be one of {list(KERNELS)}, a Kernel or a callable, got {self.kernel!r}"
+            )
+        self._invariances()
+
+    def _loss(self) -> ScalarLoss:
+        """The loss of labelled rows, its parameters checked."""
+        if not isinstance(self.loss, str) or self.loss not in self._losses:
+            raise ValueError(f"loss must be one of {list(self._losses)}, got {self.loss!r}")
+        kind = LOSSES[self.loss]
+        if self.loss_params is not None and not isinstance(self.loss_params, dict):
+            raise TypeError(f"loss_params must be a dict or None, got {self.loss_params!r}")
+        parameters = self.loss_params or {}
+        unknown = set(parameters) - set(kind().get_params())
+        if unknown:
+            raise ValueError(
+                f"loss_params has {sorted(unknown)}, which loss={self.loss!r} does not take"
+            )
+        loss = kind(**parameters)
+        loss.validate()
+        return loss
+
+    def _best_solver(self, objective: Objective) -> Solver:
+        return Representer()
+
+    def _objective(self, problem: Problem) -> Objective:
+        X, cache_mb = problem.rows, float(self.cache_mb)
+        kernel = self._trained_kernel(X, X, problem.learnt)
+        invariances = self._invariances()
+        families = [self._labelled_functionals(problem), *invariances.bound(X, self)]
+        parts = [family.parts(kernel) for family in families]
+        size, n_labelled = parts[0][0].size, len(problem.labelled_rows)
+        if size != n_labelled:
+            raise ValueError(
+                f"losses_on must have one functional a row, got {size} of {self.losses_on!r} for "
+                f"{n_labelled} labelled rows"
+            )
+        system, n_outputs = Representers(kernel, parts, cache_mb), problem.targets.shape[1]
+        degree = 0 if self.bias else None
+        space = RepresenterSpace(system, X.shape[1], n_outputs, free_degree=degree, cache_mb=cache_mb)
+        term = self._plain(problem, system) if self.oracle is None else self._worst(problem)
+        return Objective(space, [term, *invariances.penalties(system, 1, n_outputs)])
+
+    def _labelled_functionals(self, problem: Problem) -> BoundFunctional:
+        """What the losses of labels look at: values of f at the labelled rows, by default."""
+        if self.losses_on is None:
+            return Evaluation(problem.labelled).bind(problem.rows)
+        return shaped(self.losses_on, self, problem.rows).bind(problem.labelled_rows)
+
+    def _plain(self, problem: Problem, system: Representers) -> Term:
+        """The loss of the labelled rows as they are, each function for itself."""
+        n_outputs, targets, loss = problem.targets.shape[1], problem.targets.ravel(), self._loss()
+        loss = Affine(loss, targets) if self.loss in OF_MARGINS else Affine(loss, 1.0, targets)
+        family = FamilyFunctionals(system, 0, n_outputs)
+        return Penalty(family, loss, np.repeat(problem.weights, n_outputs))
+
+    def _worst(self, problem: Problem) -> Term:
+        """The hinge loss of the labelled rows at their worst."""
+        term = problem.worst_case()
+        size = check_cover(term.bound, type(self).__name__)
+        check_known(term, size, 1e6 * self.cache_mb)
+        return term
+
+    def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
+        space: Any = objective.space
+        if len(space.atoms):
+            # The tables of the worst changes are not kept.
+            _, self.solution_ = compacted(space, solution)
+        f: Any = self.solution_.f
+        self.kernel_ = space.kernel
+        self.alpha_ = np.ascontiguousarray(f.representers.T)
+        self.intercept_ = f.free[0].copy() if self.bias else np.zeros(space.n_outputs)
+        self._representers_ = space.system
+        used = f.support()
+        self.support_vectors_ = f.atoms.points(used)
+        self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T)
+
+    def _forget_tables(self) -> None:
+        """Give back the memory of tables that the fit has filled."""
+        representers: Any = self._representers_
+        representers.forget()
+
+    def _scores(self, X: Any) -> np.ndarray:
+        return self._expanded(X) + self.intercept_
+
+    def _memory(self, X: Any, y: Any) -> float:
+        self._check_parameters()
+        kernel = shaped(self.kernel, self, X)
+        oracle: Any = None if self.oracle is None else shaped(self.oracle, self, X)
+        X = check_array(flat_rows(X), dtype=self._rows["dtype"], estimator=self, input_name="X")
+        labels, n_outputs, n_classes = self._sizes(X, y)
+        kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
+        families = self._invariances().bound(X, self)
+        size = len(X) + sum(part.size for family in families for part in family.parts(kernel)[:1])
+        needed = X.nbytes + self._tables(len(X), size) + 8.0 * size * n_outputs * 4 * FUNCTIONS_AT_ONCE
+        if oracle is not None:
+            oracle.validate(X.shape[1])
+            members = check_cover(bind(oracle, X, labels), type(self).__name__)
+            needed += sum(kernel_memory(X, members, n_classes, 1e6 * self.cache_mb, n_outputs))
+        return needed
+
+    def _tables(self, n_rows: int, size: int) -> float:
+        """Bytes of Gram matrices of so many functionals, or of the tables that fast products take."""
+        whole = 8.0 * size**2
+        named = self.solver if isinstance(self.solver, str) else ""
+        if size <= NewtonCG().max_direct or named in ("dual-cd", "cvxpy"):
+            return COPIES_OF_A_TABLE * min(whole, 1e6 * self.cache_mb)
+        return 3 * 8.0 * n_rows**2
+
+    def _sample_weights(self, sample_weight: Any, X: np.ndarray, labelled: np.ndarray) -> np.ndarray:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = weights[labelled]
+        if not np.any(weights > 0):
+            raise ValueError("sample_weight must leave a labelled sample with a weight above 0")
+        return weights
