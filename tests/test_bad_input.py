@@ -119,10 +119,10 @@ PARAMETERS = {
 }
 
 ORACLES = {
-    "changes-negative": (FDrop(-1), ValueError, "max_changes must be at least 0, got -1"),
-    "changes-real": (FScale(2.0), TypeError, "max_changes must be an integer, got 2.0"),
-    "changes-bool": (FScale(True), TypeError, "max_changes must be an integer, got True"),
-    "changes-text": (FDrop("3"), TypeError, "max_changes must be an integer, got '3'"),
+    "changes-negative": (FDrop(-1), ValueError, "max_changes must be an integer of at least 0, got -1"),
+    "changes-real": (FScale(2.0), TypeError, "max_changes must be an integer of at least 0, got 2.0"),
+    "changes-bool": (FScale(True), TypeError, "max_changes must be an integer of at least 0, got True"),
+    "changes-text": (FDrop("3"), TypeError, "max_changes must be an integer of at least 0, got '3'"),
     "changes-none": (FDrop(None), TypeError, "max_changes must be an integer"),
     "low-above": (FScale(2, low=1.5), ValueError, r"low must be a factor in \[0, 1\], got 1.5"),
     "low-below": (FScale(2, low=-0.5), ValueError, r"low must be a factor in \[0, 1\], got -0.5"),
@@ -147,7 +147,7 @@ ORACLES = {
     "factor-nan": (Ellipsoid(np.full((D, 1), np.nan)), ValueError, "factor must be finite"),
     "factor-rows": (Ellipsoid(lambda X: X), ValueError, r"factor\(X\) must have shape \(9, 4, r\)"),
     "ball-radius": (Ellipsoid(np.eye(D), -1.0), ValueError, "radius must be at least 0"),
-    "in-union": (Box(0.1) | FDrop(-1), ValueError, "max_changes must be at least 0"),
+    "in-union": (Box(0.1) | FDrop(-1), ValueError, "max_changes must be an integer of at least 0"),
     "union-part": (FDrop(1) | "fscale", TypeError, "right must be an InvarianceOracle"),
     "in-compose": (Box(-1.0) @ FDrop(1), ValueError, "radius must be at least 0"),
     "no-labels": (FDrop(1).only_for([]), ValueError, "labels must be"),
@@ -351,7 +351,7 @@ def test_dense_oracles_refuse_sparse_rows_after_a_fit(method):
 @pytest.mark.parametrize("method", ["certify", "worst_case"])
 def test_oracles_changed_after_a_fit_are_checked(method):
     model = InvariantLinearSVC(FDrop(1)).fit(X, Y).set_params(oracle__max_changes=-1)
-    with pytest.raises(ValueError, match="max_changes must be at least 0"):
+    with pytest.raises(ValueError, match="max_changes must be an integer of at least 0"):
         getattr(model, method)(X, Y)
 
 

@@ -387,7 +387,7 @@ def test_another_oracle_may_be_certified():
     for method in (model.certify, model.worst_case):
         with pytest.raises(TypeError, match="oracle must be an InvarianceOracle"):
             method(X, y, oracle="fdrop")
-        with pytest.raises(ValueError, match="max_changes must be at least 0"):
+        with pytest.raises(ValueError, match="max_changes must be an integer of at least 0"):
             method(X, y, oracle=FDrop(-1))
 
 

@@ -280,7 +280,11 @@ class TestSelectChanges:
             ({"model": "svc"}, TypeError, "model must be an unfitted estimator"),
             ({"grid": {"oracle__words": [1]}}, ValueError, "grid has a parameter .*words"),
             ({"grid": {"oracle": [3]}}, TypeError, "oracle must be an InvarianceOracle"),
-            ({"grid": {"oracle__max_changes": [-1]}}, ValueError, "max_changes must be at least 0"),
+            (
+                {"grid": {"oracle__max_changes": [-1]}},
+                ValueError,
+                "max_changes must be an integer of at least 0",
+            ),
             ({"oracle": "fdrop"}, TypeError, "oracle must be an InvarianceOracle"),
             ({"clean_loss": -1.0}, ValueError, "clean_loss must be a number of at least 0"),
             (

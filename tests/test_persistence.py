@@ -412,7 +412,6 @@ class TestNames:
         bases |= {
             "FiniteOracle",
             "ImageOracle",
-            "WordOracle",
             "EditOracle",
             "SmoothDescent",
             "Combination",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from structinv.matrices import dense
 from structinv.objective import WorstCase
 from structinv.oracles import FDrop, FScale
-from structinv.oracles.words import _BoundWords
+from structinv.oracles.bound_edits import BoundEdits
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Multiclass, Sequence
 
@@ -31,8 +31,8 @@ def asked(monkeypatch, oracle, structure, X, intercept, by_label):
     f = np.round(rng.standard_normal(space.size), 1)
     with monkeypatch.context() as patch:
         if by_label:
-            patch.setattr(_BoundWords, "leads", lambda *question: None)
-            patch.setattr(_BoundWords, "leading", lambda *question: None)
+            patch.setattr(BoundEdits, "leads", lambda *question: None)
+            patch.setattr(BoundEdits, "leading", lambda *question: None)
         planes = term.planes(space, f)
         found = space.furthest(f, term.bound, slice(None), term.labels.rivals(), points=True)
         values = term.values(space, f)

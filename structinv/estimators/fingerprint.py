@@ -78,17 +78,25 @@ def _of_array(array: np.ndarray) -> str:
 
 
 def _of_class(kind: type) -> str:
-    """The name of a class, with its code where it belongs to no library."""
-    parts = []
+    """The name of a class, with its code where it belongs to no library.
+
+    Classes of libraries are named by their package: they may move in it, and get other bases.
+    """
+    parts: list[str] = []
+    named: list[type] = []
     for each in kind.__mro__:
-        parts.append(f"{each.__module__}.{each.__qualname__}")
-        if each.__module__.partition(".")[0] not in RELEASED:
+        package = each.__module__.partition(".")[0]
+        if package not in RELEASED:
+            parts.append(f"{each.__module__}.{each.__qualname__}")
             members = sorted(vars(each).items())
             parts += [
                 name + _of_code(member.__code__)
                 for name, member in members
                 if isinstance(member, FunctionType)
             ]
+        elif not any(issubclass(other, each) for other in named):
+            parts.append(f"{package}.{each.__qualname__}")
+            named.append(each)
     return _hashed(*(part.encode() for part in parts))
 
 

@@ -6,7 +6,7 @@ from .budget import Budget
 from .checks import OracleCheckError, check_oracle
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
-from .edits import FAdd, FEdit
+from .edits import FAdd, FDrop, FEdit, FScale
 from .finite import FiniteOracle
 from .hulls import LabelHull
 from .identity import Identity
@@ -32,7 +32,6 @@ from .text_edits import TokenEdits
 from .trajectories import Trajectory
 from .union import Union
 from .weighted import Weighted
-from .words import FDrop, FScale
 
 # The tests of the contract and of the solvers run through this table.
 REGISTRY: dict[str, type[InvarianceOracle]] = {

@@ -1,55 +1,62 @@
-"""Words of a bag of words that the other side may add, alone or besides other edits."""
+"""Oracles of words: at most so many words of a row are dropped, rescaled or added."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import clone
 
-from ..matrices import Matrix, Rows, csr, floating, in_threads, longest_row, short_indices, take
+from ..matrices import ALL_ROWS, Matrix, floating
 from .arguments import (
     check_count,
     check_directions,
     check_features,
     chosen_features,
-    grade_profile,
 )
 from .base import BoundOracle, InvarianceOracle, Support, answers_for_itself, dense_rows
+from .bound_edits import BoundEdits
 from .columns import OfFeatures
-from .edit_kernels import ranked, worst_edits
-from .hulls import Hull
-from .support import Additions
-from .words import FScale
+from .image_parameters import check_distribution, draw
+from .word_edits import WordEdits
 
 
 class EditOracle(OfFeatures, InvarianceOracle):
     """At most `max_changes` words of x are edited: multiplied by factors, or raised by values.
 
     With ``b = v * x`` the gain of word j is ``max((low - 1) b_j, (high - 1) b_j)`` where it is in the
-    row, and ``a_j v_j`` where a value a_j may be added; the best edits take the largest positive gains,
-    whatever their kinds. All between no edit and a whole one are members, too.
+    row, and ``a_j v_j`` where a value a_j may be added. The best edits take the largest positive gains,
+    whatever their kinds: linear in the words of the row. All between no edit and a whole one are
+    members, too.
     """
 
     supports_sparse = True
     featurewise = True
-    feature_parameters = ("allowed",)
+    feature_parameters: ClassVar[tuple[str, ...]] = ()
     max_changes: int
-    allowed: Any
+    present: bool = False
 
-    def edits(self, n_features: int) -> Edits:
+    @property
+    def factors(self) -> tuple[float, float]:
+        """The smallest and the largest factor of words that are there."""
+        return 1.0, 1.0
+
+    def _values(self, n_features: int) -> np.ndarray:
+        """What may be added to each feature, 0 where nothing may; empty if nothing is added."""
+        return np.empty(0)
+
+    def edits(self, n_features: int) -> WordEdits:
         """What may be done to rows of so many features."""
-        raise NotImplementedError
+        values = self._values(n_features)
+        return WordEdits(int(self.max_changes), *self.factors, values, bool(self.present))
 
     def validate(self, n_features: int | None = None) -> None:
         check_count("max_changes", self.max_changes, least=0)
-        if self.allowed is not None:
-            check_features("allowed", self.allowed, n_features)
+        for name in self.feature_parameters:
+            if getattr(self, name) is not None:
+                check_features(name, getattr(self, name), n_features)
 
     def most_changes(self) -> int:
         return int(self.max_changes)
@@ -60,11 +67,8 @@ class EditOracle(OfFeatures, InvarianceOracle):
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
-        """See `InvarianceOracle.support`; exact."""
-        self._check_rows(X)
-        check_directions(X, V, assign, cost)
-        points, _ = self.edits(X.shape[1]).worst(_words(X), V, assign)
-        return Support(points if sp.issparse(X) else points.toarray())
+        """See `InvarianceOracle.support`; exact (Teo et al. 2007, alg. 3, without its sort)."""
+        return self._bound(X, V, assign, cost).support(ALL_ROWS, V, assign)
 
     def graded_support(
         self,
@@ -75,40 +79,138 @@ class EditOracle(OfFeatures, InvarianceOracle):
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; `rho` is indexed by the number of edits."""
+        return self._bound(X, V, assign, cost).graded_support(ALL_ROWS, V, assign, cost, rho)
+
+    def _bound(
+        self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
+    ) -> BoundEdits:
         self._check_rows(X)
         check_directions(X, V, assign, cost)
-        grades = grade_profile(rho, self.max_changes + 1)
-        points, reached = self.edits(X.shape[1]).worst(_words(X), V, assign, cost, grades)
-        return Support(points if sp.issparse(X) else points.toarray(), rho=reached)
+        return BoundEdits(self, X)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         self._check_rows(X)
         own = answers_for_itself(self, EditOracle)
-        return BoundOracle(self, X, y) if own else _BoundEdits(self, X, y)
+        return BoundOracle(self, X, y) if own else BoundEdits(self, X, y)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """Members with a uniform number of edits, at words drawn uniformly from those that can be."""
         self._check_rows(X)
         edits = self.edits(X.shape[1])
         members = np.repeat(floating(dense_rows(X))[:, None, :], size, axis=1)
-        there = members != 0
-        can = (there & edits.multiplies) | ((edits.value > 0) & (~there | edits.present))
+        there, value = members != 0, edits.value
+        multiplied = there & (edits.low < edits.high)
+        can = multiplied if not value.size else multiplied | ((value > 0) & (~there | edits.present))
         number = rng.integers(self.max_changes + 1, size=members.shape[:2])
         order = np.where(can, rng.random(members.shape), np.inf).argsort(axis=2).argsort(axis=2)
         edited = can & (order < number[:, :, None])
-        factors = rng.uniform(edits.low, edits.high, size=members.shape)
-        shares = edits.value * rng.random(members.shape)
-        changed = np.where(there & edits.multiplies, members * factors, members + shares)
+        changed = members * self._drawn_factors(members.shape, rng)
+        if value.size:
+            shares = value * rng.random(members.shape)
+            changed = np.where(multiplied, changed, members + shares)
         return np.where(edited, changed, members).astype(members.dtype, copy=False)
+
+    def _drawn_factors(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        return rng.uniform(*self.factors, size=shape)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         edits = self.edits(len(x))
-        tolerance = 1e-9 * (1.0 + np.abs(x))
+        value = edits.value if edits.value.size else np.zeros(len(x))
+        raised = np.where((x == 0) | edits.present, value, 0.0)
+        tolerance = 1e-9 * (1.0 + np.abs(x)) * ((x != 0) | (raised > 0))
         edges = np.stack([x, edits.low * x, edits.high * x])
-        raised = np.where((x == 0) | edits.present, edits.value, 0.0)
         low, high = edges.min(axis=0), np.maximum(edges.max(axis=0), x + raised)
         inside = (z >= low - tolerance) & (z <= high + tolerance)
         return bool(np.all(inside) and np.count_nonzero(np.abs(z - x) > tolerance) <= self.max_changes)
+
+
+class FScale(EditOracle):
+    """FSCALE: at most `max_changes` words are scaled by factors between `low` and `high`.
+
+    ``S(x) = {x * a : low <= a <= high, at most max_changes entries of a differ from 1}``
+    (Teo et al. 2007, sec. 3).
+
+    Parameters
+    ----------
+    max_changes : int
+        At least 0. There is no default: ten changes are nothing to a long mail, and all of a short
+        one.
+    low : float, default=0.5
+        Smallest factor, in [0, 1].
+    high : float, default=2.0
+        Largest factor, at least 1.
+    distribution : {"uniform", "lognormal"}, default="uniform"
+        Of the factors in `sample`. "lognormal" is a normal density over their logarithm, largest at 1
+        and cut off at `low` and `high`; it needs `low` above 0.
+    spread : float, optional
+        Standard deviation of the logarithm, before it is cut off; needed and above 0 for "lognormal".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, v = np.array([[1.0, 2.0, 0.0]]), np.array([[1.0, -1.0, 5.0]])
+    >>> FScale(max_changes=1).support(X, v, np.array([0])).points
+    array([[2., 2., 0.]])
+    """
+
+    def __init__(
+        self,
+        max_changes: int,
+        low: float = 0.5,
+        high: float = 2.0,
+        *,
+        distribution: str = "uniform",
+        spread: float | None = None,
+    ) -> None:
+        self.max_changes = max_changes
+        self.low = low
+        self.high = high
+        self.distribution = distribution
+        self.spread = spread
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        return float(self.low), float(self.high)
+
+    def validate(self, n_features: int | None = None) -> None:
+        super().validate(n_features)
+        for name, value, least, most in (("low", self.low, 0, 1), ("high", self.high, 1, np.inf)):
+            if not isinstance(value, Real) or isinstance(value, bool):
+                raise TypeError(f"{name} must be a number, got {value!r}")
+            if not least <= value <= most or value == np.inf:
+                allowed = "a factor in [0, 1]" if most == 1 else "a finite factor of at least 1"
+                raise ValueError(f"{name} must be {allowed}, got {value!r}")
+        check_distribution("FScale", ("uniform", "lognormal"), self.distribution, self.spread)
+        if self.distribution == "lognormal" and self.low == 0:
+            raise ValueError(f"low must be above 0 for the distribution 'lognormal', got {self.low!r}")
+
+    def _drawn_factors(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        return draw(self.distribution, *self.factors, 1.0, self.spread, shape, rng)
+
+
+class FDrop(EditOracle):
+    """FDROP: at most `max_changes` words are dropped (Globerson and Roweis 2006).
+
+    ``S(x) = {x * a : 0 <= a <= 1, at most max_changes entries of a differ from 1}``
+
+    Parameters
+    ----------
+    max_changes : int
+        At least 0. There is no default: ten changes are nothing to a long mail, and all of a short
+        one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, v = np.array([[1.0, 2.0, 0.0]]), np.array([[1.0, -1.0, 5.0]])
+    >>> FDrop(max_changes=1).support(X, v, np.array([0])).points
+    array([[1., 0., 0.]])
+    """
+
+    factors = (0.0, 1.0)
+
+    def __init__(self, max_changes: int) -> None:
+        self.max_changes = max_changes
 
 
 class FAdd(EditOracle):
@@ -143,6 +245,8 @@ class FAdd(EditOracle):
     array([[2., 0., 0.]])
     """
 
+    feature_parameters = ("allowed",)
+
     def __init__(
         self, max_changes: int, value: Any = 1.0, allowed: Any = None, present: bool = False
     ) -> None:
@@ -160,9 +264,8 @@ class FAdd(EditOracle):
             able = len(chosen_features(self.allowed, n_features))
             check_count("max_changes", self.max_changes, 0, able, "features that may be added")
 
-    def edits(self, n_features: int) -> Edits:
-        value = _spread(self.value, self.allowed, n_features)
-        return Edits(int(self.max_changes), 1.0, 1.0, value, bool(self.present))
+    def _values(self, n_features: int) -> np.ndarray:
+        return _spread(self.value, self.allowed, n_features)
 
 
 class FEdit(EditOracle):
@@ -189,6 +292,8 @@ class FEdit(EditOracle):
     >>> FEdit(max_changes=2, add=1.0).support(X, v, np.array([0])).points
     array([[1., 1., 0.]])
     """
+
+    feature_parameters = ("allowed",)
 
     def __init__(
         self,
@@ -222,170 +327,15 @@ class FEdit(EditOracle):
         if n_features is not None:
             check_count("max_changes", self.max_changes, 0, n_features, "features")
 
-    def edits(self, n_features: int) -> Edits:
-        low, high = (1.0, 1.0) if self.scale is None else self.scale
-        value = np.zeros(n_features)
-        if self.add is not None:
-            value = _spread(self.add, self.allowed, n_features)
-        return Edits(int(self.max_changes), 0.0 if self.drop else float(low), float(high), value, False)
-
-
-@dataclass(frozen=True)
-class Edits:
-    """What may be done to rows, as compiled functions take it.
-
-    Parameters
-    ----------
-    max_changes : int
-    low, high : float
-        Factors of words that are there.
-    value : (d,) array
-        What may be added to each feature, 0 where nothing may.
-    present : bool
-        Whether it may be added to features that are there.
-    """
-
-    max_changes: int
-    low: float
-    high: float
-    value: np.ndarray
-    present: bool
-
     @property
-    def multiplies(self) -> bool:
-        """Whether words that are there may change by a factor."""
-        return self.low < self.high
+    def factors(self) -> tuple[float, float]:
+        low, high = (1.0, 1.0) if self.scale is None else self.scale
+        return 0.0 if self.drop else float(low), float(high)
 
-    def worst(
-        self,
-        rows: sp.csr_matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        grades: np.ndarray | None = None,
-    ) -> tuple[sp.csr_matrix, np.ndarray]:
-        """The members furthest along the directions, and their grades."""
-        n_rows, room = rows.shape[0], rows.nnz + rows.shape[0] * self._most(rows)
-        points = sp.csr_matrix(rows.shape, dtype=rows.dtype)
-        indptr = np.zeros(n_rows + 1, dtype=np.int64)
-        indices, data = np.empty(room, dtype=rows.indices.dtype), np.empty(room, dtype=rows.dtype)
-        _, _, reached = self._ask(rows, V, assign, cost, grades, (indptr, indices, data))
-        size = indptr[-1]
-        points.indptr = indptr.astype(rows.indptr.dtype)
-        points.indices, points.data = indices[:size].copy(), data[:size].copy()
-        return points, reached
-
-    def maxima(
-        self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The largest ``<v, z>`` of each row, and sizes of their products, as `BoundOracle.maximum`."""
-        nowhere = np.empty(0, dtype=np.int64), rows.indices[:0].copy(), rows.data[:0].copy()
-        values, sizes, _ = self._ask(rows, V, assign, None, None, nowhere)
-        return values, sizes
-
-    def _most(self, rows: sp.csr_matrix) -> int:
-        return min(self.max_changes, rows.shape[1])
-
-    def _ask(
-        self,
-        rows: sp.csr_matrix,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None,
-        grades: np.ndarray | None,
-        written: tuple[np.ndarray, np.ndarray, np.ndarray],
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Maxima, sizes and grades; rows are written where there is room."""
-        n_rows, most = rows.shape[0], self._most(rows)
-        V = np.ascontiguousarray(V, dtype=np.float64)
-        longest = longest_row(rows.indptr)
-        ranks, order = ranked(V, self.value, most + longest)
-        rho = np.ones(most + 1) if grades is None else np.resize(grades, most + 1)
-        cost = np.zeros(n_rows) if cost is None else np.asarray(cost, dtype=np.float64)
-        found = np.empty((3, n_rows))
-        moves = most, self.low, self.high, self.value, self.present, ranks, order, rho
-
-        def ask(part: slice) -> None:
-            worst_edits(
-                rows.indptr[part.start : part.stop + 1], rows.indices, rows.data, V, assign[part],
-                *moves, cost[part], *found[:, part], *written,
-            )  # fmt: skip
-
-        if len(written[0]):
-            ask(slice(0, n_rows))
-        else:
-            in_threads(ask, n_rows, rows.nnz + n_rows * most)
-        return found[0], found[1], found[2]
-
-
-class _BoundEdits(BoundOracle):
-    """Edits of given rows."""
-
-    oracle: EditOracle
-
-    @cached_property
-    def words(self) -> sp.csr_matrix:
-        """All rows; dense ones become sparse once, and not in each call."""
-        return _words(self.X)
-
-    @cached_property
-    def edits_allowed(self) -> Edits:
-        """What may be done to them."""
-        return self.oracle.edits(self.X.shape[1])
-
-    def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
-    ) -> Support:
-        points, _ = self.edits_allowed.worst(take(self.words, rows), V, assign)
-        return Support(self._as_given(points))
-
-    def graded_support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        grades = grade_profile(rho, self.oracle.max_changes + 1)
-        points, reached = self.edits_allowed.worst(take(self.words, rows), V, assign, cost, grades)
-        return Support(self._as_given(points), rho=reached)
-
-    def maximum(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.edits_allowed.maxima(take(self.words, rows), V, assign)
-
-    def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        edits = self.edits_allowed
-        if np.any(edits.value > 0) and edits.max_changes > 0:
-            return None
-        # Nothing is added: what is left are words that are multiplied, or nothing at all.
-        plain = FScale(edits.max_changes, edits.low, edits.high)
-        return plain.bind(self.words).hull(signs, weights, intercept)
-
-    def additions(self) -> Additions | None:
-        edits = self.edits_allowed
-        if not np.any(edits.value > 0) or edits.max_changes == 0:
-            return None
-        rows = self.words
-        if not rows.data.all():
-            rows = rows.copy()
-            rows.eliminate_zeros()
-        adds = np.ones(rows.shape[0], dtype=bool)
-        return Additions(
-            rows, adds, edits.max_changes, edits.value, edits.present, edits.low, edits.high
-        )
-
-    def _as_given(self, points: sp.csr_matrix) -> Matrix:
-        return points if sp.issparse(self.X) else points.toarray()
-
-
-def _words(X: Matrix) -> sp.csr_matrix:
-    """Rows as compiled functions take them: CSR, each word once and in order."""
-    rows = csr(X)
-    if not rows.has_canonical_format:
-        rows = rows.copy()
-        rows.sum_duplicates()
-    return short_indices(rows)
+    def _values(self, n_features: int) -> np.ndarray:
+        if self.add is None:
+            return super()._values(n_features)
+        return _spread(self.add, self.allowed, n_features)
 
 
 def _spread(value: Any, allowed: Any, n_features: int) -> np.ndarray:

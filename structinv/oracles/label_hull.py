@@ -15,6 +15,7 @@ from .label_kernels import (
 )
 from .label_word_kernels import NEWCOMERS, losses_words, sweep_words, workspace
 from .label_word_pools import combine_words, points_words, restore_words
+from .word_edits import WordEdits
 
 # Pairs for which there is room at first, and then always; more are made as needed.
 LEAST_PAIRS = 4096
@@ -176,10 +177,8 @@ class WordLabelHull(IdentityLabelHull):
     ----------
     X, codes, weights, cost, intercept
         As for `IdentityLabelHull`; the intercept is never changed.
-    max_changes : int
-        Number :math:`K \ge 1` of words that may change.
-    low, high : float
-        Range of the factors, ``0 <= low <= 1 <= high`` and ``low < high``.
+    edits : WordEdits
+        Number :math:`K \ge 1` of words that may change, and the range :math:`[l, u]` of their factors.
     """
 
     def __init__(
@@ -188,16 +187,12 @@ class WordLabelHull(IdentityLabelHull):
         codes: np.ndarray,
         weights: np.ndarray,
         cost: np.ndarray,
+        edits: WordEdits,
         *,
-        max_changes: int,
-        low: float,
-        high: float,
         intercept: bool = False,
     ) -> None:
         super().__init__(X, codes, weights, cost, intercept=intercept)
-        self.max_changes = int(max_changes)
-        self.drop = 1.0 - low
-        self.grow = high - 1.0
+        self.edits = edits
         # Where the K-th gain of each row was last.
         self.mu = np.zeros(X.shape[0])
         self.room = longest_row(X.indptr) + 1
@@ -211,7 +206,7 @@ class WordLabelHull(IdentityLabelHull):
     @property
     def _changes(self) -> tuple[int, float, float]:
         """How many words may change, and how far down and up."""
-        return self.max_changes, self.drop, self.grow
+        return self.edits.moves(self.X.shape[1])
 
     @property
     def _pools(self) -> tuple[np.ndarray, ...]:
@@ -221,7 +216,7 @@ class WordLabelHull(IdentityLabelHull):
 
     def _sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> int:
         X, most = self.X, int(self.slots[order, 1].max(initial=0)) + NEWCOMERS + 2
-        room = workspace(most, self.room, self.n_labels, self.drop, self.grow)
+        room = workspace(most, self.room, self.n_labels, *self._changes[1:])
         return sweep_words(
             X.indptr, X.indices, X.data, self.codes, self.weights, self.square, self.cost,
             self.intercept, *self._changes, self.mu, *self._pools, self.used, table, order, gaps,
@@ -240,7 +235,7 @@ class WordLabelHull(IdentityLabelHull):
         _side_by_side(self.parts)
 
     def losses(self, table: np.ndarray) -> np.ndarray:
-        return word_losses(self.X, self.codes, self.cost, self.intercept, self._changes, table, self.mu)
+        return word_losses(self.X, self.codes, self.cost, self.intercept, self.edits, table, self.mu)
 
     def combination(self) -> np.ndarray:
         X = self.X
@@ -315,7 +310,7 @@ def word_losses(
     codes: np.ndarray,
     cost: np.ndarray,
     intercept: bool,
-    changes: tuple,
+    edits: WordEdits,
     table: np.ndarray,
     guesses: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -327,13 +322,12 @@ def word_losses(
     codes : (n,) array of int
     cost : (n_labels, n_labels) array
     intercept : bool
-    changes : tuple
-        How many words may change, and by how much a word's share falls and grows.
+    edits : WordEdits
     table : (d [+ 1], n_labels) array
     guesses : (n,) array, optional
         Where the gain of the last change of each row was before.
     """
-    found, room = np.empty(X.shape[0]), longest_row(X.indptr) + 1
+    found, room, changes = np.empty(X.shape[0]), longest_row(X.indptr) + 1, edits.moves(X.shape[1])
     guesses = np.zeros(len(found)) if guesses is None else guesses
 
     def ask(part: slice) -> None:

@@ -7,7 +7,8 @@ import scipy.sparse as sp
 
 from ..matrices import Matrix, longest_row, ranges, with_data
 from .identity_hull import IdentityHull
-from .word_kernels import WORK_ROWS, deviate, edit_rows, sweep_words, worst_sums
+from .word_edits import WordEdits
+from .word_kernels import WORK_ROWS, deviate, sweep_words
 
 # Entries of rows that are combined at a time.
 _BLOCK = 2**20
@@ -57,20 +58,21 @@ class WordHull(DeviatingHull):
     ----------
     X, signs, weights, intercept
         As for `IdentityHull`; the intercept is never changed.
-    max_changes : int
-        Number :math:`K` of words that may change.
-    low, high : float
-        Range of the factors, ``0 <= low <= 1 <= high``.
+    edits : WordEdits
+        Number :math:`K` of words that may change, and the range :math:`[l, u]` of their factors.
     """
 
-    def __init__(self, X, signs, weights, *, max_changes, low, high, intercept=False):
+    def __init__(
+        self,
+        X: sp.csr_matrix,
+        signs: np.ndarray,
+        weights: np.ndarray,
+        edits: WordEdits,
+        intercept: bool = False,
+    ) -> None:
         super().__init__(X, signs, weights, intercept)
-        self.max_changes = int(max_changes)
-        some = self.max_changes > 0
-        self.drop = (1.0 - low) * some
-        self.grow = (high - 1.0) * some
-        # As given: 1 - (1 - low) may differ in the last digit.
-        self.factors = (low, high) if some else (1.0, 1.0)
+        self.edits = edits
+        self.max_changes, self.drop, self.grow = edits.moves(X.shape[1])
 
     def sweep(self, f, order, gaps):
         X = self.X
@@ -85,21 +87,9 @@ class WordHull(DeviatingHull):
         super().restore(normals, levels)
         X, N = self.X, sp.csr_matrix(normals)
         deviate(
-            X.indptr,
-            X.indices,
-            X.data,
-            N.indptr,
-            N.indices,
-            N.data,
-            self.signs,
-            self.levels,
-            self.max_changes,
-            self.drop,
-            self.grow,
-            np.ones(X.nnz),
-            np.zeros(X.shape[1]),
-            self.delta,
-        )
+            X.indptr, X.indices, X.data, N.indptr, N.indices, N.data, self.signs, self.levels,
+            self.max_changes, self.drop, self.grow, np.ones(X.nnz), np.zeros(X.shape[1]), self.delta,
+        )  # fmt: skip
 
     def rescale(self, rows, factors):
         super().rescale(rows, factors)
@@ -111,13 +101,7 @@ class WordHull(DeviatingHull):
         own = with_data(X, self.delta)[rows].data
         levels = np.repeat(self.levels[rows], np.diff(part.indptr))
         averages = with_data(part, part.data * (levels + own))
-        directions, assign = self._directions(f, rows)
-        edited = part.data.copy()
-        edit_rows(
-            part.indptr, part.indices, part.data, directions, assign, self.max_changes, *self.factors,
-            edited, np.empty((2, self.room)),
-        )  # fmt: skip
-        corners = with_data(part, edited)
+        corners, _ = self.edits.worst(part, *self._directions(f, rows))
         return averages, corners, corners
 
     def _directions(self, f, rows):
@@ -137,13 +121,9 @@ class WordHull(DeviatingHull):
 
     def losses(self, f):
         """See `Hull.losses`; the last K-th gain of each row is where the search for the next begins."""
-        X, n = self.X, len(self.levels)
-        values, directions = np.empty(n), self._directions(f, slice(None))
-        worst_sums(
-            X.indptr, X.indices, X.data, *directions, self.max_changes, *self.factors, self.mu, values,
-            np.empty(n), np.empty((2, self.room)),
-        )  # fmt: skip
-        return np.maximum(0.0, 1.0 - self.signs * f[X.shape[1] :].sum() + values)
+        V, assign = self._directions(f, slice(None))
+        values, _ = self.edits.maxima(self.X, V, assign, self.mu)
+        return np.maximum(0.0, 1.0 - self.signs * f[self.X.shape[1] :].sum() + values)
 
 
 def _entries(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

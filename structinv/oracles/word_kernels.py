@@ -21,7 +21,7 @@ from typing import Any
 
 from ..compiled import njit
 from .word_blocks import step_block
-from .word_selection import gains, largest, ordered, products
+from .word_selection import gains, largest, products
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Reordering of sums is allowed, infinities keep their meaning.
@@ -154,107 +154,3 @@ def deviate(indptr, indices, data, n_indptr, n_indices, n_data, signs, tau, K, d
                 delta[j] *= K * tau[i] / cost
         for j in range(n_indptr[i], n_indptr[i + 1]):
             w[n_indices[j]] = 0.0
-
-
-@njit(**_PLAIN)
-def worst_sums(indptr, indices, data, V, assign, K, low, high, near, values, sizes, work):
-    r"""Support function of the edits of every row.
-
-    .. math:: \max_{z \in S(x_i)} \langle v, z \rangle
-       = \langle v, x_i \rangle + \sum_{k \le K} g_{(k)}, \quad
-       g_j = \max\bigl(0, (l - 1) v_j x_{ij}, (u - 1) v_j x_{ij}\bigr).
-
-    Parameters
-    ----------
-    indptr, indices, data : arrays
-        Rows in CSR format.
-    V : array of shape (p, d)
-        Directions, C-contiguous.
-    assign : integer array of shape (n,)
-        Direction :math:`v` of each row.
-    K : int
-        Number of words that may change.
-    low, high : float
-        Range of the factors, ``0 <= low <= 1 <= high``.
-    near : array of shape (n,)
-        Where the K-th gain of each row may be; 0 for no guess.
-    values : array of shape (n,)
-        Receives the maxima.
-    sizes : array of shape (n,)
-        Receives the sums of :math:`|v_j x_{ij}|`.
-    work : array of shape (2, longest row + 1)
-        Workspace.
-    """
-    b, gain, guess = work[0], work[1], 0.0
-    for i in range(assign.size):
-        start, stop = indptr[i], indptr[i + 1]
-        total, sizes[i] = products(indices[start:stop], data[start:stop], 1.0, V[assign[i]], b)
-        gains(b, stop - start, low - 1.0, 1.0 - high, gain)
-        top, cut = largest(gain, stop - start, K, near[i] if near[i] > 0 else guess)
-        # Rows of one kind of text have similar gains.
-        guess = 0.5 * (guess + cut)
-        values[i] = total + top
-
-
-@njit(**_PLAIN)
-def edit_rows(indptr, indices, data, V, assign, K, low, high, out, work):
-    """Edit every row where its support function is largest.
-
-    Parameters
-    ----------
-    indptr, indices, data, V, assign, K, low, high, work
-        See `worst_sums`.
-    out : array of shape (nnz,)
-        A copy of ``data``; receives the edited values.
-    """
-    b, gain, guess = work[0], work[1], 0.0
-    for i in range(assign.size):
-        start, stop, left = indptr[i], indptr[i + 1], K
-        products(indices[start:stop], data[start:stop], 1.0, V[assign[i]], b)
-        gains(b, stop - start, low - 1.0, 1.0 - high, gain)
-        _, cut = largest(gain, stop - start, K, guess)
-        guess = 0.5 * (guess + cut)
-        for ties in range(2 if cut > 0 else 1):
-            for t in range(stop - start if left > 0 else 0):
-                if left > 0 and (gain[t] == cut if ties else gain[t] > cut):
-                    out[start + t] *= low if b[t] < 0 else high
-                    left -= 1
-
-
-@njit(**_PLAIN)
-def edit_rows_graded(
-    indptr, indices, data, V, assign, K, low, high, rho, cost, out, grades, work, place
-):  # fmt: skip
-    r"""Edit every row where its support function is largest; the number of edits lowers a reward.
-
-    .. math:: \max_{k \le K}\; \langle v, x_i \rangle + \sum_{m \le k} g_{(m)} + r_i \rho_k .
-
-    Parameters
-    ----------
-    indptr, indices, data, V, assign, K, low, high, out, work
-        See `edit_rows`.
-    rho : array of shape (K + 1,)
-        Grade of each number of changes, ``rho[0] = 1``.
-    cost : array of shape (n,)
-        Rewards :math:`r_i`.
-    grades : array of shape (n,)
-        Receives :math:`\rho_k` of the number of edits.
-    place : integer array of shape (longest row + 1,)
-        Workspace.
-    """
-    b, gain = work[0], work[1]
-    for i in range(assign.size):
-        start, stop = indptr[i], indptr[i + 1]
-        products(indices[start:stop], data[start:stop], 1.0, V[assign[i]], b)
-        gains(b, stop - start, low - 1.0, 1.0 - high, gain)
-        for t in range(stop - start):
-            place[t] = t
-        size, value = ordered(gain, place, stop - start, K), 0.0
-        best, changes = cost[i] * rho[0], 0
-        for k in range(size):
-            value += gain[k]
-            if value + cost[i] * rho[k + 1] > best:
-                best, changes = value + cost[i] * rho[k + 1], k + 1
-        grades[i] = rho[changes]
-        for k in range(changes):
-            out[start + place[k]] *= low if b[place[k]] < 0 else high

@@ -123,10 +123,10 @@ def largest(gain, count, k, guess):
 
 
 @njit(**_PLAIN)
-def ordered(gain, kind, count, k):
+def ordered(gain, count, k):
     """Bring the k largest positive numbers to the front, the largest first; how many there are.
 
-    ``kind`` is moved along. The other numbers may be lost.
+    The other numbers may be lost.
     """
     _, cut = largest(gain, count, k, 0.0)
     size, level = 0, 0
@@ -134,11 +134,11 @@ def ordered(gain, kind, count, k):
         level += gain[t] > cut
     level = k - level if cut > 0 else 0
     for t in range(count):
-        value, other = gain[t], kind[t]
+        value = gain[t]
         tied = value == cut and level > 0
         if value > cut or tied:
             level -= tied
-            gain[size], kind[size] = value, other
+            gain[size] = value
             size += 1
     # Shell's sort: short lists are sorted by insertion, long ones in strides first.
     stride = 1
@@ -146,10 +146,10 @@ def ordered(gain, kind, count, k):
         stride = 3 * stride + 1
     while stride > 0:
         for t in range(stride, size):
-            value, other, at = gain[t], kind[t], t
+            value, at = gain[t], t
             while at >= stride and gain[at - stride] < value:
-                gain[at], kind[at] = gain[at - stride], kind[at - stride]
+                gain[at] = gain[at - stride]
                 at -= stride
-            gain[at], kind[at] = value, other
+            gain[at] = value
         stride //= 3
     return size
