@@ -74,11 +74,8 @@ def _size(number: float) -> str:
 
 
 def _available() -> float:
-    for line in _MEMINFO.read_text(encoding="ascii").splitlines():
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            return 1024.0 * int(value.split()[0])
-    return float("inf")
+    _, found, rest = _MEMINFO.read_text(encoding="ascii").partition("MemAvailable:")
+    return 1024.0 * int(rest.split(maxsplit=1)[0]) if found else float("inf")
 
 
 def _addresses_left() -> float:
@@ -128,7 +125,7 @@ def _number(path: Path) -> int | None:
 
 def _statistic(path: Path, name: str) -> int:
     try:
-        pairs = (line.split() for line in path.read_text(encoding="ascii").splitlines())
-        return next((int(value) for key, value in pairs if key == name), 0)
+        _, found, rest = f"\n{path.read_text(encoding='ascii')}".partition(f"\n{name} ")
+        return int(rest.split(maxsplit=1)[0]) if found else 0
     except (OSError, ValueError):
         return 0

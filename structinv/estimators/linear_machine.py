@@ -75,7 +75,8 @@ class LinearMachine(InvariantEstimator):
         weights = linear_functions(n_features, term.n_outputs)
         check_memory(what, weights, "hash the features or number them anew, without gaps")
         needed, size = linear_memory(problem.rows, term.bound, term.n_outputs)
-        check_memory(named(term.bound, size, n_rows), needed, "list fewer, or take fewer rows")
+        if needed > 0:
+            check_memory(named(term.bound, size, n_rows), needed, "list fewer, or take fewer rows")
         space = ExplicitSpace(n_features, term.n_outputs, intercept=bool(self.fit_intercept))
         return Objective(space, [term])
 
