@@ -28,7 +28,6 @@ from structinv.oracles import (
     Shifts,
     Support,
 )
-from structinv.solvers import FrankWolfe
 
 from .oracle_cases import CASES, rows
 
@@ -55,36 +54,6 @@ def learnt(model):
 
 
 PARAMETERS = {
-    "C-zero": ({"C": 0}, ValueError, "C must be a number above 0, got 0"),
-    "C-negative": ({"C": -1.0}, ValueError, "C must be a number above 0"),
-    "C-nan": ({"C": np.nan}, ValueError, "C must be a number above 0"),
-    "C-infinite": ({"C": np.inf}, ValueError, "C must be a number above 0"),
-    "C-text": ({"C": "1"}, TypeError, "C must be a number above 0, got '1'"),
-    "C-none": ({"C": None}, TypeError, "C must be a number above 0"),
-    "C-bool": ({"C": True}, TypeError, "C must be a number above 0"),
-    "tol-negative": ({"tol": -1e-3}, ValueError, "tol must be a number of at least 0"),
-    "tol-nan": ({"tol": np.nan}, ValueError, "tol must be a number of at least 0"),
-    "tol-text": ({"tol": "small"}, TypeError, "tol must be a number of at least 0"),
-    "seconds-zero": ({"max_seconds": 0}, ValueError, "max_seconds must be a number above 0"),
-    "seconds-negative": ({"max_seconds": -1.0}, ValueError, "max_seconds must be a number above 0"),
-    "seconds-nan": ({"max_seconds": np.nan}, ValueError, "max_seconds must be a number above 0"),
-    "seconds-text": ({"max_seconds": "1"}, TypeError, "max_seconds must be a number above 0"),
-    "solver-unknown": (
-        {"solver": "newton"},
-        ValueError,
-        r"solver must be one of \['auto', 'bmrm', 'frank_wolfe', 'interior_point', 'pegasos', ",
-    ),
-    "solver-none": ({"solver": None}, ValueError, "solver must be one of .* or a Solver, got None"),
-    "solver-class": ({"solver": FrankWolfe}, ValueError, "solver must be one of .* or a Solver"),
-    "solver-list": ({"solver": ["bmrm"]}, ValueError, "solver must be one of .* or a Solver"),
-    "oracle-text": ({"oracle": "fdrop"}, TypeError, "oracle must be an InvarianceOracle or None"),
-    "oracle-class": ({"oracle": FDrop}, TypeError, "oracle must be an InvarianceOracle or None"),
-    "oracle-number": ({"oracle": 3}, TypeError, "oracle must be an InvarianceOracle or None"),
-    "verbose": ({"verbose": -1}, ValueError, "verbose must be an integer of at least 0"),
-    "verbose-text": ({"verbose": "yes"}, ValueError, "verbose must be an integer of at least 0"),
-    "seed": ({"random_state": -1}, ValueError, "random_state must be None, an integer"),
-    "seed-text": ({"random_state": "0"}, ValueError, "random_state must be None, an integer"),
-    "random_state": ({"random_state": "seed"}, ValueError, "seed"),
     "rescaling": (
         {"rescaling": "norm"},
         ValueError,

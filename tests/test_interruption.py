@@ -241,18 +241,7 @@ def test_virtual_samples_have_nothing_to_keep(kind):
     assert model.svc_ is before
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        InvariantLinearSVC,
-        InvariantSVC,
-        LapSVC,
-        RepresenterClassifier,
-        RepresenterRegressor,
-        VirtualSVC,
-        VirtualSupportVectorSVC,
-    ],
-)
+@pytest.mark.parametrize("kind", [VirtualSVC, VirtualSupportVectorSVC])
 def test_other_wishes_are_refused(kind):
     X, y = rows()
     model = kind(on_interrupt="ignore")

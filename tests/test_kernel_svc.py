@@ -640,8 +640,6 @@ PARAMETERS = {
     "degree": ({"kernel": "poly", "degree": 0}, ValueError, "degree must be an integer of at least 1"),
     "degree-real": ({"kernel": "poly", "degree": 2.0}, TypeError, "degree must be an integer"),
     "coef0": ({"kernel": "poly", "coef0": -1.0}, ValueError, "coef0 must be a number of at least 0"),
-    "C-zero": ({"C": 0.0}, ValueError, "C must be a number above 0, got 0.0"),
-    "C-text": ({"C": "1"}, TypeError, "C must be a number above 0, got '1'"),
     "epsilon-negative": ({"epsilon": -0.1}, ValueError, "epsilon must be a number of at least 0"),
     "epsilon-nan": ({"epsilon": np.nan}, ValueError, "epsilon must be a number of at least 0"),
     "epsilon-solver": (
@@ -656,10 +654,7 @@ PARAMETERS = {
     ),
     "cache-zero": ({"cache_mb": 0}, ValueError, "cache_mb must be a number above 0, got 0"),
     "cache-text": ({"cache_mb": "1GB"}, TypeError, "cache_mb must be a number above 0"),
-    "solver": ({"solver": "newton"}, ValueError, "solver must be one of"),
-    "tol": ({"tol": -1.0}, ValueError, "tol must be a number of at least 0"),
     "class_weight": ({"class_weight": "even"}, ValueError, "class_weight.*balanced"),
-    "oracle-text": ({"oracle": "shifts"}, TypeError, "oracle must be an InvarianceOracle or None"),
     "precomputed-oracle": (
         {"kernel": "precomputed", "oracle": SHIFTS},
         ValueError,

@@ -375,8 +375,6 @@ def test_bad_input_is_refused_by_name(given, error, message):
         ({"structure": Multiclass()}, ValueError, "structure must be one of examples with several"),
         ({"cost": "zero"}, ValueError, "cost must be one of"),
         ({"cost": [[0, 1]]}, ValueError, "cost must have shape"),
-        ({"C": 0}, ValueError, "C must be"),
-        ({"oracle": 3}, TypeError, "oracle must be"),
         ({"oracle": FDrop(1).only_for("z")}, ValueError, "'z'"),
         ({"class_weight": {"z": 1.0}}, ValueError, r"class_weight must be of labels in y, got \['z'\]"),
         ({"structure": Sequence({("O", "O")})}, ValueError, "it forbids that of example"),

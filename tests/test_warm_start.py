@@ -271,13 +271,6 @@ def test_a_solver_that_starts_from_nothing_refuses_by_name():
         model.fit(X, X[:, 0])
 
 
-@pytest.mark.parametrize("kind", [InvariantLinearSVC, InvariantSVC, LapSVC, RepresenterClassifier])
-def test_warm_start_is_yes_or_no(kind):
-    X, y = counts()
-    with pytest.raises(TypeError, match="warm_start must be True or False, got 'yes'"):
-        kind(warm_start="yes").fit(X, y)
-
-
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

@@ -56,8 +56,6 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     solver : str or Solver, default="auto"
         "svmstruct", "bmrm", "pegasos", "frank_wolfe" or "interior_point". "auto" is "frank_wolfe", the
         fastest that was measured; "interior_point" is for a linear kernel whose C is large for its rows.
-    tol : float, default=1e-3
-        Relative gap between objective and lower bound at which the fit ends.
     epsilon : float, default=0.0
         A plane is added only if it lies more than this above its row's planes so far (Teo et al. 2007,
         algorithm 1): fewer support vectors, at a price that shows in ``solution_.gap``. For "auto",
@@ -71,23 +69,12 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         question; and the bounds of what was found take one more pass over all rows.
     class_weight : dict or "balanced", optional
         Factors of C for each class.
-    random_state : int, RandomState or None, default=None
-        Order in which examples are visited.
-    verbose : int, default=0
-        Above 0, progress is printed to standard error.
     invariances, nu, invariance_loss, invariance_loss_params
         Families of functionals that the functions pay for too, weights and losses of theirs, on all
         fitted rows and all outputs: a mixed objective, worst case over some changes and flat along
         others; see `RepresenterClassifier`. "auto" is then the `Representer` solver.
-    warm_start : bool, default=False
-        Whether a fit starts from what the fit before it has found; see Notes.
-    checkpoint : str or path-like, optional
-        A file that holds what a fit needs to go on after it was killed; see Notes.
-    checkpoint_seconds : float, default=120
-        How often that file is written, above 0.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
-        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
+    tol, random_state, verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
+        See `InvariantLinearSVC`.
     budget : int, optional
         Most support vectors, above 0: a fit that ends with more is shortened by
         ``compress(n_support=budget)``, in time of its own beside `max_seconds`. ``solution_`` then has
@@ -130,14 +117,10 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
 
     Warns
     -----
-    ConvergenceWarning
-        If the fit ended before the gap was reached; the status says why and what to try.
+    ConvergenceWarning, UninformativeFitWarning
+        As `InvariantLinearSVC`.
     IndefiniteKernelWarning
         If the kernel is none on the training rows: it has an eigenvalue below 0.
-    UninformativeFitWarning
-        If the oracle's changes leave next to nothing to learn: all training rows are predicted to be
-        of one class where a fit without changes puts a tenth of the errors right, or the function wins
-        less than 1 % of what it wins without changes.
 
     Notes
     -----
@@ -152,19 +135,10 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     that are none of the new S(x) are dropped, or the new oracle asked at the old function, so that the
     lower bound is as certain as that of a fresh fit.
 
-    A fit with a `checkpoint` that is killed goes on from that file when the same fit is started
-    again: same rows, labels, weights, parameters and version, or a ValueError names what differs.
-    What concerns the run alone may change: `tol`, `max_seconds`, `random_state`, `verbose`,
-    `cache_mb`, `warm_start`, `on_interrupt`, `budget`. `max_seconds` counts the seconds before the
-    interruption. The file is written at Ctrl-C and at the end of the time, too, and deleted when there
-    is nothing to go on with. It holds no pickle: of members their numbers, of other points the points,
-    of penalties the slopes.
+    A `checkpoint` is kept as in `InvariantLinearSVC`, and `cache_mb` and `budget` may change, too. It
+    holds numbers of members, points that are no members, and slopes of penalties.
 
-    Scores are no probabilities, with logistic losses neither, which are those of changed rows; so there
-    is no `predict_proba`. scikit-learn's `CalibratedClassifierCV` learns them from scores of rows that
-    were held out; see the examples. They are probabilities for rows as they come, not after a change,
-    and a certificate says nothing of them: it holds for the model fitted here, not for those that
-    calibration fits on parts of the rows.
+    Scores are no probabilities; `CalibratedClassifierCV` learns them, as `InvariantLinearSVC` says.
 
     Examples
     --------

@@ -39,25 +39,12 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
         feature 1 is added. That is penalised like the others, as in liblinear, and no oracle sees it.
     solver : str or Solver, default="auto"
         As in `InvariantLinearSVC`.
-    tol : float, default=1e-3
-        Relative gap between objective and lower bound at which the fit ends.
-    max_seconds : float, optional
-        The fit ends after this time, with a warning.
-    random_state : int, RandomState or None, default=None
-        Order in which examples are visited.
-    verbose : int, default=0
-        Above 0, progress is printed to standard error.
+    tol, max_seconds, random_state, verbose, checkpoint, checkpoint_seconds, on_interrupt
+        See `InvariantLinearSVC`.
     warm_start : bool, default=False
         Whether a fit starts from what the fit before it has found, if that had ``warm_start=True`` too
         and the same rows, targets, `epsilon` and `fit_intercept`, and with an intercept the same
         sample weights; see `InvariantLinearSVC`.
-    checkpoint : str or path-like, optional
-        A file that holds what a fit needs to go on after it was killed; see `InvariantLinearSVC`.
-    checkpoint_seconds : float, default=120
-        How often that file is written, above 0.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
-        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
 
     Attributes
     ----------

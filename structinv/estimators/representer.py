@@ -77,8 +77,6 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     solver : str or Solver, default="auto"
         "auto" is the `Representer` solver, whose methods "newton-cg", "dual-interior", "lbfgs",
         "dual-cd" and "cvxpy" can be named; or one of the solvers of `structinv.solvers`.
-    tol : float, default=1e-3
-        Relative gap between objective and lower bound at which the fit ends.
     class_weight : dict, "balanced" or "per_class", optional
         Factors of C; "per_class" is one over the number of labelled rows of the class (Zhang, Lee and
         Teh 2013, section 6.3).
@@ -89,19 +87,8 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
         no label, and None for no such label at all.
     cache_mb : float, default=1000
         Memory for values of the kernel, in units of 10^6 bytes.
-    max_seconds : float, optional
-        The fit ends after this time, with a warning.
-    random_state : int, RandomState or None, default=None
-    verbose : int, default=0
-    warm_start : bool, default=False
-        Whether a fit starts from what the fit before it has found; see Notes.
-    checkpoint : str or path-like, optional
-        A file that holds what a fit needs to go on after it was killed; see Notes.
-    checkpoint_seconds : float, default=120
-        How often that file is written, above 0.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
-        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
+    tol, max_seconds, random_state, verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
+        See `InvariantLinearSVC`.
     losses_on : Functional, optional
         What the losses of labels look at, one functional a labelled row: values of f, by default.
         `structinv.functionals.VicinalAverages` makes it the vicinal machine (Pozdnoukhov and Bengio
@@ -145,13 +132,9 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     families, losses and kernel, by their fingerprints; else it starts afresh. C, weights, `nu` and the
     oracle may change. The method "cvxpy", which starts from nothing, refuses it.
 
-    A fit with a `checkpoint` that is killed goes on from that file when the same fit is started
-    again: same rows, labels, weights, parameters and version, or a ValueError names what differs.
-    What concerns the run alone may change: `tol`, `max_seconds`, `random_state`, `verbose`,
-    `cache_mb`, `warm_start`, `on_interrupt`. `max_seconds` counts the seconds before the interruption.
-    The file is written at Ctrl-C and at the end of the time, too, and deleted when there is nothing to
-    go on with. It holds no pickle: of members their numbers, of other points the points, of penalties
-    the slopes. The method "cvxpy" refuses it, too.
+    A `checkpoint` is kept as in `InvariantLinearSVC`, and `cache_mb` may change, too. It holds
+    numbers of members, points that are no members, and slopes of penalties. The method "cvxpy" refuses
+    it.
 
     Examples
     --------

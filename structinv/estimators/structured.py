@@ -82,27 +82,14 @@ class InvariantStructuredSVC(SupportVectorMachine):
         dual coordinates). "auto" is "interior_point" for up to 1000 weights and 10000 examples if C is
         large, the mean of ``C |x|^2`` above 100 for the rows x (where a wrong label costs 1), and
         `epsilon` is 0; else "frank_wolfe".
-    tol : float, default=1e-3
-        Relative gap between objective and lower bound at which the fit ends.
     epsilon : float, default=0.0
         A plane is added only if it lies more than this above its example's planes so far; see
         `InvariantSVC`.
-    max_seconds : float, optional
-        The fit ends after this time, with a warning.
-    random_state : int, RandomState or None, default=None
-        Order in which examples are visited.
-    verbose : int, default=0
-        Above 0, progress is printed to standard error.
+    tol, max_seconds, random_state, verbose, checkpoint, checkpoint_seconds, on_interrupt
+        See `InvariantLinearSVC`.
     warm_start : bool, default=False
         Whether a fit starts from the planes of the fit before it, if that had ``warm_start=True`` too
         and the same examples and labels; C, weights and the oracle may change.
-    checkpoint : str or path-like, optional
-        A file from which a fit that was killed goes on.
-    checkpoint_seconds : float, default=120
-        How often that file is written, above 0.
-    on_interrupt : {"raise", "return"}, default="raise"
-        After Ctrl-C the estimator is fitted with the best model so far, if there is one, and
-        KeyboardInterrupt goes on to the caller; with "return" the fit ends with a warning instead.
     n_hashed : int, optional
         Of tokens with named features the number of columns to hash them into; by default each feature
         has a column of its own.
