@@ -11,14 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from .exceptions import UnitLengthWarning
-from .margins import KernelMargins, LinearMargins, Margins, Scorer
-from .matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack
+from .matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack, take
 from .oracles.base import BoundOracle, InvarianceOracle
 from .oracles.checked import bind
-from .spaces import Expansion, KernelSpace
+from .oracles.question import Worst
+from .spaces import Element, ExplicitSpace, Space
 from .structures import Layout
 from .structures.bound import BoundStructure, predicted
-from .structures.decodings import decoded
+from .structures.decodings import Decoding, decoded
 from .structures.layout import laid_out
 from .structures.rivals import Rivals
 from .terms.scenarios import scenarios_of
@@ -158,9 +158,9 @@ def warn_of_unit_length(oracle: InvarianceOracle, X: Matrix, stacklevel: int) ->
         )
 
 
-def worst_change(
-    coef: np.ndarray,
-    intercept: np.ndarray,
+def worst_change_in(
+    space: Space,
+    f: Element,
     oracle: InvarianceOracle,
     labels: BoundStructure,
     X: Matrix,
@@ -170,13 +170,17 @@ def worst_change(
     """The changes that lower the margin of each example's labelling most, over all other labellings.
 
     The margin of a linear model at the worst change is, for a single row,
-    ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)``, bounded by the oracle's upper bounds.
+    ``min over y' of (b_y - b_y') - sigma_S(w_y' - w_y)``, bounded by the oracle's upper bounds. In a
+    kernel's space members of S(x) are enumerated, since its convex hull says nothing there: the margins
+    are exact where S(x) is a list. Where it has a cover the best member of that is improved, and the
+    bound adds ``|f| L mesh``, L being the kernel's Lipschitz constant.
 
     Parameters
     ----------
-    coef : (n_outputs, d) array
-    intercept : (n_outputs,) array
+    space : Space
+    f : element
     oracle : InvarianceOracle
+        With an orbit or a cover in a kernel's space.
     labels : BoundStructure
         With the labels that are certified.
     X : (n, d) array or CSR matrix
@@ -193,36 +197,54 @@ def worst_change(
     Raises
     ------
     TypeError, ValueError
-        If the arrays do not fit one another.
+        If the arguments do not fit one another.
     """
     if not isinstance(labels, BoundStructure):
         raise TypeError(f"labels must be a structure bound to labels, got {type(labels).__name__}")
+    wanted, given = (labels.n_outputs, X.shape[1]), (space.n_outputs, space.n_features)
+    if wanted != given:
+        raise ValueError(f"the space must have (n_outputs, n_features) = {wanted}, got {given}")
     bound = bind(oracle, X, labels.classes[labels.codes])
-    if np.shape(coef) != (labels.n_outputs, X.shape[1]) or np.shape(intercept) != (labels.n_outputs,):
-        raise ValueError(
-            f"coef and intercept must have shapes {(labels.n_outputs, X.shape[1])} and "
-            f"{(labels.n_outputs,)}, got {np.shape(coef)} and {np.shape(intercept)}"
-        )
-    return _worst(LinearMargins(coef, intercept, bound), labels, points, extra)
-
-
-def _worst(
-    scorer: Scorer,
-    labels: BoundStructure,
-    points: bool,
-    extra: np.ndarray | None = None,
-) -> WorstChange:
-    """The worst changes of all examples, a portion of rows at a time."""
     extra = np.zeros(0) if extra is None else np.asarray(extra)
     if extra.shape != (labels.n_extra,):
         raise ValueError(f"extra must have shape ({labels.n_extra},), got {extra.shape}")
-    scenarios = scenarios_of(scorer.bound, labels)
-    most = scorer.rows_at_once(labels.n_labels * sum(map(len, scenarios)))
+    scenarios = scenarios_of(bound, labels)
+    most = space.certified_at_once(bound, labels.n_labels * sum(map(len, scenarios)))
     parts, allowed = [], labels.allowed()
     for blocks in labels.portions(ALL_ROWS, most):
-        portion = _Portion(scorer, scenarios, labels, blocks, extra, allowed[blocks])
+        portion = _Portion(space, f, scenarios, labels, blocks, extra, allowed[blocks])
         parts.append(portion.worst(points))
     return joined(parts, stack([part.points for part in parts]) if points else None)
+
+
+def worst_change(
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    oracle: InvarianceOracle,
+    labels: BoundStructure,
+    X: Matrix,
+    points: bool = True,
+    extra: np.ndarray | None = None,
+) -> WorstChange:
+    """`worst_change_in` of a linear model with weights (n_outputs, d) and constants (n_outputs,).
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the arrays do not fit one another.
+    """
+    if np.ndim(coef) != 2 or np.shape(intercept) != np.shape(coef)[:1]:
+        raise ValueError(
+            "coef and intercept must have shapes (n_outputs, n_features) and (n_outputs,), got "
+            f"{np.shape(coef)} and {np.shape(intercept)}"
+        )
+    return worst_change_in(*linear_function(coef, intercept), oracle, labels, X, points, extra)
+
+
+def linear_function(coef: np.ndarray, intercept: np.ndarray) -> tuple[ExplicitSpace, np.ndarray]:
+    """A linear model as an element of a space."""
+    space = ExplicitSpace(coef.shape[1], len(coef), intercept=True)
+    return space, np.column_stack([coef, intercept]).T.ravel().astype(np.float64, copy=False)
 
 
 class _Portion:
@@ -230,15 +252,16 @@ class _Portion:
 
     def __init__(
         self,
-        scorer: Scorer,
+        space: Space,
+        f: Element,
         scenarios: list[tuple[BoundOracle, ...]],
         labels: BoundStructure,
         blocks: Rows,
         extra: np.ndarray,
         allowed: np.ndarray,
     ) -> None:
+        self.space, self.f, self.scenarios = space, f, scenarios
         self.labels, self.extra, self.allowed = labels, extra, allowed
-        self.scenarios = [[scorer.at(level) for level in levels] for levels in scenarios]
         self.rows, layout = labels.rows(blocks)
         # Margins know of no cost, and of no rescaling by it.
         rivals = labels.rivals(self.rows)
@@ -249,12 +272,12 @@ class _Portion:
     def worst(self, points: bool) -> WorstChange:
         """The worst changes, and how many rows are wrong at most."""
         codes, layout = self.rivals.codes, self.layout
-        each = [self._asked(scorers, self.rows, self.rivals, points) for scorers in self.scenarios]
-        margins = [found for found, _ in each]
-        nearest = [found.nearest(self.labels, codes, self.extra, layout) for found in margins]
+        each = [self._asked(levels, self.rows, self.rivals, points) for levels in self.scenarios]
+        margins = [Worst.of_levels(found) for found in each]
+        nearest = [self._nearest(found, codes, layout) for found in margins]
         rivals, attacked, bounds = zip(*nearest, strict=True)
         scenario = np.argmin(attacked, axis=0)
-        rounding = [found.rounding_of(layout, self.extra, self.several) for found in margins]
+        rounding = [self._rounding_of(found, layout) for found in margins]
         # A labelling that there is not is never predicted.
         change = WorstChange(
             np.where(self.allowed, np.min(attacked, axis=0), -np.inf),
@@ -269,50 +292,71 @@ class _Portion:
         if points:
             levels = [0 if rival.levels is None else rival.levels for rival in rivals]
             level = np.array(np.broadcast_arrays(*levels, every)[:-1])[scenario[owners], every]
-            kept = [kept for _, kept in each]
-            change = replace(change, points=self._points(scenario[owners], level, labels, kept))
+            change = replace(change, points=self._points(scenario[owners], level, labels, each))
         if not self.several:
             return change
         proven = [bound - room > 0 for bound, room in zip(bounds, rounding, strict=True)]
         wrong = self._most_wrong(margins, proven)
         return replace(change, most_wrong=wrong, sizes=layout.sizes)
 
-    @staticmethod
     def _asked(
-        scorers: Sequence[Scorer], rows: Rows, rivals: Rivals, points: bool
-    ) -> tuple[Margins, list[Any]]:
-        """The margins in a scenario, and what its levels kept for points."""
-        found: Any = [scorer.margins(rows, rivals, points) for scorer in scorers]
-        return Margins.of_levels([each for each, _ in found]), [kept for _, kept in found]
+        self, levels: Sequence[BoundOracle], rows: Rows, rivals: Rivals, points: bool
+    ) -> list[Worst]:
+        """What labels exceed the given ones by at the levels of a scenario."""
+        return [self.space.worst(self.f, each, rows, rivals, points, True) for each in levels]
+
+    def _nearest(
+        self, found: Worst, codes: np.ndarray, layout: Layout
+    ) -> tuple[Decoding, np.ndarray, np.ndarray]:
+        """The labelling other than the codes that comes nearest to them, the margin there, and a bound.
+
+        Infinite where there is no other labelling.
+        """
+        labels, extra = self.labels, self.extra
+        own = labels.structure.score(found.gains, codes, extra, layout)
+        other = labels.runner_up(found.gains, codes, extra, layout)
+        above: Any = labels.runner_up(found.upper, codes, extra, layout).upper
+        reached = labels.structure.score(found.gains, other.labels, extra, layout, other.levels)
+        none = other.upper == -np.inf
+        # What was found bounds the margin as well, however badly a structure answers for the bounds.
+        above = np.maximum(above, reached)
+        return other, np.where(none, np.inf, own - reached), np.where(none, np.inf, own - above)
+
+    def _rounding_of(self, found: Worst, layout: Layout) -> np.ndarray:
+        """How far rounding can move the margin of a labelling, (n_blocks,)."""
+        each: Any = found.rounding
+        rounding = layout.sums(each.reshape(layout.n_rows, -1).max(axis=1))
+        if not self.several:
+            return rounding
+        # Sums over the rows round as well; a score's own rounding is some of at least 8 terms.
+        terms = layout.sizes + 1.0
+        largest = np.abs(self.extra).max(initial=0.0)
+        return rounding * (1.0 + terms / 4) + 4 * np.finfo(float).eps * terms**2 * largest
 
     def _points(
-        self, scenario: np.ndarray, level: np.ndarray, labels: np.ndarray, kept: list[list[Any]]
+        self, scenario: np.ndarray, level: np.ndarray, labels: np.ndarray, each: list[list[Worst]]
     ) -> Matrix:
         """The worst members for a label of each row, each in a scenario and at a level of its own."""
-        n_rows, places, parts = len(labels), [], []
-        for number, scorers in enumerate(self.scenarios):
-            for which, scorer in enumerate(scorers):
+        places, parts = [], []
+        for number, levels in enumerate(each):
+            for which, found in enumerate(levels):
                 mine = np.flatnonzero((scenario == number) & (level == which))
-                if len(mine) == n_rows:
-                    return scorer.points(self.rows, self.rivals, labels, kept[number][which])
                 if len(mine):
-                    own: Any = scorer.some(kept[number][which], mine)
-                    rows = pick(self.rows, mine, n_rows)
                     places.append(mine)
-                    parts.append(scorer.points(rows, self.rivals.take(mine), labels[mine], own))
-        return stack(parts)[np.argsort(np.concatenate(places))]
+                    parts.append(self.space.points(found.take(mine).points(labels[mine]).points))
+        return parts[0] if len(parts) == 1 else stack(parts)[np.argsort(np.concatenate(places))]
 
-    def _most_wrong(self, margins: list[Margins], proven: list[np.ndarray]) -> np.ndarray:
+    def _most_wrong(self, margins: list[Worst], proven: list[np.ndarray]) -> np.ndarray:
         """How many rows of each block are wrong at most, the most of all scenarios."""
         counts = np.zeros(len(self.layout), dtype=np.int64)
-        for scorers, found, right in zip(self.scenarios, margins, proven, strict=True):
+        for levels, found, right in zip(self.scenarios, margins, proven, strict=True):
             blocks = np.flatnonzero(~(right & self.allowed))
             if len(blocks):
-                wrong = self._wrong_in(scorers, found, blocks)
+                wrong = self._wrong_in(levels, found, blocks)
                 counts[blocks] = np.maximum(counts[blocks], wrong)
         return counts
 
-    def _wrong_in(self, scorers: Sequence[Scorer], margins: Margins, blocks: np.ndarray) -> np.ndarray:
+    def _wrong_in(self, levels: Sequence[BoundOracle], margins: Worst, blocks: np.ndarray) -> np.ndarray:
         """How many rows are wrong at most in a scenario: whatever is predicted beats every labelling.
 
         So it does the given one, if there is such a labelling, and the one predicted without changes; or
@@ -320,11 +364,12 @@ class _Portion:
         """
         mine, layout = self.layout.rows(blocks), self.layout.take(blocks)
         codes, own = self.rivals.codes[mine], margins.take(mine)
-        if len(scorers) == 1 and scorers[0].at_one_point:
-            best = decoded(self.labels.structure, own.reached, self.extra, layout).labels
+        _, listed = levels[0].listed_in()
+        if len(levels) == 1 and listed is not None and len(listed) == 1:
+            best = decoded(self.labels.structure, own.gains, self.extra, layout).labels
             return self._counted(own, best, layout, codes, 2.0)
         counts, rows = layout.sizes.copy(), pick(self.rows, mine, self.layout.n_rows)
-        scores = scorers[0].scores(rows)
+        scores = self.space.values(self.f, take(levels[0].X, rows))
         still = predicted(self.labels.structure, self.labels.n_labels, scores, self.extra, layout)
         allowed = np.flatnonzero(self.allowed[blocks])
         if len(allowed):
@@ -334,23 +379,24 @@ class _Portion:
         if len(apart):
             places, part = layout.rows(apart), layout.take(apart)
             rivals = replace(self.rivals.take(mine[places]), codes=still[places])
-            against, _ = self._asked(scorers, pick(rows, places, len(mine)), rivals, False)
-            found = self._counted(against, still[places], part, codes[places])
-            counts[apart] = np.minimum(counts[apart], found)
+            found = self._asked(levels, pick(rows, places, len(mine)), rivals, False)
+            against = Worst.of_levels(found)
+            wrong = self._counted(against, still[places], part, codes[places])
+            counts[apart] = np.minimum(counts[apart], wrong)
         return counts
 
     def _counted(
         self,
-        margins: Margins,
+        margins: Worst,
         reference: np.ndarray,
         layout: Layout,
         codes: np.ndarray,
         roundings: float = 1.0,
     ) -> np.ndarray:
         """How many labels differ from the codes at most, of labellings that reach the reference."""
-        own = self.labels.structure.score(margins.reached, reference, self.extra, layout)
-        floors = own - roundings * margins.rounding_of(layout, self.extra, self.several)
-        return self.labels.most_wrong(margins.highest, codes, floors, self.extra, layout)
+        own = self.labels.structure.score(margins.gains, reference, self.extra, layout)
+        floors = own - roundings * self._rounding_of(margins, layout)
+        return self.labels.most_wrong(margins.upper, codes, floors, self.extra, layout)
 
 
 def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:
@@ -362,51 +408,3 @@ def joined(parts: Sequence[WorstChange], points: Matrix | None) -> WorstChange:
 
     names = "attacked", "bounds", "rounding", "labels", "most_wrong", "sizes"
     return WorstChange(points=points, **{name: all_of(name) for name in names})
-
-
-def kernel_worst_change(
-    space: KernelSpace,
-    f: Expansion,
-    oracle: InvarianceOracle,
-    labels: BoundStructure,
-    X: np.ndarray,
-    points: bool = True,
-    extra: np.ndarray | None = None,
-) -> WorstChange:
-    """`worst_change` of a kernel expansion: members of S(x) are enumerated, its hull says nothing.
-
-    The margins are exact where S(x) is a list. Of a continuum with a cover the best member of the
-    cover is improved, and the bound adds ``|f| L mesh``, L being the kernel's Lipschitz constant.
-
-    Parameters
-    ----------
-    space : KernelSpace
-    f : Expansion
-    oracle : InvarianceOracle
-        With an orbit or a cover.
-    labels : BoundStructure
-        With the labels that are certified.
-    X : (n, d) array
-    points : bool, default=True
-        Whether the changed rows are wanted.
-    extra : (n_extra,) array, optional
-        Parameters that no input multiplies.
-
-    Returns
-    -------
-    WorstChange
-
-    Notes
-    -----
-    An output at a member z is a sum of m terms ``beta_j k(z_j, z)`` with ``|k(z_j, z)| <=
-    sqrt(k(z_j, z_j) k(z, z))``, and each kernel value comes from d products. The allowance for its
-    rounding, which margins add up over the two outputs that they compare, is
-
-        eps (8 + sqrt(d) + sqrt(m)) sum_j |beta_j| sqrt(k(z_j, z_j)) max_z sqrt(k(z, z))
-        + eps L^2 sum_j |beta_j| |z_j| max_z |z|
-
-    with eps that of the precision in which predictions are computed, and maxima over the members. The
-    second line, left out where L is infinite, is what a squared distance loses to cancellation.
-    """
-    bound = bind(oracle, X, labels.classes[labels.codes])
-    return _worst(KernelMargins(space, f, bound), labels, points, extra)

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from .certificates import WorstChange, joined
-from .margins import ENTRIES_AT_ONCE, KernelMargins, rounding_error
 from .matrices import ALL_ROWS, Matrix, Rows, row_sizes, stack, take
 from .oracles.base import InvarianceOracle
 from .oracles.checked import bind
+from .oracles.support import rounding_error
 from .spaces import Element, ExplicitSpace, Space
+from .spaces.base import NUMBERS_AT_ONCE
+from .spaces.rounding import output_rounding
 from .structures import Layout
 from .structures.bound import BoundStructure
 from .structures.decodings import decoded
-from .terms.one_change import plain_scores
 from .terms.one_change_search import MOST_LABELS, OneChangeSearch
 
 
@@ -74,7 +75,7 @@ def labels_worst_change(
     """
     extra = np.asarray(space.extra(f) if extra is None else extra)
     layout, size = _checked(space, labels, X, extra)
-    scores = plain_scores(space, f, X)
+    scores = space.values(f, X)
     potentials = labels.functions.scores(scores.reshape(-1, 1))
     predicted = decoded(labels.structure, potentials, extra, layout).labels.reshape(-1, size)
     parts, moved, wrong = [], [], []
@@ -90,8 +91,7 @@ def labels_worst_change(
             most = np.minimum(most, search.most_wrong(search.codes, twice))
         wrong.append(most)
         if points:
-            own: Any = space
-            moved.append(own.points(found.points) if _of_a_kernel(space) else found.points)
+            moved.append(space.points(found.points))
     whole = joined(parts, stack(moved) if points else None)
     # Where no other set wins, nothing is wrong.
     most = np.where(whole.certificate().correct, 0, np.concatenate(wrong))
@@ -155,7 +155,7 @@ def _searches(
     each = 1 << size if size <= MOST_LABELS else size
     if oracle.finite:
         each = bound.size() * max(size, X.shape[1])
-    for blocks in labels.portions(ALL_ROWS, size * max(1, ENTRIES_AT_ONCE // each)):
+    for blocks in labels.portions(ALL_ROWS, size * max(1, NUMBERS_AT_ONCE // each)):
         codes = labels.codes.reshape(-1, size)[blocks]
         costs = np.zeros((*codes.shape, 2))
         search = OneChangeSearch(space, f, bound, labels, blocks, codes, costs, extra)
@@ -168,7 +168,7 @@ def _sizes(search: OneChangeSearch, X: Matrix) -> np.ndarray:
     n_rows = X.shape[0]
     if _of_a_kernel(search.space):
         members = search.bound.cover(search.rows).points
-        return KernelMargins(space, search.f, search.bound).allowance.of(members).sum(axis=1)
+        return output_rounding(space.kernel, search.f, members).sum(axis=1)
     weights = np.abs(space.weights(search.f)).sum(axis=0)[None]
     nothing = np.zeros(n_rows, dtype=np.int64)
     sizes = row_sizes(X, weights, nothing)

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from .certificates import SAME
-from .margins import KernelMargins, LinearMargins, Margins
-from .matrices import Matrix, Rows, stack
+from .matrices import Matrix, stack
+from .oracles.base import BoundOracle
+from .oracles.question import Worst
+from .spaces import Element, Space
 from .structures import Regression
 from .structures.regression import ABOVE, BELOW
 from .structures.rivals import Rivals
@@ -50,14 +52,17 @@ class PredictionBounds:
 
 
 def prediction_bounds(
-    margins: LinearMargins | KernelMargins, constant: float = 0.0, eps: float = 0.0
+    space: Space, f: Element, bound: BoundOracle, constant: float = 0.0, eps: float = 0.0
 ) -> PredictionBounds:
     """Bounds of the predictions ``f(z) + constant`` for all z in S(x), of every row.
 
     Parameters
     ----------
-    margins : LinearMargins or KernelMargins
-        A model of one function, and the rows with their changes.
+    space : Space
+        Of one function.
+    f : element
+    bound : BoundOracle
+        The rows with their changes.
     constant : float, default=0.0
         What predictions add to the function.
     eps : float, default=0.0
@@ -70,19 +75,20 @@ def prediction_bounds(
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.margins import LinearMargins
+    >>> from structinv.certificates import linear_function
     >>> from structinv.oracles import Box
     >>> from structinv.oracles.checked import bind
     >>> bound = bind(Box(0.5), np.array([[1.0, 2.0]]))
-    >>> found = prediction_bounds(LinearMargins(np.array([[1.0, -1.0]]), np.zeros(1), bound))
+    >>> found = prediction_bounds(*linear_function(np.array([[1.0, -1.0]]), np.zeros(1)), bound)
     >>> found.lowest.round(6), found.highest.round(6), found.exact
     (array([-2.]), array([0.]), array([ True]))
     """
     ends, exact = [], []
-    for _, _, found, _ in _asked(margins, points=False):
-        above = found.highest[:, [BELOW, ABOVE]] * [-1.0, 1.0]
-        reached = found.reached[:, [BELOW, ABOVE]] * [-1.0, 1.0]
-        rounding = found.rounding[:, [BELOW, ABOVE]]
+    for _, found in _asked(space, f, bound, points=False):
+        above = found.upper[:, [BELOW, ABOVE]] * [-1.0, 1.0]
+        reached = found.gains[:, [BELOW, ABOVE]] * [-1.0, 1.0]
+        allowed: Any = found.rounding
+        rounding = allowed[:, [BELOW, ABOVE]]
         if eps > 0:
             rounding = rounding + eps * (abs(constant) + np.abs(reached))
         ends.append(above + constant + rounding * [-1.0, 1.0])
@@ -92,14 +98,17 @@ def prediction_bounds(
 
 
 def furthest_members(
-    margins: LinearMargins | KernelMargins, targets: np.ndarray, constant: float = 0.0
+    space: Space, f: Element, bound: BoundOracle, targets: np.ndarray, constant: float = 0.0
 ) -> Matrix:
     """The member of each S(x) that the oracle finds with the prediction furthest from the target.
 
     Parameters
     ----------
-    margins : LinearMargins or KernelMargins
-        A model of one function, and the rows with their changes.
+    space : Space
+        Of one function.
+    f : element
+    bound : BoundOracle
+        The rows with their changes.
     targets : (n,) array
     constant : float, default=0.0
         What predictions add to the function.
@@ -109,23 +118,21 @@ def furthest_members(
     (n, d) array or CSR matrix
     """
     moved = []
-    for rows, rivals, found, kept in _asked(margins, points=True):
+    for rows, found in _asked(space, f, bound, points=True):
         off = constant - targets[rows]
-        above = found.reached[:, ABOVE] + off >= found.reached[:, BELOW] - off
-        moved.append(margins.points(rows, rivals, np.where(above, ABOVE, BELOW), kept))
+        above = found.gains[:, ABOVE] + off >= found.gains[:, BELOW] - off
+        moved.append(space.points(found.points(np.where(above, ABOVE, BELOW)).points))
     return stack(moved)
 
 
-def _asked(
-    margins: LinearMargins | KernelMargins, points: bool
-) -> Iterator[tuple[Rows, Rivals, Margins, Any]]:
+def _asked(space: Space, f: Element, bound: BoundOracle, points: bool) -> Iterator[tuple[slice, Worst]]:
     """How far f, and -f, reach in portions of all rows."""
-    n_rows = margins.bound.X.shape[0]
+    n_rows = bound.X.shape[0]
     # Costs have no part in it, and no target either.
     functions = Regression().functions(3)
-    step = margins.rows_at_once(len(functions))
+    step = space.certified_at_once(bound, len(functions))
     for first in range(0, n_rows, step):
         rows = slice(first, min(first + step, n_rows))
         size = rows.stop - first
         rivals = Rivals(functions, np.zeros(size, dtype=np.int64), np.zeros((size, 3)), slack=False)
-        yield rows, rivals, *margins.margins(rows, rivals, points)
+        yield rows, space.worst(f, bound, rows, rivals, points, rounding=True)

@@ -20,8 +20,8 @@ from structinv.functionals import Functional
 from structinv.functionals.parts import Derivatives, Gradients, SecondDerivatives, Values
 from structinv.kernels import Gaussian, Kernel
 from structinv.objective import Objective, WorstCase
-from structinv.oracles import Box, FDrop, Identity, InvarianceOracle, Shifts
-from structinv.oracles.base import BoundOracle, Hull
+from structinv.oracles import Box, FDrop, Identity, InvarianceOracle, Shifts, Support
+from structinv.oracles.base import BoundOracle
 from structinv.solvers import FrankWolfe, Gap, Iterations, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Multiclass
@@ -140,7 +140,10 @@ def damaged(value: Any, field: str | None, damage: str, rng: np.random.Generator
     """An answer, or one of its fields, after some damage."""
     if field is not None and dataclasses.is_dataclass(value):
         part = damaged(getattr(value, field), None, damage, rng)
-        return dataclasses.replace(value, **{field: part})
+        # An answer may be of a class whose fields are no arguments.
+        kind = Support if isinstance(value, Support) else type(value)
+        names = [each.name for each in dataclasses.fields(value)]
+        return kind(**{name: getattr(value, name) for name in names} | {field: part})
     if field == "pair" and isinstance(value, tuple):
         place = int(rng.integers(len(value)))
         return tuple(damaged(v, None, damage, rng) if k == place else v for k, v in enumerate(value))
@@ -179,13 +182,11 @@ VIEWS: dict[str, tuple[str | None, ...]] = {
     "grades": (None,),
     "refine": (None,),
     "sample": (None,),
-    "maximum": (None, "pair"),
     "pullback": (None,),
-    "hull": (None,),
     "bind": (None,),
 }
 # Views that only bound oracles have.
-BOUND_ONLY = ("maximum", "grades", "hull")
+BOUND_ONLY = ("grades",)
 
 
 @dataclass
@@ -262,45 +263,15 @@ class SpoiltBound(BoundOracle):
 def bound_view(view):
     def method(self, *args, **kwargs):
         found = getattr(self.inner, view)(*args, **kwargs)
-        if view == "hull" and self.oracle.damage.view.startswith("hull."):
-            return None if found is None else SpoiltHull(found, self.oracle.damage)
         return self.oracle.damage(view, found)
 
     return method
 
 
 for _view in VIEWS:
-    if _view not in ("pullback", "bind"):
+    if _view not in ("pullback", "bind", "graded_support"):
         setattr(SpoiltBound, _view, bound_view(_view))
 SpoiltBound.contains = bound_view("contains")
-
-
-class SpoiltHull(Hull):
-    def __init__(self, sound, damage):
-        self.sound = sound
-        self.damage = damage
-
-    @property
-    def offset(self):
-        return self.damage("hull.offset", np.float64(self.sound.offset))
-
-    def sweep(self, f, order, gaps):
-        self.sound.sweep(f, order, gaps)
-        if self.damage.view == "hull.sweep":
-            self.damage("hull.sweep", 1)
-            gaps[order] = np.nan
-
-    def losses(self, f):
-        return self.damage("hull.losses", self.sound.losses(f))
-
-    def combination(self):
-        return self.damage("hull.combination", self.sound.combination())
-
-    def planes(self):
-        return self.damage("hull.planes", self.sound.planes())
-
-    def restore(self, normals, levels):
-        self.sound.restore(normals, levels)
 
 
 class SpoiltKernel(Kernel):
@@ -409,9 +380,7 @@ ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "grades": (LISTS, ("linear", *ENUMERATING)),
     "refine": (("cover",), ENUMERATING),
     "sample": (("box", "words"), ("virtual",)),
-    "maximum": (("words",), ("linear", "certify")),
     "pullback": (("maps",), ("linear",)),
-    "hull": (("box", "words", "identity"), ("linear",)),
 }
 
 
@@ -442,13 +411,12 @@ PARTS = {
     "Derivatives": ("points", "directions"),
     "SecondDerivatives": ("points", "left", "right"),
 }
-HULL_VIEWS = ("hull.offset", "hull.sweep", "hull.losses", "hull.combination", "hull.planes")
 
 
 def draw(seed: int) -> Case:
     """A case at random; every one is made from its number."""
     rng = np.random.default_rng(seed)
-    plugin = _pick(rng, ["oracle"] * 6 + ["kernel", "family", "structure", "hull"])
+    plugin = _pick(rng, ["oracle"] * 6 + ["kernel", "family", "structure"])
     sound, wrap, at_bound, field, machine = "list", "plain", False, None, "linear"
     damage = _pick(rng, [*ARRAYS, *WHOLE])
     if plugin == "oracle":
@@ -481,7 +449,7 @@ def draw(seed: int) -> Case:
             damage = _pick(rng, [*SPARSE, "none", "word", "list"])
         if rng.random() < 0.1:
             view, field, damage = "parts", None, _pick(rng, WHOLE)
-    elif plugin == "structure":
+    else:
         view = _pick(rng, ["decode", "separate", "functions"])
         fields = {
             "decode": [None, "labels", "upper"],
@@ -491,9 +459,6 @@ def draw(seed: int) -> Case:
         field, machine, sound = _pick(rng, fields[view]), "objective", _pick(rng, ["binary", "classes"])
         if field in ("labels", "outputs"):
             damage = _pick(rng, INDICES)
-    else:
-        sound, view, machine = "box", _pick(rng, HULL_VIEWS), "linear"
-        at_bound, field = True, "pair" if view == "hull.planes" else None
     return Case(plugin, sound, view, field, damage, at_bound, wrap, machine, int(rng.integers(3)), seed)
 
 
@@ -565,7 +530,7 @@ def run(case: Case) -> str:
 
 
 def _ask(case: Case, damage: Damage, X: np.ndarray, y: np.ndarray) -> float | None:
-    if case.plugin in ("oracle", "hull"):
+    if case.plugin == "oracle":
         oracle = WRAPS[case.wrap](Spoilt(SOUND[case.sound](), damage, case.at_bound))
         return _fit(case, oracle, X, y)
     if case.plugin == "kernel":

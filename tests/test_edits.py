@@ -54,7 +54,7 @@ def test_answers_are_the_best_of_all_edits(name, seed):
         bound = oracle.bind(rows)
         points = bound.support(ALL_ROWS, V, assign).points
         np.testing.assert_allclose(row_dots(points, V, assign), best, atol=1e-12)
-        values, sizes = bound.maximum(ALL_ROWS, V, assign)
+        values, sizes = bound.support(ALL_ROWS, V, assign).maxima()
         np.testing.assert_allclose(values, best, atol=1e-12)
         assert np.all(sizes >= row_dots(abs(points), np.abs(V), assign) - 1e-12)
         dense = points if isinstance(points, np.ndarray) else points.toarray()
@@ -92,10 +92,10 @@ def test_threads_change_nothing(monkeypatch):
     rng = np.random.default_rng(0)
     X, V = sp.random(60, 200, 0.1, format="csr", random_state=0), rng.standard_normal((2, 200))
     assign, bound = rng.integers(2, size=60), FEdit(5, add=0.3).bind(X)
-    alone = bound.maximum(ALL_ROWS, V, assign)
+    alone = bound.support(ALL_ROWS, V, assign).maxima()
     monkeypatch.setattr(matrices, "VALUES_A_THREAD", 1)
     monkeypatch.setattr(matrices, "allowed_threads", lambda: 3)
-    for one, other in zip(alone, bound.maximum(ALL_ROWS, V, assign), strict=True):
+    for one, other in zip(alone, bound.support(ALL_ROWS, V, assign).maxima(), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structinv.certificates import kernel_worst_change, worst_change
+from structinv.certificates import worst_change, worst_change_in
 from structinv.kernels import Gaussian, Linear
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import FDrop, Identity
@@ -224,7 +224,7 @@ def kernel_certificate(case, kernel, w, cache_mb, points=False):
     coefficients = rng.standard_normal((len(X), LABELS))
     f = space.combine(space.normals(keys, coefficients), np.ones(len(X)))
     extra = 0.3 * rng.standard_normal(EXTRA)
-    found = kernel_worst_change(space, f, case.oracle, labels, X, points, extra)
+    found = worst_change_in(space, f, case.oracle, labels, X, points, extra)
     return found, f.function(), X.T @ coefficients, extra
 
 

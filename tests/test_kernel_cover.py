@@ -104,7 +104,7 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
         this, f = line_function(kernel, setting, seed=seed, cache_mb=cache_mb)
         term = this.terms[0]
         rivals = term.labels.rivals()
-        worst = this.space.furthest(f, term.bound, ALL_ROWS, rivals)
+        worst = this.space.worst(f, term.bound, ALL_ROWS, rivals)
         members, cover = LINE.dense(setting.X), LINE.cover(setting.X).points
         true, grid = (
             leads(rivals, f.function()(z.reshape(-1, D)).reshape(*z.shape[:2], -1)).max(axis=1)
@@ -119,7 +119,7 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
         assert np.all(worst.upper >= true + rivals.costs - 1e-12)
         improved += np.count_nonzero(worst.gains > grid + 1e-6)
         chosen = np.argmax(worst.gains + worst.costs, axis=1)
-        answer = this.space.reach(f, term.bound, ALL_ROWS, rivals, worst, chosen)
+        answer = worst.points(chosen)
         slots = this.space.atoms.slots(answer.points)
         reached = rivals.lead(f.function()(this.space.atoms.points(slots)), chosen)
         np.testing.assert_allclose(reached, worst.gains[np.arange(N), chosen], atol=1e-11)
@@ -138,7 +138,7 @@ def test_the_bound_is_the_best_of_the_cover_and_norm_times_distance(setting):
     this, f = line_function(kernel, setting, LINE.only_for([1]))
     term, cover = this.terms[0], LINE.cover(setting.X)
     rivals = term.labels.rivals()
-    worst = this.space.furthest(f, term.bound, ALL_ROWS, rivals)
+    worst = this.space.worst(f, term.bound, ALL_ROWS, rivals)
     used = f.support()
     atoms, beta = this.space.atoms.points(used), f.coefficients[used]
     for i, code in enumerate(rivals.codes):

@@ -43,7 +43,6 @@ LAYERS = [
     "dual_states",
     "objective",
     "solvers",
-    "margins",
     "certificates",
     "label_certificates",
     "prediction_bounds",

@@ -143,7 +143,7 @@ def test_exact_maxima_are_those_of_the_points():
     V, assign = np.random.default_rng(0).standard_normal((3, D)), np.arange(len(X)) % 3
     for oracle in LINES:
         bound = oracle.bind(X)
-        values, sizes = bound.maximum(ALL_ROWS, V, assign)
+        values, sizes = bound.support(ALL_ROWS, V, assign).maxima()
         points = bound.support(ALL_ROWS, V, assign).points
         np.testing.assert_allclose(values, row_dots(points, V, assign), rtol=1e-14, atol=1e-14)
         assert np.all(sizes >= row_dots(np.abs(points), np.abs(V), assign) * (1 - 1e-14))

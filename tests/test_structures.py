@@ -314,7 +314,7 @@ def test_certified_margins_of_sequences_are_those_of_all_labellings_and_changes(
 class Squares(ExplicitSpace):
     """Linear in squares of features, as a space of somebody else's may be."""
 
-    def furthest(self, f, bound, rows, rivals, points=True):
+    def worst(self, f, bound, rows, rivals, points=True, rounding=False):
         raise NotImplementedError
 
     def weights(self, f):
@@ -430,7 +430,7 @@ def test_planes_are_the_same_however_few_directions_are_asked_at_once(monkeypatc
     term = WorstCase(X, y, FDrop(1), structure, layout=layout)
     space = ExplicitSpace(FEATURES, LABELS, n_extra=term.labels.n_extra)
     f = rng.standard_normal(space.size)
-    monkeypatch.setattr("structinv.spaces.explicit.WEIGHTS_AT_ONCE", at_once * FEATURES)
+    monkeypatch.setattr("structinv.oracles.question.WEIGHTS_AT_ONCE", at_once * FEATURES)
     planes = term.planes(space, f)
     np.testing.assert_allclose(planes.offsets - space.scores(f, planes.normals), planes.upper, atol=1e-9)
 

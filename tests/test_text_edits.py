@@ -118,7 +118,7 @@ def test_no_edited_text_is_beyond_what_is_told(words, binary, least, longest, se
     np.testing.assert_allclose(problem.rows().toarray(), [problem.row(text) for text in problem.texts])
     bound = oracle.bind(problem.rows())
     values = problem.values(bound.support(EVERY, problem.V, problem.assign).points)
-    maxima, sizes = bound.maximum(EVERY, problem.V, problem.assign)
+    maxima, sizes = bound.support(EVERY, problem.V, problem.assign).maxima()
     np.testing.assert_allclose(maxima, values, atol=1e-9)
     assert np.all(sizes >= np.abs(maxima) - 1e-9)
     assert np.all(values >= true - 1e-9)
@@ -139,7 +139,7 @@ def test_real_answers_are_rows_of_texts_that_there_are(words, binary, least, lon
     assert np.all(reached >= problem.values(problem.rows()) - 1e-9)
     if answer.upper is not None:
         assert np.all(answer.upper >= true - 1e-9)
-    edits = bound.worst(EVERY, problem.V, problem.assign).edits
+    edits = bound.worst_edits(EVERY, problem.V, problem.assign).edits
     assert np.all(edits.counts <= problem.most)
     changed = problem.documents.edited(np.arange(3), edits, words)
     rows = counted(problem.grams.counts(changed), problem.weights, binary)
@@ -151,9 +151,9 @@ def test_real_answers_are_rows_of_texts_that_there_are(words, binary, least, lon
 @pytest.mark.parametrize("words", ["drop", "add", "replace"])
 def test_a_portion_of_texts_is_answered_as_all(words, monkeypatch):
     problem = Problem(5, words, False, 1, 2)
-    whole = problem.oracle().bind(problem.rows()).worst(EVERY, problem.V, problem.assign)
+    whole = problem.oracle().bind(problem.rows()).worst_edits(EVERY, problem.V, problem.assign)
     monkeypatch.setattr("structinv.oracles.text_edits.CHANGES_AT_ONCE", 1)
-    parts = problem.oracle().bind(problem.rows()).worst(EVERY, problem.V, problem.assign)
+    parts = problem.oracle().bind(problem.rows()).worst_edits(EVERY, problem.V, problem.assign)
     np.testing.assert_array_equal(whole.values, parts.values)
     np.testing.assert_array_equal(whole.changes.toarray(), parts.changes.toarray())
     for name in ("counts", "spots", "tokens"):

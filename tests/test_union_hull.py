@@ -120,7 +120,6 @@ def test_level_moves_between_parts_that_have_all_of_it():
     oracle = FDrop(1) | FScale(1, 0.5, 2.0)
     problem = Objective(ExplicitSpace(2), [WorstCase(X, y, oracle, Binary(), 0.05)])
     state = state_of(problem)
-    state.hull = state.hull.inner
     assert isinstance(state.hull, UnionHull)
     # All level where it does not belong: dropping what tells least.
     drop, scale = state.hull.parts
@@ -148,4 +147,4 @@ def test_the_hull_of_all_labels_is_that_of_the_oracle_alone():
     X, y = make_mail_like(40, 500, random_state=0)
     asked = np.ones(40), np.ones(40), False
     found = bind(FDrop(1).only_for(np.unique(y)), X, y).inner.hull(*asked)
-    assert type(found.inner) is type(bind(FDrop(1), X, y).hull(*asked).inner)
+    assert type(found) is type(bind(FDrop(1), X, y).hull(*asked))

@@ -12,8 +12,10 @@ from structinv.matrices import dense
 from structinv.objective import WorstCase
 from structinv.oracles import FDrop, FScale
 from structinv.oracles.bound_edits import BoundEdits
+from structinv.oracles.question import Question, worst_by_support
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Multiclass, Sequence
+from structinv.structures.rivals import LabelFunctions, Rivals
 
 from .covering import pairs
 
@@ -31,10 +33,9 @@ def asked(monkeypatch, oracle, structure, X, intercept, by_label):
     f = np.round(rng.standard_normal(space.size), 1)
     with monkeypatch.context() as patch:
         if by_label:
-            patch.setattr(BoundEdits, "leads", lambda *question: None)
-            patch.setattr(BoundEdits, "leading", lambda *question: None)
+            patch.setattr(BoundEdits, "worst", worst_by_support)
         planes = term.planes(space, f)
-        found = space.furthest(f, term.bound, slice(None), term.labels.rivals(), points=True)
+        found = space.worst(f, term.bound, slice(None), term.labels.rivals(), points=True)
         values = term.values(space, f)
     return (
         planes.offsets - space.scores(f, planes.normals),
@@ -80,8 +81,11 @@ def test_the_leading_members_reach_the_leads(row, changes, factors, seed):
     table = np.random.default_rng(seed).integers(-2, 3, size=(len(row), 3)).astype(float)
     oracle = FScale(changes, *factors)
     bound, codes, labels = oracle.bind(X), np.zeros(3, dtype=np.int64), np.arange(3)
-    leads = bound.leads(slice(None), table, codes, False)
-    points = dense(bound.leading(slice(None), table, codes, labels))
+    rivals = Rivals(LabelFunctions.one_each(3), codes, np.zeros((3, 3)), slack=False)
+    worst = bound.worst(slice(None), Question(table.T, np.zeros(3), rivals))
+    found = worst.points(labels)
+    points = dense(found.points)
     reached = np.einsum("ij,ij->i", points, (table - table[:, :1]).T)
-    np.testing.assert_allclose(leads[np.arange(3), labels], reached, atol=1e-12)
+    np.testing.assert_allclose(worst.gains[np.arange(3), labels], reached, atol=1e-12)
+    np.testing.assert_array_equal(found.gains, worst.gains[np.arange(3), labels])
     assert all(oracle.contains(np.array(row, dtype=float), point) for point in points)

@@ -69,8 +69,8 @@ def test_the_maximum_of_a_row_does_not_depend_on_other_rows():
     rng = np.random.default_rng(0)
     X, V = sp.random(100, 60, 0.5, format="csr", random_state=0), rng.standard_normal((1, 60))
     bound, facing = FDrop(5).bind(X), np.zeros(100, dtype=int)
-    together, _ = bound.maximum(slice(None), V, facing)
-    alone = [bound.maximum([i], V, facing[:1])[0][0] for i in range(100)]
+    together, _ = bound.support(slice(None), V, facing).maxima()
+    alone = [bound.support([i], V, facing[:1]).maxima()[0][0] for i in range(100)]
     np.testing.assert_array_equal(together, alone)
 
 
@@ -119,5 +119,5 @@ def test_maxima_without_points_are_those_of_a_sort(dtype, kind, changes):
         terms = V[assign] * X.toarray().astype(np.float64)
         gains = np.maximum(0.0, np.maximum((low - 1) * terms, (high - 1) * terms))
         expected = terms.sum(axis=1) + np.sort(gains, axis=1)[:, ::-1][:, :changes].sum(axis=1)
-        found, _ = bind(oracle, X).maximum(slice(None), V, assign)
+        found, _ = bind(oracle, X).support(slice(None), V, assign).maxima()
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

@@ -8,7 +8,7 @@ from scipy import stats
 from structinv import InvariantLinearSVC, matrices
 from structinv.matrices import ALL_ROWS, row_dots, row_sizes
 from structinv.oracles import FDrop, FScale, check_oracle, law_of
-from structinv.oracles.base import BoundOracle
+from structinv.oracles.base import BoundOracle, Support
 
 ORACLES = [FScale(3), FScale(100, 0.2, 3.0), FDrop(1), FDrop(70), FScale(2, 1.0, 4.0), FScale(0)]
 
@@ -38,13 +38,13 @@ def test_values_without_points_are_those_of_the_points(oracle, dtype):
     X, V, assign = problem(dtype=dtype)
     bound = oracle.bind(X)
     points = bound.support(ALL_ROWS, V, assign).points
-    values, sizes = bound.maximum(ALL_ROWS, V, assign)
+    values, sizes = bound.support(ALL_ROWS, V, assign).maxima()
     tolerance = 1e-10 if dtype == np.float64 else 1e-4
     np.testing.assert_allclose(values, best_by_sorting(oracle, X, V, assign), atol=tolerance)
     np.testing.assert_allclose(values, row_dots(points, V, assign), atol=tolerance)
     assert np.all(sizes >= row_sizes(points, np.abs(V), assign) - tolerance)
     some = np.array([5, 3, 11])
-    few, _ = bound.maximum(some, V, assign[some])
+    few, _ = bound.support(some, V, assign[some]).maxima()
     np.testing.assert_allclose(few, values[some], atol=tolerance)
 
 
@@ -52,10 +52,10 @@ def test_values_without_points_are_those_of_the_points(oracle, dtype):
 def test_threads_change_nothing(oracle, monkeypatch):
     X, V, assign = problem()
     bound = oracle.bind(X)
-    alone = bound.support(ALL_ROWS, V, assign).points, bound.maximum(ALL_ROWS, V, assign)
+    alone = bound.support(ALL_ROWS, V, assign).points, bound.support(ALL_ROWS, V, assign).maxima()
     monkeypatch.setattr(matrices, "VALUES_A_THREAD", 1)
     monkeypatch.setattr(matrices, "allowed_threads", lambda: 3)
-    together = bound.support(ALL_ROWS, V, assign).points, bound.maximum(ALL_ROWS, V, assign)
+    together = bound.support(ALL_ROWS, V, assign).points, bound.support(ALL_ROWS, V, assign).maxima()
     np.testing.assert_array_equal(alone[0].data, together[0].data)
     np.testing.assert_array_equal(alone[1], together[1])
 
@@ -76,7 +76,7 @@ def test_a_subclass_with_its_own_answer_has_no_hull_of_another_set():
     bound = oracle.bind(X)
     assert type(bound) is BoundOracle
     assert bound.hull(np.ones(30), np.ones(30), False) is None
-    assert bound.maximum(ALL_ROWS, V, assign) is None
+    assert type(bound.support(ALL_ROWS, V, assign)) is Support
     y = np.arange(30) % 2
     found = InvariantLinearSVC(oracle, C=0.1, tol=1e-6, random_state=0).fit(X, y).solution_
     other = InvariantLinearSVC(oracle, C=0.1, tol=1e-6, solver="bmrm").fit(X, y).solution_

@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..matrices import ALL_ROWS
+from ..oracles.question import Worst, best_members
 from ..planes import PlaneSet
-from ..spaces import AtomRows, Expansion, Furthest, Space
+from ..spaces import AtomRows, Expansion, Space
 from ..spaces.atoms import split_keys
-from ..spaces.base import best_members
 from ..structures import Layout
 from ..structures.layout import laid_out
 from .base import DualState, Hurried, in_runs, never
@@ -267,7 +267,7 @@ class _Batch:
         shape = (-1, *self.places.shape)
         values = self.values.reshape(shape).transpose(1, 2, 0)
         gains, costs, members = best_members(values, self.rivals, self.grades)
-        found = Furthest(gains, costs, gains + costs, members)
+        found = Worst(gains, costs, gains + costs)
         chosen = state.labels.separate(self.rivals, found, self.extra, self.layout)
         means = mean_heights(
             self.values, self.rivals.codes, self.rivals.costs, self.grades, state.shares[self.rows],

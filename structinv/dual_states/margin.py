@@ -139,16 +139,17 @@ class MarginState(BatchedState):
         for first in range(0, len(points.rows), step):
             if first and hurried():
                 break
-            least = self.term.least_margins(self.space, f, points.rows[first : first + step])
-            losses = self.term.losses(least.depths)
+            rows = points.rows[first : first + step]
+            worst = self.term.worst(self.space, f, rows)
+            losses = self.term.losses(self.term.depths(worst, rows))
             before = self.term.losses(known[first : first + step])
             above = losses > before + self.epsilon + 1e-12 * (1.0 + losses)
             fresh = np.flatnonzero(above)
             if len(fresh):
-                normals.append(self.term.unit_normals(self.space, f, least.take(fresh)))
+                normals.append(self.term.unit_normals(self.space, worst.take(fresh), rows[fresh]))
                 new.append(first + fresh)
             reached.append(losses)
-            asked = first + len(least)
+            asked = first + len(rows)
         levels = points.levels[:asked]
         gaps = np.concatenate(reached) + self.term.conjugate(levels) - means[:asked]
         gap = float(points.weights[:asked] @ np.maximum(0.0, gaps))

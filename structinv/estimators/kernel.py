@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..certificates import WorstChange, kernel_worst_change
+from ..certificates import WorstChange, worst_change_in
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
@@ -252,4 +252,4 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
         self, X: Matrix, labels: BoundStructure, oracle: InvarianceOracle, points: bool
     ) -> WorstChange:
         space, f = self._function(X, oracle, labels.classes[labels.codes[:1]])
-        return kernel_worst_change(space, f, oracle, labels, X, points)
+        return worst_change_in(space, f, oracle, labels, X, points)

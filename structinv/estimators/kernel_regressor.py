@@ -13,12 +13,11 @@ from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
 from ..kernels.questions import kernel_matrix
 from ..kernels.values import precision
-from ..margins import KernelMargins
 from ..matrices import Matrix
 from ..objective import Objective
 from ..oracles import InvarianceOracle
-from ..oracles.checked import bind
 from ..solvers import Solution, Solver
+from ..spaces import Space
 from .problem import Problem
 from .regressor import InvariantRegressor
 from .support_vectors import SupportVectorMachine
@@ -146,12 +145,12 @@ compression_error_, solution_, n_iter_, n_features_in_, feature_names_in_
     def _scores(self, X: Matrix) -> np.ndarray:
         return super()._scores(X) + self.intercept_
 
-    def _margins(self, X: Matrix, oracle: InvarianceOracle) -> tuple[KernelMargins, float, float]:
-        space, f = self._function(X, oracle, None)
-        eps = float(np.finfo(precision(X, self.support_vectors_)).eps)
-        return KernelMargins(space, f, bind(oracle, X)), float(self.intercept_[0]), eps
-
     def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
         if self._precomputed:
             return X[np.ix_(rows, rows)]
         return kernel_matrix(self.kernel_, X[rows], X[rows])
+
+    def _predictor(self, X: Matrix, oracle: InvarianceOracle) -> tuple[Space, Any, float, float]:
+        space, f = self._function(X, oracle, None)
+        eps = float(np.finfo(precision(X, self.support_vectors_)).eps)
+        return space, f, float(self.intercept_[0]), eps

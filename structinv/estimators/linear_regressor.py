@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from os import PathLike
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..margins import LinearMargins
+from ..certificates import linear_function
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
-from ..oracles.checked import bind
 from ..solvers import Solver
+from ..spaces import Space
 from .linear_machine import LinearMachine
 from .regressor import InvariantRegressor
 
@@ -113,9 +114,9 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
         self.checkpoint_seconds = checkpoint_seconds
         self.on_interrupt = on_interrupt
 
-    def _margins(self, X: Matrix, oracle: InvarianceOracle) -> tuple[LinearMargins, float, float]:
-        return LinearMargins(self.coef_, self.intercept_, bind(oracle, X)), 0.0, 0.0
-
     def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
         found = X[rows] @ X[rows].T
         return found.toarray() if sp.issparse(found) else found
+
+    def _predictor(self, X: Matrix, oracle: InvarianceOracle) -> tuple[Space, Any, float, float]:
+        return *linear_function(self.coef_, self.intercept_), 0.0, 0.0

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from ..margins import KernelMargins, LinearMargins
 from ..matrices import Matrix
 from ..objective import Objective
 from ..oracles import Identity, InvarianceOracle
+from ..oracles.checked import bind
 from ..prediction_bounds import PredictionBounds, furthest_members, prediction_bounds
 from ..solvers import Solution, Status
+from ..spaces import Space
 from ..structures import Regression
 from .base import InvariantEstimator
 from .labels import one_a_row
@@ -85,7 +86,8 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
             its answers: ``structinv.oracles.check_oracle`` is the test of an oracle of your own.
         """
         rows, oracle = self._rows_to_change(X, oracle)
-        return prediction_bounds(*self._margins(rows, oracle))
+        space, f, constant, eps = self._predictor(rows, oracle)
+        return prediction_bounds(space, f, bind(oracle, rows), constant, eps)
 
     def worst_case(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Matrix:
         """The rows after the allowed change whose prediction is furthest from their target.
@@ -105,8 +107,9 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         """
         rows, oracle = self._rows_to_change(X, oracle)
         targets = self._scores(rows)[:, 0] if y is None else as_targets(y, rows.shape[0])
-        margins, constant, _ = self._margins(rows, oracle)
-        return self._as_given(X, rows, furthest_members(margins, targets, constant))
+        space, f, constant, _ = self._predictor(rows, oracle)
+        moved = furthest_members(space, f, bind(oracle, rows), targets, constant)
+        return self._as_given(X, rows, moved)
 
     @abstractmethod
     def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
@@ -135,10 +138,8 @@ class InvariantRegressor(RegressorMixin, InvariantEstimator):
         warn_if_unexplained(fitted, stacklevel=5)
 
     @abstractmethod
-    def _margins(
-        self, X: Matrix, oracle: InvarianceOracle
-    ) -> tuple[LinearMargins | KernelMargins, float, float]:
-        """The model to be asked about changes of rows, what predictions add, and how exactly."""
+    def _predictor(self, X: Matrix, oracle: InvarianceOracle) -> tuple[Space, Any, float, float]:
+        """The function in its space, the constant that predictions add, and its relative error."""
 
 
 def as_targets(y: Any, n_rows: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from ..certificates import Certificate, WorstChange, kernel_worst_change, worst_change
+from ..certificates import Certificate, WorstChange, worst_change, worst_change_in
 from ..kernels import Kernel
 from ..label_certificates import labels_worst_change, linear_labels_worst_change
 from ..machine import check_memory
@@ -40,7 +40,7 @@ from .tokens import TokenVectorizer, check_n_hashed
 COSTS = ("hamming", "mean_hamming")
 # Who knows the worst changes of examples, by the term that trains them: of linear functions, of others.
 WORST_CHANGES: dict[str, tuple[Callable[..., WorstChange], Callable[..., WorstChange]]] = {
-    "worst_case": (worst_change, kernel_worst_change),
+    "worst_case": (worst_change, worst_change_in),
     "one_change": (linear_labels_worst_change, labels_worst_change),
 }
 

@@ -276,7 +276,7 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         best = Edits.none(len(codes))
         for shift in range(1, n_classes):
             V = np.roll(weights, -shift, axis=0) - weights
-            found = bound.worst(slice(None), V, codes).edits
+            found = bound.worst_edits(slice(None), V, codes).edits
             edited = self.vectorizer_.rows(documents.edited(every, found, oracle.words))
             reached = self._label_margins(edited, codes)
             better = covered & (reached < margins)

@@ -25,6 +25,7 @@ from .base import (
     dense_rows,
 )
 from .checked import tangents_of
+from .support import Grades
 
 
 class _Framed(InvarianceOracle):
@@ -114,7 +115,7 @@ class _Framed(InvarianceOracle):
         """See `InvarianceOracle.graded_support`; `Ellipsoid` alone has it."""
         framed = self._framed(X)
         check_directions(X, V, assign, cost)
-        return framed.graded_support(ALL_ROWS, V, assign, cost, rho)
+        return framed.support(ALL_ROWS, V, assign, cost, rho)
 
     def region(self, X: np.ndarray) -> Region:
         """See `InvarianceOracle.region`; a subclass with its own answer has none of this one."""
@@ -147,25 +148,21 @@ class _BoundFrame(BoundOracle):
         self.frame = oracle._frame(X)
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
-    ) -> Support:
-        F, V, assign = self._facing(rows, V, assign)
-        steps = _along(F, self.oracle._extreme(_onto(F, V)))
-        return Support(_moved(take(self.X, rows), steps[assign]))
-
-    def graded_support(
         self,
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
         F, V, assign = self._facing(rows, V, assign)
         C = _onto(F, V)
-        share, grades = self.oracle._grade(C, assign, cost, rho)
-        steps = share[:, None] * _along(F, self.oracle._extreme(C))[assign]
-        return Support(_moved(take(self.X, rows), steps), rho=grades)
+        steps = _along(F, self.oracle._extreme(C))[assign]
+        if rho is None:
+            return Support(_moved(take(self.X, rows), steps))
+        worth = np.zeros(len(assign)) if cost is None else cost
+        share, grades = self.oracle._grade(C, assign, worth, rho)
+        return Support(_moved(take(self.X, rows), share[:, None] * steps), rho=grades)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         X = dense_rows(self.X, rows)

@@ -14,7 +14,8 @@ from sklearn.base import BaseEstimator
 from .. import answers
 from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, take
 from .hulls import Hull, LabelHull
-from .support import Additions, Cover, Support
+from .question import Question, Worst, worst_of
+from .support import Additions, Cover, Grades, Support
 
 if TYPE_CHECKING:
     from ..regions import Region
@@ -367,34 +368,33 @@ class BoundOracle:
         self._pulled: tuple[np.ndarray, np.ndarray | None] | None = None
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
-    ) -> Support:
-        """`InvarianceOracle.support` on the rows named, ``assign`` having one entry for each."""
-        return self.oracle.support(take(self.X, rows), V, assign, cost)
-
-    def maximum(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """The exact maxima of ``<v, z>``, where they are cheaper than the points; None otherwise.
-
-        Returns
-        -------
-        values : (n,) array
-        sizes : (n,) array
-            At least ``<|v|, |z|>`` at the maximum, of which rounding errors are a small share.
-        """
-        return None
-
-    def graded_support(
         self,
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
-        """`InvarianceOracle.graded_support` on the rows named."""
-        return self.oracle.graded_support(take(self.X, rows), V, assign, cost, rho)
+        """`InvarianceOracle.support` on the rows named, ``assign`` having one entry for each.
+
+        With `rho` it is `InvarianceOracle.graded_support`.
+        """
+        X = take(self.X, rows)
+        if rho is None:
+            return self.oracle.support(X, V, assign, cost)
+        worth = np.zeros(len(assign)) if cost is None else cost
+        return self.oracle.graded_support(X, V, assign, worth, rho)
+
+    def worst(self, rows: Rows, question: Question) -> Worst:
+        """By how much each label exceeds the true one at the worst changes of the rows named.
+
+        Parameters
+        ----------
+        rows : slice or (n,) array of int
+        question : Question
+            About these rows.
+        """
+        return worst_of(self, rows, question)
 
     def orbit(self, rows: Rows) -> np.ndarray:
         """`InvarianceOracle.orbit` on the rows named."""
@@ -467,54 +467,6 @@ class BoundOracle:
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
         """In-hull steps for a joint loss of several labels on all rows, or None; see `LabelHull`."""
-        return None
-
-    def largest_leads(
-        self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
-    ) -> np.ndarray | None:
-        """Losses of several labels at worst, where they are cheaper than asking label by label.
-
-        Parameters
-        ----------
-        rows : slice or (n,) array of int
-        table : (d [+ 1], n_labels) array
-            Weights of each feature, and the constants if `intercept`.
-        codes : (n,) array of int
-            True labels c of these rows.
-        cost : (n_labels, n_labels) array
-
-        Returns
-        -------
-        (n,) array or None
-            ``max over k, z in S(x) of <w_k - w_c, z> + b_k - b_c + cost[c, k]``, exactly.
-        """
-        return None
-
-    def leads(
-        self, rows: Rows, table: np.ndarray, codes: np.ndarray, intercept: bool
-    ) -> np.ndarray | None:
-        """What each label wins at worst, where that is cheaper than asking label by label.
-
-        Parameters
-        ----------
-        rows : slice or (n,) array of int
-        table : (d [+ 1], n_labels) array
-            Weights of each feature, and the constants if `intercept`.
-        codes : (n,) array of int
-            True labels c of these rows.
-
-        Returns
-        -------
-        (n, n_labels) array or None
-            ``max over z in S(x) of <w_k - w_c, z> + b_k - b_c`` for every label k, exactly. Whoever
-            gives it gives `leading`, too.
-        """
-        return None
-
-    def leading(
-        self, rows: Rows, table: np.ndarray, codes: np.ndarray, labels: np.ndarray
-    ) -> Matrix | None:
-        """The members of S(x) that reach the `leads` of one label each, (n, d); any for a true label."""
         return None
 
     def edits(self) -> tuple[int, float, float] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,9 @@ from .base import BoundOracle, Support
 from .edit_kernels import label_maxima
 from .hulls import Hull, LabelHull
 from .identity_hull import IdentityHull
-from .label_hull import IdentityLabelHull, WordLabelHull, word_losses
-from .support import Additions
+from .label_hull import IdentityLabelHull, WordLabelHull
+from .question import Question, Worst, WorstPoints, rows_at, worst_by_support
+from .support import Additions, DeferredSupport, Grades
 from .word_edits import WordEdits, canonical_words
 from .word_hull import WordHull
 
@@ -40,25 +40,64 @@ class BoundEdits(BoundOracle):
         return self.oracle.edits(self.X.shape[1])
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
-    ) -> Support:
-        points, _ = self.word_edits.worst(take(self.words, rows), V, assign)
-        return Support(self._as_given(points))
-
-    def graded_support(
         self,
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
-        grades = grade_profile(rho, self.oracle.max_changes + 1)
-        points, reached = self.word_edits.worst(take(self.words, rows), V, assign, cost, grades)
-        return Support(self._as_given(points), rho=reached)
+        X, edits = take(self.words, rows), self.word_edits
+        if rho is not None:
+            grades = grade_profile(rho, self.oracle.max_changes + 1)
+            points, reached = edits.worst(X, V, assign, cost, grades)
+            return Support(self._as_given(points), rho=reached)
+        return DeferredSupport(
+            X,
+            lambda: self._as_given(edits.worst(X, V, assign)[0]),
+            lambda: edits.maxima(X, V, assign),
+        )
 
-    def maximum(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.word_edits.maxima(take(self.words, rows), V, assign)
+    def worst(self, rows: Rows, question: Question) -> Worst:
+        """See `BoundOracle.worst`: all labels in one pass where each has a function."""
+        if self.word_edits.adds or not question.of_all_labels or question.rounding:
+            return worst_by_support(self, rows, question)
+        part, rivals = take(self.words, rows), question.rivals
+        table = np.ascontiguousarray(question.weights.T, dtype=np.float64)
+        gains = self._label_maxima(part, table, rivals.codes)
+        gains += question.constants - question.constants[rivals.codes, None]
+
+        def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
+            points = self._edited_for(rows_at(part, places), table, rivals.codes[places], labels)
+            return WorstPoints(points, gains[places, labels], rivals.costs[places, labels])
+
+        return Worst(gains, rivals.costs, gains + rivals.costs, points_of)
+
+    def _label_maxima(self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """What each label exceeds the true one by at its worst edits, (n, n_labels)."""
+        n_labels, room = table.shape[1], longest_row(rows.indptr)
+        found, factors = np.empty((len(codes), n_labels)), self._factors
+
+        def ask(some: slice) -> None:
+            indptr = rows.indptr[some.start : some.stop + 1]
+            label_maxima(
+                indptr, rows.indices, rows.data, table, codes[some], *factors, found[some],
+                np.empty((n_labels, room)), np.zeros(n_labels),
+            )  # fmt: skip
+
+        in_threads(ask, len(codes), rows.nnz * n_labels)
+        return found
+
+    def _edited_for(
+        self, rows: sp.csr_matrix, table: np.ndarray, codes: np.ndarray, labels: np.ndarray
+    ) -> Matrix:
+        """Rows after their worst edits for one label each."""
+        # The place in the table of each word's weight for the true label, and from there to the other.
+        places, sizes = rows.indices * np.int64(table.shape[1]), np.diff(rows.indptr)
+        places += np.repeat(codes, sizes)
+        weights, own = np.ravel(table), np.repeat(labels - codes, sizes)
+        products = (weights.take(places + own) - weights.take(places)) * rows.data
+        return self._as_given(with_data(rows, self.word_edits.worst_of_products(rows, products)))
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         if self.word_edits.adds:
@@ -97,45 +136,6 @@ class BoundEdits(BoundOracle):
         return Additions(
             rows, adds, edits.max_changes, edits.value, edits.present, edits.low, edits.high
         )
-
-    def largest_leads(
-        self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
-    ) -> np.ndarray | None:
-        if self.word_edits.adds:
-            return None
-        return word_losses(take(self.words, rows), codes, cost, intercept, self.word_edits, table)
-
-    def leads(
-        self, rows: Rows, table: np.ndarray, codes: np.ndarray, intercept: bool
-    ) -> np.ndarray | None:
-        if self.word_edits.adds:
-            return None
-        part, n_labels, factors = take(self.words, rows), table.shape[1], self._factors
-        found, room = np.empty((len(codes), n_labels)), longest_row(part.indptr)
-        table = np.ascontiguousarray(table, dtype=np.float64)
-
-        def ask(some: slice) -> None:
-            indptr = part.indptr[some.start : some.stop + 1]
-            label_maxima(
-                indptr, part.indices, part.data, table, codes[some], *factors, found[some],
-                np.empty((n_labels, room)), np.zeros(n_labels),
-            )  # fmt: skip
-
-        in_threads(ask, len(codes), part.nnz * n_labels)
-        return found + (table[-1] - table[-1][codes, None]) if intercept else found
-
-    def leading(
-        self, rows: Rows, table: np.ndarray, codes: np.ndarray, labels: np.ndarray
-    ) -> Matrix | None:
-        if self.word_edits.adds:
-            return None
-        part = take(self.words, rows)
-        # The place in the table of each word's weight for the true label, and from there to the other.
-        places, sizes = part.indices * np.int64(table.shape[1]), np.diff(part.indptr)
-        places += np.repeat(codes, sizes)
-        weights, own = np.ravel(table), np.repeat(labels - codes, sizes)
-        products = (weights.take(places + own) - weights.take(places)) * part.data
-        return self._as_given(with_data(part, self.word_edits.worst_of_products(part, products)))
 
     def _as_given(self, points: sp.csr_matrix) -> Matrix:
         """Points that are dense if the rows are."""

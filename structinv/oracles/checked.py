@@ -22,7 +22,8 @@ from .base import (
     points_of_cover,
 )
 from .hulls import LabelHull
-from .support import Additions
+from .question import Question, Worst, worst_of
+from .support import Additions, Grades
 
 
 def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> CheckedOracle:
@@ -111,22 +112,26 @@ class CheckedOracle(BoundOracle):
         return call(*question)
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
-    ) -> Support:
-        answer = self._supported("support", self._ask("support", rows, V, assign, cost), len(assign))
-        return self._look_at_answer("support", answer, (rows, V, assign), cost)
-
-    def graded_support(
         self,
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
-        found = self._ask("graded_support", rows, V, assign, cost, rho)
-        answer = self._supported("graded_support", found, len(assign))
-        return self._look_at_answer("graded_support", answer, (rows, V, assign), cost)
+        if not self._stranger:
+            return self.inner.support(rows, V, assign, cost, rho)
+        name = "support" if rho is None else "graded_support"
+        more = () if rho is None else (rho,)
+        found = answers.ask_stranger(
+            self._source(name), self.inner.support, rows, V, assign, cost, *more
+        )
+        answer = self._supported(name, found, len(assign))
+        return self._look_at_answer(name, answer, (rows, V, assign), cost)
+
+    def worst(self, rows: Rows, question: Question) -> Worst:
+        """See `BoundOracle.worst`; classes of others answer by `support` or `member_scores`."""
+        return worst_of(self, rows, question) if self._stranger else self.inner.worst(rows, question)
 
     def _look_at_answer(
         self,
@@ -136,16 +141,15 @@ class CheckedOracle(BoundOracle):
         cost: np.ndarray | None,
     ) -> Support:
         """The answer, unless it does worse than the unchanged row."""
-        if self._stranger:
-            V, assign = question[1:]
-            # The unchanged row has the largest grade, 1.
-            bonus: Any = 0.0 if cost is None or answer.rho is None else cost
-            reached = answer.upper
-            if reached is None:
-                reached = row_dots(answer.points, V, assign) + (
-                    0.0 if answer.rho is None else bonus * answer.rho
-                )
-            self._look_at_heights(name, reached, answer.points, question, bonus)
+        V, assign = question[1:]
+        # The unchanged row has the largest grade, 1.
+        bonus: Any = 0.0 if cost is None or answer.rho is None else cost
+        reached = answer.upper
+        if reached is None:
+            reached = row_dots(answer.points, V, assign) + (
+                0.0 if answer.rho is None else bonus * answer.rho
+            )
+        self._look_at_heights(name, reached, answer.points, question, bonus)
         return answer
 
     def _look_at_heights(
@@ -154,7 +158,7 @@ class CheckedOracle(BoundOracle):
         reached: np.ndarray,
         points: Matrix,
         question: tuple[Rows, np.ndarray, np.ndarray],
-        bonus: Any = 0.0,
+        bonus: Any,
     ) -> None:
         """Raise ValueError if bounds on a support are below the unchanged row: margins would gain."""
         rows, V, assign = question
@@ -183,23 +187,7 @@ class CheckedOracle(BoundOracle):
             upper = answers.numbers(source, "upper", upper, (n_rows,), finite=False)
         if rho is not None:
             rho = answers.grades(source, rho, (n_rows,))
-        same = points is answer.points and upper is answer.upper and rho is answer.rho
-        return answer if same else Support(points, upper, rho)
-
-    def maximum(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        known = self._ask("maximum", rows, V, assign)
-        if known is None:
-            return None
-        source, shape = self._source("maximum"), (len(assign),)
-        if not isinstance(known, tuple) or len(known) != 2:
-            raise TypeError(f"{source} must return None or a pair of arrays, got {known!r}")
-        values, sizes = known
-        values = answers.numbers(source, "values", values, shape)
-        if self._stranger:
-            self._look_at_heights("maximum", values, take(self.X, rows), (rows, V, assign))
-        return values, answers.numbers(source, "sizes", sizes, shape)
+        return Support(points, upper, rho)
 
     def orbit(self, rows: Rows) -> np.ndarray:
         found = self._ask("orbit", rows)
@@ -294,67 +282,14 @@ class CheckedOracle(BoundOracle):
         return bool(inside)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
-        hull = self._ask("hull", signs, weights, intercept)
-        if hull is None:
-            return None
-        source = self._source("hull")
-        if not isinstance(hull, Hull):
-            raise TypeError(f"{source} must return None or a Hull, got {type(hull).__name__}")
-        return CheckedHull(hull, source, self.X, intercept)
+        """See `BoundOracle.hull`; None for classes of others, whose own answers count."""
+        return None if self._stranger else self.inner.hull(signs, weights, intercept)
 
     def label_hull(
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
-        hull = self._ask("label_hull", codes, weights, cost, intercept)
-        if hull is None:
-            return None
-        source = self._source("label_hull")
-        if not isinstance(hull, LabelHull):
-            raise TypeError(f"{source} must return None or a LabelHull, got {type(hull).__name__}")
-        return CheckedLabelHull(hull, source, (*self.X.shape, len(cost)), intercept)
-
-    def largest_leads(
-        self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
-    ) -> np.ndarray | None:
-        leads = self._ask("largest_leads", rows, table, codes, cost, intercept)
-        if leads is None:
-            return None
-        source = self._source("largest_leads")
-        leads = answers.numbers(source, "leads", leads, (len(codes),), finite=False)
-        if self._stranger:
-            own, room = self._unchanged_leads(rows, table, codes, intercept)
-            _look_at_leads(source, leads, (own + cost[codes]).max(axis=1), room.max(axis=1))
-        return leads
-
-    def leads(
-        self, rows: Rows, table: np.ndarray, codes: np.ndarray, intercept: bool
-    ) -> np.ndarray | None:
-        leads = self._ask("leads", rows, table, codes, intercept)
-        if leads is None:
-            return None
-        source, shape = self._source("leads"), (len(codes), table.shape[1])
-        leads = answers.numbers(source, "leads", leads, shape, finite=False)
-        if self._stranger:
-            _look_at_leads(source, leads, *self._unchanged_leads(rows, table, codes, intercept))
-        return leads
-
-    def _unchanged_leads(
-        self, rows: Rows, table: np.ndarray, codes: np.ndarray, intercept: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """What each label wins at the unchanged rows, and how far rounding can move that."""
-        X = take(self.X, rows)
-        scores = X @ table[: X.shape[1]] + (table[-1] if intercept else 0.0)
-        sizes = np.asarray(abs(X) @ np.abs(table[: X.shape[1]]))
-        room = resolution(_numbers(X), table) * (1.0 + 2.0 * sizes)
-        return scores - scores[np.arange(len(codes)), codes][:, None], room
-
-    def leading(
-        self, rows: Rows, table: np.ndarray, codes: np.ndarray, labels: np.ndarray
-    ) -> Matrix | None:
-        points = self._ask("leading", rows, table, codes, labels)
-        if points is None:
-            return None
-        return answers.rows(self._source("leading"), points, self.X, (len(codes), self.X.shape[1]))
+        """See `BoundOracle.label_hull`; None for classes of others."""
+        return None if self._stranger else self.inner.label_hull(codes, weights, cost, intercept)
 
     def edits(self) -> tuple[int, float, float] | None:
         """See `BoundOracle.edits`; None for classes of others, whose own answers count."""
@@ -388,158 +323,5 @@ def _author(oracle: InvarianceOracle, name: str) -> str:
     return _author(oracle, _MADE_FROM[name])
 
 
-def _look_at_leads(source: str, leads: np.ndarray, own: np.ndarray, room: np.ndarray) -> None:
-    """Raise ValueError if labels win less than at the unchanged rows: margins would gain."""
-    if np.any(leads < own - room):
-        raise ValueError(f"{source} must do at least as well as the unchanged rows")
-
-
 def _numbers(X: Matrix) -> np.ndarray:
     return X.data if sp.issparse(X) else np.asarray(X)
-
-
-class CheckedHull(Hull):
-    """In-hull steps whose numbers are looked at.
-
-    Parameters
-    ----------
-    inner : Hull
-    source : str
-        The class and method that gave it, for messages.
-    X : (n, d) array or CSR matrix
-    intercept : bool
-    """
-
-    def __init__(self, inner: Hull, source: str, X: Matrix, intercept: bool) -> None:
-        self.inner = inner
-        self.source = f"{type(inner).__name__} of {source}"
-        self.shape = X.shape
-        self.n_weights = X.shape[1] + bool(intercept)
-
-    @property
-    def offset(self) -> float:
-        return float(answers.table(self.source, "offset", np.asarray(self.inner.offset), ()))
-
-    def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
-        """See `Hull.sweep`; overflows are the loop's to find, here and below."""
-        self.inner.sweep(f, order, gaps)
-
-    def losses(self, f: np.ndarray) -> np.ndarray | None:
-        losses = self.inner.losses(f)
-        if losses is None:
-            return None
-        return answers.table(self.source, "losses", losses, self.shape[:1])
-
-    def combination(self) -> np.ndarray:
-        found = self.inner.combination()
-        return answers.table(self.source, "combination", found, (self.n_weights,))
-
-    def planes(self) -> tuple[Matrix, np.ndarray]:
-        return self._looked_at(self.inner.planes())
-
-    def _looked_at(self, found: Any) -> tuple[Matrix, np.ndarray]:
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise TypeError(f"{self.source} must return planes as normals and levels, got {found!r}")
-        normals = found[0]
-        # Planes of dense rows may be sparse, as those of words are.
-        if sp.issparse(normals) and normals.format == "csr" and normals.shape == self.shape:
-            answers.places(self.source, "normals", normals)
-            answers.table(self.source, "entries of normals", normals.data, normals.indices.shape)
-        else:
-            normals = answers.table(self.source, "normals", normals, self.shape)
-        return normals, answers.table(self.source, "levels", found[1], self.shape[:1])
-
-    def restore(self, normals: Matrix, levels: np.ndarray) -> None:
-        self.inner.restore(normals, levels)
-
-    def planes_by_part(self) -> list[tuple[Matrix, np.ndarray]]:
-        parts: Any = self.inner.planes_by_part()
-        if not isinstance(parts, list) or not parts:
-            raise TypeError(f"{self.source} must return a list of planes, got {parts!r}")
-        return [self._looked_at(part) for part in parts]
-
-    def restore_several(
-        self, normals: Matrix, levels: np.ndarray, rows: np.ndarray, n_rows: int
-    ) -> None:
-        self.inner.restore_several(normals, levels, rows, n_rows)
-
-    @property
-    def shares(self) -> bool:  # type: ignore[override]
-        return bool(self.inner.shares)
-
-    @property
-    def levels(self) -> np.ndarray:
-        return answers.table(self.source, "levels", self.inner.levels, self.shape[:1])
-
-    def rescale(self, rows: np.ndarray, factors: np.ndarray) -> None:
-        self.inner.rescale(rows, factors)
-
-    def candidates(self, f: np.ndarray, rows: np.ndarray) -> tuple[Matrix, Matrix, Any]:
-        found = self.inner.candidates(f, rows)
-        due = (len(rows), self.shape[1])
-        for points in found[:2]:
-            if getattr(points, "shape", None) != due:
-                raise ValueError(
-                    f"{self.source} must return candidates of shape {due}, got "
-                    f"{getattr(points, 'shape', None)}"
-                )
-        return found
-
-    def absorb(
-        self, rows: np.ndarray, chosen: np.ndarray, keep: np.ndarray, steps: np.ndarray, corners: Any
-    ) -> None:
-        self.inner.absorb(rows, chosen, keep, steps, corners)
-
-
-class CheckedLabelHull(LabelHull):
-    """In-hull steps of a joint loss whose numbers are looked at.
-
-    Parameters
-    ----------
-    inner : LabelHull
-    source : str
-        The class and method that gave it, for messages.
-    shape : (int, int, int)
-        How many rows, features and labels there are.
-    intercept : bool
-    """
-
-    def __init__(
-        self, inner: LabelHull, source: str, shape: tuple[int, int, int], intercept: bool
-    ) -> None:
-        self.inner = inner
-        self.source = f"{type(inner).__name__} of {source}"
-        self.n_rows, self.n_features, self.n_labels = shape
-        self.n_weights = self.n_features + bool(intercept)
-
-    @property
-    def offset(self) -> float:
-        return float(answers.table(self.source, "offset", np.asarray(self.inner.offset), ()))
-
-    def sweep(self, table: np.ndarray, order: np.ndarray, gaps: np.ndarray, every_label: bool) -> None:
-        """See `LabelHull.sweep`; overflows are the loop's to find, here and below."""
-        self.inner.sweep(table, order, gaps, every_label)
-
-    def losses(self, table: np.ndarray) -> np.ndarray:
-        return answers.table(self.source, "losses", self.inner.losses(table), (self.n_rows,))
-
-    def combination(self) -> np.ndarray:
-        due = (self.n_weights, self.n_labels)
-        return answers.table(self.source, "combination", self.inner.combination(), due)
-
-    def points(self) -> tuple[Matrix, np.ndarray, sp.csr_matrix]:
-        found: Any = self.inner.points()
-        if not isinstance(found, tuple) or len(found) != 3:
-            raise TypeError(f"{self.source} must return points, rows and levels, got {found!r}")
-        points, rows, levels = found
-        shapes = [getattr(part, "shape", None) for part in found]
-        if shapes != [(len(rows), self.n_features), (len(rows),), (len(rows), self.n_labels)]:
-            raise ValueError(
-                f"{self.source} must return points of shape (m, {self.n_features}), rows of shape (m,) "
-                f"and levels of shape (m, {self.n_labels}), got {shapes}"
-            )
-        answers.table(self.source, "levels", levels.data, levels.indices.shape)
-        return points, rows, levels
-
-    def restore(self, points: Matrix, rows: np.ndarray, levels: sp.csr_matrix) -> None:
-        self.inner.restore(points, rows, levels)

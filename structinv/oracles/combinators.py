@@ -16,7 +16,6 @@ from ..matrices import (
     interleave,
     rounding,
     row_dots,
-    row_sizes,
     scale_rows,
     select,
     take,
@@ -36,7 +35,8 @@ from .checked import bind, tangents_of
 from .geometry import region_of
 from .identity import Identity
 from .laws import Law, changes_otherwise, law_of
-from .support import Additions
+from .question import Question, Worst, worst_at
+from .support import Additions, Grades
 
 
 class Combination(InvarianceOracle):
@@ -47,7 +47,7 @@ class Combination(InvarianceOracle):
     ) -> Support:
         bound = self.bind(X)
         check_directions(X, V, assign, cost)
-        return bound.support(ALL_ROWS, V, assign, cost)
+        return bound.support(ALL_ROWS, V, assign, cost).with_points()
 
     def orbit(self, X: Matrix) -> np.ndarray:
         """See `InvarianceOracle.orbit`; needs parts that are finite."""
@@ -245,61 +245,44 @@ class _BoundOnlyFor(BoundOracle):
         self.covered = np.isin(y, oracle.listed())
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
-    ) -> Support:
-        return self._merged(self.inner.support, rows, V, assign, cost)
-
-    def graded_support(
         self,
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        return self._merged(self.inner.graded_support, rows, V, assign, cost, rho)
-
-    def _merged(
-        self,
-        ask: Callable[..., Support],
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None,
-        *grades: Any,
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
         whole = np.arange(self.X.shape[0])[rows]
         mask = self.covered[whole]
         X = take(self.X, rows)
-        rho = np.ones(len(mask))
-        graded = bool(grades) or self.oracle.graded
+        reached = np.ones(len(mask))
+        graded = rho is not None or self.oracle.graded
         if not np.any(mask):
-            return Support(X, rho=rho if graded else None)
+            return Support(X, rho=reached if graded else None)
         some = None if cost is None else cost[mask]
-        part = ask(whole[mask], V, assign[mask], some, *grades)
+        part = self.inner.support(whole[mask], V, assign[mask], some, rho)
         points = interleave(mask, part.points, take(X, np.flatnonzero(~mask)))
         if part.rho is not None:
-            rho[mask], graded = part.rho, True
+            reached[mask], graded = part.rho, True
         upper = None
         if part.upper is not None:
             upper = row_dots(X, V, assign)
             if graded and cost is not None:
                 upper += cost
             upper[mask] = part.upper
-        return Support(points, upper, rho if graded else None)
+        return Support(points, upper, reached if graded else None)
 
-    def maximum(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray] | None:
+    def worst(self, rows: Rows, question: Question) -> Worst:
+        """See `BoundOracle.worst`; the part is asked about the rows that it changes."""
         whole = np.arange(self.X.shape[0])[rows]
         mask = self.covered[whole]
-        found = self.inner.maximum(whole[mask], V, assign[mask])
-        if found is None:
-            return None
-        X = take(self.X, rows)
-        values, sizes = row_dots(X, V, assign), row_sizes(X, np.abs(V), assign)
-        values[mask], sizes[mask] = found
-        return values, sizes
+        inside, outside = np.flatnonzero(mask), np.flatnonzero(~mask)
+        still = worst_at(take(self.X, whole[outside]), question.take(outside))
+        if not len(inside):
+            return still
+        if not len(outside):
+            return self.inner.worst(rows, question)
+        return Worst.by_mask(mask, self.inner.worst(whole[inside], question.take(inside)), still)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         labels, hulls = np.asarray(self.y), []
@@ -542,10 +525,16 @@ class _BoundDiscounted(BoundPart):
     oracle: Discounted
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self,
+        rows: Rows,
+        V: np.ndarray,
+        assign: np.ndarray,
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
-        worth = np.zeros(len(assign)) if cost is None else cost
-        return self.inner.graded_support(rows, V, assign, worth, self.oracle.rho)
+        if rho is not None:
+            return super().support(rows, V, assign, cost, rho)
+        return self.inner.support(rows, V, assign, cost, self.oracle.rho)
 
     def grades(self, rows: Rows) -> np.ndarray:
         return self.inner.member_grades(rows, self.oracle.rho)

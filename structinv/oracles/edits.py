@@ -68,7 +68,7 @@ class EditOracle(OfFeatures, InvarianceOracle):
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; exact (Teo et al. 2007, alg. 3, without its sort)."""
-        return self._bound(X, V, assign, cost).support(ALL_ROWS, V, assign)
+        return self._bound(X, V, assign, cost).support(ALL_ROWS, V, assign).with_points()
 
     def graded_support(
         self,
@@ -79,7 +79,7 @@ class EditOracle(OfFeatures, InvarianceOracle):
         rho: float | Sequence[float],
     ) -> Support:
         """See `InvarianceOracle.graded_support`; `rho` is indexed by the number of edits."""
-        return self._bound(X, V, assign, cost).graded_support(ALL_ROWS, V, assign, cost, rho)
+        return self._bound(X, V, assign, cost).support(ALL_ROWS, V, assign, cost, rho)
 
     def _bound(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, Rows, row_dots, row_sizes, take, with_data
+from ..matrices import Matrix, Rows, row_dots, take, with_data
 from ..regions import Region
 from .arguments import check_features, check_row_by_row, chosen_features
 from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, pulled_back
@@ -18,7 +18,7 @@ from .checked import bind, tangents_of
 from .columns import OfFeatures
 from .combinators import Combination, OfOnePart, validate_part
 from .geometry import listed_or_covered
-from .support import Additions
+from .support import Additions, Grades
 
 
 class Protected(OfFeatures, OfOnePart, Combination):
@@ -88,7 +88,7 @@ class Protected(OfFeatures, OfOnePart, Combination):
         rho: float | Sequence[float],
     ) -> Support:
         bound = self.bind(X)
-        return bound.graded_support(slice(None), V, assign, cost, rho)
+        return bound.support(slice(None), V, assign, cost, rho)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """See `InvarianceOracle.tangents`; they are zero at the features."""
@@ -141,38 +141,22 @@ class _BoundProtected(BoundOracle):
         return np.where(self.kept, 0.0, V), np.where(self.kept, V, 0.0)
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
-    ) -> Support:
-        others, own = self._split(V)
-        return self._answer(self.inner.support(rows, others, assign, cost), rows, own, assign)
-
-    def graded_support(
         self,
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
         others, own = self._split(V)
-        answer = self.inner.graded_support(rows, others, assign, cost, rho)
+        answer = self.inner.support(rows, others, assign, cost, rho)
         return self._answer(answer, rows, own, assign)
 
     def _answer(self, answer: Support, rows: Rows, own: np.ndarray, assign: np.ndarray) -> Support:
         upper = answer.upper
         if upper is not None:
             upper = upper + row_dots(take(self.X, rows), own, assign)
-        return replace(answer, points=self._restored(answer.points, rows), upper=upper)
-
-    def maximum(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        others, own = self._split(V)
-        found = self.inner.maximum(rows, others, assign)
-        if found is None:
-            return None
-        X = take(self.X, rows)
-        return found[0] + row_dots(X, own, assign), found[1] + row_sizes(X, np.abs(own), assign)
+        return Support(self._restored(answer.points, rows), upper, answer.rho)
 
     def additions(self) -> Additions | None:
         found = self.inner.additions()

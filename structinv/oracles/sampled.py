@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from .. import answers
 from ..matrices import Matrix, Rows, floating
 from .base import BoundOracle, Cover, Support, dense_rows
 from .finite import FiniteOracle, best_members
+from .support import Grades
 
 
 class Sampled(FiniteOracle):
@@ -94,20 +95,18 @@ class _BoundSampled(BoundOracle):
         answers.repeats("function", "members", self.kept, lambda: oracle.orbit(self.X[-1:]))
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
-    ) -> Support:
-        return best_members(self.kept[rows], V, assign)
-
-    def graded_support(
         self,
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
-        grades = self.oracle._grades(self.kept.shape[1], rho)
-        return best_members(self.kept[rows], V, assign, cost, grades)
+        members = self.kept[rows]
+        if rho is None:
+            return best_members(members, V, assign)
+        worth = np.zeros(len(assign)) if cost is None else cost
+        return best_members(members, V, assign, worth, self.oracle._grades(members.shape[1], rho))
 
     def orbit(self, rows: Rows) -> np.ndarray:
         return self.kept[rows]

@@ -16,6 +16,8 @@ from .checked import CheckedOracle
 from .combinators import OfOnePart, validate_part
 from .hulls import LabelHull
 from .laws import Law, changes_otherwise, law_of
+from .question import Question, Worst, worst_at, worst_of
+from .support import Grades
 
 
 class WholeExample(OfOnePart):
@@ -96,14 +98,17 @@ class BoundWhole(BoundPart):
     """
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self,
+        rows: Rows,
+        V: np.ndarray,
+        assign: np.ndarray,
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
-        return self.inner.support(rows, V, assign, cost)
+        return self.inner.support(rows, V, assign, cost, rho)
 
-    def maximum(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        return self.inner.maximum(rows, V, assign)
+    def worst(self, rows: Rows, question: Question) -> Worst:
+        return self.inner.worst(rows, question)
 
     def pullback(self, V: np.ndarray) -> np.ndarray | None:
         return self.inner.pullback(V)
@@ -121,11 +126,6 @@ class BoundWhole(BoundPart):
         self, codes: np.ndarray, weights: np.ndarray, cost: np.ndarray, intercept: bool
     ) -> LabelHull | None:
         return self.inner.label_hull(codes, weights, cost, intercept)
-
-    def largest_leads(
-        self, rows: Rows, table: np.ndarray, codes: np.ndarray, cost: np.ndarray, intercept: bool
-    ) -> np.ndarray | None:
-        return self.inner.largest_leads(rows, table, codes, cost, intercept)
 
 
 class SoleMember(BoundOracle):
@@ -148,10 +148,22 @@ class SoleMember(BoundOracle):
         return self.whole, np.array([self.number])
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self,
+        rows: Rows,
+        V: np.ndarray,
+        assign: np.ndarray,
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
-        grades = self.grades(rows)
+        grades = self.grades(rows) if rho is None else self.member_grades(rows, rho)
         return Support(self._points(rows), rho=None if grades is None else grades[:, 0])
+
+    def worst(self, rows: Rows, question: Question) -> Worst:
+        """See `BoundOracle.worst`; all labels face one point."""
+        if not question.rounding:
+            return worst_of(self, rows, question)
+        grades = self.grades(rows)
+        return worst_at(self._points(rows), question, None if grades is None else grades[:, 0])
 
     def _points(self, rows: Rows) -> Matrix:
         return self.whole.members(rows, np.full(self.count(rows), self.number))
@@ -216,7 +228,12 @@ class SameGrade(BoundPart):
         self.grade = grade
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self,
+        rows: Rows,
+        V: np.ndarray,
+        assign: np.ndarray,
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
         found = self.inner.support(rows, V, assign, None)
         upper = found.upper

@@ -15,6 +15,7 @@ from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, Support, answers_for_itself, dense_rows
 from .curves import CurveOracle
 from .image_parameters import check_number
+from .support import DeferredSupport, Grades
 
 
 class _Line(CurveOracle):
@@ -94,16 +95,27 @@ class _Line(CurveOracle):
 class _BoundLine(BoundOracle):
     oracle: _Line
 
-    def maximum(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        X = take(self.X, rows)
-        slopes = self.oracle._slopes(X, V, assign)
-        t = self.oracle._furthest(slopes)
-        # The direction of |x| is that of x without its signs.
-        sizes = row_sizes(X, np.abs(V), assign)
-        sizes += np.abs(t) * self.oracle._slopes(abs(X), np.abs(V), assign)
-        return row_dots(X, V, assign) + t * slopes, sizes
+    def support(
+        self,
+        rows: Rows,
+        V: np.ndarray,
+        assign: np.ndarray,
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
+    ) -> Support:
+        if rho is not None:
+            return super().support(rows, V, assign, cost, rho)
+        X, oracle = take(self.X, rows), self.oracle
+
+        def maxima() -> tuple[np.ndarray, np.ndarray]:
+            slopes = oracle._slopes(X, V, assign)
+            t = oracle._furthest(slopes)
+            # The direction of |x| is that of x without its signs.
+            sizes = row_sizes(X, np.abs(V), assign)
+            sizes += np.abs(t) * oracle._slopes(abs(X), np.abs(V), assign)
+            return row_dots(X, V, assign) + t * slopes, sizes
+
+        return DeferredSupport(X, lambda: oracle.support(X, V, assign).points, maxima)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         if not isinstance(self.X, np.ndarray):

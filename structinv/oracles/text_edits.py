@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from .arguments import check_count
 from .base import BoundOracle, InvarianceOracle, Support
 from .hulls import Hull
 from .identity import Identity
-from .support import Additions
+from .support import Additions, DeferredSupport, Grades
 from .text_grams import Created, Documents, Edits, Grams
 from .text_knapsack import places_of, worst_words
 from .text_paths import worst_deletions
@@ -176,7 +176,7 @@ class TextEdits(InvarianceOracle):
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
         """See `InvarianceOracle.support`; of all rows that there are texts for."""
-        return self.bind(X).support(slice(None), V, assign, cost)
+        return self.bind(X).support(slice(None), V, assign, cost).with_points()
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         self._check_rows(X)
@@ -189,7 +189,7 @@ class TextEdits(InvarianceOracle):
 
 
 @dataclass
-class Worst:
+class WorstEdits:
     """The worst edits of some texts along given directions.
 
     Attributes
@@ -207,7 +207,7 @@ class Worst:
     changes: sp.csr_matrix
 
     @classmethod
-    def joined(cls, parts: Sequence[Worst]) -> Worst:
+    def joined(cls, parts: Sequence[WorstEdits]) -> WorstEdits:
         """Those of all parts, in their order."""
         edits = Edits(
             *(
@@ -227,12 +227,26 @@ class BoundTexts(BoundOracle):
     oracle: TextEdits
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
+        self,
+        rows: Rows,
+        V: np.ndarray,
+        assign: np.ndarray,
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
+        if rho is not None:
+            return super().support(rows, V, assign, cost, rho)
         oracle, X = self.oracle, take(self.rows, rows)
-        found = self.worst(rows, V, assign)
+        edits = cache(lambda: self.worst_edits(rows, V, assign))
         if oracle.exact or not oracle.real:
-            return Support(self._weighed(X, found.changes))
+
+            def maxima() -> tuple[np.ndarray, np.ndarray]:
+                found = edits()
+                sizes = row_sizes(X, np.abs(V), assign) + found.sizes
+                return row_dots(X, V, assign) + found.values, sizes
+
+            return DeferredSupport(X, lambda: self._weighed(X, edits().changes), maxima)
+        found = edits()
         whole = np.arange(self.X.shape[0])[rows]
         counts = oracle.grams.counts(oracle.documents.edited(whole, found.edits, oracle.words))
         points = counted(counts, oracle.weights, oracle.binary)
@@ -242,15 +256,6 @@ class BoundTexts(BoundOracle):
             np.where(better, np.arange(len(whole)), np.arange(len(whole)) + len(whole))
         ]
         return Support(points, upper=own + found.values)
-
-    def maximum(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """See `BoundOracle.maximum`; not where a text that reaches it is not known."""
-        if self.oracle.real and not self.oracle.exact:
-            return None
-        found, X = self.worst(rows, V, assign), take(self.rows, rows)
-        return row_dots(X, V, assign) + found.values, row_sizes(X, np.abs(V), assign) + found.sizes
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         """See `BoundOracle.hull`: where counted single words are deleted, or nothing changes."""
@@ -272,7 +277,7 @@ class BoundTexts(BoundOracle):
         adds = np.ones(self.X.shape[0], dtype=bool)
         return Additions(self.rows, adds, most, value, not oracle.binary) if most else None
 
-    def worst(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Worst:
+    def worst_edits(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> WorstEdits:
         """The worst edits of the rows named, each along its direction."""
         whole = np.arange(self.X.shape[0], dtype=np.int64)[rows]
         gains = np.ascontiguousarray(V, dtype=np.float64) * self.oracle.weights
@@ -286,11 +291,11 @@ class BoundTexts(BoundOracle):
             self._worst_of(ask, whole[first : first + size], assign[first : first + size], most)
             for first in range(0, max(len(whole), 1), size)
         ]
-        return parts[0] if len(parts) == 1 else Worst.joined(parts)
+        return parts[0] if len(parts) == 1 else WorstEdits.joined(parts)
 
     def _worst_of(
         self, ask: Callable[..., None], whole: np.ndarray, assign: np.ndarray, most: int
-    ) -> Worst:
+    ) -> WorstEdits:
         n, room = len(whole), most * self._room
         counts, n_changes = np.zeros((2, n), dtype=np.int64)
         spots, comes = np.zeros((n, most), dtype=np.int64), np.full((n, most), -1, dtype=np.int64)
@@ -308,7 +313,7 @@ class BoundTexts(BoundOracle):
         entries = amounts[there], (owners, features[there])
         changes = sp.coo_matrix(entries, shape=(n, self.X.shape[1])).tocsr()
         edits = Edits(counts, _rising(counts, spots), self._tokens_of(comes))
-        return Worst(edits, values, sizes, changes)
+        return WorstEdits(edits, values, sizes, changes)
 
     def _most(self, whole: np.ndarray) -> int:
         """How many edits of these texts there can be; at least 1, for arrays."""

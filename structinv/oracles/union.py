@@ -28,6 +28,7 @@ from .combinators import Pair, best_of
 from .geometry import region_of
 from .joined_laws import MixedLaw
 from .laws import Law, changes_otherwise, law_of
+from .support import Grades
 from .union_hull import UnionHull
 
 
@@ -118,7 +119,7 @@ class Union(Pair):
         """See `InvarianceOracle.graded_support`: the same grades in both parts."""
         bound = self.bind(X)
         check_directions(X, V, assign, cost)
-        return bound.graded_support(ALL_ROWS, V, assign, cost, rho)
+        return bound.support(ALL_ROWS, V, assign, cost, rho)
 
 
 class _BoundUnion(BoundOracle):
@@ -137,20 +138,14 @@ class _BoundUnion(BoundOracle):
         return [levels for part in parts for levels in part.scenarios()]
 
     def support(
-        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
-    ) -> Support:
-        answers = [part.support(rows, V, assign, cost) for part in self.parts]
-        return best_of(answers, V, assign, cost)
-
-    def graded_support(
         self,
         rows: Rows,
         V: np.ndarray,
         assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
+        cost: np.ndarray | None = None,
+        rho: Grades | None = None,
     ) -> Support:
-        answers = [part.graded_support(rows, V, assign, cost, rho) for part in self.parts]
+        answers = [part.support(rows, V, assign, cost, rho) for part in self.parts]
         return best_of(answers, V, assign, cost)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:

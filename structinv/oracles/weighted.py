@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -157,16 +157,6 @@ class Weighted(OfOnePart, Combination):
 class _BoundWeighted(BoundWhole):
     oracle: Weighted
 
-    def graded_support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray,
-        rho: float | Sequence[float],
-    ) -> Support:
-        return self.inner.graded_support(rows, V, assign, cost, rho)
-
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         check_draw(size, rng)
         members = self.inner.orbit(rows)
@@ -176,9 +166,3 @@ class _BoundWeighted(BoundWhole):
 
     def edits(self) -> tuple[int, float, float] | None:
         return self.inner.edits()
-
-    def leads(self, rows: Rows, table: np.ndarray, codes: np.ndarray, intercept: bool) -> Any:
-        return self.inner.leads(rows, table, codes, intercept)
-
-    def leading(self, rows: Rows, table: np.ndarray, codes: np.ndarray, labels: np.ndarray) -> Any:
-        return self.inner.leading(rows, table, codes, labels)

@@ -54,7 +54,7 @@ class WordEdits:
     def maxima(
         self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray, near: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The largest ``<v, z>`` of each row, and sizes of their products, as `BoundOracle.maximum`.
+        """The largest ``<v, z>`` of each row, and sizes of their products, for `DeferredSupport`.
 
         `near` says where the gain of the last edit of each row may be.
         """

@@ -1,7 +1,7 @@
 """Where the function lives: explicit features, or a reproducing kernel Hilbert space."""
 
 from .atoms import AtomRows, AtomStore, Pool
-from .base import Element, Furthest, Moved, Normals, Reached, Space
+from .base import Element, Normals, Space
 from .explicit import ExplicitSpace
 from .kernel import Expansion, KernelSpace
 from .representer import RepresenterExpansion, RepresenterRows, RepresenterSpace
@@ -12,12 +12,9 @@ __all__ = [
     "Element",
     "Expansion",
     "ExplicitSpace",
-    "Furthest",
-    "Moved",
     "KernelSpace",
     "Normals",
     "Pool",
-    "Reached",
     "RepresenterExpansion",
     "RepresenterRows",
     "RepresenterSpace",

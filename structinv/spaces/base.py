@@ -4,92 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from ..compiled import njit
-from ..matrices import Matrix, Rows, in_threads
+from ..matrices import Matrix, Rows
 from ..structures.rivals import Rivals
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
+    from ..oracles.question import Worst
+
+# Numbers about rows and labels that are in memory at once.
+NUMBERS_AT_ONCE = 4_000_000
 
 # Whatever a space makes of points: rows of a matrix, or a class of its own that can be indexed.
 Normals: TypeAlias = Any
 # An array, or anything with copy, +=, -= and multiplication by numbers.
 Element: TypeAlias = Any
-
-
-@dataclass(frozen=True)
-class Furthest:
-    """What labels win against the true ones at the worst members of S(x), and how bad it can be.
-
-    Parameters
-    ----------
-    gains : (n, n_labels) array
-        What the label's function has more than the true one's there, times the factor G; 0 for the true
-        label.
-    costs : (n, n_labels) array
-        Cost of the label, times the grade of the member.
-    upper : (n, n_labels) array
-        Bound on the largest gain plus cost.
-    members : (n, n_labels) array of int, optional
-        Which member that is, where S(x) is a list or has a cover.
-    moved : Moved, optional
-        Members off the cover that are worse.
-    points : array or CSR matrix, optional
-        The members that reach the gains of the only rival, where there is one a row.
-    """
-
-    gains: np.ndarray
-    costs: np.ndarray
-    upper: np.ndarray
-    members: np.ndarray | None = None
-    moved: Moved | None = None
-    points: Any = None
-
-    def take(self, rows: np.ndarray) -> Furthest:
-        """Of some of the rows."""
-        members = None if self.members is None else self.members[rows]
-        moved = None if self.moved is None else self.moved[rows]
-        points = None if self.points is None else self.points[rows]
-        return Furthest(self.gains[rows], self.costs[rows], self.upper[rows], members, moved, points)
-
-
-@dataclass(frozen=True)
-class Moved:
-    """Members of S(x) off its cover: a point a row, and the label that it was moved for, or -2.
-
-    Parameters
-    ----------
-    points : (n, d) array
-    labels : (n,) array of int
-    """
-
-    points: np.ndarray
-    labels: np.ndarray
-
-    def __getitem__(self, rows: np.ndarray) -> Moved:
-        return Moved(self.points[rows], self.labels[rows])
-
-
-@dataclass(frozen=True)
-class Reached:
-    """The worst member of each row for one label: the point, and what the label wins and costs there.
-
-    Parameters
-    ----------
-    points : array, CSR matrix, or keys of points
-        In the form that `Space.normals` takes.
-    gains, costs : (n,) arrays
-    """
-
-    points: Any
-    gains: np.ndarray
-    costs: np.ndarray
 
 
 class Space(ABC):
@@ -133,34 +66,57 @@ class Space(ABC):
             cls.capabilities = frozenset()
 
     def rows_at_once(self, bound: BoundOracle) -> int:
-        """Of how many rows of a bound oracle `furthest` holds the members at a time.
+        """Of how many rows of a bound oracle `worst` holds the members at a time.
 
         All, by default. Solvers may look at the clock between two portions.
         """
         return max(1, bound.X.shape[0])
 
+    def certified_at_once(self, bound: BoundOracle, n_labels: int) -> int:
+        """For how many rows of a bound oracle `worst` is asked together with the rounding."""
+        return max(1, NUMBERS_AT_ONCE // n_labels)
+
     @abstractmethod
-    def furthest(
-        self, f: Element, bound: BoundOracle, rows: Rows, rivals: Rivals, points: bool = True
-    ) -> Furthest:
-        """Ask where in S(x) each label wins most against the true one.
+    def worst(
+        self,
+        f: Element,
+        bound: BoundOracle,
+        rows: Rows,
+        rivals: Rivals,
+        points: bool = True,
+        rounding: bool = False,
+    ) -> Worst:
+        """By how much each label exceeds the true one at the worst changes of some rows.
 
         Parameters
         ----------
         f : element
+            It must not change before `Worst.points` is asked.
         bound : BoundOracle
         rows : slice or (n,) array of int
             The rows asked about.
         rivals : Rivals
             Of these rows.
         points : bool, default=True
-            Whether `reach` is asked next; cheaper answers may do if not.
+            Whether `Worst.points` is asked next. Cheaper answers may do if not.
+        rounding : bool, default=False
+            Whether `Worst.rounding` is wanted.
+        """
+
+    @abstractmethod
+    def values(self, f: Element, X: Matrix) -> np.ndarray:
+        """The functions at points, (n, n_outputs).
+
+        Parameters
+        ----------
+        f : element
+        X : (n, n_features) array or CSR matrix
         """
 
     def member_values(self, f: Element, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
-        """What the functions are at all members of S(x), (n, s, n_outputs).
+        """The functions at all members of S(x), (n, s, n_outputs).
 
-        None, the default, where S(x) is no list. `reach` takes numbers of members from `Furthest`.
+        None, the default, where S(x) is no list.
 
         Parameters
         ----------
@@ -171,43 +127,13 @@ class Space(ABC):
         """
         return None
 
-    def largest_leads(
-        self, f: Element, bound: BoundOracle, codes: np.ndarray, cost: np.ndarray
-    ) -> np.ndarray | None:
-        """Losses of all rows, (n,), of labels with a function each, where cheaper than `furthest`.
+    def members(self, bound: BoundOracle, rows: Rows, index: np.ndarray) -> Any:
+        """Members of a list by their numbers, in the form that `normals` takes."""
+        return bound.members(rows, index)
 
-        Parameters
-        ----------
-        f : element
-        bound : BoundOracle
-        codes : (n,) array of int
-            True labels.
-        cost : (n_outputs, n_outputs) array
-            Cost of each label (column) where another is true (row).
-        """
-        return None
-
-    @abstractmethod
-    def reach(
-        self,
-        f: Element,
-        bound: BoundOracle,
-        rows: Rows,
-        rivals: Rivals,
-        found: Furthest,
-        labels: np.ndarray,
-    ) -> Reached:
-        """The worst members for one label of each row, after `furthest`.
-
-        Parameters
-        ----------
-        f, bound, rows, rivals
-            As `furthest` was asked with.
-        found : Furthest
-            What it answered.
-        labels : (n,) array of int
-            Where that is the true one, the point is any.
-        """
+    def points(self, found: Any) -> Matrix:
+        """The points, (n, n_features), that `WorstPoints.points` of this space stands for."""
+        return found
 
     @abstractmethod
     def normals(
@@ -222,7 +148,7 @@ class Space(ABC):
         Parameters
         ----------
         points : (n, n_features) array or CSR matrix
-            Or whatever else the space's own `Furthest` gives as points.
+            Or the form in which `worst` of the space gives points.
         coefficients : (n, n_outputs) array
         groups : (g + 1,) array of int, optional
             Group j owns the rows ``groups[j]`` to ``groups[j + 1] - 1``; by default each row is
@@ -292,66 +218,3 @@ class Space(ABC):
         Of a factor 0 the point is any.
         """
         return None
-
-
-def best_members(
-    values: np.ndarray, rivals: Rivals, grades: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The member of each row's list at which each label wins most.
-
-    Parameters
-    ----------
-    values : (n, s, n_outputs) array
-        ``f(z, k)`` for every member z.
-    rivals : Rivals
-    grades : (n, s) array or None
-
-    Returns
-    -------
-    gains, costs : (n, n_labels) arrays
-        See `Furthest`.
-    members : (n, n_labels) array of int
-        The first of equals.
-    """
-    n, s, _ = values.shape
-    shape = (n, rivals.n_labels)
-    gains, costs = np.zeros(shape), np.zeros(shape)
-    members = np.zeros(shape, dtype=np.int64)
-    # The innermost loops run over members; who makes the values lays them out like that.
-    values = np.ascontiguousarray(values.swapaxes(1, 2))
-    share = np.ones((1, s)) if grades is None else np.ascontiguousarray(grades)
-    functions = rivals.functions.outputs, rivals.functions.signs
-
-    def work(part: slice) -> None:
-        mine = share if grades is None else share[part]
-        _best_members(
-            values[part], *functions, rivals.codes[part], rivals.costs[part], rivals.slack, mine,
-            gains[part], costs[part], members[part],
-        )  # fmt: skip
-        # So that the caller sees it: comparisons pass over what is no number.
-        with np.errstate(over="ignore", invalid="ignore"):
-            gains[part][~np.isfinite(values[part].sum(axis=(1, 2), dtype=np.float64))] = np.nan
-
-    # A value is little work for a thread.
-    in_threads(work, n, values.size // 8)
-    return gains, costs, members
-
-
-@njit(cache=True, nogil=True)
-def _best_members(values, outputs, signs, codes, worth, slack, grades, gains, costs, members):
-    n, _, s = values.shape
-    for i in range(n):
-        c, row = codes[i], i if grades.shape[0] > 1 else 0
-        truth = values[i, outputs[c]]
-        for k in range(len(outputs)):
-            if k == c:
-                continue
-            theirs, cost = values[i, outputs[k]], worth[i, k]
-            factor = cost if slack else 1.0
-            best, highest = 0, -np.inf
-            for m in range(s):
-                height = factor * (signs[k] * theirs[m] - signs[c] * truth[m]) + cost * grades[row, m]
-                if height > highest:
-                    best, highest = m, height
-            costs[i, k] = cost * grades[row, best]
-            gains[i, k], members[i, k] = highest - costs[i, k], best

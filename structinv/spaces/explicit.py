@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import ALL_ROWS, Matrix, Rows, add_combinations, dense, pick, scale_rows, stack
+from ..matrices import Matrix, Rows, add_combinations, dense, products, scale_rows, stack
+from ..oracles.question import Question, Worst
 from ..structures.rivals import Rivals
 from ..tensor_rows import TensorRows
-from .base import Furthest, Normals, Reached, Space, best_members
+from .base import Normals, Space
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
-
-# Weights of directions that are in memory at once.
-WEIGHTS_AT_ONCE = 20_000_000
 
 
 class ExplicitSpace(Space):
@@ -163,128 +160,27 @@ class ExplicitSpace(Space):
         rows = isinstance(normals, (np.ndarray, TensorRows)) or sp.issparse(normals)
         return rows and normals.shape[1] == self.size
 
-    def furthest(
-        self, f: np.ndarray, bound: BoundOracle, rows: Rows, rivals: Rivals, points: bool = True
-    ) -> Furthest:
-        """See `Space.furthest`: the few weights become directions, not the many rows."""
-        values = self.member_values(f, bound, rows)
-        if values is not None:
-            gains, costs, members = best_members(values, rivals, bound.grades(rows))
-            return Furthest(gains, costs, gains + costs, members)
-        if _asked_together(rivals):
-            leads = bound.leads(rows, self.table(f), rivals.codes, self.intercept)
-            if leads is not None:
-                return Furthest(leads, rivals.costs, leads + rivals.costs)
-        shape = (len(rivals), rivals.n_labels)
-        gains, costs, upper = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        portions = self._portions(rivals)
-        # With a single rival a row its point is the one that will be wanted.
-        last, kept = points and rivals.n_labels == 2 and len(portions) == 1, None
-        for some, mine in portions:
-            every = np.arange(shape[0])[some]
-            part = pick(rows, every, shape[0])
-            for shift in range(1, rivals.n_labels):
-                labels = (mine.codes + shift) % rivals.n_labels
-                answer = self._ask(f, bound, part, mine, labels, last)
-                where = every, labels
-                gains[where], costs[where], upper[where] = answer.gains, answer.costs, answer.upper
-                kept = answer.points if last else None
-        return Furthest(gains, costs, upper, points=kept)
+    def worst(
+        self,
+        f: np.ndarray,
+        bound: BoundOracle,
+        rows: Rows,
+        rivals: Rivals,
+        points: bool = True,
+        rounding: bool = False,
+    ) -> Worst:
+        """See `Space.worst`: weights and constants are all that the oracle needs."""
+        question = Question(self.weights(f), self.constants(f), rivals, points, rounding)
+        return bound.worst(rows, question)
+
+    def values(self, f: np.ndarray, X: Matrix) -> np.ndarray:
+        return products(X, self.weights(f).T) + self.constants(f)
 
     def member_values(self, f: np.ndarray, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
         scores = bound.member_scores(rows, self.weights(f))
         if scores is None or not self.intercept:
             return scores
         return scores + self.constants(f).astype(scores.dtype)
-
-    def largest_leads(
-        self, f: np.ndarray, bound: BoundOracle, codes: np.ndarray, cost: np.ndarray
-    ) -> np.ndarray | None:
-        if "linear in x" not in self.capabilities:
-            return None
-        return bound.largest_leads(ALL_ROWS, self.table(f), codes, cost, self.intercept)
-
-    def _portions(self, rivals: Rivals) -> list[tuple[Any, Rivals]]:
-        """All rows together, or those of some labels: each label is a direction a question."""
-        present = np.unique(rivals.codes)
-        at_once = max(1, WEIGHTS_AT_ONCE // max(1, self.n_features))
-        if len(present) <= at_once:
-            return [(ALL_ROWS, rivals)]
-        parts = np.split(present, range(at_once, len(present), at_once))
-        places = [np.flatnonzero(np.isin(rivals.codes, part)) for part in parts]
-        return [(place, rivals.take(place)) for place in places]
-
-    def _ask(
-        self,
-        f: np.ndarray,
-        bound: BoundOracle,
-        rows: Rows,
-        rivals: Rivals,
-        labels: np.ndarray,
-        points: bool,
-    ) -> _Answer:
-        """Ask the oracle about one label for each row."""
-        theirs, own, assign = rivals.facing(self.weights(f), labels)
-        above, below, _ = rivals.facing(self.constants(f)[:, None], labels)
-        directions, constants = theirs - own, (above - below)[assign, 0]
-        factors, worth = rivals.factors(labels), rivals.cost_of(labels)
-        if rivals.slack:
-            # Cost times (gain + rho): the oracle is asked for the sum, which is no more than its own.
-            worth = (worth != 0).astype(np.float64)
-        largest = None if points else _maximum(bound, rows, directions, assign)
-        if largest is not None:
-            gains = largest + constants
-            return _Answer(None, gains, worth, gains + worth).times(factors, rivals.slack)
-        # A label may cost less than nothing, but only where no change is graded.
-        answer = bound.support(rows, directions, assign, np.maximum(worth, 0.0))
-        heights = answer.heights(directions, assign, constants, worth)
-        return _Answer(answer.points, *heights).times(factors, rivals.slack)
-
-    def reach(
-        self,
-        f: np.ndarray,
-        bound: BoundOracle,
-        rows: Rows,
-        rivals: Rivals,
-        found: Furthest,
-        labels: np.ndarray,
-    ) -> Reached:
-        """See `Space.reach`; where there is no list the oracle is asked once more, for these labels."""
-        every = np.arange(len(rivals)), labels
-        if found.members is not None:
-            points = bound.members(rows, found.members[every])
-            return Reached(points, found.gains[every], found.costs[every])
-        if found.points is not None:
-            return Reached(found.points, found.gains[every], found.costs[every])
-        if _asked_together(rivals):
-            leading = bound.leading(rows, self.table(f), rivals.codes, labels)
-            if leading is not None:
-                return Reached(leading, found.gains[every], found.costs[every])
-        asked, answers = self._by_pair(rivals, labels), []
-        for place in asked:
-            part = pick(rows, place, len(labels))
-            answers.append(self._ask(f, bound, part, rivals.take(place), labels[place], True))
-        points = stack([answer.points for answer in answers])
-        gains, costs = (
-            np.concatenate([getattr(each, name) for each in answers]) for name in ("gains", "costs")
-        )
-        if len(asked) > 1:
-            order = np.argsort(np.concatenate(asked))
-            points, gains, costs = points[order], gains[order], costs[order]
-        return Reached(points, gains, costs)
-
-    def _by_pair(self, rivals: Rivals, labels: np.ndarray) -> list[np.ndarray]:
-        """Places of rows in portions that face few directions each."""
-        every = np.arange(len(labels))
-        at_once = max(1, WEIGHTS_AT_ONCE // max(1, self.n_features))
-        if len(labels) <= at_once or rivals.n_labels**2 <= at_once:
-            return [every]
-        assign = rivals.pairs(labels)[2]
-        if np.max(assign) < at_once:
-            return [every]
-        order = np.argsort(assign, kind="stable")
-        ends = np.flatnonzero(np.diff(assign[order] // at_once)) + 1
-        return np.split(order, ends)
 
     def normals(
         self,
@@ -349,32 +245,3 @@ class ExplicitSpace(Space):
             starts = rows.indptr + np.arange(len(rows.indptr), dtype=rows.indptr.dtype)
             return sp.csr_matrix((*entries, starts), shape=(rows.shape[0], width + 1))
         return np.column_stack([rows, constants])
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What an oracle said of a label for each row."""
-
-    points: Any
-    gains: np.ndarray
-    costs: np.ndarray
-    upper: np.ndarray
-
-    def times(self, factors: np.ndarray, slack: bool) -> _Answer:
-        """The same, as losses count it: nothing for the true label; costs are factors with slack."""
-        costs = factors * self.costs if slack else self.costs
-        upper = np.where(factors == 0, 0.0, self.upper)
-        return _Answer(self.points, factors * self.gains, costs, factors * upper)
-
-
-def _asked_together(rivals: Rivals) -> bool:
-    """Whether all labels can be asked about at once: each wins what its function has more."""
-    return rivals.functions.are_one_each and not rivals.slack and rivals.n_labels > 2
-
-
-def _maximum(
-    bound: BoundOracle, rows: Rows, directions: np.ndarray, assign: np.ndarray
-) -> np.ndarray | None:
-    """The exact maxima, where they are cheaper than the members that reach them."""
-    known = bound.maximum(rows, directions, assign)
-    return None if known is None else known[0]

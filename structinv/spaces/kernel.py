@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,9 +12,11 @@ import scipy.sparse as sp
 from ..kernels import Kernel
 from ..kernels.questions import kernel_diagonal, kernel_lipschitz
 from ..matrices import Rows, count, dense, pick, scale_rows
+from ..oracles.question import Worst, WorstPoints, best_members
 from ..structures.rivals import Rivals
 from .atoms import LOOSE, SUMMED_AT_ONCE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
-from .base import Furthest, Moved, Reached, Space, best_members
+from .base import NUMBERS_AT_ONCE, Space
+from .rounding import kernel_rounding
 
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
@@ -322,10 +325,16 @@ class KernelSpace(Space):
         start = np.arange(len(points) + 1) if groups is None else groups
         return AtomRows(self.atoms, points, coefficients, start, extra).without_zeros()
 
-    def furthest(
-        self, f: Expansion, bound: BoundOracle, rows: Rows, rivals: Rivals, points: bool = True
-    ) -> Furthest:
-        """See `Space.furthest`: by enumeration of a list, or of a cover that is then refined."""
+    def worst(
+        self,
+        f: Expansion,
+        bound: BoundOracle,
+        rows: Rows,
+        rivals: Rivals,
+        points: bool = True,
+        rounding: bool = False,
+    ) -> Worst:
+        """See `Space.worst`: by enumeration of a list, or of a cover that is then refined."""
         source, numbers = bound.listed_in()
         pool = self.atoms.pool(source)
         values, mesh = self._members(f, pool, bound, rows, numbers)
@@ -337,7 +346,27 @@ class KernelSpace(Space):
             upper = upper + self._slack(f, rivals, mesh)
             moved = _refine(f, bound, rows, rivals, gains, costs, members)
             upper = np.maximum(upper, gains + costs)
-        return Furthest(gains, costs, upper, members, moved)
+        chosen = np.arange(bound.X.shape[0])[rows]
+
+        def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
+            member = members[places, labels]
+            keys = pool.keys(chosen[places], member)
+            if moved is not None:
+                off = np.flatnonzero(moved.labels[places] == labels)
+                origins = np.column_stack([chosen[places], member])[off]
+                keys[off] = self.atoms.add_points(moved.points[places[off]], origins)
+            return WorstPoints(keys, gains[places, labels], costs[places, labels])
+
+        allowed = kernel_rounding(self.kernel, f, bound.cover(rows).points, rivals) if rounding else None
+        return Worst(gains, costs, upper, points_of, allowed)
+
+    def values(self, f: Expansion, X: np.ndarray) -> np.ndarray:
+        return f.function()(X)
+
+    def members(self, bound: BoundOracle, rows: Rows, index: np.ndarray) -> np.ndarray:
+        """See `Space.members`; they are keys."""
+        numbers = np.arange(bound.X.shape[0])[rows]
+        return self.atoms.pool(bound.listed_in()[0]).keys(numbers, index)
 
     def member_values(self, f: Expansion, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
         """See `Space.member_values`; None where the members known leave out others."""
@@ -345,32 +374,15 @@ class KernelSpace(Space):
         values, mesh = self._members(f, self.atoms.pool(source), bound, rows, numbers)
         return None if np.any(mesh > 0) else values
 
-    def reach(
-        self,
-        f: Expansion,
-        bound: BoundOracle,
-        rows: Rows,
-        rivals: Rivals,
-        found: Furthest,
-        labels: np.ndarray,
-    ) -> Reached:
-        """See `Space.reach`; points are keys."""
-        assert found.members is not None
-        numbers, every = np.arange(bound.X.shape[0])[rows], np.arange(len(labels))
-        member = found.members[every, labels]
-        keys = self.atoms.pool(bound.listed_in()[0]).keys(numbers, member)
-        if found.moved is not None:
-            chosen = np.flatnonzero(found.moved.labels == labels)
-            origins = np.column_stack([numbers, member])[chosen]
-            keys[chosen] = self.atoms.add_points(found.moved.points[chosen], origins)
-        return Reached(keys, found.gains[every, labels], found.costs[every, labels])
-
     def rows_at_once(self, bound: BoundOracle) -> int:
         """See `Space.rows_at_once`; all where the members are known points."""
         pool = self.atoms.pool(bound.listed_in()[0])
         if pool.mesh is not None:
             return super().rows_at_once(bound)
         return max(1, VALUES_AT_ONCE // (2 * pool.size * self.n_features))
+
+    def certified_at_once(self, bound: BoundOracle, n_labels: int) -> int:
+        return max(1, NUMBERS_AT_ONCE // (len(bound.member_names()) * self.n_features))
 
     def _members(
         self,
@@ -415,9 +427,9 @@ class KernelSpace(Space):
         np.multiply(slack, mesh[:, None], out=slack, where=matters)
         return slack
 
-    def points(self, keys: np.ndarray) -> np.ndarray:
-        """The points that keys stand for, (n, n_features); members are made anew."""
-        return self.atoms.points_of(keys)
+    def points(self, found: np.ndarray) -> np.ndarray:
+        """See `Space.points`; of keys, whose members are made anew."""
+        return self.atoms.points_of(found)
 
     def packed(self, f: Expansion, normals: Any) -> dict[str, np.ndarray]:
         """A function and normals as arrays.
@@ -476,6 +488,14 @@ class KernelSpace(Space):
         space = self._over(AtomStore.of_points(self.kernel, points, self.atoms.origins[slots]))
         keys = space.atoms.keys[terms]
         return space, AtomRows(space.atoms, keys, normals.coefficients, normals.start, normals.extra)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Members of S(x) off its cover: a point for each row, and the label it was moved for, or -2."""
+
+    points: np.ndarray
+    labels: np.ndarray
 
 
 def _refine(

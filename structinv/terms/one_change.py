@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..matrices import ALL_ROWS, Matrix, Rows, count
-from ..oracles import Identity
+from ..matrices import ALL_ROWS, Rows, count
 from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
 from ..planes import Planes
@@ -124,10 +123,6 @@ class OneChange(WorstCase):
                 f"all its labels, got {self.oracle!r}"
             )
 
-    def scores(self, space: Space, f: Element) -> np.ndarray:
-        """What the functions are at the rows without changes, (n, L)."""
-        return plain_scores(space, f, self.X)
-
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
         return join(space, [self._plane(space, f, part) for part in self._parts(blocks)])
 
@@ -186,11 +181,3 @@ class OneChange(WorstCase):
             moved = -self.labels.moved(found.labels.ravel(), own, layout)
         normals = space.normals(found.points, coefficients, None, moved)
         return Planes(normals, found.costs, found.upper, found.gains + found.costs)
-
-
-def plain_scores(space: Space, f: Element, X: Matrix) -> np.ndarray:
-    """What the functions are at rows, (n, n_outputs)."""
-    values = space.member_values(f, bind(Identity(), X), ALL_ROWS)
-    if values is None:
-        raise NotImplementedError(f"{type(space).__name__} does not define member_values")
-    return np.asarray(values[:, 0], dtype=np.float64)

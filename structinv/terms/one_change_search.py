@@ -9,11 +9,10 @@ import numpy as np
 
 from ..matrices import Matrix, Rows, row_sizes, stack
 from ..oracles.checked import CheckedOracle
-from ..spaces import Element, Furthest, Space
+from ..spaces import Element, Space
 from ..structures import Layout
 from ..structures.bound import BoundStructure
 from ..structures.decodings import decoded
-from ..structures.rivals import LabelFunctions, Rivals
 
 # Up to so many labels all sets of them are looked at, where the members of S(x) are not listed.
 MOST_LABELS = 12
@@ -155,10 +154,7 @@ class OneChangeSearch:
         gains = reached.reshape(n, s)[every, members] - costs
         place = None
         if points:
-            one = Furthest(gains[:, None], costs[:, None], upper[:, None], members[:, None])
-            rivals = Rivals(LabelFunctions.one_each(1), np.zeros(n, np.int64), np.zeros((n, 1)), False)
-            nothing = np.zeros(n, dtype=np.int64)
-            place = self.space.reach(self.f, self.bound, self.rows, rivals, one, nothing).points
+            place = self.space.members(self.bound, self.rows, members)
         highest = upper.reshape(n, s).max(axis=1)
         return JointWorst(labels, gains, costs, highest, np.zeros(n), place)
 
@@ -206,14 +202,7 @@ class OneChangeSearch:
         V, constants = factors @ weights, (factors @ above)[assign]
         heights = (np.abs(factors) @ np.abs(above))[assign]
         rows = self.numbers[some]
-        known = None if points else self.bound.maximum(rows, V, assign)
         sizes = np.abs(factors) @ np.abs(weights)
-        if known is not None:
-            gains = known[0] + constants
-            # Functions of one label are no larger than their sum's terms, which may cancel.
-            reached = self.bound.X[rows]
-            largest = np.maximum(known[1], row_sizes(reached, sizes, assign)) + heights
-            return Answers(None, gains, worth, gains + worth, largest, None)
         answer = self.bound.support(rows, V, assign, worth)
         largest = row_sizes(answer.points, sizes, assign) + heights
         found = answer.heights(V, assign, constants, worth)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Rows, pick, stack
+from ..matrices import stack
 from ..oracles.base import BoundOracle
-from ..spaces import Element, Furthest, Reached, Space
+from ..oracles.question import Worst, WorstPoints
 from ..structures import Layout
 from ..structures.bound import BoundStructure
 from ..structures.decodings import Separation
@@ -19,11 +19,10 @@ from ..structures.rivals import Rivals
 
 @dataclass(frozen=True)
 class Asked:
-    """A scenario: what was found at its levels, one by one and side by side, and what violates most."""
+    """A scenario: the answers at its levels, one by one and together, and what violates most."""
 
-    levels: tuple[BoundOracle, ...]
-    each: list[Furthest]
-    found: Furthest
+    each: list[Worst]
+    found: Worst
     chosen: Separation
 
 
@@ -46,14 +45,6 @@ def scenarios_of(bound: BoundOracle, labels: BoundStructure) -> list[tuple[Bound
             f"changes among the rows of an example, got {bound.oracle!r}"
         )
     return found
-
-
-def side_by_side(each: list[Furthest]) -> Furthest:
-    """What was found at several levels, with a third axis."""
-    gains, costs, upper = (
-        np.stack([getattr(one, name) for one in each], axis=2) for name in ("gains", "costs", "upper")
-    )
-    return Furthest(gains, costs, upper)
 
 
 def best_of(
@@ -142,29 +133,22 @@ class Taken:
         return each if self.groups is None else self.groups.sums(each)
 
 
-def reach(
-    space: Space, f: Element, rows: Rows, rivals: Rivals, asked: list[Asked], taken: Taken
-) -> Reached:
+def points_of(asked: list[Asked], taken: Taken, n_rows: int) -> WorstPoints:
     """The worst members for labels of rows, each in a scenario and at a level of its own."""
     scenario, levels = taken.scenario, taken.levels
     if scenario is None and levels is None:
-        bound, known, which = asked[0].levels[0], asked[0].each[0], rows
-        if taken.places is not None:
-            known, which = known.take(taken.places), pick(rows, taken.places, len(rivals))
-        return space.reach(f, bound, which, taken.own(rivals), known, taken.labels)
+        known = asked[0].each[0]
+        return (known if taken.places is None else known.take(taken.places)).points(taken.labels)
     zeros = np.zeros(len(taken.labels), dtype=np.intp)
     scenario, levels = (zeros if each is None else each for each in (scenario, levels))
-    places_of_all = np.arange(len(rivals)) if taken.places is None else taken.places
+    places = np.arange(n_rows) if taken.places is None else taken.places
     found, parts = [], []
     for number, one in enumerate(asked):
-        for level, (bound, known) in enumerate(zip(one.levels, one.each, strict=True)):
+        for level, known in enumerate(one.each):
             mine = np.flatnonzero((scenario == number) & (levels == level))
-            if len(mine) == 0:
-                continue
-            places = places_of_all[mine]
-            which, own = pick(rows, places, len(rivals)), rivals.take(places)
-            found.append(mine)
-            parts.append(space.reach(f, bound, which, own, known.take(places), taken.labels[mine]))
+            if len(mine):
+                found.append(mine)
+                parts.append(known.take(places[mine]).points(taken.labels[mine]))
     order = np.argsort(np.concatenate(found))
     points: Any = [part.points for part in parts]
     # Keys of points are numbers, one a row.
@@ -173,4 +157,4 @@ def reach(
     gains, costs = (
         np.concatenate([getattr(part, name) for part in parts])[order] for name in ("gains", "costs")
     )
-    return Reached(points[order], gains, costs)
+    return WorstPoints(points[order], gains, costs)

@@ -9,19 +9,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from ..answers import as_written
 from ..matrices import ALL_ROWS, Matrix, Rows, count
-from ..oracles import Identity
 from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
+from ..oracles.question import Worst
 from ..planes import Planes
-from ..spaces import Element, Furthest, Reached, Space
-from ..structures import Layout, Multiclass, Structure
+from ..spaces import Element, Space
+from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure
 from ..structures.decodings import Separation
-from ..structures.rivals import LabelFunctions, Rivals
+from ..structures.rivals import Rivals
 from .base import Term, check_weights, join
-from .scenarios import Asked, Taken, best_of, reach, scenarios_of, side_by_side
+from .scenarios import Asked, Taken, best_of, points_of, scenarios_of
 
 ROWS_AT_ONCE = 4096
 # Numbers about rows and labels that are in memory at once.
@@ -158,14 +157,8 @@ class WorstCase(Term):
         return other
 
     def scores(self, space: Space, f: Element) -> np.ndarray:
-        """What the functions are at the rows without changes, (n, n_outputs)."""
-        rows = bind(Identity(), self.X)
-        codes = np.zeros(self.X.shape[0], dtype=np.int64)
-        functions = LabelFunctions(
-            np.r_[0, np.arange(space.n_outputs)], np.r_[0.0, np.ones(space.n_outputs)]
-        )
-        rivals = Rivals(functions, codes, np.zeros((len(codes), len(functions))), slack=False)
-        return space.furthest(f, rows, ALL_ROWS, rivals, points=False).gains[:, 1:]
+        """The functions at the rows without changes, (n, n_outputs)."""
+        return space.values(f, self.X)
 
     def planes(self, space: Space, f: Element, blocks: Rows = ALL_ROWS) -> Planes:
         return join(space, [self._plane(space, f, part) for part in self._parts(blocks)])
@@ -173,11 +166,6 @@ class WorstCase(Term):
     def values(self, space: Space, f: Element) -> tuple[np.ndarray, np.ndarray]:
         if space.dot(f, f) == 0:
             return self._values_at_zero(space)
-        labels = self.labels
-        if as_written(labels.structure, Multiclass) and not labels.slack:
-            known = space.largest_leads(f, self.bound, labels.codes, labels.cost)
-            if known is not None:
-                return known, known
         most = ROWS_AT_ONCE
         if sp.issparse(self.X) and not self.oracle.finite:
             # Sparse rows cost less than directions of all weights, which each portion makes anew.
@@ -192,7 +180,7 @@ class WorstCase(Term):
         for part in self._parts(ALL_ROWS):
             rows, layout = self.labels.rows(part)
             rivals = self.labels.rivals(rows)
-            still = Furthest(np.zeros(rivals.costs.shape), rivals.costs, rivals.costs)
+            still = Worst(np.zeros(rivals.costs.shape), rivals.costs, rivals.costs)
             found.append(self.labels.separate(rivals, still, extra, layout).upper)
         upper = np.concatenate(found)
         return upper, upper
@@ -229,20 +217,20 @@ class WorstCase(Term):
 
     def _asked(
         self, space: Space, f: Element, blocks: Rows, points: bool
-    ) -> tuple[Rows, Layout | None, Rivals, list[Asked]]:
-        """The rows of the blocks, and of each scenario the labelling that violates most."""
+    ) -> tuple[Layout | None, Rivals, list[Asked]]:
+        """Of each scenario the labelling that violates most."""
         rows, layout = self.labels.rows(blocks)
         rivals, asked = self.labels.rivals(rows), []
         for levels in self.scenarios:
-            each = [space.furthest(f, level, rows, rivals, points) for level in levels]
-            found = each[0] if len(each) == 1 else side_by_side(each)
+            each = [space.worst(f, level, rows, rivals, points) for level in levels]
+            found = Worst.of_levels(each)
             chosen = self.labels.separate(rivals, found, space.extra(f), layout)
-            asked.append(Asked(levels, each, found, chosen))
-        return rows, layout, rivals, asked
+            asked.append(Asked(each, found, chosen))
+        return layout, rivals, asked
 
     def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Bounds of the blocks' losses, and what was attained."""
-        _, layout, rivals, asked = self._asked(space, f, blocks, points=False)
+        layout, rivals, asked = self._asked(space, f, blocks, points=False)
         upper = np.max([each.chosen.upper for each in asked], axis=0)
         reached = [self._attained(each, rivals, space.extra(f), layout) for each in asked]
         return upper, np.maximum(0.0, np.max(reached, axis=0))
@@ -261,14 +249,14 @@ class WorstCase(Term):
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
         """Planes of the blocks."""
-        rows, layout, rivals, asked = self._asked(space, f, blocks, points=True)
+        layout, rivals, asked = self._asked(space, f, blocks, points=True)
         extra, chosen, scenario = space.extra(f), asked[0].chosen, None
         if len(asked) > 1 and layout is not None:
             attained = [self._attained(each, rivals, extra, layout) for each in asked]
             scenario = np.argmax(attained, axis=0)
             chosen = best_of([each.chosen for each in asked], scenario, layout, self.labels)
         taken = Taken.of(chosen, layout, scenario)
-        reached: Reached = reach(space, f, rows, rivals, asked, taken)
+        reached = points_of(asked, taken, len(rivals))
         coefficients = taken.own(rivals).normals(taken.labels) * np.reshape(taken.shares, (-1, 1))
         if chosen.scale is not None:
             owners = ALL_ROWS if taken.groups is None else taken.groups.owners

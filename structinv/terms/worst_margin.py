@@ -2,57 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..losses import ScalarLoss
 from ..losses.base import check_loss
-from ..matrices import ALL_ROWS, Matrix, Rows, pick
+from ..matrices import ALL_ROWS, Matrix, Rows
 from ..oracles.base import InvarianceOracle
+from ..oracles.question import Worst
 from ..planes import Planes
-from ..spaces import Element, Furthest, Normals, Space
+from ..spaces import Element, Normals, Space
 from ..structures import Binary
-from ..structures.rivals import Rivals
 from .worst_case import WorstCase
-
-
-@dataclass(frozen=True)
-class LeastMargins:
-    """Where in S(x) the margins of some rows are least, before any point is made.
-
-    Parameters
-    ----------
-    rows : slice or (n,) array of int
-    rivals : Rivals
-    found : Furthest
-    labels : (n,) array of int
-        The other label of each row.
-    """
-
-    rows: Rows
-    rivals: Rivals
-    found: Furthest
-    labels: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @property
-    def depths(self) -> np.ndarray:
-        """What the margins are there, with the sign turned: ``u_i = -y_i f(z_i)``."""
-        return self.found.gains[np.arange(len(self)), self.labels]
-
-    @property
-    def upper(self) -> np.ndarray:
-        """Bounds of the largest ``-y_i f(z)`` over S(x_i)."""
-        return self.found.upper[np.arange(len(self)), self.labels]
-
-    def take(self, places: np.ndarray) -> LeastMargins:
-        """Of some of the rows."""
-        rows = pick(self.rows, places, len(self))
-        return LeastMargins(rows, self.rivals.take(places), self.found.take(places), self.labels[places])
 
 
 class WorstMargin(WorstCase):
@@ -115,10 +76,8 @@ class WorstMargin(WorstCase):
         """``L(u)``."""
         return self.loss.value(-depths)
 
-    def least_margins(
-        self, space: Space, f: Element, blocks: Rows = ALL_ROWS, points: bool = True
-    ) -> LeastMargins:
-        """Ask the oracle where the margins of some rows are least.
+    def worst(self, space: Space, f: Element, blocks: Rows = ALL_ROWS, points: bool = True) -> Worst:
+        """Where the margins of some rows are least; `depths` and `unit_normals` read the answer.
 
         Parameters
         ----------
@@ -126,28 +85,38 @@ class WorstMargin(WorstCase):
         f : element
         blocks : slice or (n,) array of int
         points : bool, default=True
-            Whether `unit_normals` is asked next; cheaper answers may do if not.
+            Whether `unit_normals` is asked next. Cheaper answers may do if not.
         """
-        rivals = self.labels.rivals(blocks)
-        found = space.furthest(f, self.bound, blocks, rivals, points)
-        return LeastMargins(blocks, rivals, found, 1 - rivals.codes)
+        return space.worst(f, self.bound, blocks, self.labels.rivals(blocks), points)
 
-    def unit_normals(self, space: Space, f: Element, least: LeastMargins) -> Normals:
+    def depths(self, worst: Worst, blocks: Rows) -> np.ndarray:
+        """``u_i = -y_i f(z_i)`` at the points where the margins are least."""
+        others = 1 - self.labels.codes[blocks]
+        return worst.gains[np.arange(len(others)), others]
+
+    def unit_normals(self, space: Space, worst: Worst, blocks: Rows) -> Normals:
         """``y_i z_i`` of the points where the margins are least: normals of planes of slope 1."""
-        reached = space.reach(f, self.bound, least.rows, least.rivals, least.found, least.labels)
-        return space.normals(reached.points, least.rivals.normals(least.labels))
+        rivals = self.labels.rivals(blocks)
+        others = 1 - rivals.codes
+        return space.normals(worst.points(others).points, rivals.normals(others))
 
     def _values_at_zero(self, space: Space) -> tuple[np.ndarray, np.ndarray]:
         upper = self.losses(np.zeros(self.n_blocks))
         return upper, upper
 
     def _value(self, space: Space, f: Element, blocks: Rows) -> tuple[np.ndarray, np.ndarray]:
-        least = self.least_margins(space, f, blocks, points=False)
-        return self.losses(least.upper), self.losses(least.depths)
+        worst = self.worst(space, f, blocks, points=False)
+        return self._upper(worst, blocks), self.losses(self.depths(worst, blocks))
+
+    def _upper(self, worst: Worst, blocks: Rows) -> np.ndarray:
+        """Bounds of the losses."""
+        others = 1 - self.labels.codes[blocks]
+        return self.losses(worst.upper[np.arange(len(others)), others])
 
     def _plane(self, space: Space, f: Element, blocks: Rows) -> Planes:
-        least = self.least_margins(space, f, blocks)
-        slopes = -self.loss.derivative(-least.depths)
-        normals = space.times(self.unit_normals(space, f, least), slopes)
-        offsets, attained = -self.conjugate(slopes), self.losses(least.depths)
-        return Planes(normals, offsets, self.losses(least.upper), attained)
+        worst = self.worst(space, f, blocks)
+        depths = self.depths(worst, blocks)
+        slopes = -self.loss.derivative(-depths)
+        normals = space.times(self.unit_normals(space, worst, blocks), slopes)
+        upper = self._upper(worst, blocks)
+        return Planes(normals, -self.conjugate(slopes), upper, self.losses(depths))

@@ -1,0 +1,58 @@
+"""How far rounding can move predictions of a kernel expansion."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..kernels import Kernel
+from ..kernels.questions import kernel_diagonal, kernel_lipschitz
+from ..kernels.values import precision, squared_norms
+from ..structures.rivals import Rivals
+
+if TYPE_CHECKING:
+    from .kernel import Expansion
+
+
+def output_rounding(kernel: Kernel, f: Expansion, members: np.ndarray) -> np.ndarray:
+    """How far rounding can move each function at members of S(x), (n, n_outputs).
+
+    Parameters
+    ----------
+    kernel : Kernel
+    f : Expansion
+    members : (n, s, d) array
+
+    Notes
+    -----
+    An output at a member z is a sum of m terms ``beta_j k(z_j, z)`` with ``|k(z_j, z)| <=
+    sqrt(k(z_j, z_j) k(z, z))``, and each kernel value comes from d products. The allowance is
+
+        eps (8 + sqrt(d) + sqrt(m)) sum_j |beta_j| sqrt(k(z_j, z_j)) max_z sqrt(k(z, z))
+        + eps L^2 sum_j |beta_j| |z_j| max_z |z|
+
+    with eps that of the precision in which predictions are computed, L the kernel's Lipschitz constant,
+    and maxima over the members. The second line is left out where L is infinite. It is the error of a
+    squared distance by cancellation.
+    """
+    n, s, d = members.shape
+    flat, used = members.reshape(n * s, d), f.support()
+    centres, sizes = f.atoms.points(used), np.abs(f.coefficients[used])
+    per_height, n_terms = f.heights()
+    slope = kernel_lipschitz(kernel, d)
+    slope = slope if np.isfinite(slope) else 0.0
+    eps = float(np.finfo(precision(members, centres)).eps)
+    per_height = eps * (8.0 + np.sqrt(d) + np.sqrt(n_terms)) * per_height
+    per_length = eps * slope**2 * (np.sqrt(squared_norms(centres)) @ sizes)
+    values = kernel_diagonal(kernel, flat).reshape(n, s).astype(np.float64)
+    lengths = np.sqrt(squared_norms(flat).reshape(n, s).max(axis=1))
+    return np.outer(np.sqrt(values.max(axis=1)), per_height) + np.outer(lengths, per_length)
+
+
+def kernel_rounding(kernel: Kernel, f: Expansion, members: np.ndarray, rivals: Rivals) -> np.ndarray:
+    """How far rounding can move what each label exceeds the true one by, (n, n_labels)."""
+    each = rivals.functions.sizes(output_rounding(kernel, f, members))
+    rounding = each + np.take_along_axis(each, rivals.codes[:, None], axis=1)
+    rounding[np.arange(len(rivals)), rivals.codes] = 0.0
+    return rounding

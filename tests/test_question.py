@@ -1,0 +1,112 @@
+"""The one question of a bound oracle: its answers for every oracle agree with those of `support`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from structinv.matrices import ALL_ROWS, dense
+from structinv.oracles import FDrop
+from structinv.oracles.checked import bind
+from structinv.oracles.question import Question, Worst, rows_at, worst_at, worst_by_support
+from structinv.structures.rivals import LabelFunctions, Rivals
+
+from .oracle_cases import CASES, D, rows
+
+TWO = LabelFunctions(np.zeros(2, dtype=np.int64), np.array([-1.0, 1.0]))
+THREE = LabelFunctions.one_each(3)
+
+
+def asked(case, functions, slack=False, seed=0, **more):
+    """A bound oracle, and a question about its rows."""
+    X, y = rows(3)
+    rng = np.random.default_rng(seed)
+    n_labels = len(functions)
+    codes = rng.integers(n_labels, size=len(X))
+    costs = rng.uniform(0.5, 2.0, size=(len(X), n_labels))
+    costs[np.arange(len(X)), codes] = 0.0
+    weights = rng.standard_normal((functions.n_outputs, D))
+    constants = rng.standard_normal(functions.n_outputs)
+    rivals = Rivals(functions, codes, costs, slack)
+    return bind(case.oracle, X, y), Question(weights, constants, rivals, **more)
+
+
+def heights(question, points, labels):
+    """What labels exceed the true ones by at points."""
+    values = dense(points) @ question.weights.T + question.constants
+    return question.rivals.lead(values, labels)
+
+
+@pytest.mark.parametrize("functions", [TWO, THREE], ids=["two", "three"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_answers_are_those_of_the_support_and_points_reach_them(case, functions):
+    bound, question = asked(case, functions)
+    worst, reference = bound.worst(ALL_ROWS, question), worst_by_support(bound, ALL_ROWS, question)
+    total = reference.gains + reference.costs
+    np.testing.assert_allclose(worst.gains + worst.costs, total, rtol=1e-9, atol=1e-9)
+    assert np.all(worst.upper >= worst.gains + worst.costs - 1e-12)
+    assert np.all(worst.upper <= reference.upper + 1e-9)
+    labels = (question.rivals.codes + 1) % len(functions)
+    found, every = worst.points(labels), np.arange(len(labels))
+    np.testing.assert_allclose(heights(question, found.points, labels), found.gains, atol=1e-9)
+    np.testing.assert_allclose(found.gains, worst.gains[every, labels], atol=1e-12)
+    np.testing.assert_allclose(found.costs, worst.costs[every, labels], atol=1e-12)
+
+
+@pytest.mark.parametrize("functions", [TWO, THREE], ids=["two", "three"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_some_of_the_rows_have_the_same_answers(case, functions):
+    bound, question = asked(case, functions)
+    worst = bound.worst(ALL_ROWS, question)
+    places = np.array([1, 2, 5])
+    labels = (question.rivals.codes[places] + 1) % len(functions)
+    for part in (worst.take(places), bound.worst(places, question.take(places))):
+        np.testing.assert_allclose(part.gains, worst.gains[places], atol=1e-12)
+        found = part.points(labels)
+        at_points = heights(question.take(places), found.points, labels)
+        np.testing.assert_allclose(at_points, worst.gains[places, labels], atol=1e-9)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_without_points_maxima_and_rounding_are_the_same(case):
+    bound, question = asked(case, TWO, points=False, rounding=True)
+    alone, whole = bound.worst(ALL_ROWS, question), bound.worst(ALL_ROWS, asked(case, TWO)[1])
+    np.testing.assert_allclose(alone.gains, whole.gains, atol=1e-9)
+    assert np.all((alone.rounding > 0) == (np.arange(2) != question.rivals.codes[:, None]))
+    assert np.all(alone.rounding < 1e-10)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.oracle.graded], ids=str)
+def test_costs_as_factors_scale_the_gains(case):
+    bound, margin = asked(case, THREE)
+    _, slack = asked(case, THREE, slack=True)
+    one, other = bound.worst(ALL_ROWS, margin), bound.worst(ALL_ROWS, slack)
+    np.testing.assert_allclose(other.gains, one.gains * slack.rivals.costs, atol=1e-9)
+    np.testing.assert_allclose(other.costs, slack.rivals.costs, atol=1e-12)
+
+
+def test_levels_stand_side_by_side_and_masks_put_rows_in_their_places():
+    bound, question = asked(next(case for case in CASES if type(case.oracle) is FDrop), THREE)
+    worst = bound.worst(ALL_ROWS, question)
+    both = Worst.of_levels([worst, worst])
+    np.testing.assert_array_equal(both.gains[..., 1], worst.gains)
+    assert Worst.of_levels([worst]) is worst
+    mask = np.arange(len(worst.gains)) % 3 == 0
+    parts = [worst.take(np.flatnonzero(each)) for each in (mask, ~mask)]
+    joined, labels = Worst.by_mask(mask, *parts), (question.rivals.codes + 2) % 3
+    np.testing.assert_array_equal(joined.upper, worst.upper)
+    for places in (np.arange(len(mask)), np.array([0, 3, 6]), np.array([1, 2]), np.array([2, 3])):
+        found, wanted = (each.take(places).points(labels[places]) for each in (joined, worst))
+        np.testing.assert_array_equal(dense(found.points), dense(wanted.points))
+        np.testing.assert_array_equal(found.gains, wanted.gains)
+
+
+def test_a_single_member_is_asked_with_its_grade():
+    _, question = asked(CASES[0], THREE)
+    X, _ = rows(3)
+    grades = np.linspace(0.0, 1.0, len(X))
+    worst = worst_at(X, question, grades)
+    np.testing.assert_allclose(worst.costs, question.rivals.costs * grades[:, None])
+    labels = (question.rivals.codes + 1) % 3
+    np.testing.assert_allclose(worst.points(labels).gains, heights(question, X, labels))
+    assert rows_at(X, np.arange(len(X))) is X
