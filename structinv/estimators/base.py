@@ -121,7 +121,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
 
             # 3. Callbacks, which may ask for the model as it is at an iteration.
             task = FitTask(self, context, *(problem.shown or (X, y, sample_weight)), learn)
-            callbacks: list[Callable[[Progress], bool | None]] = [task]
+            callbacks: list[Callable[[Progress], bool | None]] = [task] if task.heard else []
             if self.verbose:
                 callbacks.append(Printer(type(self).__name__))
 

@@ -55,6 +55,8 @@ class FitTask:
 
     Attributes
     ----------
+    heard : bool
+        Whether there are callbacks.
     ended : bool
         Whether a callback has ended the fit.
     """
@@ -80,8 +82,6 @@ class FitTask:
 
     def __call__(self, progress: Progress) -> bool:
         """Pass an iteration on; whether the fit is to end."""
-        if not self.heard:
-            return False
         context = self.context.subcontext(task_name="iteration")
         context.call_on_fit_task_begin(estimator=self.estimator, **self.data)
 

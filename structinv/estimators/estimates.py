@@ -15,7 +15,7 @@ from ..compiled import Stopwatch
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
-from .labels import one_a_row, one_label_a_row
+from .labels import one_a_row
 
 # Rows of the two small fits from which seconds are told.
 SMALL = (16, 32)
@@ -169,11 +169,6 @@ def _in_turn(y: np.ndarray) -> np.ndarray:
         mine = codes == number
         turn[mine] = np.arange(np.sum(mine))
     return np.lexsort((codes, turn))
-
-
-def checked_labels(X: Any, y: Any) -> np.ndarray | None:
-    """Labels, one a row, or None without any."""
-    return None if y is None else one_label_a_row(y, X.shape[0])
 
 
 def named(bound: BoundOracle, size: int, n_rows: int) -> str:

@@ -58,17 +58,24 @@ class KernelMachine(InvariantEstimator):
         """The families of functionals, checked."""
         return Invariances(self.invariances, self.nu, self.invariance_loss, self.invariance_loss_params)
 
-    def _kernel(self, X: np.ndarray) -> Kernel:
-        """The kernel of the parameters, for rows like these."""
-        kernel = shaped(self.kernel, self, X)
+    def _kernel(self, X: np.ndarray, given: Any) -> Kernel:
+        """The kernel of the parameters for checked rows, and for images of the shape of those given."""
+        kernel = shaped(self.kernel, self, given)
         return as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
 
     def _trained_kernel(self, X: np.ndarray, inputs: np.ndarray, learnt: dict[str, Any]) -> Kernel:
         """The kernel as a fit takes it; `learnt` hears of its least eigenvalue on these inputs."""
-        kernel, learnt["least_eigenvalue_"] = trained_kernel(
-            self._kernel(X), inputs, type(self).__name__
-        )
+        name = type(self).__name__
+        kernel, learnt["least_eigenvalue_"] = trained_kernel(self._kernel(X, X), inputs, name)
         return kernel
+
+    def _n_functionals(self, X: np.ndarray, given: Any) -> int:
+        """How many functionals the families have on checked rows."""
+        families = self._invariances().bound(X, self)
+        if not families:
+            return 0
+        kernel = self._kernel(X, given)
+        return sum(family.parts(kernel)[0].size for family in families)
 
     def _expanded(self, X: np.ndarray) -> np.ndarray:
         """The function at checked rows, (n, n_outputs), without its constant."""

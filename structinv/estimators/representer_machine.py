@@ -14,7 +14,6 @@ from ..functionals import Evaluation, Functional
 from ..functionals.acting import FamilyFunctionals
 from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
-from ..kernels.names import as_kernel
 from ..losses import REGISTRY as LOSSES
 from ..losses import Affine, ScalarLoss
 from ..objective import Objective, Penalty, Term
@@ -163,13 +162,11 @@ class RepresenterMachine(KernelMachine):
 
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
-        kernel = shaped(self.kernel, self, X)
+        given = X
         oracle: Any = None if self.oracle is None else shaped(self.oracle, self, X)
         X = check_array(flat_rows(X), dtype=self._rows["dtype"], estimator=self, input_name="X")
         labels, n_outputs, n_classes = self._sizes(X, y)
-        kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
-        families = self._invariances().bound(X, self)
-        size = len(X) + sum(part.size for family in families for part in family.parts(kernel)[:1])
+        size = len(X) + self._n_functionals(X, given)
         needed = X.nbytes + self._tables(len(X), size) + 8.0 * size * n_outputs * 4 * FUNCTIONS_AT_ONCE
         if oracle is not None:
             oracle.validate(X.shape[1])

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..functionals.representers import Representers
 from ..kernels import PrecomputedKernel
-from ..kernels.names import as_kernel
 from ..kernels.values import precision
 from ..learnt import learnt_attributes
 from ..matrices import Matrix
@@ -312,23 +311,15 @@ class SupportVectorMachine(KernelMachine):
     def _memory(self, X: Any, y: Any) -> float:
         self._check_parameters()
         oracle = shaped(check_oracle_type(self.oracle), self, X)
-        kernel = shaped(self.kernel, self, X)
+        given = X
         X = check_array(flat_rows(X), dtype=self._rows["dtype"], estimator=self, input_name="X")
         labels, n_outputs, n_labels = self._sizes(X, y)
         bound = bind(oracle, self._inputs(for_oracle(X, oracle)), labels)
         size = check_cover(bound, type(self).__name__)
         kept, tables = kernel_memory(bound.X, size, n_labels, 1e6 * self.cache_mb, n_outputs)
-        return kept + tables + self._memory_of_invariances(bound.X, kernel, n_outputs)
-
-    def _memory_of_invariances(self, X: np.ndarray, kernel: Any, n_outputs: int) -> int:
-        """The table of their Gram matrix, and some functions."""
-        families = self._invariances().bound(X, self)
-        if not families:
-            return 0
-        kernel = as_kernel(kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0, X=X)
-        size = sum(family.parts(kernel)[0].size for family in families)
-        table = min(8.0 * size**2, 1e6 * self.cache_mb)
-        return int(table + 8 * size * n_outputs * 4 * FUNCTIONS_AT_ONCE)
+        n_functionals = self._n_functionals(bound.X, given)
+        gram = min(8.0 * n_functionals**2, 1e6 * self.cache_mb)
+        return kept + tables + gram + 8.0 * n_functionals * n_outputs * 4 * FUNCTIONS_AT_ONCE
 
     def __sklearn_tags__(self) -> Any:
         """Tables of kernel values are cut by rows and columns."""

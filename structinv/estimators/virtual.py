@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any
@@ -23,9 +22,9 @@ from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
-from .estimates import EstimatesItself, checked_labels, named, virtual_memory
+from .estimates import EstimatesItself, named, virtual_memory
 from .interruption import all_or_nothing, leaving_on_interrupt
-from .labels import class_factors, labelled_rows
+from .labels import class_factors, labelled_rows, one_label_a_row
 from .parameters import check_number, check_on_interrupt, check_oracle_type
 from .rows import canonical, check_shape, flat_rows, learn_shape, shaped
 
@@ -35,8 +34,83 @@ NATIVE = ("linear", "poly", "rbf")
 _ROWS = {"accept_sparse": "csr", "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
 
 
-class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, ABC):
-    """Trains SVC on the members of some rows' orbits; a subclass says on which rows'."""
+class VirtualSVC(EstimatesItself, ClassifierMixin, BaseEstimator):
+    """scikit-learn's SVC, trained on every member of every row's orbit.
+
+    The plain way to an invariance, here to compare with: as many times larger a problem as an orbit
+    has members (see DeCoste and Schoelkopf 2002, section 3). Finite oracles list the members; of
+    others `n_draws` random members are drawn beside the row itself.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle, optional
+        What may change in an input; nothing by default. It must be finite or have `sample`.
+    kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
+        All but the first three need memory for the whole Gram matrix of the virtual samples.
+    gamma : {"scale", "auto"} or float, default="scale"
+        As in SVC. "scale" looks at the rows of X, not at virtual samples, so that all methods
+        compare on the same kernel.
+    degree : int, default=3
+        Of "poly".
+    coef0 : float, default=1.0
+        Of "poly".
+    C : float, default=1.0
+        Weight of the loss of every virtual sample, above 0.
+    n_draws : int, default=10
+        Random members of each row where the oracle is not finite.
+    tol : float, default=1e-3
+        Of SVC.
+    cache_mb : float, default=1000
+        Memory for columns of the kernel, in megabytes.
+    class_weight : dict or "balanced", optional
+        Factors of C for each class; "balanced" counts virtual samples.
+    random_state : int, RandomState or None, default=None
+        Which members are drawn.
+    on_interrupt : {"raise", "return"}, default="raise"
+        As other estimators have it; Ctrl-C raises KeyboardInterrupt either way, since libsvm has
+        nothing to keep. It cannot be stopped, either: what it was about goes on behind the scenes.
+
+    Attributes
+    ----------
+    svc_ : sklearn.svm.SVC
+        The machine, whose ``support_`` are positions among the virtual samples.
+    classes_ : (n_classes,) array
+    support_vectors_ : (n_support, n_features) array or CSR matrix
+    support_ : (n_support,) array of int
+        The row of X that each support vector comes from.
+    support_members_ : (n_support,) array of int
+        Which member of that row's orbit it is; 0 is the row itself.
+    least_eigenvalue_ : float or None
+        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it; None for
+        kernels that are positive semi-definite by construction.
+    n_virtual_ : int
+        How many samples the machine was trained on, without a row's repeated members.
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array
+        Only if all feature names of X are strings.
+
+    Notes
+    -----
+    There is no `certify`: of several classes each pair has a machine with a vote, and votes have no
+    margin to bound. `InvariantSVC`, with the same oracle and kernel, gives certificates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.estimators.virtual import VirtualSVC
+    >>> from structinv.oracles import FiniteOracle
+    >>> class Reversal(FiniteOracle):
+    ...     "A signal read backwards keeps its label."
+    ...     def orbit(self, X):
+    ...         return np.stack([X, X[:, ::-1]], axis=1)
+    >>> X = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [3.0, 1.0, 0.0], [0.0, 2.0, 1.0]])
+    >>> y = np.array(["edge", "middle", "edge", "middle"])
+    >>> model = VirtualSVC(Reversal(), C=10.0).fit(X, y)
+    >>> model.n_virtual_
+    8
+    >>> model.predict(X[:, ::-1]).tolist()
+    ['edge', 'middle', 'edge', 'middle']
+    """
 
     def __init__(
         self,
@@ -102,7 +176,7 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
             oracle.check_labels(np.unique(y))
             virtual = _VirtualSamples(bind(oracle, X, y), self.n_draws, self.random_state)
             # libsvm leaves rows without weight out, and then counts support vectors without them.
-            rows = self._rows(X, y, weights, np.flatnonzero(weights), new_svc)
+            rows = self._chosen(X, y, weights, np.flatnonzero(weights), new_svc)
             size = virtual.size
             needed = virtual_memory(len(rows), size, X.shape[1], X.dtype.itemsize)
             check_memory(named(virtual.bound, size, len(rows)), needed, "list fewer, or take fewer rows")
@@ -119,15 +193,15 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
     def _memory(self, X: Any, y: Any) -> float:
         oracle = shaped(self._check_parameters(), self, X)
         X = check_array(flat_rows(X), estimator=self, input_name="X", **_ROWS)
-        X, labels = self._prepare(X, oracle), checked_labels(X, y)
+        X = self._prepare(X, oracle)
+        labels = None if y is None else one_label_a_row(y, X.shape[0])
         size = _VirtualSamples(bind(oracle, X, labels), self.n_draws, 0).size
         entries = X.shape[1] if isinstance(X, np.ndarray) else 2 * X.nnz // max(X.shape[0], 1)
         n_virtual = X.shape[0] * size
         gram = min(1e6 * self.cache_mb, 4.0 * n_virtual**2) if self._native else 16.0 * n_virtual**2
         return virtual_memory(X.shape[0], size, entries, X.dtype.itemsize) + gram
 
-    @abstractmethod
-    def _rows(
+    def _chosen(
         self,
         X: Matrix,
         y: np.ndarray,
@@ -135,7 +209,8 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
         heavy: np.ndarray,
         new_svc: Callable[[], SVC],
     ) -> np.ndarray:
-        """Which of the rows with a weight above 0, `heavy`, have their orbits trained on."""
+        """Which of the rows with a weight above 0, `heavy`, have their orbits trained on: all."""
+        return heavy
 
     def _check_parameters(self) -> InvarianceOracle:
         check_number("C", self.C, minimum=0.0, strict=True)
@@ -223,89 +298,7 @@ class _VirtualSampleClassifier(EstimatesItself, ClassifierMixin, BaseEstimator, 
         return tags
 
 
-class VirtualSVC(_VirtualSampleClassifier):
-    """scikit-learn's SVC, trained on every member of every row's orbit.
-
-    The plain way to an invariance, here to compare with: as many times larger a problem as an orbit
-    has members (see DeCoste and Schoelkopf 2002, section 3). Finite oracles list the members; of
-    others `n_draws` random members are drawn beside the row itself.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle, optional
-        What may change in an input; nothing by default. It must be finite or have `sample`.
-    kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
-        All but the first three need memory for the whole Gram matrix of the virtual samples.
-    gamma : {"scale", "auto"} or float, default="scale"
-        As in SVC. "scale" looks at the rows of X, not at virtual samples, so that all methods
-        compare on the same kernel.
-    degree : int, default=3
-        Of "poly".
-    coef0 : float, default=1.0
-        Of "poly".
-    C : float, default=1.0
-        Weight of the loss of every virtual sample, above 0.
-    n_draws : int, default=10
-        Random members of each row where the oracle is not finite.
-    tol : float, default=1e-3
-        Of SVC.
-    cache_mb : float, default=1000
-        Memory for columns of the kernel, in megabytes.
-    class_weight : dict or "balanced", optional
-        Factors of C for each class; "balanced" counts virtual samples.
-    random_state : int, RandomState or None, default=None
-        Which members are drawn.
-    on_interrupt : {"raise", "return"}, default="raise"
-        As other estimators have it; Ctrl-C raises KeyboardInterrupt either way, since libsvm has
-        nothing to keep. It cannot be stopped, either: what it was about goes on behind the scenes.
-
-    Attributes
-    ----------
-    svc_ : sklearn.svm.SVC
-        The machine, whose ``support_`` are positions among the virtual samples.
-    classes_ : (n_classes,) array
-    support_vectors_ : (n_support, n_features) array or CSR matrix
-    support_ : (n_support,) array of int
-        The row of X that each support vector comes from.
-    support_members_ : (n_support,) array of int
-        Which member of that row's orbit it is; 0 is the row itself.
-    least_eigenvalue_ : float or None
-        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it; None for
-        kernels that are positive semi-definite by construction.
-    n_virtual_ : int
-        How many samples the machine was trained on, without a row's repeated members.
-    n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array
-        Only if all feature names of X are strings.
-
-    Notes
-    -----
-    There is no `certify`: of several classes each pair has a machine with a vote, and votes have no
-    margin to bound. `InvariantSVC`, with the same oracle and kernel, gives certificates.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.estimators.virtual import VirtualSVC
-    >>> from structinv.oracles import FiniteOracle
-    >>> class Reversal(FiniteOracle):
-    ...     "A signal read backwards keeps its label."
-    ...     def orbit(self, X):
-    ...         return np.stack([X, X[:, ::-1]], axis=1)
-    >>> X = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [3.0, 1.0, 0.0], [0.0, 2.0, 1.0]])
-    >>> y = np.array(["edge", "middle", "edge", "middle"])
-    >>> model = VirtualSVC(Reversal(), C=10.0).fit(X, y)
-    >>> model.n_virtual_
-    8
-    >>> model.predict(X[:, ::-1]).tolist()
-    ['edge', 'middle', 'edge', 'middle']
-    """
-
-    def _rows(self, X, y, weights, heavy, new_svc):
-        return heavy
-
-
-class VirtualSupportVectorSVC(_VirtualSampleClassifier):
+class VirtualSupportVectorSVC(VirtualSVC):
     """The virtual support vector machine: SVC on the orbits of the support vectors of SVC.
 
     The rows that matter to an invariant machine are mostly those that matter to a plain one, so
@@ -313,57 +306,17 @@ class VirtualSupportVectorSVC(_VirtualSampleClassifier):
 
     Parameters
     ----------
-    oracle : InvarianceOracle, optional
-        What may change in an input; nothing by default. It must be finite or have `sample`.
-    kernel : {"rbf", "poly", "linear", "laplacian"}, Kernel or callable, default="rbf"
-        All but the first three need memory for whole Gram matrices.
-    gamma : {"scale", "auto"} or float, default="scale"
-        As in SVC; "scale" looks at the rows of X, for both machines.
-    degree : int, default=3
-        Of "poly".
-    coef0 : float, default=1.0
-        Of "poly".
-    C : float, default=1.0
-        Weight of the loss of every sample of either machine, above 0.
-    n_draws : int, default=10
-        Random members of each row where the oracle is not finite.
-    tol : float, default=1e-3
-        Of SVC.
-    cache_mb : float, default=1000
-        Memory for columns of the kernel, in megabytes.
-    class_weight : dict or "balanced", optional
-        Factors of C for each class; "balanced" counts the samples of either machine.
-    random_state : int, RandomState or None, default=None
-        Which members are drawn.
-    on_interrupt : {"raise", "return"}, default="raise"
-        As other estimators have it; Ctrl-C raises KeyboardInterrupt either way, since libsvm has
-        nothing to keep. It cannot be stopped, either: what it was about goes on behind the scenes.
+    oracle, kernel, gamma, degree, coef0, C, n_draws, tol, cache_mb, class_weight, random_state, \
+on_interrupt
+        See `VirtualSVC`; those of the machine are of both.
 
     Attributes
     ----------
     svc_plain_ : sklearn.svm.SVC
         The first machine, trained on the rows of X with a weight above 0.
-    svc_ : sklearn.svm.SVC
-        The second machine, whose ``support_`` are positions among its virtual samples.
-    classes_ : (n_classes,) array
-    support_vectors_ : (n_support, n_features) array or CSR matrix
-    support_ : (n_support,) array of int
-        The row of X that each support vector comes from.
-    support_members_ : (n_support,) array of int
-        Which member of that row's orbit it is; 0 is the row itself.
-    least_eigenvalue_ : float or None
-        Of the kernel's table of at most 2000 training rows, before a `spectrum` mends it; None for
-        kernels that are positive semi-definite by construction.
-    n_virtual_ : int
-        How many samples the second machine was trained on, without a row's repeated members.
-    n_features_in_ : int
-    feature_names_in_ : (n_features_in_,) array
-        Only if all feature names of X are strings.
-
-    Notes
-    -----
-    There is no `certify`: of several classes each pair has a machine with a vote, and votes have no
-    margin to bound. `InvariantSVC`, with the same oracle and kernel, gives certificates.
+    svc_, classes_, support_vectors_, support_, support_members_, least_eigenvalue_, n_virtual_, \
+n_features_in_, feature_names_in_
+        See `VirtualSVC`; of the second machine.
 
     Examples
     --------
@@ -382,7 +335,14 @@ class VirtualSupportVectorSVC(_VirtualSampleClassifier):
     ([[True, True]], [[1.0, 0.0]])
     """
 
-    def _rows(self, X, y, weights, heavy, new_svc):
+    def _chosen(
+        self,
+        X: Matrix,
+        y: np.ndarray,
+        weights: np.ndarray,
+        heavy: np.ndarray,
+        new_svc: Callable[[], SVC],
+    ) -> np.ndarray:
         some = X if len(heavy) == X.shape[0] else X[heavy]
         self.svc_plain_ = leaving_on_interrupt(lambda: new_svc().fit(some, y[heavy], weights[heavy]))
         return heavy[np.sort(self.svc_plain_.support_)]
