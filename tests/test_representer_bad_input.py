@@ -4,9 +4,7 @@ import re
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 
 from structinv import LapSVC, RepresenterClassifier, RepresenterRegressor
 from structinv.functionals import (
@@ -355,10 +353,6 @@ def weights(value):
 
 
 DATA = {
-    "nan": ((spoilt(np.nan), Y), {}, ValueError, "X contains NaN"),
-    "infinite": ((spoilt(np.inf), Y), {}, ValueError, "X contains infinity"),
-    "sparse": ((sp.csr_matrix(X), Y), {}, TypeError, "Sparse data was passed for X"),
-    "vector": ((X[0], Y), {}, ValueError, "Expected 2D array"),
     "short": ((X, Y[:-1]), {}, ValueError, "inconsistent numbers of samples"),
     "real": ((X, TARGETS), {}, ValueError, "Unknown label type"),
     "y-nan": ((X, weights(np.nan)), {}, ValueError, "y contains NaN"),
@@ -476,35 +470,6 @@ def test_a_refused_fit_keeps_the_model_before_it():
         model.set_params(**{name: old[name] for name in params})
         assert learnt(model) == before
     assert np.array_equal(model.decision_function(X), scores)
-
-
-@pytest.mark.parametrize("kind", [RepresenterClassifier, LapSVC, RepresenterRegressor])
-def test_nothing_works_before_a_fit(kind):
-    model = kind()
-    methods = [model.predict]
-    if kind is not RepresenterRegressor:
-        model.set_params(loss="logistic")
-        methods += [model.decision_function, model.predict_proba]
-    for method in methods:
-        with pytest.raises(NotFittedError, match=kind.__name__):
-            method(X)
-
-
-AFTERWARDS = {
-    "narrow": (X[:, :-1], ValueError, "X has 3 features, but .* is expecting 4 features"),
-    "nan": (spoilt(np.nan), ValueError, "X contains NaN"),
-    "sparse": (sp.csr_matrix(X), TypeError, "Sparse data was passed for X"),
-    "vector": (X[0], ValueError, "Expected 2D array"),
-}
-
-
-@pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba"])
-@pytest.mark.parametrize("name", AFTERWARDS)
-def test_rows_after_a_fit(name, method):
-    model = RepresenterClassifier(**GRADIENTS).fit(X, Y)
-    rows, error, message = AFTERWARDS[name]
-    with pytest.raises(error, match=message):
-        getattr(model, method)(rows)
 
 
 def test_targets_that_are_nan_are_refused_unless_they_stand_for_none():
