@@ -40,7 +40,8 @@ from structinv import (
     VirtualSVC,
 )
 from structinv.estimators import REGISTRY as ESTIMATORS
-from structinv.estimators import CustomStructuredSVC, InvariantEstimator
+from structinv.estimators import CustomStructuredSVC
+from structinv.estimators.base import InvariantEstimator
 from structinv.functionals import Folded, Functional, Gradient, LocalAverage, SecondDerivative, Tangents
 from structinv.kernels import (
     CallableKernel,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from structinv.estimators import InvariantEstimator
+from structinv.estimators.base import InvariantEstimator
 from structinv.oracles import FDrop
 from structinv.solvers import FrankWolfe
 

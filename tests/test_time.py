@@ -21,7 +21,7 @@ from structinv.dual_states import (
     labellings,
     members,
 )
-from structinv.estimators import classifier, continuing
+from structinv.estimators import classifier, earlier_fit
 from structinv.matrices import count
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FDrop, Identity
@@ -366,14 +366,14 @@ def test_a_run_that_began_anew_has_what_is_left_of_its_time(monkeypatch):
 
 def test_a_second_fit_without_changes_has_what_a_resumed_fit_has_left(monkeypatch, tmp_path):
     X, y = make_mail_like(40, 100, random_state=0)
-    opened, seen = continuing._opened, []
+    opened, seen = earlier_fit._opened, []
 
     def after_a_while(*arguments):
         checkpoint = opened(*arguments)
         checkpoint.used = 60.0
         return checkpoint
 
-    monkeypatch.setattr(continuing, "_opened", after_a_while)
+    monkeypatch.setattr(earlier_fit, "_opened", after_a_while)
     monkeypatch.setattr(
         classifier, "warn_if_uninformative", lambda *fit, stacklevel: seen.append(fit[-1])
     )

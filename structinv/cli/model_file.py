@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..datasets.opening import is_standard_input
-from ..estimators import InvariantClassifier, InvariantStructuredSVC
+from ..estimators import InvariantStructuredSVC
+from ..estimators.classifier import InvariantClassifier
 from ..estimators.labels import label_name
 from ..oracles import Identity
 from ..persistence.model_files import model_bytes, read_model

@@ -12,12 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..compiled import Stopwatch
 from ..estimators import (
-    InvariantClassifier,
     InvariantLinearSVC,
     InvariantStructuredSVC,
     InvariantSVC,
     InvariantTextClassifier,
 )
+from ..estimators.classifier import InvariantClassifier
 from ..estimators.labels import label_name
 from ..exceptions import UninformativeFitWarning
 from ..matrices import Matrix

@@ -1,14 +1,11 @@
 """scikit-learn estimators."""
 
-from .base import InvariantEstimator
-from .classifier import InvariantClassifier
 from .custom import CustomStructuredSVC
 from .kernel import InvariantSVC
 from .kernel_regressor import InvariantSVR
 from .laplacian import LapSVC
 from .linear import InvariantLinearSVC
 from .linear_regressor import InvariantLinearSVR
-from .regressor import InvariantRegressor
 from .representer import RepresenterClassifier
 from .representer_regressor import RepresenterRegressor
 from .ridge import OrbitRidge
@@ -38,11 +35,8 @@ REGISTRY: dict[str, type] = {
 __all__ = [
     "REGISTRY",
     "CustomStructuredSVC",
-    "InvariantClassifier",
-    "InvariantEstimator",
     "InvariantLinearSVC",
     "InvariantLinearSVR",
-    "InvariantRegressor",
     "InvariantSVC",
     "InvariantSVR",
     "InvariantStructuredSVC",

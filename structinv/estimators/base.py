@@ -22,7 +22,7 @@ from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..solvers import REGISTRY, Gap, Progress, Seconds, Solution, Solver, Status, StopRule, solve
 from .callbacks import CallbackSupportMixin, FitTask, Printer, with_callbacks
-from .continuing import OF_THE_WEIGHTS, Continuing
+from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
 from .estimates import EstimatesItself
 from .interruption import all_or_nothing
 from .labels import as_labels, one_label_a_row
@@ -108,7 +108,7 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
             problem = self._read(X, y, sample_weight, **more)
 
             # 2. The objective, its solver, and what an earlier fit or a checkpoint has left.
-            earlier = Continuing(self, problem.rows, problem.told, sample_weight, self._planes_ignore())
+            earlier = EarlierFit(self, problem.rows, problem.told, sample_weight, self._planes_ignore())
             objective = self._objective(problem)
             solver = self._solver(objective)
             start = earlier.start(objective, solver)
@@ -120,7 +120,8 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
                 estimator._keep(problem, objective, solution)
 
             # 3. Callbacks, which may ask for the model as it is at an iteration.
-            task = FitTask(self, context, *(problem.shown or (X, y, sample_weight)), learn)
+            shown = problem.shown or (X, y, sample_weight)
+            task = FitTask(self, context, shown, learn)
             callbacks: list[Callable[[Progress], bool | None]] = [task] if task.heard else []
             if self.verbose:
                 callbacks.append(Printer(type(self).__name__))

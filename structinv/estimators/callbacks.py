@@ -48,8 +48,9 @@ class FitTask:
     ----------
     estimator : BaseEstimator
     context : CallbackContext
-    X, y, sample_weight
-        As the user gave them, so that a callback that scores meets names of features, too.
+    shown : tuple
+        X, y and sample weights as the user gave them, so that a callback that scores meets names of
+        features, too.
     learn : callable
         Makes an estimator learn from a solution.
 
@@ -65,11 +66,10 @@ class FitTask:
         self,
         estimator: Any,
         context: Any,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
+        shown: tuple[Any, Any, Any],
         learn: Callable[[Any, Solution], None],
     ) -> None:
+        X, y, sample_weight = shown
         self.estimator = estimator
         self.context = context
         # Scorers take what is here as their own keyword arguments.

@@ -26,7 +26,7 @@ from ..structures.bound import BoundStructure, predicted
 from ..structures.examples import example_weights, flat_numbers, sorted_classes
 from ..structures.labels import encode_labels
 from .callbacks import with_callbacks
-from .continuing import OF_THE_WEIGHTS
+from .earlier_fit import OF_THE_WEIGHTS
 from .estimates import linear_functions
 from .examples import PLANES_OF_AN_EXAMPLE, RowReader, length_of_rows, solver_for
 from .kernel_machine import check_cover, kernel_memory

@@ -10,7 +10,8 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from ..certificates import Certificate, WorstChange, warn_of_unit_length, worst_change
-from ..estimators import InvariantClassifier, InvariantStructuredSVC, InvariantTextClassifier
+from ..estimators import InvariantStructuredSVC, InvariantTextClassifier
+from ..estimators.classifier import InvariantClassifier
 from ..estimators.labels import one_label_a_row
 from ..estimators.parameters import check_oracle_type
 from ..estimators.rows import canonical, shaped

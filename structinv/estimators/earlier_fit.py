@@ -24,8 +24,8 @@ OF_THE_WEIGHTS = frozenset(["C", "class_weight", "sample_weight", "nu", "solver"
 OF_SINGLE_ROWS = frozenset({"class_weight", "sample_weight"})
 
 
-class Continuing:
-    """How a fit goes on from an earlier one.
+class EarlierFit:
+    """What an earlier fit of the same rows has left, and what this one leaves to the next.
 
     Parameters
     ----------
