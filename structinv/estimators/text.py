@@ -16,7 +16,7 @@ from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.combinators import OnlyFor
 from ..oracles.text_edits import BoundTexts, TextEdits, TokenEdits
-from ..oracles.text_grams import Documents, Edits
+from ..oracles.text_grams import Documents, PlacedEdits
 from ..solvers import Solver
 from ..structures.bound import BoundStructure
 from .classifier import InvariantClassifier
@@ -267,13 +267,13 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
         rows: Matrix,
         labels: BoundStructure,
         covered: np.ndarray,
-    ) -> Edits:
+    ) -> PlacedEdits:
         """Of the edits that favour each rival those that lower the margin most; none if none does."""
         codes, n_classes = labels.codes, len(self.classes_)
         weights = self._weights_of_labels()
         every, bound = np.arange(len(codes)), BoundTexts(oracle, rows)
         margins = self._label_margins(rows, codes)
-        best = Edits.none(len(codes))
+        best = PlacedEdits.none(len(codes))
         for shift in range(1, n_classes):
             V = np.roll(weights, -shift, axis=0) - weights
             found = bound.worst_edits(slice(None), V, codes).edits

@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.utils.validation import check_is_fitted
 
 from ..oracles.text_edits import counted
-from ..oracles.text_grams import Documents, Edits, Grams
+from ..oracles.text_grams import Documents, Grams, PlacedEdits
 
 WEIGHTS = ("counts", "binary", "idf")
 TOKENS = r"(?u)\b\w\w+\b"
@@ -210,7 +210,7 @@ class TextVectorizer(
     ) -> str:
         """The edited text; ValueError if its tokens are not those meant, as of unusual patterns."""
         one = np.zeros(1, dtype=np.int64)
-        edits = Edits(one + len(spots), spots[None], tokens[None])
+        edits = PlacedEdits(one + len(spots), spots[None], tokens[None])
         meant = self.documents([text]).edited(one, edits, words)
         if not np.array_equal(meant.tokens, self.documents([edited]).tokens):
             raise ValueError(

@@ -101,36 +101,37 @@ def worst_edits(
         Receives how many there are. If it is empty, only values are wanted and nothing is written to
         ``out`` and ``added``.
     work : (WORK_ROWS, longest row + K + 1) array
-    places : (longest row + K + 1,) array of int
+    places : (2, longest row + K + 1) array of int
         Workspaces.
     has : (d,) array of bool
         A workspace of zeros, if words are added.
     """
     b, gain, best, guess = work[0], work[1], work[2], 0.0
+    absent, chosen = places[0], places[1]
     for i in range(assign.size):
         start, length, a = indptr[i], indptr[i + 1] - indptr[i], assign[i]
         v, stop, count = V[a], start + length, length
-        total, size = products(indices[start:stop], data[start:stop], 1.0, v, b)
+        total, width = products(indices[start:stop], data[start:stop], 1.0, v, b)
         gains(b, length, low - 1.0, 1.0 - high, gain)
         if value.size:
             # Words of the row that are ranked are marked, without a branch that nobody could predict.
             noted = 0
             for t in range(length):
                 j = indices[start + t]
-                places[noted] = j
+                absent[noted] = j
                 noted += listed[a, j] & (data[start + t] != 0)
                 if present and data[start + t] != 0:
                     gain[t] = max(gain[t], value[j] * v[j])
             for t in range(noted):
-                has[places[t]] = True
+                has[absent[t]] = True
             r = ranks[a]
             while r < ranks[a + 1] and count < length + K:
                 j = order[r]
-                gain[count], places[count] = value[j] * v[j], j
+                gain[count], absent[count] = value[j] * v[j], j
                 count += not has[j]
                 r += 1
             for t in range(noted):
-                has[places[t]] = False
+                has[absent[t]] = False
         left, won = K, 0.0
         if rho.size:
             for t in range(count):
@@ -148,24 +149,30 @@ def worst_edits(
             # Rows of one kind of text have similar gains.
             guess = 0.5 * (guess + cut)
             values[i] = total + top
-        sizes[i] = max(high, 1.0) * size + (top if value.size else 0.0)
+        sizes[i] = max(high, 1.0) * width + (top if value.size else 0.0)
         if n_added.size == 0:
             continue
         n_added[i] = 0
-        for ties in range(2 if cut > 0 else 1):
-            for t in range(count if left > 0 else 0):
-                if left == 0 or not (gain[t] == cut if ties else gain[t] > cut):
-                    continue
-                left -= 1
-                if t >= length:
-                    added[i, n_added[i]] = places[t]
-                    n_added[i] += 1
-                    continue
-                j, factor = indices[start + t], low if b[t] < 0 else high
-                if present and data[start + t] != 0 and value[j] * v[j] > (factor - 1.0) * b[t]:
-                    out[start + t] += value[j]
-                else:
-                    out[start + t] *= factor
+        # Those above the cut, without a branch, then as many that equal it as are left.
+        size = 0
+        for t in range(count):
+            chosen[size] = t
+            size += gain[t] > cut
+        for t in range(count if size < left and cut > 0 else 0):
+            if size < left and gain[t] == cut:
+                chosen[size] = t
+                size += 1
+        for r in range(size):
+            t = chosen[r]
+            if t >= length:
+                added[i, n_added[i]] = absent[t]
+                n_added[i] += 1
+                continue
+            j, factor = indices[start + t], low if b[t] < 0 else high
+            if present and data[start + t] != 0 and value[j] * v[j] > (factor - 1.0) * b[t]:
+                out[start + t] += value[j]
+            else:
+                out[start + t] *= factor
 
 
 @njit(**_PLAIN)

@@ -206,7 +206,7 @@ class WordLabelHull(IdentityLabelHull):
     @property
     def _changes(self) -> tuple[int, float, float]:
         """How many words may change, and how far down and up."""
-        return self.edits.moves(self.X.shape[1])
+        return self.edits.moves(self.room)
 
     @property
     def _pools(self) -> tuple[np.ndarray, ...]:
@@ -327,7 +327,8 @@ def word_losses(
     guesses : (n,) array, optional
         Where the gain of the last change of each row was before.
     """
-    found, room, changes = np.empty(X.shape[0]), longest_row(X.indptr) + 1, edits.moves(X.shape[1])
+    found, room = np.empty(X.shape[0]), longest_row(X.indptr) + 1
+    changes = edits.moves(room)
     guesses = np.zeros(len(found)) if guesses is None else guesses
 
     def ask(part: slice) -> None:

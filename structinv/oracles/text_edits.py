@@ -17,11 +17,12 @@ from .base import BoundOracle, InvarianceOracle, Support
 from .hulls import Hull
 from .identity import Identity
 from .support import Additions, DeferredSupport, Grades
-from .text_grams import Created, Documents, Edits, Grams
+from .text_grams import Created, Documents, Grams, PlacedEdits
 from .text_knapsack import places_of, worst_words
 from .text_paths import worst_deletions
 from .text_spots import new_features, worst_spots
-from .token_hull import TokenHull
+from .word_edits import WordEdits
+from .word_hull import WordHull
 
 WORDS = ("drop", "add", "replace")
 # Changes of features that are listed at once.
@@ -194,14 +195,14 @@ class WorstEdits:
 
     Attributes
     ----------
-    edits : Edits
+    edits : PlacedEdits
     values, sizes : (n,) arrays
         What they win, and at least the sum of the sizes of its terms.
     changes : (n, n_features) CSR matrix
         How counts of features change.
     """
 
-    edits: Edits
+    edits: PlacedEdits
     values: np.ndarray
     sizes: np.ndarray
     changes: sp.csr_matrix
@@ -209,7 +210,7 @@ class WorstEdits:
     @classmethod
     def joined(cls, parts: Sequence[WorstEdits]) -> WorstEdits:
         """Those of all parts, in their order."""
-        edits = Edits(
+        edits = PlacedEdits(
             *(
                 np.concatenate([getattr(part.edits, name) for part in parts])
                 for name in ("counts", "spots", "tokens")
@@ -264,7 +265,8 @@ class BoundTexts(BoundOracle):
             return Identity().bind(self.rows).hull(signs, weights, intercept)
         if oracle.words != "drop" or oracle.binary or oracle.grams.longest > 1:
             return None
-        return TokenHull(self.rows, signs, weights, self._tallies, oracle.max_changes, intercept)
+        edits = WordEdits(oracle.max_changes, 0.0, 1.0, np.empty(0), False)
+        return WordHull(self.rows, signs, weights, edits, intercept, self._tallies)
 
     def additions(self) -> Additions | None:
         """See `BoundOracle.additions`: single words, the best one K times if that counts."""
@@ -312,7 +314,7 @@ class BoundTexts(BoundOracle):
         there = np.arange(room) < n_changes[:, None]
         entries = amounts[there], (owners, features[there])
         changes = sp.coo_matrix(entries, shape=(n, self.X.shape[1])).tocsr()
-        edits = Edits(counts, _rising(counts, spots), self._tokens_of(comes))
+        edits = PlacedEdits(counts, _rising(counts, spots), self._tokens_of(comes))
         return WorstEdits(edits, values, sizes, changes)
 
     def _most(self, whole: np.ndarray) -> int:

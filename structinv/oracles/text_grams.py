@@ -46,7 +46,7 @@ class Documents:
         shifts = np.repeat(self.starts[:-1][rows] - starts[:-1], lengths)
         return Documents(starts, self.tokens[np.arange(starts[-1]) + shifts])
 
-    def edited(self, rows: np.ndarray, edits: Edits, words: str) -> Documents:
+    def edited(self, rows: np.ndarray, edits: PlacedEdits, words: str) -> Documents:
         """The texts named, each after its edits."""
         taken = self.take(rows)
         there = np.arange(edits.spots.shape[1]) < edits.counts[:, None]
@@ -65,7 +65,7 @@ class Documents:
 
 
 @dataclass(frozen=True)
-class Edits:
+class PlacedEdits:
     """What is done to some texts.
 
     Parameters
@@ -84,11 +84,11 @@ class Edits:
     tokens: np.ndarray
 
     @classmethod
-    def none(cls, n_texts: int) -> Edits:
+    def none(cls, n_texts: int) -> PlacedEdits:
         """No edits of so many texts."""
         return cls(np.zeros(n_texts, dtype=np.int64), *np.zeros((2, n_texts, 0), dtype=np.int64))
 
-    def replaced(self, mask: np.ndarray, others: Edits) -> Edits:
+    def replaced(self, mask: np.ndarray, others: PlacedEdits) -> PlacedEdits:
         """Those of other edits where `mask` is true, these elsewhere."""
         most = max(self.spots.shape[1], others.spots.shape[1])
 
@@ -100,7 +100,7 @@ class Edits:
             return np.where(mask[:, None], new, own)
 
         counts = np.where(mask, others.counts, self.counts)
-        return Edits(counts, either("spots"), either("tokens"))
+        return PlacedEdits(counts, either("spots"), either("tokens"))
 
 
 class Grams:

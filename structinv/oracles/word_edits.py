@@ -47,9 +47,9 @@ class WordEdits:
         """Whether words may be added."""
         return self.max_changes > 0 and len(self.value) > 0
 
-    def moves(self, n_features: int) -> tuple[int, float, float]:
-        """How many words may be multiplied, and how much of a word can go and come."""
-        return min(self.max_changes, n_features), 1.0 - self.low, self.high - 1.0
+    def moves(self, most: int) -> tuple[int, float, float]:
+        """How many of `most` words may be multiplied, and how much of a word can go and come."""
+        return min(self.max_changes, most), 1.0 - self.low, self.high - 1.0
 
     def maxima(
         self, rows: sp.csr_matrix, V: np.ndarray, assign: np.ndarray, near: np.ndarray | None = None
@@ -97,7 +97,8 @@ class WordEdits:
         return points + more
 
     def _most(self, rows: sp.csr_matrix) -> int:
-        return min(self.max_changes, rows.shape[1])
+        """How many edits of a row there can be."""
+        return min(self.max_changes, rows.shape[1] if self.adds else longest_row(rows.indptr))
 
     def _ask(
         self,
@@ -125,7 +126,7 @@ class WordEdits:
             worst_edits(
                 rows.indptr[part.start : part.stop + 1], rows.indices, rows.data, V, assign[part],
                 *moves, cost[part], near[part], *found[:, part], edited, added[part], n_added[part],
-                np.empty((WORK_ROWS, room)), np.empty(room, dtype=np.int64),
+                np.empty((WORK_ROWS, room)), np.empty((2, room), dtype=np.int64),
                 np.zeros(len(value), dtype=bool),
             )  # fmt: skip
 

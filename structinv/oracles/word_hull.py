@@ -1,4 +1,4 @@
-"""Dual state of the two-class hinge loss on sparse rows, whose words may be rescaled or dropped."""
+"""Dual state of the two-class hinge loss on sparse rows whose words may be rescaled or dropped."""
 
 from __future__ import annotations
 
@@ -14,10 +14,24 @@ from .word_kernels import WORK_ROWS, deviate, sweep_words
 _BLOCK = 2**20
 
 
-class DeviatingHull(IdentityHull):
-    r"""Dual state of the hinge loss where words of rows are multiplied by factors.
+class WordHull(IdentityHull):
+    r"""Dual state of the hinge loss under rescaled or dropped words.
 
-    .. math:: w = \sum_i c_i y_i\, x_i \circ (\tau_i + \delta_i) .
+    .. math:: w = \sum_i c_i y_i\, x_i \circ (\tau_i + \delta_i), \quad
+       \sum_j n_{ij} \max\Bigl(\frac{-\delta_{ij}}{1-l}, \frac{\delta_{ij}}{u-1}\Bigr)
+       \le K \tau_i ,
+
+    with n = 1; or where single occurrences are changed, the number of occurrences of each word.
+
+    Parameters
+    ----------
+    X, signs, weights, intercept
+        As for `IdentityHull`; the intercept is never changed.
+    edits : WordEdits
+        Number :math:`K` of words that may change, and the range :math:`[l, u]` of their factors.
+    tallies : (nnz,) array of int64, optional
+        How often each word occurs in its text, where at most K occurrences may change: each of n is a
+        share 1 / n of the word. Such a state does not share levels.
 
     Attributes
     ----------
@@ -28,13 +42,25 @@ class DeviatingHull(IdentityHull):
     """
 
     def __init__(
-        self, X: sp.csr_matrix, signs: np.ndarray, weights: np.ndarray, intercept: bool = False
+        self,
+        X: sp.csr_matrix,
+        signs: np.ndarray,
+        weights: np.ndarray,
+        edits: WordEdits,
+        intercept: bool = False,
+        tallies: np.ndarray | None = None,
     ) -> None:
         super().__init__(X, signs, weights, intercept)
+        self.edits = edits
         self.delta = np.zeros(X.nnz, dtype=X.dtype)
         self.mu = np.zeros(X.shape[0])
+        self.shares = tallies is None
+        self.tallies = np.empty(0, dtype=np.int64) if tallies is None else tallies
+        # Rows with an entry for each unit of the budget that a word can take.
+        self.units = X if tallies is None else _occurrences(X, tallies)
         # Room for the longest row and one more: sweeps over few rows need not look for it.
-        self.room = longest_row(X.indptr) + 1
+        self.room = longest_row(self.units.indptr) + 1
+        self.max_changes, self.drop, self.grow = edits.moves(self.room)
 
     def combination(self) -> np.ndarray:
         rates = self.weights * self.signs
@@ -46,49 +72,22 @@ class DeviatingHull(IdentityHull):
         values = (np.repeat(self.levels, length) + self.delta) * X.data
         return with_data(X, values * np.repeat(self.signs, length)), self.levels.copy()
 
-
-class WordHull(DeviatingHull):
-    r"""Dual state of the hinge loss under rescaled or dropped words.
-
-    .. math:: w = \sum_i c_i y_i\, x_i \circ (\tau_i + \delta_i), \quad
-       \sum_j \max\Bigl(\frac{-\delta_{ij}}{1-l}, \frac{\delta_{ij}}{u-1}\Bigr)
-       \le K \tau_i .
-
-    Parameters
-    ----------
-    X, signs, weights, intercept
-        As for `IdentityHull`; the intercept is never changed.
-    edits : WordEdits
-        Number :math:`K` of words that may change, and the range :math:`[l, u]` of their factors.
-    """
-
-    def __init__(
-        self,
-        X: sp.csr_matrix,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        edits: WordEdits,
-        intercept: bool = False,
-    ) -> None:
-        super().__init__(X, signs, weights, intercept)
-        self.edits = edits
-        self.max_changes, self.drop, self.grow = edits.moves(X.shape[1])
-
-    def sweep(self, f, order, gaps):
+    def sweep(self, f: np.ndarray, order: np.ndarray, gaps: np.ndarray) -> None:
         X = self.X
         sweep_words(
-            X.indptr, X.indices, X.data, self.delta, self.signs, self.weights, self.squares, self.levels,
-            self.mu, self.max_changes, self.drop, self.grow, self.intercept, f, order, gaps,
-            np.empty((WORK_ROWS, self.room)), np.empty(self.room, dtype=np.int64),
+            X.indptr, X.indices, X.data, self.tallies, self.delta, self.signs, self.weights,
+            self.squares, self.levels, self.mu, self.max_changes, self.drop, self.grow, self.intercept,
+            f, order, gaps, np.empty((WORK_ROWS, self.room)), np.empty(self.room, dtype=np.int64),
         )  # fmt: skip
 
     def restore(self, normals: Matrix, levels: np.ndarray) -> None:
         """See `Hull.restore`; what does not fit the bounds or the budget is shrunk until it does."""
         super().restore(normals, levels)
         X, N = self.X, sp.csr_matrix(normals)
+        costs = np.ones(X.nnz) if self.shares else self.tallies.astype(np.float64)
         deviate(
             X.indptr, X.indices, X.data, N.indptr, N.indices, N.data, self.signs, self.levels,
-            self.max_changes, self.drop, self.grow, np.ones(X.nnz), np.zeros(X.shape[1]), self.delta,
+            self.max_changes, self.drop, self.grow, costs, np.zeros(X.shape[1]), self.delta,
         )  # fmt: skip
 
     def rescale(self, rows, factors):
@@ -122,8 +121,16 @@ class WordHull(DeviatingHull):
     def losses(self, f):
         """See `Hull.losses`; the last K-th gain of each row is where the search for the next begins."""
         V, assign = self._directions(f, slice(None))
-        values, _ = self.edits.maxima(self.X, V, assign, self.mu)
+        values, _ = self.edits.maxima(self.units, V, assign, self.mu)
         return np.maximum(0.0, 1.0 - self.signs * f[self.X.shape[1] :].sum() + values)
+
+
+def _occurrences(X: sp.csr_matrix, tallies: np.ndarray) -> sp.csr_matrix:
+    """The rows with an entry for each occurrence of a word, each of an equal share of it."""
+    units = sp.csr_matrix(X.shape, dtype=X.dtype)
+    units.indices, units.data = np.repeat(X.indices, tallies), np.repeat(X.data / tallies, tallies)
+    units.indptr = np.concatenate([[0], np.cumsum(tallies)])[X.indptr].astype(X.indptr.dtype)
+    return units
 
 
 def _entries(indptr: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

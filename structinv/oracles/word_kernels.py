@@ -30,7 +30,7 @@ _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "a
 # unchanged in a visit; a smaller block is still a valid ascent direction.
 _KEEP = 0.7
 # Rows of the workspace of `sweep_words`.
-WORK_ROWS = 10
+WORK_ROWS = 11
 
 
 @njit(**_FAST)
@@ -60,23 +60,24 @@ def move_words(indices, data, delta, start, stop, place, count, step_tau, target
 
 
 @njit(**_PLAIN)
-def sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, K, drop, grow, intercept,
-                f, order, gaps, work, place):  # fmt: skip
+def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, tau, mu, K, drop, grow,
+                intercept, f, order, gaps, work, place):  # fmt: skip
     """Improve the block of each row in ``order``; ``delta``, ``tau``, ``mu``, ``f`` and ``gaps`` change.
 
     Given the level and one multiplier of the budget the words of a row are independent: both are
     found by Newton's method over the words that are, or may become, changed; the others enter as
     two sums.
 
-    ``work`` is a workspace of `WORK_ROWS` rows, ``place`` one of integers; both have room for the
-    longest row and one more.
+    A word of ``tallies[t]`` occurrences takes as many units of the budget; without tallies, which are
+    empty then, it takes one. ``work`` is a workspace of `WORK_ROWS` rows, ``place`` one of integers;
+    both have room for the units of the longest row and one more.
     """
     size, gain, b, q, dev, h, kappa = (
         work[0], work[1], work[2], work[3], work[4], work[5], work[6]
     )  # fmt: skip
-    base, drops, grows, last = work[7], work[8], work[9], f.size - 1
+    base, drops, grows, cap, last = work[7], work[8], work[9], work[10], f.size - 1
     for t in range(base.size):
-        base[t], drops[t], grows[t] = 1.0, drop, grow
+        base[t], drops[t], grows[t], cap[t] = 1.0, drop, grow, 1.0
     for i in order:
         c = weights[i]
         gaps[i] = 0.0
@@ -87,17 +88,37 @@ def sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, K
         total, _ = products(indices[start:stop], data[start:stop], signs[i], f, size)
         # The K-th gain moves little between visits: most words are below it and not looked at again.
         cut = _KEEP * mu[i]
-        if cut > 0:
-            count = _list(size, delta, start, length, drop, grow, cut, place)
-            for t in range(count):
-                value = size[place[t]]
-                gain[above] = max(drop * value, -grow * value)
-                above += gain[above] > cut
-        if above < K or cut == 0:
-            gains(size, length, drop, grow, gain)
-            above = length
+        if tallies.size:
+            # Each unit of a word counts by itself.
+            for t in range(length):
+                h[t] = max(drop * size[t], -grow * size[t]) / tallies[start + t]
+            while True:
+                for t in range(length):
+                    for _ in range(min(tallies[start + t], K) if h[t] > cut else 0):
+                        gain[above] = h[t]
+                        above += 1
+                if above >= K or cut == 0:
+                    break
+                above, cut = 0, 0.0
+        else:
+            if cut > 0:
+                count = _list(size, delta, start, length, drop, grow, cut, place)
+                for t in range(count):
+                    value = size[place[t]]
+                    gain[above] = max(drop * value, -grow * value)
+                    above += gain[above] > cut
+            if above < K or cut == 0:
+                gains(size, length, drop, grow, gain)
+                above = length
         top, threshold = largest(gain, above, K, mu[i])
-        if above == length:
+        if tallies.size:
+            cut = _KEEP * min(mu[i], threshold)
+            for t in range(length):
+                n = tallies[start + t]
+                place[count] = t
+                drops[count], grows[count], cap[count] = drop / n, grow / n, n
+                count += (h[t] > cut) | (delta[start + t] != 0)
+        elif above == length:
             count = _list(size, delta, start, length, drop, grow, _KEEP * threshold, place)
         b0, q0 = total, c * square[i]
         if intercept:
@@ -119,7 +140,7 @@ def sweep_words(indptr, indices, data, delta, signs, weights, square, tau, mu, K
             continue
         gamma, new = step_block(
             level, 1.0, lack, gap, c * square[i], b, q, base, dev, count, b0, q0, threshold, K, drops,
-            grows, base, h, kappa,
+            grows, cap, h, kappa,
         )  # fmt: skip
         if gamma == 0.0:
             continue
