@@ -34,6 +34,12 @@ def of_a_stranger(plugin: Any) -> bool:
     return type(plugin).__module__.partition(".")[0] != __package__
 
 
+def writes(plugin: Any, name: str) -> bool:
+    """Whether a class outside this package defines the method that a plug-in has under a name."""
+    defining = next(kind for kind in type(plugin).__mro__ if name in vars(kind))
+    return defining.__module__.partition(".")[0] != __package__
+
+
 def ask(plugin: Any, source: str, call: Callable[..., Any], *question: Any) -> Any:
     """``call(*question)``; if the plugin is a stranger's, it cannot change the arrays of the question.
 

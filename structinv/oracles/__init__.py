@@ -7,6 +7,7 @@ from .checks import OracleCheckError, check_oracle
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
 from .edits import FAdd, FDrop, FEdit, FScale
+from .fast import BOUND as BOUND
 from .finite import FiniteOracle
 from .hulls import LabelHull
 from .identity import Identity

@@ -21,7 +21,6 @@ from .base import (
     Hull,
     InvarianceOracle,
     Support,
-    answers_for_itself,
     dense_rows,
 )
 from .checked import tangents_of
@@ -74,27 +73,9 @@ class _Framed(InvarianceOracle):
     ) -> Hull:
         """In-hull steps on the rows of a frame."""
 
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """The frame of all rows, evaluated once; a subclass with its own answer is asked for that."""
+    def _framed(self, X: Matrix) -> BoundFrame:
         self._check_rows(X)
-        own = answers_for_itself(self, _Framed)
-        if own:
-            return BoundOracle(self, X, y)
-        bound = _BoundFrame(self, X, y)
-        if not self.additive:
-            # Directions may be turned, as singular vectors are; their size may not change.
-            sizes = np.linalg.norm(bound.frame, axis=(1, 2))
-            answers.repeats(
-                f"the function of {type(self).__name__}",
-                "directions",
-                sizes,
-                lambda: np.linalg.norm(self._frame(X[-1:]), axis=(1, 2)),
-            )
-        return bound
-
-    def _framed(self, X: Matrix) -> _BoundFrame:
-        self._check_rows(X)
-        return _BoundFrame(self, X, None)
+        return BoundFrame(self, X, None)
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
@@ -118,9 +99,6 @@ class _Framed(InvarianceOracle):
         return framed.support(ALL_ROWS, V, assign, cost, rho)
 
     def region(self, X: np.ndarray) -> Region:
-        """See `InvarianceOracle.region`; a subclass with its own answer has none of this one."""
-        if answers_for_itself(self, _Framed):
-            return super().region(X)
         self._check_rows(X)
         rows = floating(dense_rows(X))
         return self._region(rows, self._frame(rows))
@@ -140,12 +118,22 @@ class _Framed(InvarianceOracle):
         return self._framed(x[None, :]).contains(0, z)
 
 
-class _BoundFrame(BoundOracle):
+class BoundFrame(BoundOracle):
+    """Sets of given rows around frames, which are evaluated once."""
+
     oracle: _Framed
 
     def __init__(self, oracle: _Framed, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
         self.frame = oracle._frame(X)
+        if not oracle.additive:
+            # Directions may be turned, as singular vectors are; their size may not change.
+            answers.repeats(
+                f"the function of {type(oracle).__name__}",
+                "directions",
+                np.linalg.norm(self.frame, axis=(1, 2)),
+                lambda: np.linalg.norm(oracle._frame(X[-1:]), axis=(1, 2)),
+            )
 
     def support(
         self,
@@ -449,11 +437,6 @@ class Box(InvarianceOracle):
     def __init__(self, radius: float | Sequence[float] | np.ndarray) -> None:
         self.radius = radius
 
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        self._check_rows(X)
-        own = answers_for_itself(self, Box)
-        return BoundOracle(self, X, y) if own else _BoundBox(self, X, y)
-
     def validate(self, n_features: int | None = None) -> None:
         """Raise if a radius is below 0 or not finite, or their number is not that of features."""
         _number_or_vector("radius", _bounded("radius", self.radius), n_features)
@@ -495,9 +478,6 @@ class Box(InvarianceOracle):
         return Support(_moved(X, steps), rho=np.clip(1.0 - lost @ part, 0.0, 1.0))
 
     def region(self, X: np.ndarray) -> Region:
-        """See `InvarianceOracle.region`; a subclass with its own answer has none of this one."""
-        if answers_for_itself(self, Box):
-            return super().region(X)
         self._check_rows(X)
         radius = np.asarray(self.radius, dtype=np.float64)
         return Boxes(floating(dense_rows(X)), np.broadcast_to(radius, X.shape[1]))
@@ -520,7 +500,9 @@ class Box(InvarianceOracle):
         return bool(np.all(change <= np.asarray(self.radius) + rounding(x, z)))
 
 
-class _BoundBox(BoundOracle):
+class BoundBox(BoundOracle):
+    """Boxes around given rows."""
+
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
         radius = np.asarray(self.oracle.radius, dtype=np.float64)
         whole = np.broadcast_to(radius, self.X.shape[1]).copy()

@@ -108,9 +108,13 @@ class InvarianceOracle(BaseEstimator, ABC):
         """
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """This oracle on the rows of `X`, asked by row number from then on."""
+        """This oracle on the rows of `X`, asked by row number from then on.
+
+        The bound oracle is of the class that `BOUND` has for exactly this oracle's class. A subclass is
+        asked by its own methods.
+        """
         self._check_rows(X)
-        return BoundOracle(self.prepared(), X, y)
+        return BOUND.get(type(self), BoundOracle)(self.prepared(), X, y)
 
     def prepared(self) -> InvarianceOracle:
         """This oracle, for one `bind`: what all its answers are made from is made once, and kept.
@@ -346,6 +350,10 @@ class InvarianceOracle(BaseEstimator, ABC):
         return Discounted(self, rho)
 
 
+# Oracles with a class of their own for given rows, by their exact class; `fast.py` fills it.
+BOUND: dict[type[InvarianceOracle], type[BoundOracle]] = {}
+
+
 class BoundOracle:
     """An oracle on given rows; objectives and certificates ask only this.
 
@@ -547,10 +555,3 @@ def check_rows(X: Any) -> None:
         raise TypeError(f"X must be an array or a CSR matrix, got {type(X).__name__}{hint}")
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n, d), an input a row, got {X.shape}")
-
-
-def answers_for_itself(oracle: InvarianceOracle, family: Any) -> bool:
-    """Whether a subclass overrides the family's answer: then its set, and its hull, are others."""
-    kind = type(oracle)
-    other = kind.graded_support is not family.graded_support
-    return kind.support is not family.support or other

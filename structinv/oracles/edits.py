@@ -16,7 +16,7 @@ from .arguments import (
     check_features,
     chosen_features,
 )
-from .base import BoundOracle, InvarianceOracle, Support, answers_for_itself, dense_rows
+from .base import InvarianceOracle, Support, dense_rows
 from .bound_edits import BoundEdits
 from .columns import OfFeatures
 from .image_parameters import check_distribution, draw
@@ -87,11 +87,6 @@ class EditOracle(OfFeatures, InvarianceOracle):
         self._check_rows(X)
         check_directions(X, V, assign, cost)
         return BoundEdits(self, X)
-
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        self._check_rows(X)
-        own = answers_for_itself(self, EditOracle)
-        return BoundOracle(self, X, y) if own else BoundEdits(self, X, y)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """Members with a uniform number of edits, at words drawn uniformly from those that can be."""

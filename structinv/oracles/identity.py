@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ..matrices import Matrix, Rows, csr, floating, products, take
 from .arguments import check_directions, grade_profile
-from .base import BoundOracle, Hull, Support, answers_for_itself, dense_rows
+from .base import BoundOracle, Hull, Support, dense_rows
 from .finite import FiniteOracle
 from .hulls import LabelHull
 from .identity_hull import IdentityHull
@@ -46,11 +46,6 @@ class Identity(FiniteOracle):
         check_directions(X, V, assign, cost)
         return Support(X)
 
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        self._check_rows(X)
-        own = answers_for_itself(self, Identity)
-        return BoundOracle(self, X, y) if own else _BoundIdentity(self, X, y)
-
     def graded_support(
         self,
         X: Matrix,
@@ -74,7 +69,7 @@ class Identity(FiniteOracle):
 
     def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
         """See `InvarianceOracle.member_scores`; None for sparse rows, of which members are dense."""
-        if sp.issparse(X) or answers_for_itself(self, Identity):
+        if sp.issparse(X) or type(self) is not Identity:
             return None
         scores: np.ndarray = X @ V.astype(X.dtype if X.dtype.kind == "f" else V.dtype).T
         return scores[:, None, :]
@@ -89,7 +84,9 @@ class Identity(FiniteOracle):
         return np.zeros((X.shape[0], 0, X.shape[1]))
 
 
-class _BoundIdentity(BoundOracle):
+class BoundIdentity(BoundOracle):
+    """Given rows that do not change."""
+
     def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
         """See `BoundOracle.member_scores`; of sparse rows too, since `members` leaves them sparse."""
         if sp.issparse(self.X):

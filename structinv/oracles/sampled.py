@@ -74,17 +74,11 @@ class Sampled(FiniteOracle):
         found = answers.ask_stranger("function", self.function, rows)
         return answers.numbers("function", "members", found, (len(rows), "s", rows.shape[1]))
 
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """The members of all rows, made once; a subclass with its own answer is asked for that."""
-        self._check_rows(X)
-        kept = answers.as_written(self, Sampled)
-        return _BoundSampled(self, X, y) if kept else BoundOracle(self, X, y)
-
     def member_names(self, size: int) -> list[str]:
         return ["identity", *(f"member {number}" for number in range(1, size))]
 
 
-class _BoundSampled(BoundOracle):
+class BoundSampled(BoundOracle):
     """Members of given rows, which are made once."""
 
     oracle: Sampled
@@ -92,7 +86,7 @@ class _BoundSampled(BoundOracle):
     def __init__(self, oracle: Sampled, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
         self.kept = oracle.orbit(X)
-        answers.repeats("function", "members", self.kept, lambda: oracle.orbit(self.X[-1:]))
+        answers.repeats("function", "members", self.kept, lambda: oracle.orbit(X[-1:]))
 
     def support(
         self,

@@ -12,7 +12,7 @@ from ..regions import Region, Zonotopes
 from ..regions.products import Stack
 from .affine_hull import ZonotopeHull
 from .arguments import check_directions, grade_profile
-from .base import BoundOracle, Hull, Support, answers_for_itself, dense_rows
+from .base import BoundOracle, Hull, Support, dense_rows
 from .curves import CurveOracle
 from .image_parameters import check_number
 from .support import DeferredSupport, Grades
@@ -34,11 +34,6 @@ class _Line(CurveOracle):
     @abstractmethod
     def _directions(self, X: np.ndarray) -> np.ndarray:
         """u of all rows: (1, d) where they share it, else (n, 1, d)."""
-
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        self._check_rows(X)
-        own = answers_for_itself(self, _Line)
-        return BoundOracle(self, X, y) if own else _BoundLine(self, X, y)
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
@@ -74,9 +69,6 @@ class _Line(CurveOracle):
         return Support(self._moved(X, t[best]), rho=np.tile(grades, 2)[best])
 
     def region(self, X: np.ndarray) -> Region:
-        """See `InvarianceOracle.region`; a subclass with its own answer has none of this one."""
-        if answers_for_itself(self, _Line):
-            return super().region(X)
         self._check_rows(X)
         rows = floating(dense_rows(X))
         ends = (np.full((len(rows), 1), end) for end in self._interval())
@@ -92,7 +84,9 @@ class _Line(CurveOracle):
         return float(np.linalg.norm(z - nearest)) <= rounding(x, z)
 
 
-class _BoundLine(BoundOracle):
+class BoundLine(BoundOracle):
+    """Segments through given rows."""
+
     oracle: _Line
 
     def support(

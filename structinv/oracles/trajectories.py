@@ -163,12 +163,6 @@ class Trajectory(CurveOracle):
     def _name(self, t: float) -> str:
         return f"t = {t:g}"
 
-    def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
-        """The x_k of all rows, made once; a subclass with its own answer is asked for that."""
-        self._check_rows(X)
-        kept = answers.as_written(self, Trajectory)
-        return _BoundTrajectory(self, X, y) if kept else BoundOracle(self, X, y)
-
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
@@ -184,9 +178,6 @@ class Trajectory(CurveOracle):
         return Support(curves.at(largest_on_interval(coefficients, *self._interval())[0]))
 
     def region(self, X: np.ndarray) -> Region:
-        """See `InvarianceOracle.region`; a subclass with its own answer has none of this one."""
-        if not answers.as_written(self, Trajectory):
-            return super().region(X)
         curves = self._curves(X)
         cover = self._cover(curves)
         grid = Grid(self._values(), cover.points, cover.mesh)
@@ -235,7 +226,7 @@ class Trajectory(CurveOracle):
         return found
 
 
-class _BoundTrajectory(BoundOracle):
+class BoundTrajectory(BoundOracle):
     """Trajectories of given rows, whose coefficients are made once."""
 
     oracle: Trajectory

@@ -1,0 +1,35 @@
+"""Fast paths by exact class: oracles that have a class of their own for given rows.
+
+A bound oracle of this table may override `BoundOracle.worst`, have in-hull steps or describe its edits.
+Subclasses of these oracles are not in the table. They are asked by their own methods.
+"""
+
+from __future__ import annotations
+
+from .affine import BoundBox, BoundFrame, Box, Ellipsoid, TangentDerivative
+from .base import BOUND
+from .bound_edits import BoundEdits
+from .edits import FAdd, FDrop, FEdit, FScale
+from .identity import BoundIdentity, Identity
+from .local_tangents import LocalTangents
+from .sampled import BoundSampled, Sampled
+from .segments import BoundLine, Offset, Segment
+from .trajectories import BoundTrajectory, Trajectory
+
+BOUND.update(
+    {
+        Identity: BoundIdentity,
+        FDrop: BoundEdits,
+        FScale: BoundEdits,
+        FAdd: BoundEdits,
+        FEdit: BoundEdits,
+        Box: BoundBox,
+        Ellipsoid: BoundFrame,
+        TangentDerivative: BoundFrame,
+        LocalTangents: BoundFrame,
+        Segment: BoundLine,
+        Offset: BoundLine,
+        Trajectory: BoundTrajectory,
+        Sampled: BoundSampled,
+    }
+)
