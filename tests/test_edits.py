@@ -1,4 +1,4 @@
-"""FAdd, FEdit and Protected beyond the contract: every edit tried, threads, what is refused."""
+"""Word oracles and Protected beyond the contract: every edit tried, threads, draws, refusals."""
 
 from itertools import combinations
 
@@ -7,10 +7,24 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from structinv import InvariantLinearSVC, matrices
 from structinv.matrices import ALL_ROWS, row_dots
-from structinv.oracles import Box, Budget, Ellipsoid, FAdd, FDrop, FEdit, FScale, Protected, Shared
+from structinv.oracles import (
+    Box,
+    Budget,
+    Ellipsoid,
+    FAdd,
+    FDrop,
+    FEdit,
+    FScale,
+    Protected,
+    Shared,
+    check_oracle,
+    law_of,
+)
+from structinv.oracles.base import BoundOracle, Support
 
 VALUES = np.array([0.5, 2.0, 1.0, 0.25, 3.0, 1.0])
 ALL = {
@@ -22,6 +36,10 @@ ALL = {
     "scale": (FEdit(3, drop=False, add=0.5, scale=(0.5, 2.0)), 0.5, 2.0, np.full(6, 0.5), False),
     "plain": (FEdit(2), 0.0, 1.0, np.zeros(6), False),
     "none": (FAdd(0), 1.0, 1.0, np.ones(6), False),
+    "fdrop": (FDrop(1), 0.0, 1.0, np.zeros(6), False),
+    "more than there are": (FDrop(70), 0.0, 1.0, np.zeros(6), False),
+    "fscale": (FScale(3, 0.2, 3.0), 0.2, 3.0, np.zeros(6), False),
+    "only more": (FScale(2, 1.0, 4.0), 1.0, 4.0, np.zeros(6), False),
 }
 every_oracle = pytest.mark.parametrize("name", ALL)
 
@@ -57,6 +75,8 @@ def test_answers_are_the_best_of_all_edits(name, seed):
         values, sizes = bound.support(ALL_ROWS, V, assign).maxima()
         np.testing.assert_allclose(values, best, atol=1e-12)
         assert np.all(sizes >= row_dots(abs(points), np.abs(V), assign) - 1e-12)
+        few, _ = bound.support(np.array([2, 0]), V, assign[[2, 0]]).maxima()
+        np.testing.assert_array_equal(few, values[[2, 0]])
         dense = points if isinstance(points, np.ndarray) else points.toarray()
         assert all(bound.contains(row, z) for row, z in enumerate(dense))
     K = oracle.max_changes
@@ -88,15 +108,28 @@ def test_rows_of_other_numbers(dtype):
     )
 
 
-def test_threads_change_nothing(monkeypatch):
-    rng = np.random.default_rng(0)
-    X, V = sp.random(60, 200, 0.1, format="csr", random_state=0), rng.standard_normal((2, 200))
-    assign, bound = rng.integers(2, size=60), FEdit(5, add=0.3).bind(X)
-    alone = bound.support(ALL_ROWS, V, assign).maxima()
+@pytest.mark.parametrize("oracle", [FDrop(1), FScale(70, 0.5, 2.0), FEdit(5, add=0.3)], ids=str)
+def test_threads_change_nothing(oracle, monkeypatch):
+    X, V, assign = counts()
+    bound = oracle.bind(X)
+    alone = bound.support(ALL_ROWS, V, assign).points, *bound.support(ALL_ROWS, V, assign).maxima()
     monkeypatch.setattr(matrices, "VALUES_A_THREAD", 1)
     monkeypatch.setattr(matrices, "allowed_threads", lambda: 3)
-    for one, other in zip(alone, bound.support(ALL_ROWS, V, assign).maxima(), strict=True):
-        np.testing.assert_array_equal(one, other)
+    together = bound.support(ALL_ROWS, V, assign).points, *bound.support(ALL_ROWS, V, assign).maxima()
+    np.testing.assert_array_equal(alone[0].toarray(), together[0].toarray())
+    np.testing.assert_array_equal(alone[1:], together[1:])
+
+
+def counts(n=40, d=300):
+    """Sparse rows of many lengths, one of them empty, small counts so that gains tie."""
+    rng = np.random.default_rng(0)
+    X = rng.poisson(1.0, (n, d)) * (rng.random((n, d)) < rng.random((n, 1)))
+    X[3] = 0
+    return (
+        sp.csr_matrix(X.astype(float)),
+        np.round(rng.standard_normal((2, d)), 1),
+        rng.integers(2, size=n),
+    )
 
 
 def test_edits_without_additions_are_those_of_words():
@@ -205,3 +238,82 @@ class TestProtected:
         assert len(bound.scenarios()[0]) == 3
         with pytest.raises(ValueError, match="list its members"):
             Shared(Protected(Box(1.0), [0])).bind(X)
+
+
+class OnlyRarely(FDrop):
+    """A set of its own: only rows with an even sum may lose words."""
+
+    def support(self, X, V, assign, cost=None):
+        """Leave rows with an odd sum alone."""
+        answer = super().support(X, V, assign)
+        even = np.asarray(X.sum(axis=1)).ravel() % 2 == 0
+        return type(answer)(matrices.interleave(even, answer.points[even], X[~even]))
+
+
+def test_a_subclass_with_its_own_answer_has_no_hull_of_another_set():
+    X, V, assign = counts(n=30, d=40)
+    oracle = OnlyRarely(2)
+    bound = oracle.bind(X)
+    assert type(bound) is BoundOracle
+    assert bound.hull(np.ones(30), np.ones(30), False) is None
+    assert type(bound.support(ALL_ROWS, V, assign)) is Support
+    y = np.arange(30) % 2
+    found = InvariantLinearSVC(oracle, C=0.1, tol=1e-6, random_state=0).fit(X, y).solution_
+    other = InvariantLinearSVC(oracle, C=0.1, tol=1e-6, solver="bmrm").fit(X, y).solution_
+    assert found.primal == pytest.approx(other.primal, rel=1e-5)
+
+
+class TestDistributionsOfFactors:
+    def test_lognormal_factors_are_cut_off_at_both_ends(self):
+        oracle = FScale(4000, 0.5, 4.0, distribution="lognormal", spread=0.8)
+        members = oracle.sample(np.ones((1, 4000)), 40, np.random.default_rng(0))[0]
+        most_edited = members[np.argmax(np.count_nonzero(members != 1.0, axis=1))]
+        logs = np.log(most_edited[most_edited != 1.0])
+        ends = np.log(0.5) / 0.8, np.log(4.0) / 0.8
+        assert len(logs) > 3000
+        assert stats.kstest(logs, stats.truncnorm(*ends, scale=0.8).cdf).pvalue > 1e-3
+
+    def test_the_set_does_not_depend_on_it(self):
+        X, V, assign = counts()
+        oracle = FScale(3, 0.2, 3.0, distribution="lognormal", spread=0.1)
+        check_oracle(oracle, X)
+        points = oracle.support(X, V, assign).points
+        wanted = FScale(3, 0.2, 3.0).support(X, V, assign).points
+        np.testing.assert_array_equal(points.toarray(), wanted.toarray())
+
+    def test_uniform_draws_are_what_they_were(self):
+        X, _, _ = counts()
+        draws = [
+            oracle.sample(X, 5, np.random.default_rng(1)) for oracle in (FScale(3, 0.0, 1.0), FDrop(3))
+        ]
+        np.testing.assert_array_equal(*draws)
+
+    @pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (0.5, 1.0), (1.0, 2.0)])
+    def test_ends_at_no_change(self, low, high):
+        oracle = FScale(5, low, high, distribution="lognormal", spread=0.3)
+        members = oracle.sample(np.ones((1, 9)), 50, np.random.default_rng(0))
+        assert np.all((members >= low) & (members <= high))
+
+    def test_whole_counts_are_changed_by_fractions(self):
+        counts = np.full((2, 6), 3)
+        for oracle in (FScale(6), FDrop(6)):
+            members = oracle.sample(counts, 4, np.random.default_rng(0))
+            wanted = oracle.sample(counts.astype(float), 4, np.random.default_rng(0))
+            np.testing.assert_array_equal(members, wanted)
+
+    @pytest.mark.parametrize(
+        ("oracle", "error", "message"),
+        [
+            (FScale(1, 0.0, distribution="lognormal", spread=1.0), ValueError, "low must be above 0"),
+            (FScale(1, distribution="lognormal"), ValueError, "spread must be a number above 0"),
+            (FScale(1, distribution="lognormal", spread=0.0), ValueError, "spread must be above 0"),
+            (FScale(1, distribution="lognormal", spread=-1.0), ValueError, "spread must be above 0"),
+            (FScale(1, distribution="lognormal", spread=np.nan), ValueError, "spread must be finite"),
+            (FScale(1, distribution="lognormal", spread="1"), TypeError, "spread must be a real number"),
+            (FScale(1, distribution="normal", spread=1.0), ValueError, "distribution of FScale"),
+        ],
+    )
+    def test_what_is_no_distribution_is_refused_by_name(self, oracle, error, message):
+        for ask in (lambda: oracle.bind(np.ones((1, 3))), lambda: law_of(oracle, 3, 2)):
+            with pytest.raises(error, match=message):
+                ask()

@@ -87,7 +87,7 @@ class AdditionState(FocusedSweeps, DualState):
         self.shares = sp.csr_matrix(found.rows.shape)
         self.own, self.sides = np.zeros((2, n_features)), np.zeros((2, SUMS))
         self.place = np.zeros(n_features, dtype=np.int8)
-        self.mine = [found.adds & (self.signs == sign) & (self.weights > 0) for sign in (1.0, -1.0)]
+        self.mine = [found.changed & (self.signs == sign) & (self.weights > 0) for sign in (1.0, -1.0)]
         self.cautious = False
         # The dual before the next step, as if sums were all that is asked for.
         self.height = 0.0
@@ -158,9 +158,10 @@ class AdditionState(FocusedSweeps, DualState):
     def _sweep_rows(self, f: Element, order: np.ndarray) -> None:
         found = self.additions
         sweep_additions(
-            found.rows.indptr, found.rows.indices, found.rows.data, self.signs, self.weights, found.adds,
-            found.value, found.present, found.max_changes, self.kind, self.space.intercept,
-            self.cautious, f, self.own, self.sides, self.place, self.levels, order, self.gaps,
+            found.rows.indptr, found.rows.indices, found.rows.data, self.signs, self.weights,
+            found.changed, found.value, found.present, found.max_changes, self.kind,
+            self.space.intercept, self.cautious, f, self.own, self.sides, self.place, self.levels,
+            order, self.gaps,
         )  # fmt: skip
 
     def _left_over(self) -> tuple[np.ndarray, np.ndarray]:

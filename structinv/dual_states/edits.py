@@ -60,7 +60,7 @@ class EditState(AdditionState):
         found = self.additions
         sweep_edits(
             found.rows.indptr, found.rows.indices, found.rows.data, self.delta, self.signs, self.weights,
-            self.squares, found.adds, found.value, found.max_changes, self.drop, self.grow,
+            self.squares, found.changed, found.value, found.max_changes, self.drop, self.grow,
             self.space.intercept, self.cautious, f, self.own, self.sides, self.place, self.levels,
             self.spent, self.mu, order, self.gaps,
         )  # fmt: skip
@@ -95,8 +95,8 @@ class EditState(AdditionState):
             normals.data, self.signs, self.levels, found.max_changes, self.drop, self.grow,
             np.ones(found.rows.nnz), np.zeros(found.rows.shape[1]), self.delta,
         )  # fmt: skip
-        if not found.adds.all():
-            self.delta[np.repeat(~found.adds, np.diff(found.rows.indptr))] = 0.0
+        if not found.changed.all():
+            self.delta[np.repeat(~found.changed, np.diff(found.rows.indptr))] = 0.0
         units = np.where(self.delta < 0, -self.drop, self.grow)
         spent = np.divide(self.delta, units, out=np.zeros_like(self.delta), where=self.delta != 0)
         self.spent = np.add.reduceat(np.append(spent, 0.0), found.rows.indptr[:-1])

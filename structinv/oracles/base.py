@@ -15,7 +15,8 @@ from .. import answers
 from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, take
 from .hulls import Hull, LabelHull
 from .question import Question, Worst, worst_of
-from .support import Additions, Cover, Grades, Support
+from .support import Cover, Grades, Support
+from .word_edits import Additions
 
 if TYPE_CHECKING:
     from ..regions import Region

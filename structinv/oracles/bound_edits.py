@@ -16,8 +16,8 @@ from .hulls import Hull, LabelHull
 from .identity_hull import IdentityHull
 from .label_hull import IdentityLabelHull, WordLabelHull
 from .question import Question, Worst, WorstPoints, rows_at, worst_by_support
-from .support import Additions, DeferredSupport, Grades
-from .word_edits import WordEdits, canonical_words
+from .support import DeferredSupport, Grades
+from .word_edits import Additions, WordEdits, canonical_words
 from .word_hull import WordHull
 
 if TYPE_CHECKING:
@@ -132,10 +132,7 @@ class BoundEdits(BoundOracle):
         if not rows.data.all():
             rows = rows.copy()
             rows.eliminate_zeros()
-        adds = np.ones(rows.shape[0], dtype=bool)
-        return Additions(
-            rows, adds, edits.max_changes, edits.value, edits.present, edits.low, edits.high
-        )
+        return Additions(**vars(edits), rows=rows, changed=np.ones(rows.shape[0], dtype=bool))
 
     def _as_given(self, points: sp.csr_matrix) -> Matrix:
         """Points that are dense if the rows are."""

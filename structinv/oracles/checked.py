@@ -23,7 +23,8 @@ from .base import (
 )
 from .hulls import LabelHull
 from .question import Question, Worst, worst_of
-from .support import Additions, Grades
+from .support import Grades
+from .word_edits import Additions
 
 
 def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> CheckedOracle:

@@ -36,7 +36,8 @@ from .geometry import region_of
 from .identity import Identity
 from .laws import Law, changes_otherwise, law_of
 from .question import Question, Worst, worst_at
-from .support import Additions, Grades
+from .support import Grades
+from .word_edits import Additions
 
 
 class Combination(InvarianceOracle):
@@ -299,7 +300,7 @@ class _BoundOnlyFor(BoundOracle):
 
     def additions(self) -> Additions | None:
         found = self.inner.additions()
-        return None if found is None else replace(found, adds=found.adds & self.covered)
+        return None if found is None else replace(found, changed=found.changed & self.covered)
 
     def orbit(self, rows: Rows) -> np.ndarray:
         """For the labels left alone the identity as often as the others have members."""

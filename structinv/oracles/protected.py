@@ -18,7 +18,8 @@ from .checked import bind, tangents_of
 from .columns import OfFeatures
 from .combinators import Combination, OfOnePart, validate_part
 from .geometry import listed_or_covered
-from .support import Additions, Grades
+from .support import Grades
+from .word_edits import Additions
 
 
 class Protected(OfFeatures, OfOnePart, Combination):

@@ -152,40 +152,6 @@ class Cover:
     mesh: np.ndarray
 
 
-@dataclass(frozen=True)
-class Additions:
-    """What may be added to rows, whose own words may change by factors, too, and in no other way.
-
-    Parameters
-    ----------
-    rows : (n, d) CSR matrix
-        The rows, canonical and without zeros.
-    adds : (n,) array of bool
-        Those that may be changed.
-    max_changes : int
-        How many words of each, in all.
-    value : (d,) array
-        What may be added to a word, 0 for nothing.
-    present : bool
-        Whether it may be added to words that are there.
-    low, high : float, default=1.0
-        Factors of words that are there.
-    """
-
-    rows: sp.csr_matrix
-    adds: np.ndarray
-    max_changes: int
-    value: np.ndarray
-    present: bool
-    low: float = 1.0
-    high: float = 1.0
-
-    @property
-    def multiplies(self) -> bool:
-        """Whether words that are there may change by a factor."""
-        return self.low < self.high
-
-
 def rounding_error(points: Matrix) -> float:
     """Relative error of an inner product of a row, in the precision that predictions use."""
     terms = np.diff(points.indptr).max(initial=0) if sp.issparse(points) else points.shape[1]

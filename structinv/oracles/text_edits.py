@@ -16,12 +16,12 @@ from .arguments import check_count
 from .base import BoundOracle, InvarianceOracle, Support
 from .hulls import Hull
 from .identity import Identity
-from .support import Additions, DeferredSupport, Grades
+from .support import DeferredSupport, Grades
 from .text_grams import Created, Documents, Grams, PlacedEdits
 from .text_knapsack import places_of, worst_words
 from .text_paths import worst_deletions
 from .text_spots import new_features, worst_spots
-from .word_edits import WordEdits
+from .word_edits import Additions, WordEdits
 from .word_hull import WordHull
 
 WORDS = ("drop", "add", "replace")
@@ -276,8 +276,9 @@ class BoundTexts(BoundOracle):
         able = self._able
         value = np.where(able, oracle.weights * (1 if oracle.binary else oracle.max_changes), 0.0)
         most = min(oracle.max_changes, int(able.sum())) if oracle.binary else 1
-        adds = np.ones(self.X.shape[0], dtype=bool)
-        return Additions(self.rows, adds, most, value, not oracle.binary) if most else None
+        every = np.ones(self.X.shape[0], dtype=bool)
+        found = Additions(most, 1.0, 1.0, value, not oracle.binary, self.rows, every)
+        return found if found.adds else None
 
     def worst_edits(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> WorstEdits:
         """The worst edits of the rows named, each along its direction."""

@@ -134,6 +134,24 @@ class WordEdits:
         return found[0], found[1], found[2]
 
 
+@dataclass(frozen=True)
+class Additions(WordEdits):
+    """Edits of given rows that add words.
+
+    Parameters
+    ----------
+    max_changes, low, high, value, present
+        See `WordEdits`.
+    rows : (n, d) CSR matrix
+        The rows, canonical and without zeros.
+    changed : (n,) array of bool
+        Those that may be changed.
+    """
+
+    rows: sp.csr_matrix
+    changed: np.ndarray
+
+
 def canonical_words(X: Matrix) -> sp.csr_matrix:
     """Rows as compiled functions take them: CSR, each word once and in order."""
     rows = csr(X)
