@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .ascent import ascend
 from .compiled import njit
 
 IDLE_SHARE = 0.25
+# Steps within a block end at this share of its gap.
+BLOCK_SHARE = 0.1
 
 if TYPE_CHECKING:
     from .spaces import Normals, Space
@@ -163,6 +166,9 @@ class WorkingSet:
         self.idle = np.zeros(0, dtype=np.int64)
         # With room to spare, so that adding a few planes does not copy all.
         self._table = np.zeros((0, 0))
+        # Of the planes there are; made when they are asked for.
+        self._order: tuple[np.ndarray, np.ndarray] | None = None
+        self._room: tuple[np.ndarray, ...] = ()
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -174,9 +180,12 @@ class WorkingSet:
 
     def _by_block(self) -> tuple[np.ndarray, np.ndarray]:
         """Planes in the order of their blocks, and where each block starts among them."""
-        order = np.argsort(self.blocks, kind="stable")
-        start = np.searchsorted(self.blocks[order], np.arange(len(self.weights) + 1))
-        return order, start
+        if self._order is None:
+            order = np.argsort(self.blocks, kind="stable")
+            start = np.searchsorted(self.blocks[order], np.arange(len(self.weights) + 1))
+            self._order = order, start
+            self._room = room_for(start)
+        return self._order
 
     def scores(self, f: np.ndarray) -> np.ndarray:
         """Each plane's value at `f`, relative to its block's floor."""
@@ -233,8 +242,9 @@ class WorkingSet:
         order, start = self._by_block()
         before = self.masses.copy()
         gap = simplex_ascent(
-            self._table, self.scores(f), order, start, self.weights, self.masses, tolerance, max_passes
-        )
+            self._table, self.scores(f), order, start, self.weights, self.masses, self._room,
+            tolerance, max_passes,
+        )  # fmt: skip
         moved = self.weights[self.blocks] * (self.masses - before)
         if np.any(moved):
             f += self.space.combine(self.normals, moved)
@@ -305,6 +315,7 @@ class WorkingSet:
         idle: np.ndarray,
     ) -> None:
         """Take over planes that are computed already: Ctrl-C must not leave ones that do not match."""
+        self._order = None
         self.normals, self._table = normals, np.ascontiguousarray(table)
         self.offsets, self.blocks, self.masses, self.idle = offsets, blocks, masses, idle
 
@@ -318,8 +329,20 @@ def _enlarged(gram: np.ndarray, size: int) -> np.ndarray:
     return table
 
 
+def room_for(start: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Arrays for the block with most planes: heights, masses, counts, and inner products.
+
+    Parameters
+    ----------
+    start : (n + 1,) array of int
+        Where the planes of each block begin.
+    """
+    most = int(np.diff(start).max(initial=0))
+    return np.empty(most), np.empty(most), np.empty(most, dtype=np.int64), np.empty((most, most))
+
+
 @njit(cache=True, nogil=True)
-def simplex_ascent(gram, scores, order, start, weights, masses, tolerance, max_passes):
+def simplex_ascent(gram, scores, order, start, weights, masses, room, tolerance, max_passes):
     """Pairwise steps on a product of simplices, each block with a null plane of score zero.
 
     Maximises ``sum_b c_b sum_j masses_j offset_j - 1/2 |f|^2`` over masses that are non-negative and
@@ -335,6 +358,8 @@ def simplex_ascent(gram, scores, order, start, weights, masses, tolerance, max_p
     start : (n + 1,) array of int
         Block b owns the planes ``order[start[b]]`` to ``order[start[b + 1] - 1]``.
     weights : (n,) array
+    room : tuple of arrays
+        See `room_for`.
     tolerance : float
         The passes end when the gap over these planes is at most this.
     max_passes : int
@@ -344,62 +369,55 @@ def simplex_ascent(gram, scores, order, start, weights, masses, tolerance, max_p
     float
         The gap over these planes as measured in the last pass.
     """
+    heights, shares, known, products = room
     total = 0.0
     for _ in range(max_passes):
         total = 0.0
         for b in range(start.shape[0] - 1):
-            first, last, weight = start[b], start[b + 1], weights[b]
-            if first == last or weight <= 0:
+            first, n, weight = start[b], start[b + 1] - start[b], weights[b]
+            wanted, highest, mean = -1, 0.0, 0.0
+            for j in range(n):
+                plane = order[first + j]
+                heights[j], shares[j], known[j] = scores[plane], masses[plane], 0
+                mean += shares[j] * heights[j]
+                if heights[j] > highest:
+                    wanted, highest = j, heights[j]
+            gap = weight * (highest - mean)
+            if not gap > 0.0:
                 continue
-            arrival = -1.0
-            # Steps until the gap of the block has shrunk tenfold.
-            for _ in range(4 * (last - first) + 4):
-                best, best_score, worst, worst_score = -1, 0.0, -2, np.inf
-                mean, used = 0.0, 0.0
-                for place in range(first, last):
-                    j = order[place]
-                    mean += masses[j] * scores[j]
-                    used += masses[j]
-                    if scores[j] > best_score:
-                        best, best_score = j, scores[j]
-                    if masses[j] > 0 and scores[j] < worst_score:
-                        worst, worst_score = j, scores[j]
-                gap = weight * (best_score - mean)
-                if arrival < 0:
-                    arrival = gap
-                # The null plane (-1) gives mass away only if it has some to give.
-                if 1.0 - used > 1e-15 and not worst_score < 0.0:
-                    worst, worst_score = -1, 0.0
-                if gap <= 0.1 * arrival or gap <= 0 or worst == -2 or best_score <= worst_score:
+            total += gap
+            while True:
+                for i in range(n):
+                    if known[i] == 0 and (shares[i] > 0.0 or i == wanted):
+                        known[i], own = n, gram[order[first + i]]
+                        for j in range(n):
+                            products[i, j] = own[order[first + j]]
+                wanted = ascend(
+                    heights, products, known, shares, n, weight, BLOCK_SHARE * gap, 4 * n + 4
+                )
+                if wanted < 0:
                     break
-                # The exact step of mass from plane `worst` to plane `best`.
-                advantage, curvature = best_score - worst_score, 0.0
-                if best >= 0:
-                    curvature += gram[best, best]
-                if worst >= 0:
-                    curvature += gram[worst, worst]
-                if best >= 0 and worst >= 0:
-                    curvature -= 2.0 * gram[best, worst]
-                limit = masses[worst] if worst >= 0 else 1.0 - used
-                step = limit
-                if weight * curvature * limit > advantage:
-                    step = advantage / (weight * curvature)
-                if best >= 0:
-                    masses[best] += step
-                if worst >= 0:
-                    masses[worst] = 0.0 if step == limit else masses[worst] - step
+            # Two planes at once, since most steps are between two.
+            former, amount = -1, 0.0
+            for j in range(n):
+                plane = order[first + j]
+                size = weight * (shares[j] - masses[plane])
+                if size == 0.0:
+                    continue
+                masses[plane], own = shares[j], gram[plane]
+                if former < 0:
+                    former, amount = plane, size
+                    continue
+                other, former = gram[former], -1
                 # Loops without a condition are what compilers turn into vector instructions.
-                size = weight * step if best >= 0 else -weight * step
-                products = gram[best] if best >= 0 else gram[worst]
-                if best >= 0 and worst >= 0:
-                    others = gram[worst]
-                    # The difference first: where products are huge, little of them may be left.
-                    for k in range(scores.shape[0]):
-                        scores[k] -= size * (products[k] - others[k])
-                else:
-                    for k in range(scores.shape[0]):
-                        scores[k] -= size * products[k]
-            total += arrival if arrival > 0.0 else 0.0
+                for k in range(scores.shape[0]):
+                    scores[k] -= amount * other[k] + size * own[k]
+            if former >= 0:
+                own = gram[former]
+                for k in range(scores.shape[0]):
+                    scores[k] -= amount * own[k]
+            for j in range(n):
+                scores[order[first + j]] = heights[j]
         if total <= tolerance:
             break
     return total

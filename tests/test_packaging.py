@@ -30,6 +30,7 @@ LAYERS = [
     "learnt",
     "losses",
     "barrier",
+    "ascent",
     "planes",
     "structures",
     "regions",

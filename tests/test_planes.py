@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structinv.planes import PlaneSet, WorkingSet, simplex_ascent
+from structinv.planes import PlaneSet, WorkingSet, room_for, simplex_ascent
 from structinv.spaces import ExplicitSpace
 
 SPACE = ExplicitSpace(6)
@@ -76,7 +76,8 @@ def test_ascent_never_lowers_the_dual_and_tells_its_gap(seed, passes):
         order = np.argsort(working.blocks, kind="stable")
         start = np.searchsorted(working.blocks[order], np.arange(len(working.weights) + 1))
         masses, weights, gram = working.masses.copy(), working.weights, working.gram
-        simplex_ascent(gram, scores, order, start, weights, masses, 0.0, passes)
+        room = room_for(start)
+        simplex_ascent(gram, scores, order, start, weights, masses, room, 0.0, passes)
         working.ascend(f, 0.0, passes)
         np.testing.assert_array_equal(masses, working.masses)
         np.testing.assert_allclose(scores, working.scores(f), atol=1e-9)
