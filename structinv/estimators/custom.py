@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from typing import Any
 
@@ -23,6 +24,7 @@ from .examples import PLANES_OF_AN_EXAMPLE, solver_for
 from .problem import Problem
 
 
+@dataclass(eq=False, repr=False)
 class CustomStructuredSVC(InvariantEstimator):
     r"""Learns the weights of joint features from examples of any kind, by an argmax of your own.
 
@@ -72,6 +74,19 @@ class CustomStructuredSVC(InvariantEstimator):
     ([1], 0.0)
     """
 
+    structure: Custom
+    _: KW_ONLY
+    C: float = 1.0
+    solver: str | Solver = "auto"
+    tol: float = 1e-3
+    max_seconds: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    warm_start: bool = False
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_seconds: float = 120.0
+    on_interrupt: str = "raise"
+
     # Nothing changes.
     oracle = None
 
@@ -81,33 +96,6 @@ class CustomStructuredSVC(InvariantEstimator):
             "and cost (see check_custom), or the functions are not those of the warm start."
         )
     }
-
-    def __init__(
-        self,
-        structure: Custom,
-        *,
-        C: float = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_seconds: float = 120.0,
-        on_interrupt: str = "raise",
-    ) -> None:
-        self.structure = structure
-        self.C = C
-        self.solver = solver
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_interrupt = on_interrupt
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:

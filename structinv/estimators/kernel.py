@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from typing import Any
 
@@ -23,6 +24,7 @@ from .problem import Problem
 from .support_vectors import SupportVectorMachine
 
 
+@dataclass(eq=False, repr=False)
 class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     """Kernel support vector classifier that expects the changes an oracle allows.
 
@@ -167,58 +169,31 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     True
     """
 
-    def __init__(
-        self,
-        oracle: InvarianceOracle | None = None,
-        *,
-        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        C: float = 1.0,
-        loss: str = "hinge",
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        epsilon: float = 0.0,
-        cache_mb: float = 1000,
-        max_seconds: float | None = None,
-        class_weight: dict | str | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        invariances: Sequence[Functional | BoundFunctional] = (),
-        nu: float | Sequence[float] = 1.0,
-        invariance_loss: str | Sequence[str] = "squared",
-        invariance_loss_params: dict | Sequence[dict] | None = None,
-        warm_start: bool = False,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_seconds: float = 120.0,
-        on_interrupt: str = "raise",
-        budget: int | None = None,
-    ) -> None:
-        self.oracle = oracle
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.C = C
-        self.loss = loss
-        self.solver = solver
-        self.tol = tol
-        self.epsilon = epsilon
-        self.cache_mb = cache_mb
-        self.max_seconds = max_seconds
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.verbose = verbose
-        self.invariances = invariances
-        self.nu = nu
-        self.invariance_loss = invariance_loss
-        self.invariance_loss_params = invariance_loss_params
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_interrupt = on_interrupt
-        self.budget = budget
+    oracle: InvarianceOracle | None = None
+    _: KW_ONLY
+    kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    C: float = 1.0
+    loss: str = "hinge"
+    solver: str | Solver = "auto"
+    tol: float = 1e-3
+    epsilon: float = 0.0
+    cache_mb: float = 1000
+    max_seconds: float | None = None
+    class_weight: dict | str | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    invariances: Sequence[Functional | BoundFunctional] = ()
+    nu: float | Sequence[float] = 1.0
+    invariance_loss: str | Sequence[str] = "squared"
+    invariance_loss_params: dict | Sequence[dict] | None = None
+    warm_start: bool = False
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_seconds: float = 120.0
+    on_interrupt: str = "raise"
+    budget: int | None = None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from typing import Any, Self
 
@@ -19,6 +20,7 @@ from .partial_fit import Stream, learn_batch, streams
 from .problem import Problem
 
 
+@dataclass(eq=False, repr=False)
 class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     """Linear support vector classifier that expects the changes an oracle allows.
 
@@ -146,42 +148,23 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
     True
     """
 
-    def __init__(
-        self,
-        oracle: InvarianceOracle | None = None,
-        *,
-        C: float = 1.0,
-        loss: str = "hinge",
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        cost: ArrayLike | None = None,
-        rescaling: str = "margin",
-        fit_intercept: bool = True,
-        class_weight: dict | str | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_seconds: float = 120.0,
-        on_interrupt: str = "raise",
-    ) -> None:
-        self.oracle = oracle
-        self.C = C
-        self.loss = loss
-        self.solver = solver
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.cost = cost
-        self.rescaling = rescaling
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_interrupt = on_interrupt
+    oracle: InvarianceOracle | None = None
+    _: KW_ONLY
+    C: float = 1.0
+    loss: str = "hinge"
+    solver: str | Solver = "auto"
+    tol: float = 1e-3
+    max_seconds: float | None = None
+    cost: ArrayLike | None = None
+    rescaling: str = "margin"
+    fit_intercept: bool = True
+    class_weight: dict | str | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    warm_start: bool = False
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_seconds: float = 120.0
+    on_interrupt: str = "raise"
 
     def rows_of(self, X: Any) -> Any:
         """What the weights multiply: X itself."""

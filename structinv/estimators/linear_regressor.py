@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from typing import Any
 
@@ -17,6 +18,7 @@ from .linear_machine import LinearMachine
 from .regressor import InvariantRegressor
 
 
+@dataclass(eq=False, repr=False)
 class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     """Linear support vector regressor that expects the changes an oracle allows.
 
@@ -83,36 +85,20 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     (True, array([ True]))
     """
 
-    def __init__(
-        self,
-        oracle: InvarianceOracle | None = None,
-        *,
-        epsilon: float = 0.1,
-        C: float = 1.0,
-        fit_intercept: bool = True,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_seconds: float = 120.0,
-        on_interrupt: str = "raise",
-    ) -> None:
-        self.oracle = oracle
-        self.epsilon = epsilon
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_interrupt = on_interrupt
+    oracle: InvarianceOracle | None = None
+    _: KW_ONLY
+    epsilon: float = 0.1
+    C: float = 1.0
+    fit_intercept: bool = True
+    solver: str | Solver = "auto"
+    tol: float = 1e-3
+    max_seconds: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    warm_start: bool = False
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_seconds: float = 120.0
+    on_interrupt: str = "raise"
 
     def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
         found = X[rows] @ X[rows].T

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from typing import Any
 
@@ -43,6 +44,7 @@ def _is_logistic(estimator: Any) -> bool:
     return True
 
 
+@dataclass(eq=False, repr=False)
 class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     """Kernel classifier that is told how its function should behave around every row.
 
@@ -161,64 +163,35 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     ['nu']
     """
 
-    _losses = CLASSIFIER_LOSSES
+    kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf"
+    _: KW_ONLY
+    invariances: Sequence[Functional] = ()
+    loss: str = "logistic"
+    invariance_loss: str | Sequence[str] = "squared"
+    C: float = 1.0
+    nu: float | Sequence[float] = 1.0
+    bias: bool = False
+    oracle: InvarianceOracle | None = None
+    loss_params: dict | None = None
+    invariance_loss_params: dict | Sequence[dict] | None = None
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    solver: str | Solver = "auto"
+    tol: float = 1e-3
+    class_weight: dict | str | None = None
+    unlabeled: Any = "auto"
+    cache_mb: float = 1000
+    max_seconds: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    warm_start: bool = False
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_seconds: float = 120.0
+    on_interrupt: str = "raise"
+    losses_on: Functional | None = None
 
-    def __init__(
-        self,
-        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
-        *,
-        invariances: Sequence[Functional] = (),
-        loss: str = "logistic",
-        invariance_loss: str | Sequence[str] = "squared",
-        C: float = 1.0,
-        nu: float | Sequence[float] = 1.0,
-        bias: bool = False,
-        oracle: InvarianceOracle | None = None,
-        loss_params: dict | None = None,
-        invariance_loss_params: dict | Sequence[dict] | None = None,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        class_weight: dict | str | None = None,
-        unlabeled: Any = "auto",
-        cache_mb: float = 1000,
-        max_seconds: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_seconds: float = 120.0,
-        on_interrupt: str = "raise",
-        losses_on: Functional | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.invariances = invariances
-        self.loss = loss
-        self.invariance_loss = invariance_loss
-        self.C = C
-        self.nu = nu
-        self.bias = bias
-        self.oracle = oracle
-        self.loss_params = loss_params
-        self.invariance_loss_params = invariance_loss_params
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.tol = tol
-        self.class_weight = class_weight
-        self.unlabeled = unlabeled
-        self.cache_mb = cache_mb
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_interrupt = on_interrupt
-        self.losses_on = losses_on
+    _losses = CLASSIFIER_LOSSES
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from os import PathLike
 from typing import Any
@@ -28,6 +29,7 @@ from .rows import flat_rows, learn_shape
 REGRESSOR_LOSSES = ("squared", "epsilon_insensitive", "absolute", "huber")
 
 
+@dataclass(eq=False, repr=False)
 class RepresenterRegressor(RegressorMixin, RepresenterMachine):
     """Kernel regression that is told how its function should behave around every row.
 
@@ -84,60 +86,33 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
     array([3.])
     """
 
-    _losses = REGRESSOR_LOSSES
+    kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf"
+    _: KW_ONLY
+    invariances: Sequence[Functional] = ()
+    loss: str = "squared"
+    invariance_loss: str | Sequence[str] = "squared"
+    C: float = 1.0
+    nu: float | Sequence[float] = 1.0
+    bias: bool = True
+    loss_params: dict | None = None
+    invariance_loss_params: dict | Sequence[dict] | None = None
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    solver: str | Solver = "auto"
+    tol: float = 1e-3
+    unlabeled: float | None = None
+    cache_mb: float = 1000
+    max_seconds: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    warm_start: bool = False
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_seconds: float = 120.0
+    on_interrupt: str = "raise"
+    losses_on: Functional | None = None
 
-    def __init__(
-        self,
-        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
-        *,
-        invariances: Sequence[Functional] = (),
-        loss: str = "squared",
-        invariance_loss: str | Sequence[str] = "squared",
-        C: float = 1.0,
-        nu: float | Sequence[float] = 1.0,
-        bias: bool = True,
-        loss_params: dict | None = None,
-        invariance_loss_params: dict | Sequence[dict] | None = None,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        unlabeled: float | None = None,
-        cache_mb: float = 1000,
-        max_seconds: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_seconds: float = 120.0,
-        on_interrupt: str = "raise",
-        losses_on: Functional | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.invariances = invariances
-        self.loss = loss
-        self.invariance_loss = invariance_loss
-        self.C = C
-        self.nu = nu
-        self.bias = bias
-        self.loss_params = loss_params
-        self.invariance_loss_params = invariance_loss_params
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.tol = tol
-        self.unlabeled = unlabeled
-        self.cache_mb = cache_mb
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_interrupt = on_interrupt
-        self.losses_on = losses_on
+    _losses = REGRESSOR_LOSSES
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> RepresenterRegressor:

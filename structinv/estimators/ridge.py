@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ MARGINAL_LIKELIHOOD = "marginal_likelihood"
 LARGEST_TARGET = 1e150
 
 
+@dataclass(eq=False, repr=False)
 class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimator):
     r"""Kernel ridge regression under any kernel of the library, leave-one-out in closed form.
 
@@ -120,28 +122,18 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
     True
     """
 
+    kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf"
+    _: KW_ONLY
+    alphas: float | Sequence[float] | np.ndarray = (1e-6, 1e-4, 1e-2, 1.0)
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    fit_intercept: bool = True
+    scoring: str | Callable[..., float] | None = None
+
     _largest_power = 3.0
     # Eigenvectors cannot be stopped half way, and there is nothing to keep before them.
     on_interrupt = "raise"
-
-    def __init__(
-        self,
-        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
-        *,
-        alphas: float | Sequence[float] | np.ndarray = (1e-6, 1e-4, 1e-2, 1.0),
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        fit_intercept: bool = True,
-        scoring: str | Callable[..., float] | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alphas = alphas
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.fit_intercept = fit_intercept
-        self.scoring = scoring
 
     @property
     def _precomputed(self) -> bool:

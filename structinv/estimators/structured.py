@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from typing import Any
 
@@ -45,6 +46,7 @@ WORST_CHANGES: dict[str, tuple[Callable[..., WorstChange], Callable[..., WorstCh
 }
 
 
+@dataclass(eq=False, repr=False)
 class InvariantStructuredSVC(SupportVectorMachine):
     """Labels all rows of an example together, and expects the changes that an oracle allows.
 
@@ -135,52 +137,28 @@ compression_error_
     (1.0, True)
     """
 
-    def __init__(
-        self,
-        structure: Structure,
-        *,
-        oracle: InvarianceOracle | None = None,
-        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        C: float = 1.0,
-        cost: Any = "hamming",
-        class_weight: dict | str | None = None,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        epsilon: float = 0.0,
-        cache_mb: float = 1000,
-        max_seconds: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_seconds: float = 120.0,
-        on_interrupt: str = "raise",
-        n_hashed: int | None = None,
-    ) -> None:
-        self.structure = structure
-        self.oracle = oracle
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.C = C
-        self.cost = cost
-        self.class_weight = class_weight
-        self.solver = solver
-        self.tol = tol
-        self.epsilon = epsilon
-        self.cache_mb = cache_mb
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_interrupt = on_interrupt
-        self.n_hashed = n_hashed
+    structure: Structure
+    _: KW_ONLY
+    oracle: InvarianceOracle | None = None
+    kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "linear"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    C: float = 1.0
+    cost: Any = "hamming"
+    class_weight: dict | str | None = None
+    solver: str | Solver = "auto"
+    tol: float = 1e-3
+    epsilon: float = 0.0
+    cache_mb: float = 1000
+    max_seconds: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    warm_start: bool = False
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_seconds: float = 120.0
+    on_interrupt: str = "raise"
+    n_hashed: int | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, position_weight: Any = None) -> Any:

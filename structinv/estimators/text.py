@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from typing import Any
 
@@ -30,6 +31,7 @@ from .text_vectorizer import TOKENS, TextVectorizer, as_texts
 Changes = Callable[[InvarianceOracle], InvarianceOracle]
 
 
+@dataclass(eq=False, repr=False)
 class InvariantTextClassifier(LinearMachine, InvariantClassifier):
     """Linear classifier of texts that expects tokens to be deleted, inserted or replaced.
 
@@ -116,60 +118,32 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     ['free  for you']
     """
 
-    def __init__(
-        self,
-        words: str = "drop",
-        max_changes: int = 1,
-        ngram_range: tuple[int, int] = (1, 1),
-        weights: str = "counts",
-        allowed: Any = None,
-        only_for: Any = None,
-        *,
-        C: float = 1.0,
-        loss: str = "hinge",
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        max_seconds: float | None = None,
-        cost: ArrayLike | None = None,
-        rescaling: str = "margin",
-        fit_intercept: bool = True,
-        class_weight: dict | str | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_seconds: float = 120.0,
-        on_interrupt: str = "raise",
-        lowercase: bool = True,
-        token_pattern: str = TOKENS,
-        min_df: float = 1,
-        max_features: int | None = None,
-    ) -> None:
-        self.words = words
-        self.max_changes = max_changes
-        self.ngram_range = ngram_range
-        self.weights = weights
-        self.allowed = allowed
-        self.only_for = only_for
-        self.C = C
-        self.loss = loss
-        self.solver = solver
-        self.tol = tol
-        self.max_seconds = max_seconds
-        self.cost = cost
-        self.rescaling = rescaling
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_interrupt = on_interrupt
-        self.lowercase = lowercase
-        self.token_pattern = token_pattern
-        self.min_df = min_df
-        self.max_features = max_features
+    words: str = "drop"
+    max_changes: int = 1
+    ngram_range: tuple[int, int] = (1, 1)
+    weights: str = "counts"
+    allowed: Any = None
+    only_for: Any = None
+    _: KW_ONLY
+    C: float = 1.0
+    loss: str = "hinge"
+    solver: str | Solver = "auto"
+    tol: float = 1e-3
+    max_seconds: float | None = None
+    cost: ArrayLike | None = None
+    rescaling: str = "margin"
+    fit_intercept: bool = True
+    class_weight: dict | str | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    warm_start: bool = False
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_seconds: float = 120.0
+    on_interrupt: str = "raise"
+    lowercase: bool = True
+    token_pattern: str = TOKENS
+    min_df: float = 1
+    max_features: int | None = None
 
     @property
     def oracle(self) -> InvarianceOracle:  # type: ignore[override]

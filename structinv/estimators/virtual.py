@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any
 
@@ -34,6 +35,7 @@ NATIVE = ("linear", "poly", "rbf")
 _ROWS = {"accept_sparse": "csr", "accept_large_sparse": False, "dtype": [np.float64, np.float32]}
 
 
+@dataclass(eq=False, repr=False)
 class VirtualSVC(EstimatesItself, ClassifierMixin, BaseEstimator):
     """scikit-learn's SVC, trained on every member of every row's orbit.
 
@@ -112,34 +114,19 @@ class VirtualSVC(EstimatesItself, ClassifierMixin, BaseEstimator):
     ['edge', 'middle', 'edge', 'middle']
     """
 
-    def __init__(
-        self,
-        oracle: InvarianceOracle | None = None,
-        *,
-        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        C: float = 1.0,
-        n_draws: int = 10,
-        tol: float = 1e-3,
-        cache_mb: float = 1000,
-        class_weight: dict | str | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        on_interrupt: str = "raise",
-    ) -> None:
-        self.oracle = oracle
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.C = C
-        self.n_draws = n_draws
-        self.tol = tol
-        self.cache_mb = cache_mb
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.on_interrupt = on_interrupt
+    oracle: InvarianceOracle | None = None
+    _: KW_ONLY
+    kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf"
+    gamma: float | str = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    C: float = 1.0
+    n_draws: int = 10
+    tol: float = 1e-3
+    cache_mb: float = 1000
+    class_weight: dict | str | None = None
+    random_state: int | np.random.RandomState | None = None
+    on_interrupt: str = "raise"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
         """Train on virtual samples.
