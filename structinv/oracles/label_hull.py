@@ -235,7 +235,17 @@ class WordLabelHull(IdentityLabelHull):
         _side_by_side(self.parts)
 
     def losses(self, table: np.ndarray) -> np.ndarray:
-        return word_losses(self.X, self.codes, self.cost, self.intercept, self.edits, table, self.mu)
+        X, found = self.X, np.empty(self.X.shape[0])
+
+        def ask(part: slice) -> None:
+            losses_words(
+                X.indptr[part.start : part.stop + 1], X.indices, X.data, self.codes[part], self.cost,
+                self.intercept, *self._changes, self.mu[part], table, found[part],
+                *workspace(1, self.room, self.n_labels, *self._changes[1:]),
+            )  # fmt: skip
+
+        in_threads(ask, len(found), X.nnz * self.n_labels)
+        return found
 
     def combination(self) -> np.ndarray:
         X = self.X
@@ -303,40 +313,3 @@ def _by_pair(
     owners, own = np.divmod(keys, n_labels)
     start = np.searchsorted(owners, np.arange(len(codes) + 1))
     return start, own, np.asarray(shares.sum(axis=1)).ravel(), shares
-
-
-def word_losses(
-    X: sp.csr_matrix,
-    codes: np.ndarray,
-    cost: np.ndarray,
-    intercept: bool,
-    edits: WordEdits,
-    table: np.ndarray,
-    guesses: np.ndarray | None = None,
-) -> np.ndarray:
-    """Exact losses of rows whose words may change, in threads that need a row of scores each.
-
-    Parameters
-    ----------
-    X : csr_matrix of shape (n, d)
-    codes : (n,) array of int
-    cost : (n_labels, n_labels) array
-    intercept : bool
-    edits : WordEdits
-    table : (d [+ 1], n_labels) array
-    guesses : (n,) array, optional
-        Where the gain of the last change of each row was before.
-    """
-    found, room = np.empty(X.shape[0]), longest_row(X.indptr) + 1
-    changes = edits.moves(room)
-    guesses = np.zeros(len(found)) if guesses is None else guesses
-
-    def ask(part: slice) -> None:
-        losses_words(
-            X.indptr[part.start : part.stop + 1], X.indices, X.data, codes[part], cost, intercept,
-            *changes, guesses[part], table, found[part], np.empty(table.shape[1]), np.empty(room),
-            np.empty(room),
-        )  # fmt: skip
-
-    in_threads(ask, len(found), X.nnz * table.shape[1])
-    return found

@@ -64,11 +64,11 @@ def _load(slots, labels, levels, i, work, mass):
 
 
 @njit(**_PLAIN)
-def _place(slots, used, i, size):
-    """Where a row puts so many pairs: where they are, or with half as much room again at the end."""
+def place_in(slots, used, pool, i, size):
+    """Where a row puts so much: where it was, or with half as much room again at the end."""
     if size > slots[i, 2]:
-        slots[i, 0], slots[i, 2] = used[0], size + size // 2
-        used[0] += slots[i, 2]
+        slots[i, 0], slots[i, 2] = used[pool], size + size // 2
+        used[pool] += slots[i, 2]
     slots[i, 1] = size
     return slots[i, 0]
 
@@ -192,7 +192,7 @@ def _keep(slots, labels, levels, used, i, work, size, mass, truth, full):
         kept += work[t] != truth and (mass[work[t]] > 0 or not full)
         total += mass[work[t]]
     total -= mass[truth]
-    at = _place(slots, used, i, kept)
+    at = place_in(slots, used, 0, i, kept)
     for t in range(size):
         k = work[t]
         if k != truth and (mass[k] > 0 or not full):

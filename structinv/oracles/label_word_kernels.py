@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..compiled import njit
+from .label_kernels import place_in
 from .word_blocks import step_block
-from .word_selection import gains, largest
+from .word_selection import changing, gains, largest
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Reordering of sums is allowed, infinities keep their meaning.
@@ -79,16 +80,6 @@ def _products(indices, data, start, stop, W, truth, k, b):
     return total
 
 
-@njit(**_FAST)
-def _list(b, delta, length, drop, grow, cut, place):
-    """Places of the words that deviate, or whose gain is above the cut; how many there are."""
-    count = 0
-    for j in range(length):
-        place[count] = j
-        count += (max(drop * b[j], -grow * b[j]) > cut) | (delta[j] != 0)
-    return count
-
-
 @njit(**_PLAIN)
 def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, drop, grow, top,
           threshold, room, place):  # fmt: skip
@@ -102,7 +93,7 @@ def _step(b, total, delta, level, limit, rate, cost, square, size2, length, K, d
     share = 1.0 / limit
     rate, tau = rate * limit, min(level * share, 1.0)
     b0, q0, inner = total, rate * square, tau * total
-    count = _list(b, delta, length, drop, grow, _KEEP * threshold, place)
+    count = changing(b, delta, length, drop, grow, _KEEP * threshold, place)
     for t in range(count):
         j = place[t]
         own[t], dev[t] = b[j], delta[j] * share
@@ -322,16 +313,6 @@ def _load(slots, labels, levels, sizes, parts, words, deviations, i, length, wor
 
 
 @njit(**_PLAIN)
-def _place(slots, used, pool, i, size):
-    """Where a row puts so much: where it was, or with half as much room again at the end."""
-    if size > slots[i, 2]:
-        slots[i, 0], slots[i, 2] = used[pool], size + size // 2
-        used[pool] += slots[i, 2]
-    slots[i, 1] = size
-    return slots[i, 0]
-
-
-@njit(**_PLAIN)
 def _store(slots, labels, levels, sizes, parts, words, deviations, used, i, length, work, level,
            delta, size, forget):  # fmt: skip
     """Write the labels of a row back, but for the first so many of those that have no level."""
@@ -341,7 +322,7 @@ def _store(slots, labels, levels, sizes, parts, words, deviations, used, i, leng
             kept += 1
             for j in range(length):
                 entries += delta[t, j] != 0
-    at, e = _place(slots, used, 0, i, kept), _place(parts, used, 1, i, entries)
+    at, e = place_in(slots, used, 0, i, kept), place_in(parts, used, 1, i, entries)
     for t in range(size):
         if level[t] > 0 or t >= forget:
             labels[at], levels[at], sizes[at] = work[t], level[t], 0
@@ -486,34 +467,22 @@ def sweep_words(
 
 
 @njit(**_PLAIN)
-def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, mu, W, losses, bound, b,
-                 gain):  # fmt: skip
+def losses_words(indptr, indices, data, codes, cost, intercept, K, drop, grow, mu, W, losses,
+                 tables, lists, room, bound, work, place):  # fmt: skip
     """Exact losses of rows at ``W``; ``mu`` says where the K-th gain of a row was last.
 
-    ``bound`` is a workspace of the number of labels, ``b`` and ``gain`` of the longest row.
+    The last arguments are a workspace for one label; see `workspace`.
     """
-    last = W.shape[0] - 1
+    b, delta = tables[0], tables[1]
     for i in range(losses.size):
-        start, stop, truth, best, guess = indptr[i], indptr[i + 1], codes[i], 0.0, mu[i]
+        start, stop, truth = indptr[i], indptr[i + 1], codes[i]
         _bound_all(
-            indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess, bound
+            indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, mu[i], bound
         )
-        bound[truth], looked = -np.inf, 0
-        while True:
-            k = _highest(bound)
-            if not bound[k] > best:
-                break
-            bound[k], looked = -np.inf, looked + 1
-            total = _products(indices, data, start, stop, W, truth, k, b)
-            gains(b, stop - start, drop, grow, gain)
-            top, guess = largest(gain, stop - start, K, guess)
-            if intercept:
-                total += W[last, truth] - W[last, k]
-            best = max(best, cost[truth, k] - total + top)
-            if looked == _TOO_MANY:
-                _bound_all(
-                    indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, guess,
-                    bound,
-                )  # fmt: skip
-                bound[truth] = -np.inf
-        losses[i] = best
+        bound[truth] = -np.inf
+        # No label reaches the average that one needs to join.
+        _, losses[i], _ = _ask(
+            indices, data, start, stop, W, truth, cost[truth], intercept, K, drop, grow, bound, 0,
+            np.inf, 0.0, mu[i], work, 0, b, delta, lists[0], lists[2], lists[3], lists[4], lists[5],
+            lists[6], lists[7], room[0],
+        )  # fmt: skip

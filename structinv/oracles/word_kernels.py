@@ -21,7 +21,7 @@ from typing import Any
 
 from ..compiled import njit
 from .word_blocks import step_block
-from .word_selection import gains, largest, products
+from .word_selection import changing, gains, largest, products
 
 _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # Reordering of sums is allowed, infinities keep their meaning.
@@ -31,17 +31,6 @@ _FAST: dict[str, Any] = {**_PLAIN, "fastmath": {"reassoc", "contract", "nsz", "a
 _KEEP = 0.7
 # Rows of the workspace of `sweep_words`.
 WORK_ROWS = 11
-
-
-@njit(**_FAST)
-def _list(b, delta, start, length, drop, grow, cut, place):
-    """List the words of a row whose gain exceeds ``cut`` or that deviate; how many."""
-    count = 0
-    for j in range(length):
-        best = max(drop * b[j], -grow * b[j])
-        place[count] = j
-        count += (best > cut) | (delta[start + j] != 0)
-    return count
 
 
 @njit(**_FAST)
@@ -84,7 +73,7 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
         if c == 0:
             continue
         start, stop, level = indptr[i], indptr[i + 1], tau[i]
-        length, count, above = stop - start, 0, 0
+        length, count, above, own = stop - start, 0, 0, delta[start:stop]
         total, _ = products(indices[start:stop], data[start:stop], signs[i], f, size)
         # The K-th gain moves little between visits: most words are below it and not looked at again.
         cut = _KEEP * mu[i]
@@ -102,7 +91,7 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
                 above, cut = 0, 0.0
         else:
             if cut > 0:
-                count = _list(size, delta, start, length, drop, grow, cut, place)
+                count = changing(size, own, length, drop, grow, cut, place)
                 for t in range(count):
                     value = size[place[t]]
                     gain[above] = max(drop * value, -grow * value)
@@ -119,7 +108,7 @@ def sweep_words(indptr, indices, data, tallies, delta, signs, weights, square, t
                 drops[count], grows[count], cap[count] = drop / n, grow / n, n
                 count += (h[t] > cut) | (delta[start + t] != 0)
         elif above == length:
-            count = _list(size, delta, start, length, drop, grow, _KEEP * threshold, place)
+            count = changing(size, own, length, drop, grow, _KEEP * threshold, place)
         b0, q0 = total, c * square[i]
         if intercept:
             b0 += signs[i] * f[last]

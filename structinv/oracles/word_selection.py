@@ -1,4 +1,4 @@
-"""Products of a sparse row with a vector, and the k largest of an array, compiled."""
+"""Products of a sparse row with a vector, gains of its words, and the k largest, compiled."""
 
 from __future__ import annotations
 
@@ -46,6 +46,16 @@ def gains(b, length, drop, grow, gain):
     """Gains ``max(drop * b, -grow * b)`` of the best edits of products b."""
     for t in range(length):
         gain[t] = max(drop * b[t], -grow * b[t])
+
+
+@njit(**_FAST)
+def changing(b, delta, length, drop, grow, cut, place):
+    """Places of words that deviate, or whose gain is above a cut; how many there are."""
+    count = 0
+    for t in range(length):
+        place[count] = t
+        count += (max(drop * b[t], -grow * b[t]) > cut) | (delta[t] != 0)
+    return count
 
 
 @njit(**_FAST)
