@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from inspect import getattr_static
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -299,6 +298,52 @@ def places(source: str, what: str, table: Any) -> None:
         )
 
 
+def reset_declarations(
+    kind: type, base: type, methods: Collection[str], declared: Collection[str]
+) -> None:
+    """Give a class that overrides a method the defaults of `base` for what its parents declare of it.
+
+    Classes call it as they are made, so that no subclass inherits a declaration about other answers.
+
+    Parameters
+    ----------
+    kind : type
+        The class that is made.
+    base : type
+        The class at the root, which has the defaults.
+    methods : collection of str
+        The methods that the declarations are about.
+    declared : collection of str
+        Names of attributes and methods.
+
+    Examples
+    --------
+    >>> class Greeting:
+    ...     short = False
+    ...     def __init_subclass__(cls):
+    ...         reset_declarations(cls, Greeting, {"word"}, {"short"})
+    >>> class Hello(Greeting):
+    ...     short = True
+    ...     def word(self):
+    ...         return "hi"
+    >>> class Named(Hello):
+    ...     pass
+    >>> class Long(Named):
+    ...     def word(self):
+    ...         return "good morning"
+    >>> Named.short, Long.short
+    (True, False)
+    """
+    own = kind.__mro__[: kind.__mro__.index(base)]
+    answering = [each for each in own if vars(each).keys() & set(methods)]
+    if len(answering) < 2:
+        return  # It may write a method, but overrides none.
+    for name in declared:
+        before = own[: own.index(answering[0]) + 1]
+        if not any(name in vars(each) for each in before):
+            setattr(kind, name, vars(base)[name])
+
+
 def all_finite(array: np.ndarray) -> bool:
     """Whether there is neither NaN nor infinity; a sum tells in nearly all cases, without a copy."""
     with np.errstate(all="ignore"):
@@ -318,24 +363,3 @@ def _text(shape: tuple[int | str, ...]) -> str:
 
 def _kind(value: Any) -> str:
     return "None" if value is None else f"{type(value).__name__}"
-
-
-def as_written(instance: Any, kind: type) -> bool:
-    """Whether an instance of a class answers as that class does: none of its methods are another's.
-
-    Examples
-    --------
-    >>> class Greeting:
-    ...     def word(self):
-    ...         return "hello"
-    >>> class Shouted(Greeting):
-    ...     def word(self):
-    ...         return "HELLO"
-    >>> as_written(Greeting(), Greeting), as_written(Shouted(), Greeting)
-    (True, False)
-    """
-    if not isinstance(instance, kind):
-        return False
-    names = {name for each in kind.__mro__[:-1] for name in vars(each) if not name.startswith("__")}
-    names = {name for name in names if callable(getattr(kind, name))}
-    return all(getattr_static(type(instance), name) is getattr_static(kind, name) for name in names)

@@ -18,7 +18,8 @@ from .oracles.question import Worst
 from .spaces import Element, ExplicitSpace, Space
 from .structures import Layout
 from .structures.bound import BoundStructure, predicted
-from .structures.decodings import Decoding, decoded
+from .structures.checked import decoded
+from .structures.decodings import Decoding
 from .structures.layout import laid_out
 from .structures.rivals import Rivals
 from .terms.scenarios import scenarios_of

@@ -18,7 +18,7 @@ from .spaces.base import NUMBERS_AT_ONCE
 from .spaces.rounding import output_rounding
 from .structures import Layout
 from .structures.bound import BoundStructure
-from .structures.decodings import decoded
+from .structures.checked import decoded
 from .terms.one_change_search import MOST_LABELS, OneChangeSearch
 
 

@@ -138,11 +138,6 @@ def with_(**functions):
     return Custom(**given)
 
 
-def changes_its_input(x, y):
-    x *= 0.0
-    return x[0, 0]
-
-
 @pytest.mark.parametrize(
     ("custom", "error", "message"),
     [
@@ -152,7 +147,6 @@ def changes_its_input(x, y):
         (with_(joint_feature=lambda x, y: np.full(4, np.nan)), ValueError, "not finite"),
         (with_(joint_feature=lambda x, y: np.ones(1 + y[0])), ValueError, "joint_feature must return"),
         (with_(joint_feature=lambda x, y: sp.eye(3)), ValueError, r"shape \(1, D\), got \(3, 3\)"),
-        (with_(joint_feature=changes_its_input), ValueError, "must not change its inputs"),
         (with_(cost=lambda y, y2: -1.0), ValueError, "cost must return a cost of at least 0"),
         (with_(cost=lambda y, y2: 1.0), ValueError, "cost must be 0 for the true labelling"),
         (with_(cost=lambda y, y2: "much"), TypeError, "cost must return a cost as a number"),
@@ -186,7 +180,7 @@ def test_weights_cannot_be_changed():
 
     X, y = matchings()
     problem = Objective(ExplicitSpace(FEATURES), [JointFeature(X, y, with_(argmax=spoils))])
-    with pytest.raises(ValueError, match="argmax must not change its inputs"):
+    with pytest.raises(ValueError, match="read-only"):
         solve(problem, FrankWolfe(), Gap(1e-3), random_state=0)
 
 

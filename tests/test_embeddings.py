@@ -27,7 +27,7 @@ from structinv.kernels import (
     OrbitMean,
     RationalQuadratic,
 )
-from structinv.kernels.spectral import normals
+from structinv.kernels.frequencies import normals
 from structinv.oracles import Box, FiniteOracle, Identity, Rotations, Shifts
 from structinv.oracles.laws import Law, law_of
 

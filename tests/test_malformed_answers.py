@@ -7,9 +7,6 @@ import scipy.sparse as sp
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.estimators.representer import RepresenterClassifier
 from structinv.estimators.virtual import VirtualSVC
-from structinv.functionals import Functional
-from structinv.functionals.parts import Values
-from structinv.kernels import Gaussian
 from structinv.matrices import row_dots, same_entries
 from structinv.oracles import BoundOracle, Box, FiniteOracle, InvarianceOracle, Shifts, Support
 from structinv.oracles.checked import bind
@@ -250,23 +247,6 @@ class ChangesWhenBound(ChangesDirections):
         return super().bind(X, y)
 
 
-class ChangesRowsOfKernels(Gaussian):
-    def matrix(self, X, Y, norms=None):
-        X /= np.linalg.norm(X, axis=1, keepdims=True)
-        return super().matrix(X, Y)
-
-
-class ChangesRowsOfFamilies(Functional):
-    def parts(self, X, kernel):
-        X *= 2.0
-        return [Values(X)]
-
-
-def changes_rows(X, Y):
-    Y -= 1.0
-    return X @ Y.T
-
-
 @pytest.mark.parametrize(
     ("model", "who"),
     [
@@ -276,9 +256,6 @@ def changes_rows(X, Y):
         (InvariantLinearSVC(ChangesDirections() | Box(0.1)), "ChangesDirections.support"),
         (InvariantLinearSVC(ChangesDirections().only_for(1)), "ChangesDirections.support"),
         (InvariantLinearSVC(ChangesWhenBound()), "ChangesWhenBound.bind"),
-        (InvariantSVC(kernel=ChangesRowsOfKernels(1.0)), "ChangesRowsOfKernels.matrix"),
-        (InvariantSVC(kernel=changes_rows), "changes_rows"),
-        (RepresenterClassifier(invariances=[ChangesRowsOfFamilies()]), "ChangesRowsOfFamilies.parts"),
     ],
 )
 def test_who_changes_the_arrays_of_a_question_is_named(model, who):

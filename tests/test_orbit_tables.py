@@ -20,7 +20,6 @@ from structinv.kernels import (
     orbit_tables,
     orbits,
 )
-from structinv.kernels.questions import kernel_thread_safe
 from structinv.machine import controller
 from structinv.oracles import Flip, Rotations, Shifts
 from structinv.oracles.image_law import ImageLaw
@@ -99,7 +98,7 @@ def test_only_kernels_that_allow_it_are_asked_by_several_threads(name, rows, thr
     monkeypatch.setattr(owner, "matrix", noted)
     threads(3)
     np.testing.assert_allclose(OrbitMean(TURNS, kernel).matrix(rows, rows), wanted, rtol=1e-10)
-    assert kernel_thread_safe(kernel) == (name in SHARED)
+    assert (kernel).thread_safe == (name in SHARED)
     # Threads of a pool may take several portions, but the caller has none of them.
     assert (askers == {calling}) == (name not in SHARED)
 

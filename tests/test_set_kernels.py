@@ -28,12 +28,11 @@ from structinv.kernels import (
     Matern,
     OrbitMean,
     SetKernel,
-    definiteness,
+    indefinite,
     least_eigenvalue,
     mended,
 )
 from structinv.kernels.names import as_kernel
-from structinv.kernels.questions import kernel_definite
 from structinv.metrics import set_distance, tangent_distance
 from structinv.oracles import Box, FDrop, Flip, Identity, Rotations, Segment
 
@@ -111,7 +110,7 @@ def test_a_fit_warns_by_name_with_the_least_eigenvalue():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_mended_kernels_are_positive_semi_definite_everywhere(spectrum, dtype):
     kernel = mended(WIDE, X.astype(dtype), spectrum)
-    assert kernel_definite(kernel)
+    assert kernel.definite
     points = np.vstack([X, NEW]).astype(dtype)
     table = kernel(points)
     values = np.linalg.eigvalsh(table.astype(np.float64))
@@ -136,7 +135,7 @@ def test_a_shift_promises_training_rows_alone():
     kernel = mended(WIDE, X, "shift")
     np.testing.assert_allclose(np.linalg.eigvalsh(kernel(X))[0], 0.0, atol=1e-10)
     np.testing.assert_allclose(kernel(NEW, X), WIDE(NEW, X))
-    assert not kernel_definite(kernel)
+    assert not kernel.definite
     twice = np.vstack([X[:2], X[:1]])
     np.testing.assert_allclose(
         (kernel(twice) - WIDE(twice))[0], [0.0, 0.0, 0.0] + kernel._shift * np.array([1, 0, 1])
@@ -200,11 +199,11 @@ def test_outside_of_an_estimator_a_spectrum_asks_for_training_rows():
 
 
 def test_definiteness_of_what_is_made_of_kernels():
-    assert kernel_definite(Gaussian() * Linear() + 2.0 * Laplacian())
-    assert not kernel_definite(Gaussian() + WIDE)
-    assert not kernel_definite(3.0 * WIDE)
-    assert not kernel_definite(OrbitMean(Flip(shape=(1, 2)), WIDE))
-    assert not kernel_definite(CallableKernel(lambda a, b: a @ b.T))
+    assert (Gaussian() * Linear() + 2.0 * Laplacian()).definite
+    assert not (Gaussian() + WIDE).definite
+    assert not (3.0 * WIDE).definite
+    assert not (OrbitMean(Flip(shape=(1, 2)), WIDE)).definite
+    assert not (CallableKernel(lambda a, b: a @ b.T)).definite
 
 
 def test_tables_and_functions_of_users_are_looked_at_too():
@@ -221,7 +220,7 @@ def test_tables_and_functions_of_users_are_looked_at_too():
 
 
 def test_only_some_of_many_rows_are_looked_at(monkeypatch):
-    monkeypatch.setattr(definiteness, "MOST_ROWS", 20)
+    monkeypatch.setattr(indefinite, "MOST_ROWS", 20)
     with pytest.warns(IndefiniteKernelWarning, match="on 20 of the training rows"):
         InvariantSVC(kernel=WIDE).fit(X, y)
 

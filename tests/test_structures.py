@@ -486,13 +486,10 @@ def test_rows_of_other_sparse_kinds_are_refused_by_name(kind):
     ("change", "message"),
     [
         ({"scores": np.zeros((5, LABELS))}, "starts must rise from 0 to the number of rows, 5"),
-        ({"scores": np.zeros((LABELS, 9))}, "scores must have shape"),
-        ({"scores": np.full((9, LABELS), np.nan)}, "scores must hold finite numbers"),
         ({"layout": Layout(np.array([0, 500]))}, "starts must rise"),
         ({"layout": Layout(np.array([-50, 9]))}, "starts must rise"),
         ({"layout": Layout(np.array([0, 5]))}, "starts must rise"),
         ({"layout": Layout(np.array(LENGTHS))}, "starts must rise"),
-        ({"extra": None}, "extra must have shape"),
     ],
 )
 def test_predictions_of_what_does_not_fit_are_refused(change, message):

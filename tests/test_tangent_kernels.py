@@ -20,7 +20,6 @@ from structinv.kernels import (
     VicinalKernel,
     mended,
 )
-from structinv.kernels.questions import kernel_definite
 from structinv.oracles import (
     Ellipsoid,
     FDrop,
@@ -186,7 +185,7 @@ def test_overlaps_of_laws_are_definite(widths, dtype):
         TangentDistributionKernel(ORACLE, *widths, rho=1.0),
         VicinalKernel(ORACLE, widths[0], widths[1]),
     ):
-        assert kernel_definite(kernel)
+        assert kernel.definite
         values = np.linalg.eigvalsh(kernel.matrix(X, X).astype(np.float64))
         assert values[0] >= -rounding * values[-1]
 
@@ -195,7 +194,7 @@ def test_sums_over_tangents_are_not_definite():
     X = rows(60, 2)
     for kind in (TangentVectorKernel, TangentOverlapKernel):
         kernel = kind(TURN, 3.0, 0.3, 10.0)
-        assert not kernel_definite(kernel)
+        assert not kernel.definite
         values = np.linalg.eigvalsh(kernel.matrix(X, X))
         assert values[0] < -1e-3 * values[-1]
 
@@ -381,7 +380,6 @@ def test_differences_need_a_list():
         (VicinalKernel(ORACLE, spread=[[1.0], [1.0, 2.0]]), ValueError, "spread"),
         (VicinalKernel(ORACLE, spread="wide"), TypeError, "spread"),
         (VicinalKernel(noise=-0.1), ValueError, "noise must be a number of at least 0, got -0.1"),
-        (VicinalKernel(noise=1e200), ValueError, "noise must be at most"),
         (VicinalKernel(sigma=np.inf), ValueError, "sigma"),
     ],
 )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..answers import as_written
 from ..losses import Hinge, ScalarLoss
 from ..matrices import add_combinations, scale_rows, with_data
 from ..planes import PlaneSet
@@ -308,7 +307,7 @@ def _read(term: Term) -> tuple[WorstCase, ScalarLoss, Any]:
         margins = worst_margin_of_rows(term)
     except Refusal:
         hinges = worst_case_of_rows(term)
-        if not as_written(hinges.labels.structure, Binary):
+        if type(hinges.labels.structure) is not Binary:
             raise Refusal("the structure is not two classes with one function") from None
         if np.any(hinges.labels.rivals().cost_of(1 - hinges.labels.codes) != 1.0):
             raise Refusal("labels cost something other than 1") from None

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..answers import as_written
 from ..matrices import (
     ALL_ROWS,
     Matrix,
@@ -65,7 +64,7 @@ class ChainState(FocusedSweeps, DualState):
         no_list_of_planes(epsilon)
         term, space = worst_case_of_examples(term), linear_in_x(space)
         labels = term.labels
-        if not as_written(labels.structure, Sequence):
+        if type(labels.structure) is not Sequence:
             raise Refusal("the structure is not a sequence of labels")
         n_edits, factors = _edits_of(term, space)
         self.term = term

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..answers import as_written
 from ..matrices import Matrix, scale_rows
 from ..oracles.base import Hull
 from ..planes import PlaneSet
@@ -48,7 +47,7 @@ class HullState(FocusedSweeps, DualState):
         no_list_of_planes(epsilon)
         term, space = worst_case_of_rows(term), linear_in_x(space)
         labels = term.labels
-        if not as_written(labels.structure, Binary):
+        if type(labels.structure) is not Binary:
             raise Refusal("the structure is not two classes with one function")
         rivals = labels.rivals()
         others = rivals.cost_of(1 - labels.codes)

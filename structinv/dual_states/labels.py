@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..answers import as_written
 from ..matrices import scale_rows
 from ..planes import PlaneSet
 from ..spaces import Element, Space
@@ -46,7 +45,7 @@ class LabelState(FocusedSweeps, DualState):
         no_list_of_planes(epsilon)
         term, space = worst_case_of_rows(term), linear_in_x(space)
         labels = term.labels
-        if not as_written(labels.structure, Multiclass):
+        if type(labels.structure) is not Multiclass:
             raise Refusal("the structure is not several classes with a function each")
         if labels.slack:
             raise Refusal("costs are factors of the loss, too")

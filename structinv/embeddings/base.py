@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import Gaussian, Kernel, OrbitDistance, OrbitMean
+from ..kernels.checked import kernel_matrix
 from ..kernels.names import check_kernel
-from ..kernels.questions import kernel_matrix
-from ..kernels.values import check_width
+from ..kernels.values import check_real
 from ..learnt import taken_back
 from ..matrices import Matrix, dense
 from ..oracles import Identity, InvarianceOracle
@@ -197,13 +197,12 @@ class KernelFeatures(OrbitFeatures):
     def _check_kernel(self) -> Kernel:
         """The base kernel; raises where it, or what the layers are made of, is out of range."""
         kernel = Gaussian() if self.kernel is None else self.kernel
-        check_kernel("kernel", kernel, "a Kernel or None")
-        kernel.validate()
+        check_kernel("kernel", kernel, allowed="a Kernel or None")
         if not isinstance(self.layers, Integral) or isinstance(self.layers, bool):
             raise TypeError(f"layers must be 1 or 2, got {self.layers!r}")
         if self.layers not in (1, 2):
             raise ValueError(f"layers must be 1 or 2, got {self.layers!r}")
-        check_width("tau", self.tau)
+        check_real("tau", self.tau)
         return kernel
 
     def _learn_kernel(self) -> Kernel:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.spectral import normals
+from ..kernels.frequencies import normals
 from ..matrices import Matrix
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import check_count

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.definiteness import trained_kernel
-from ..kernels.questions import kernel_matrix
+from ..kernels.checked import kernel_matrix
+from ..kernels.indefinite import trained_kernel
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_count

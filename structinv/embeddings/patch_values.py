@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import answers
 from ..kernels import Kernel
-from ..kernels.questions import kernel_thread_safe
+from ..kernels.checked import kernel_table
 from ..kernels.values import half_norms
 from ..matrices import in_threads, one_blas_thread
 from .patch_grid import add_pooled
@@ -43,7 +42,6 @@ def add_kernel_values(
     found : (n, cells, k) array
         Changed.
     """
-    source = answers.method(kernel, "matrix")
     n, count = factors.shape
     x, y = half_norms(patches), half_norms(landmarks)
     step = max(LEAST, VALUES // len(landmarks))
@@ -54,13 +52,10 @@ def add_kernel_values(
         for i in range(images.start, images.stop):
             for part, shares in zip(parts, weights, strict=True):
                 these = slice(i * count + part.start, i * count + part.stop)
-                norms = x[these], y
-                values = answers.ask(kernel, source, kernel.matrix, patches[these], landmarks, norms)
-                shape = part.stop - part.start, len(landmarks)
-                values = answers.table(source, "values", values, shape)
+                values = kernel_table(kernel, patches[these], landmarks, (x[these], y))
                 add_pooled(shares, factors[i : i + 1, part], values[None], found[i : i + 1])
 
-    if not kernel_thread_safe(kernel):
+    if not kernel.thread_safe:
         work(slice(0, n))
         return
     with one_blas_thread():

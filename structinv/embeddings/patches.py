@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import answers
 from ..kernels import Gaussian, Kernel
+from ..kernels.checked import ISOMETRIES, PERMUTATIONS
 from ..kernels.names import check_kernel
-from ..kernels.questions import ISOMETRIES, PERMUTATIONS, kernel_symmetry
 from ..kernels.values import check_real
 from ..learnt import taken_back
 from ..oracles import ImageShape, InvarianceOracle
@@ -290,7 +290,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         for name in ("oracle", "whole"):
             _check_kind(name, getattr(self, name), InvarianceOracle)
         if self.kernel is not None:
-            check_kernel("kernel", self.kernel, "None or a Kernel")
+            check_kernel("kernel", self.kernel, allowed="None or a Kernel")
         _check_kind("below", self.below, PatchOrbits)
         checked_random(self.random_state)
         if self.n_components > self.n_patches:
@@ -384,7 +384,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def _moved_landmarks(self) -> np.ndarray | None:
         """The landmarks under each change, (s, n_components, d); None where patches must move."""
-        law, symmetry = self.changes_.law, kernel_symmetry(self.kernel_)
+        law, symmetry = self.changes_.law, self.kernel_.symmetry
         linear = law.linear() if symmetry in (ISOMETRIES, PERMUTATIONS) else None
         if linear is None or not linear.isometric:
             return None

@@ -10,8 +10,7 @@ from scipy.special import gammaincinv
 
 from .. import answers
 from ..kernels import Kernel
-from ..kernels.questions import kernel_spectral_law
-from ..kernels.spectral import Spectrum, normals
+from ..kernels.frequencies import Spectrum, normals
 
 # What SciPy has direction numbers of Sobol's sequence for.
 _MOST_DIMENSIONS = 21201
@@ -59,8 +58,8 @@ def spectrum_of(kernel: Kernel, kind: str) -> Spectrum:
     ValueError
         If the kind needs frequencies whose law is the same in all directions.
     """
-    found = kernel_spectral_law(kernel)
-    if found is None:
+    found = kernel.spectral_law()
+    if not isinstance(found, Spectrum):
         raise TypeError(
             "kernel must be a function of x - y with a spectrum that is known, such as Gaussian, "
             "Laplacian, Matern or RationalQuadratic (OrbitNystroem takes any kernel), got "
@@ -125,14 +124,14 @@ def _fastfood(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -
 def _frequencies(spectrum: Spectrum, uniforms: np.ndarray, d: int) -> np.ndarray:
     """What a spectrum makes of uniform numbers, looked at, (size, d)."""
     source = answers.method(spectrum, "frequencies")
-    found = answers.ask(spectrum, source, spectrum.frequencies, uniforms, d)
+    found = spectrum.frequencies(uniforms, d)
     return answers.numbers(source, "frequencies", found, (len(uniforms), d)).astype(np.float64)
 
 
 def _lengths(spectrum: Spectrum, size: int, d: int, rng: np.random.Generator) -> np.ndarray:
     """Of vectors with d standard normal coordinates, times the scales of the spectrum, (size, 1)."""
     source = answers.method(spectrum, "scales")
-    found = answers.ask(spectrum, source, spectrum.scales, _stratified(size, rng))
+    found = spectrum.scales(_stratified(size, rng))
     scales = answers.numbers(source, "scales", found, (size,))
     # Quantiles of the chi distribution.
     return (np.sqrt(2.0 * gammaincinv(0.5 * d, _stratified(size, rng))) * scales)[:, None]

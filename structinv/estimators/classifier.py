@@ -15,7 +15,7 @@ from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..solvers import Solution
 from ..structures import Binary, Multiclass, Structure
-from ..structures.bound import BoundStructure, best_labels
+from ..structures.bound import BoundStructure, predicted
 from ..structures.labels import check_cost, check_rescaling
 from .base import InvariantEstimator
 from .labels import check_targets, class_factors, one_label_a_row
@@ -111,7 +111,7 @@ class InvariantClassifier(ClassifierMixin, InvariantEstimator):
 
     def _best_labels(self, scores: np.ndarray) -> np.ndarray:
         n_classes = len(self.classes_)
-        return best_labels(self._structure(n_classes), n_classes, scores)
+        return predicted(self._structure(n_classes), n_classes, scores)
 
     def certify(self, X: Any, y: Any = None, *, oracle: InvarianceOracle | None = None) -> Certificate:
         """What no allowed change of the rows can turn.

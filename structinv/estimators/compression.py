@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..kernels import least_eigenvalue
-from ..kernels.questions import kernel_definite
-from ..kernels.spectra import rounding_of
+from ..kernels.indefinite import rounding_of
 from ..learnt import learnt_attributes
 from ..machine import check_memory
 from ..objective import Objective
@@ -98,7 +97,7 @@ def _check_compression(model: Any, tol: Any, n_support: Any, points: Any, max_it
 
 def _check_norm(model: SupportVectorMachine) -> None:
     """Raise ValueError if the kernel has an eigenvalue below 0 on the support vectors."""
-    if kernel_definite(model.kernel_) or not len(model.support_):
+    if model.kernel_.definite or not len(model.support_):
         return
     atoms = model._atoms()
     some = np.linspace(0, len(atoms) - 1, min(len(atoms), ATOMS_ASKED)).astype(int)

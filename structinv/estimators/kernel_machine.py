@@ -12,7 +12,7 @@ from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
 from ..kernels import Kernel
-from ..kernels.definiteness import trained_kernel
+from ..kernels.indefinite import trained_kernel
 from ..kernels.names import as_kernel
 from ..machine import check_memory
 from ..objective import WorstCase

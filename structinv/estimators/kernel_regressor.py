@@ -12,7 +12,7 @@ import numpy as np
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
 from ..kernels import Kernel
-from ..kernels.questions import kernel_matrix
+from ..kernels.checked import kernel_matrix
 from ..kernels.values import precision
 from ..matrices import Matrix
 from ..objective import Objective

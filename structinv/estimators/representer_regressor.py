@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..functionals import Functional
 from ..kernels import Kernel
-from ..kernels.questions import kernel_matrix
+from ..kernels.checked import kernel_matrix
 from ..objective import Objective
 from ..oracles import Identity
 from ..solvers import Solution, Solver, Status

@@ -15,9 +15,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .. import answers
 from ..kernels import Kernel
-from ..kernels.definiteness import trained_kernel
+from ..kernels.checked import kernel_matrix
+from ..kernels.indefinite import trained_kernel
 from ..kernels.names import as_kernel
-from ..kernels.questions import kernel_matrix
 from ..kernels.values import precision
 from ..machine import check_memory
 from ..matrices import refuse_half_or_masked

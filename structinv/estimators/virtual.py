@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from ..compiled import njit
 from ..kernels import Kernel
-from ..kernels.definiteness import trained_kernel
+from ..kernels.indefinite import trained_kernel
 from ..kernels.names import as_kernel, resolve_gamma
 from ..machine import check_memory
 from ..matrices import Matrix

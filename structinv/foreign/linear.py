@@ -11,7 +11,7 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from ..matrices import Matrix
 from ..structures import Binary, Multiclass, Structure
-from ..structures.bound import best_labels
+from ..structures.bound import predicted
 from .naive_bayes import is_naive_bayes, naive_bayes_scores
 from .steps import Affine
 
@@ -134,7 +134,7 @@ def check_labels(name: str, model: LinearClassifier, rows: Matrix, labels: Any) 
     if model.always is not None:
         wrong = labels != model.classes[model.always]
     else:
-        turned = labels != model.classes[best_labels(model.structure, len(model.classes), own)]
+        turned = labels != model.classes[predicted(model.structure, len(model.classes), own)]
         ordered = np.sort(own, axis=1)
         lead = np.abs(own[:, 0]) if own.shape[1] == 1 else ordered[:, -1] - ordered[:, -2]
         wrong = turned & (lead > 2 * ORDERS * roundings(model.scores, rows).max(axis=1))

@@ -256,7 +256,7 @@ class WeightedSum(Functional):
 def checked_parts(functional: Functional, X: np.ndarray, kernel: Kernel) -> list[Part]:
     """``functional.parts(X, kernel)``, looked at; for errors see `BoundFunctional.parts`."""
     source = answers.method(functional, "parts")
-    found: Any = answers.ask(functional, source, functional.parts, X, kernel)
+    found: Any = functional.parts(X, kernel)
     parts = list(found) if np.iterable(found) else []
     if not parts or not all(isinstance(part, Part) for part in parts):
         raise ValueError(f"{source} must return a list of at least one Part, got {found!r}")

@@ -12,7 +12,6 @@ from scipy.spatial.distance import pdist
 from sklearn.base import clone
 
 from ..kernels import Gaussian, Kernel
-from ..kernels.questions import kernel_smoothness
 from .base import BoundFunctional, Functional
 from .families import Evaluation, Gradient
 from .gram import centred
@@ -237,7 +236,7 @@ def _against_numerics(
 def _length(trial: _Trial) -> float:
     """Over which distance the kernel changes, no more than that of the rows."""
     length = _median_distance(trial.X)
-    if kernel_smoothness(trial.kernel) < 1:
+    if trial.kernel.smoothness < 1:
         return length
     slopes = np.diagonal(Gradient().bind(trial.X).gram(trial.kernel))
     squares = np.mean(trial.kernel.diagonal(trial.X)), np.mean(slopes)
@@ -318,7 +317,7 @@ def _check_definite(trial: _Trial) -> None:
 def _check_products(trial: _Trial) -> None:
     """Products and transposes, with itself, values and gradients."""
     families = [("itself", trial.bound), ("Evaluation", Evaluation().bind(trial.X))]
-    if kernel_smoothness(trial.kernel) >= 1:
+    if trial.kernel.smoothness >= 1:
         families.append(("Gradient", Gradient().bind(trial.X)))
     for name, other in families:
         sizes = _sizes(trial.kernel, other.parts(trial.kernel))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
 from ..kernels import Kernel
-from ..kernels.questions import kernel_diagonal, kernel_lipschitz, kernel_matrix
+from ..kernels.checked import kernel_diagonal, kernel_matrix
 from .base import BoundFunctional
 from .representers import Representers
 
@@ -135,7 +135,7 @@ class Folded(Kernel):
 
     def lipschitz(self, n_features: int | None = None) -> float:
         """That of the kernel: folding shortens all distances; infinity with a free constant."""
-        return np.inf if self.free_constant else kernel_lipschitz(self.kernel, n_features)
+        return np.inf if self.free_constant else self.kernel.lipschitz(n_features)
 
     def _equations(self) -> _Equations:
         """The equations of the penalties, made once."""

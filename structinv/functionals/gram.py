@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.questions import kernel_arguments, kernel_matrix
+from ..kernels.checked import kernel_matrix
 from ..kernels.values import squared_norms
 from .parts import Atoms
 
@@ -17,7 +17,7 @@ Block = tuple[int, ...]
 
 def centred(kernel: Kernel, *points: np.ndarray) -> tuple[np.ndarray, ...]:
     """Points moved so that distances lose fewer digits, where the kernel sees differences alone."""
-    if kernel_arguments(kernel) != (True, False) or sum(map(len, points)) == 0:
+    if (kernel.uses_distances, kernel.uses_products) != (True, False) or sum(map(len, points)) == 0:
         return points
     centre = np.concatenate([each.mean(axis=0, keepdims=True) for each in points if len(each)])
     return tuple(each - centre.mean(axis=0) for each in points)
@@ -32,7 +32,7 @@ def partials_between(
         return {(0, 0): kernel_matrix(kernel, X, Y)}
     products = X @ Y.T
     distances = None
-    uses_distances, uses_products = kernel_arguments(kernel)
+    uses_distances, uses_products = kernel.uses_distances, kernel.uses_products
     if uses_distances:
         distances = squared_norms(X)[:, None].astype(X.dtype) - 2 * products
         distances += squared_norms(Y).astype(X.dtype)
@@ -115,7 +115,7 @@ class _Slopes:
     ) -> None:
         self.n_left = len(left)
         self.directions = [*left, *right]
-        self.uses = kernel_arguments(kernel)
+        self.uses = kernel.uses_distances, kernel.uses_products
         # <x, v> and <y, v> of each direction v.
         self.along_x = [np.sum(X * u, axis=1)[:, None] for u in left] + [X @ v.T for v in right]
         self.along_y = [u @ Y.T for u in left] + [np.sum(Y * v, axis=1)[None, :] for v in right]

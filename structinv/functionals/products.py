@@ -9,7 +9,6 @@ import numpy as np
 
 from ..compiled import njit
 from ..kernels import Kernel
-from ..kernels.questions import kernel_arguments
 from ..matrices import in_threads
 from .gram import centred, partials_between
 
@@ -150,7 +149,7 @@ class _Tile:
 
     def gradients(self) -> np.ndarray:
         """The gradient of f at the rows; the last to be called, as it overwrites what it has."""
-        if not kernel_arguments(self.kernel)[1]:
+        if not self.kernel.uses_products:
             return self._gradients_of_distances()
         total = np.zeros_like(self.X)
         if self.slopes is not None:

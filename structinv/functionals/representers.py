@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.questions import kernel_smoothness
 from .gram import gram_of_atoms
 from .parts import Atoms, Part, Values
 from .products import JetGram, Jets
@@ -115,7 +114,7 @@ class Representers:
 
     def _place(self, member: _Member) -> None:
         part = member.part
-        smoothness = kernel_smoothness(self.kernel)
+        smoothness = self.kernel.smoothness
         if part.order > smoothness:
             raise ValueError(
                 f"{self.kernel!r} has derivatives up to order {smoothness:g} in each "

@@ -4,10 +4,10 @@ from .base import Kernel
 from .combinations import Product, Scaled, Sum
 from .distances import Gaussian, Laplacian, Matern, RationalQuadratic
 from .given import CallableKernel, PrecomputedKernel
+from .indefinite import least_eigenvalue, mended
 from .orbits import OrbitDistance, OrbitMean
 from .products import Linear, Polynomial
 from .sets import SetKernel
-from .spectra import least_eigenvalue, mended
 from .tangent_distributions import TangentDistributionKernel
 from .tangent_vectors import TangentOverlapKernel, TangentVectorKernel
 from .vicinal import VicinalKernel

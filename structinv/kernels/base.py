@@ -11,22 +11,18 @@ from sklearn.base import BaseEstimator
 
 from .. import answers
 from ..oracles.arguments import real_rows
-from .questions import (
-    NOTHING,
-    describe,
-    kernel_arguments,
-    kernel_matrix,
-    kernel_smoothness,
-    refuse_inherited_partials,
-    says,
-)
-from .spectral import Spectrum
-from .values import Norms, check_real, floats, is_real
+from .checked import NOTHING, kernel_matrix
+from .frequencies import Spectrum
+from .values import Norms, check_real, describe, floats, is_real
 
 if TYPE_CHECKING:
     from .combinations import Product, Scaled, Sum
 
 Partials: TypeAlias = dict[tuple[int, int], np.ndarray]
+
+# What classes declare about the values of `matrix`.
+_OF_MATRIX = {"symmetry", "thread_safe", "spectral_law", "lipschitz", "smoothness", "uses_distances"}
+_OF_MATRIX |= {"uses_products", "partials", "_partials", "_blurred", "_stacked"}
 
 
 class Kernel(BaseEstimator, ABC):
@@ -40,11 +36,10 @@ class Kernel(BaseEstimator, ABC):
     It says which of the two it reads, by `uses_distances` and `uses_products`, how smooth it is,
     and overrides `_partials`.
 
-    What a class says of its values, `symmetry`, `thread_safe`, `spectral_law`, `lipschitz`,
-    `smoothness`, `uses_distances`, `uses_products`, `_partials` and `_blurred`, is about the `matrix`
-    that it defines or inherits. A class that defines `matrix` anew has none of its parent's, unless it
-    says so again: ask by `kernel_symmetry`, `kernel_thread_safe`, `kernel_spectral_law`,
-    `kernel_lipschitz`, `kernel_smoothness`, `kernel_arguments`.
+    A subclass that overrides `matrix` does not inherit what its parents declare about their values:
+    `symmetry`, `thread_safe`, `spectral_law`, `lipschitz`, `smoothness`, `uses_distances`,
+    `uses_products` and the derivatives. The defaults of this class apply to those that it does not
+    declare itself.
 
     ``k1 + k2``, ``k1 * k2`` and ``2.0 * k`` are kernels too.
 
@@ -59,6 +54,11 @@ class Kernel(BaseEstimator, ABC):
     >>> {which: float(values[0]) for which, values in sorted(found.items())}
     {(0, 0): 3.0, (0, 1): 1.0, (1, 0): -1.0}
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        answers.reset_declarations(cls, Kernel, {"matrix"}, _OF_MATRIX)
+        answers.reset_declarations(cls, Kernel, {"diagonal"}, {"_level"})
 
     # Else NumPy's numbers and arrays would take ``array * kernel`` for themselves, entry by entry.
     __array_ufunc__ = None
@@ -183,8 +183,7 @@ class Kernel(BaseEstimator, ABC):
         ValueError
             If it has fewer derivatives, or an array that it reads is missing.
         """
-        refuse_inherited_partials(self, "_partials")
-        uses_distances, uses_products = kernel_arguments(self)
+        uses_distances, uses_products = self.uses_distances, self.uses_products
         if not (uses_distances or uses_products):
             raise NotImplementedError(f"{describe(self)} has no derivatives")
         _check_order(self, order)
@@ -259,7 +258,7 @@ class Kernel(BaseEstimator, ABC):
         check_real("variance", variance, strict=False)
         if variance == 0:
             return self
-        return self._blurred(float(variance), n_features) if says(self, "_blurred") else None
+        return self._blurred(float(variance), n_features)
 
     def _blurred(self, variance: float, n_features: int) -> Kernel | None:
         """`blurred` by a variance above 0."""
@@ -308,7 +307,7 @@ def _check_order(kernel: Kernel, order: Any) -> None:
         raise TypeError(f"order must be an integer of at least 0, got {order!r}")
     if int(order) < 0:
         raise ValueError(f"order must be an integer of at least 0, got {order!r}")
-    smoothness = kernel_smoothness(kernel)
+    smoothness = kernel.smoothness
     if int(order) > 2 * smoothness:
         m = int(smoothness)
         known = f"derivatives up to {_ordinal(m)} order in each argument" if m else "no derivatives"

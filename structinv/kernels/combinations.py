@@ -9,36 +9,89 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .base import Kernel, Partials
+from .checked import SYMMETRIES, kernel_diagonal, kernel_matrix
 from .names import check_kernel
-from .questions import (
-    SYMMETRIES,
-    kernel_arguments,
-    kernel_definite,
-    kernel_diagonal,
-    kernel_lipschitz,
-    kernel_matrix,
-    kernel_smoothness,
-    kernel_symmetry,
-    kernel_thread_safe,
-    refuse_inherited_partials,
-    says,
-)
 from .values import check_real
 
 
-class _Pair(Kernel):
+class CompositeKernel(Kernel):
+    """A kernel that is positive semi-definite if the kernels are of which it is made."""
+
+    # The parameters that are kernels.
+    _names: ClassVar[tuple[str, ...]] = ("kernel",)
+
+    @property
+    def _parts(self) -> list[Kernel]:
+        return [getattr(self, name) for name in self._names]
+
+    @property
+    def definite(self) -> bool:
+        """Whether all parts are."""
+        return all(part.definite for part in self._parts)
+
+    @property
+    def least_eigenvalue(self) -> float | None:  # type: ignore[override]
+        """That of the part that was mended, the least of several."""
+        known = [part.least_eigenvalue for part in self._parts]
+        return min((each for each in known if each is not None), default=None)
+
+    def prepared(self, X: np.ndarray) -> Kernel:
+        """See `Kernel.prepared`: all parts are."""
+        made = [part.prepared(X) for part in self._parts]
+        if all(new is part for new, part in zip(made, self._parts, strict=True)):
+            return self
+        parameters = self.get_params(deep=False) | dict(zip(self._names, made, strict=True))
+        return type(self)(**parameters)
+
+
+class _Pointwise(CompositeKernel):
+    """A kernel whose value for a pair of inputs is made of the values of its parts for that pair."""
+
+    def validate(self, n_features: int | None = None) -> None:
+        for name in self._names:
+            check_kernel(name, getattr(self, name), n_features)
+
+    @property
+    def smoothness(self) -> float:
+        """The least of the parts."""
+        return min(part.smoothness for part in self._parts)
+
+    @property
+    def symmetry(self) -> str:
+        """What keeps the values of all parts."""
+        return min((part.symmetry for part in self._parts), key=SYMMETRIES.index)
+
+    @property
+    def thread_safe(self) -> bool:
+        """Whether all parts are."""
+        return all(part.thread_safe for part in self._parts)
+
+    @property
+    def uses_distances(self) -> bool:
+        """Whether a part does, if all are functions of distances or products."""
+        return self._known and any(part.uses_distances for part in self._parts)
+
+    @property
+    def uses_products(self) -> bool:
+        """Whether a part does, if all are functions of distances or products."""
+        return self._known and any(part.uses_products for part in self._parts)
+
+    @property
+    def _known(self) -> bool:
+        """Whether all parts are functions of distances or products."""
+        return all(part.uses_distances or part.uses_products for part in self._parts)
+
+
+class _Pair(_Pointwise):
     """A kernel made of two."""
 
-    # Of values of both: a new array, as kernels of others may keep what they return.
+    _names = ("left", "right")
+    # Of values of both: a new array, as third-party kernels may keep what they return.
     _operation: ClassVar[np.ufunc]
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left = left
         self.right = right
-
-    def validate(self, n_features: int | None = None) -> None:
-        _check_kernel("left", self.left, n_features)
-        _check_kernel("right", self.right, n_features)
 
     def matrix(self, X, Y, norms=None):
         left = kernel_matrix(self.left, X, Y, norms)
@@ -47,58 +100,8 @@ class _Pair(Kernel):
     def diagonal(self, X):
         return self._operation(kernel_diagonal(self.left, X), kernel_diagonal(self.right, X))
 
-    @property
-    def smoothness(self) -> float:
-        """The less of both."""
-        return min(kernel_smoothness(self.left), kernel_smoothness(self.right))
-
-    @property
-    def symmetry(self) -> str:
-        """What keeps the values of both."""
-        both = kernel_symmetry(self.left), kernel_symmetry(self.right)
-        return min(both, key=SYMMETRIES.index)
-
-    @property
-    def definite(self) -> bool:
-        """Whether both are."""
-        return kernel_definite(self.left) and kernel_definite(self.right)
-
-    @property
-    def least_eigenvalue(self) -> float | None:  # type: ignore[override]
-        """That of the part that was mended, the less of both."""
-        known = [each.least_eigenvalue for each in (self.left, self.right)]
-        return min((each for each in known if each is not None), default=None)
-
-    def prepared(self, X: np.ndarray) -> Kernel:
-        """See `Kernel.prepared`: both are."""
-        left, right = self.left.prepared(X), self.right.prepared(X)
-        unchanged = left is self.left and right is self.right
-        return self if unchanged else type(self)(left, right)
-
-    @property
-    def thread_safe(self) -> bool:
-        """Whether both are."""
-        return kernel_thread_safe(self.left) and kernel_thread_safe(self.right)
-
-    @property
-    def uses_distances(self) -> bool:
-        """Whether one of both does, if both are functions of distances or products at all."""
-        return self._arguments()[0]
-
-    @property
-    def uses_products(self) -> bool:
-        """Whether one of both does, if both are functions of distances or products at all."""
-        return self._arguments()[1]
-
-    def _arguments(self) -> tuple[bool, bool]:
-        left, right = kernel_arguments(self.left), kernel_arguments(self.right)
-        # Nobody knows what a kernel that reads neither is a function of.
-        known = any(left) and any(right)
-        return known and (left[0] or right[0]), known and (left[1] or right[1])
-
     def partials(self, distances, products, order):
         """See `Kernel.partials`; errors name the one of both that has too few."""
-        refuse_inherited_partials(self, "partials")
         return self._join(
             self.left.partials(distances, products, order),
             self.right.partials(distances, products, order),
@@ -132,13 +135,11 @@ class Sum(_Pair):
 
     def lipschitz(self, n_features: int | None = None) -> float:
         """The root of the sum of both squares."""
-        return float(
-            np.hypot(kernel_lipschitz(self.left, n_features), kernel_lipschitz(self.right, n_features))
-        )
+        return float(np.hypot(self.left.lipschitz(n_features), self.right.lipschitz(n_features)))
 
     @property
     def _level(self):
-        left, right = _level_of(self.left), _level_of(self.right)
+        left, right = self.left._level, self.right._level
         return None if left is None or right is None else left + right
 
     def _join(self, left, right, order):
@@ -177,17 +178,17 @@ class Product(_Pair):
         With ``d = |phi(x) - phi(y)|^2 / 2`` a kernel is ``k(x, x) - d``, so that half the squared
         distance in the product's space is at most ``left(x, x) d_right + right(x, x) d_left``.
         """
-        left, right = _level_of(self.left), _level_of(self.right)
+        left, right = self.left._level, self.right._level
         if left is None or right is None:
             return np.inf
         # A level of 0 is a kernel of 0, whatever the other's constant.
-        left_share = np.sqrt(right) * kernel_lipschitz(self.left, n_features) if right > 0 else 0.0
-        right_share = np.sqrt(left) * kernel_lipschitz(self.right, n_features) if left > 0 else 0.0
+        left_share = np.sqrt(right) * self.left.lipschitz(n_features) if right > 0 else 0.0
+        right_share = np.sqrt(left) * self.right.lipschitz(n_features) if left > 0 else 0.0
         return float(np.hypot(left_share, right_share))
 
     @property
     def _level(self):
-        left, right = _level_of(self.left), _level_of(self.right)
+        left, right = self.left._level, self.right._level
         return None if left is None or right is None else left * right
 
     def _join(self, left, right, order):
@@ -204,7 +205,7 @@ class Product(_Pair):
         return found
 
 
-class Scaled(Kernel):
+class Scaled(_Pointwise):
     """``factor`` times a kernel, as ``factor * kernel`` makes it.
 
     Parameters
@@ -227,7 +228,7 @@ class Scaled(Kernel):
 
     def validate(self, n_features: int | None = None) -> None:
         check_real("factor", self.factor, strict=False)
-        _check_kernel("kernel", self.kernel, n_features)
+        super().validate(n_features)
 
     def matrix(self, X, Y, norms=None):
         return float(self.factor) * kernel_matrix(self.kernel, X, Y, norms)
@@ -238,53 +239,11 @@ class Scaled(Kernel):
     def lipschitz(self, n_features: int | None = None) -> float:
         """``sqrt(factor)`` times the kernel's."""
         return (
-            float(np.sqrt(self.factor)) * kernel_lipschitz(self.kernel, n_features)
-            if self.factor > 0
-            else 0.0
+            float(np.sqrt(self.factor)) * self.kernel.lipschitz(n_features) if self.factor > 0 else 0.0
         )
-
-    @property
-    def symmetry(self) -> str:
-        """The kernel's."""
-        return kernel_symmetry(self.kernel)
-
-    @property
-    def definite(self) -> bool:
-        """The kernel's."""
-        return kernel_definite(self.kernel)
-
-    @property
-    def least_eigenvalue(self) -> float | None:  # type: ignore[override]
-        """The kernel's, before it was multiplied."""
-        return self.kernel.least_eigenvalue
-
-    def prepared(self, X: np.ndarray) -> Kernel:
-        kernel = self.kernel.prepared(X)
-        return self if kernel is self.kernel else Scaled(kernel, self.factor)
-
-    @property
-    def thread_safe(self) -> bool:
-        """The kernel's."""
-        return kernel_thread_safe(self.kernel)
-
-    @property
-    def smoothness(self) -> float:
-        """The kernel's."""
-        return kernel_smoothness(self.kernel)
-
-    @property
-    def uses_distances(self) -> bool:
-        """The kernel's."""
-        return kernel_arguments(self.kernel)[0]
-
-    @property
-    def uses_products(self) -> bool:
-        """The kernel's."""
-        return kernel_arguments(self.kernel)[1]
 
     def partials(self, distances, products, order):
         """See `Kernel.partials`; errors name the kernel."""
-        refuse_inherited_partials(self, "partials")
         found = dict(self.kernel.partials(distances, products, order))
         factor = float(self.factor)
         # Taken out one by one, so that memory that nobody keeps is used again.
@@ -296,17 +255,8 @@ class Scaled(Kernel):
 
     @property
     def _level(self):
-        level = _level_of(self.kernel)
+        level = self.kernel._level
         return None if level is None else self.factor * level
-
-
-def _level_of(kernel: Kernel) -> float | None:
-    return kernel._level if says(kernel, "_level", of="diagonal") else None
-
-
-def _check_kernel(name: str, kernel: Any, n_features: int | None) -> None:
-    check_kernel(name, kernel)
-    kernel.validate(n_features)
 
 
 def _changed(ufunc: np.ufunc, values: np.ndarray, other: Any) -> np.ndarray:

@@ -16,7 +16,7 @@ from ..regions.products import Stack
 from ..regions.tiles import fill_tables
 from .base import Kernel
 from .kept_by_rows import KeptByRows
-from .values import DOUBLE, LARGEST_WIDTH, SINGLE, check_rows, same_precision
+from .values import DOUBLE, SINGLE, check_rows, same_precision
 
 # Rows whose directions are kept: all rows that a machine knows, and those it asks about.
 KEPT = 2
@@ -196,8 +196,6 @@ def turned(directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     -------
     (n, r, d) and (n, r) arrays
     """
-    if not np.max(np.abs(directions), initial=0.0) <= LARGEST_WIDTH:
-        raise ValueError("tangents are so long that their squares are no numbers: scale the features")
     found, squares = np.empty_like(directions), np.zeros(directions.shape[:2])
     if not directions.shape[1]:
         return found, squares

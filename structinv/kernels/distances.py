@@ -10,13 +10,12 @@ import numpy as np
 from ..compiled import njit
 from ..matrices import contiguous_read_only, in_threads
 from .base import Kernel
+from .checked import ISOMETRIES, PERMUTATIONS
 from .exponentials import exponentials
-from .questions import ISOMETRIES, PERMUTATIONS
-from .spectral import cauchy, gamma_mixture, normals, students
+from .frequencies import cauchy, gamma_mixture, normals, students
 from .values import (
     Norms,
     check_real,
-    check_width,
     half_norms,
     holds,
     in_double,
@@ -30,8 +29,6 @@ CLOSE = 0.01
 # if half of it, in units of the width, is the difference of numbers above this one: rounding moves the
 # kernel by at most about so many units in the last place.
 FAR = 500.0
-# Of widths that are multiplied with one another.
-LARGEST_SCALE = 1e100
 
 
 class _Stationary(Kernel):
@@ -56,7 +53,7 @@ class Gaussian(_Stationary):
     Parameters
     ----------
     sigma : float, default=1.0
-        Width, in the unit of the inputs; from 1e-150 to 1e150.
+        Width, above 0, in the unit of the inputs.
 
     Examples
     --------
@@ -74,7 +71,7 @@ class Gaussian(_Stationary):
         self.sigma = sigma
 
     def validate(self, n_features: int | None = None) -> None:
-        check_width("sigma", self.sigma)
+        check_real("sigma", self.sigma)
 
     def matrix(self, X, Y, norms=None):
         self.validate()
@@ -112,9 +109,9 @@ class RationalQuadratic(_Stationary):
     Parameters
     ----------
     length_scale : float, default=1.0
-        In the unit of the inputs; from 1e-100 to 1e100.
+        Above 0, in the unit of the inputs.
     alpha : float, default=1.0
-        From 1e-100 to 1e100.
+        Above 0.
 
     Examples
     --------
@@ -133,8 +130,8 @@ class RationalQuadratic(_Stationary):
         self.alpha = alpha
 
     def validate(self, n_features: int | None = None) -> None:
-        check_width("length_scale", self.length_scale, LARGEST_SCALE)
-        check_width("alpha", self.alpha, LARGEST_SCALE)
+        check_real("length_scale", self.length_scale)
+        check_real("alpha", self.alpha)
 
     def matrix(self, X, Y, norms=None):
         self.validate()
@@ -236,7 +233,7 @@ class Matern(_Stationary):
     Parameters
     ----------
     length_scale : float, default=1.0
-        In the unit of the inputs; from 1e-150 to 1e150.
+        Above 0, in the unit of the inputs.
     nu : {0.5, 1.5, 2.5, inf}, default=1.5
 
     Notes
@@ -261,7 +258,7 @@ class Matern(_Stationary):
         self.nu = nu
 
     def validate(self, n_features: int | None = None) -> None:
-        check_width("length_scale", self.length_scale)
+        check_real("length_scale", self.length_scale)
         if self.nu not in (0.5, 1.5, 2.5, np.inf):
             raise ValueError(f"nu must be 0.5, 1.5, 2.5 or inf, got {self.nu!r}")
 

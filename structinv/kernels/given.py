@@ -44,8 +44,7 @@ class CallableKernel(Kernel):
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`; ValueError where the function's answer is none."""
         X, Y = same_precision(X, Y)
-        found = answers.ask(self.function, f"kernel {self.function!r}", self.function, X, Y)
-        values = np.array(found, dtype=X.dtype)
+        values = np.array(self.function(X, Y), dtype=X.dtype)
         expected = (X.shape[0], Y.shape[0])
         if values.shape != expected:
             raise ValueError(
@@ -93,7 +92,8 @@ class PrecomputedKernel(Kernel):
 
     def matrix(self, X, Y, norms=None):
         """See `Kernel.matrix`; in the precision of `gram`."""
-        return self.gram[np.ix_(self._places(X), self._places(Y))]
+        values = self.gram[np.ix_(self._places(X), self._places(Y))]
+        return answers.table("PrecomputedKernel.matrix", "values", values, ("n", "m"))
 
     def diagonal(self, X):
         rows = self._places(X)

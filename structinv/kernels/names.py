@@ -12,6 +12,7 @@ from sklearn.base import clone
 from ..matrices import Matrix
 from ..oracles.arguments import closest_of, hint_of
 from .base import Kernel
+from .checked import check_declarations
 from .distances import Gaussian, Laplacian
 from .given import CallableKernel, PrecomputedKernel
 from .products import Linear, Polynomial
@@ -23,8 +24,10 @@ _WRITTEN = {"rbf": "Gaussian", "gaussian": "Gaussian", "poly": "Polynomial", "po
 _WRITTEN |= {"laplacian": "Laplacian", "linear": "Linear", "matern": "Matern"}
 
 
-def check_kernel(name: str, kernel: Any, allowed: str = "a Kernel") -> None:
-    """Raise TypeError, which says what may have been meant, unless it is a Kernel.
+def check_kernel(
+    name: str, kernel: Any, n_features: int | None = None, allowed: str = "a Kernel"
+) -> None:
+    """Raise TypeError or ValueError unless it is a Kernel with parameters in their ranges.
 
     Examples
     --------
@@ -34,6 +37,8 @@ def check_kernel(name: str, kernel: Any, allowed: str = "a Kernel") -> None:
     TypeError: kernel must be a Kernel, got 'rbf'; write structinv.kernels.Gaussian(...)
     """
     if isinstance(kernel, Kernel):
+        kernel.validate(n_features)
+        check_declarations(kernel, n_features)
         return
     hint = hint_of(kernel) or _as_object(kernel)
     if callable(kernel) and not hint:
@@ -80,7 +85,7 @@ def as_kernel(kernel: Any, *, gamma: Any, degree: int, coef0: float, X: Matrix) 
     Gaussian(sigma=1.4142135623730951)
     """
     found = _find_kernel(kernel, gamma, degree, coef0, X)
-    found.validate(X.shape[1])
+    check_kernel("kernel", found, X.shape[1])
     return found
 
 

@@ -11,7 +11,7 @@ from ..compiled import njit
 from ..matrices import in_threads, one_blas_thread
 from ..oracles.laws import Law
 from .base import Kernel
-from .questions import kernel_arguments, kernel_matrix, kernel_smoothness, kernel_thread_safe, says
+from .checked import kernel_matrix, kernel_table
 from .values import half_norms
 
 # Values of members that are held at once, of each side: 64 MB of float32.
@@ -104,19 +104,16 @@ def _fill(
     """Means over the kernel of members, given with half norms; from the diagonal on if `symmetric`."""
     (points, x), (others, y), (of_left, of_right) = left, right, weights
     s, t = len(of_left), len(of_right)
-    source = answers.method(kernel, "matrix")
 
     def work(tile: Tile) -> None:
         rows, columns = tile
         these = slice(rows.start * s, rows.stop * s)
         those = slice(columns.start * t, columns.stop * t)
         norms = x[these], y[those]
-        values = answers.ask(kernel, source, kernel.matrix, points[these], others[those], norms)
-        shape = these.stop - these.start, those.stop - those.start
-        values = answers.table(source, "values", values, shape)
-        _means(values, of_left, of_right, np.empty(shape[1], dtype=values.dtype), out[tile])
+        values = kernel_table(kernel, points[these], others[those], norms)
+        _means(values, of_left, of_right, np.empty(values.shape[1], dtype=values.dtype), out[tile])
 
-    shared = kernel_thread_safe(kernel)
+    shared = kernel.thread_safe
     # Fewer, where there are few, so that there is something for each thread.
     most = min(LEFT, max(RIGHT, len(points) // 4)) if shared else LEFT_ALONE
     rows, columns = max(1, most // s), max(1, RIGHT // t)
@@ -165,9 +162,9 @@ def mean_diagonal(kernel: Kernel, X: np.ndarray, left: Law | None, right: Law) -
 
 def _stacked(kernel: Kernel, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """The kernel of points (n, s, d) and others (n, t, d) of the same row, (n, s, t)."""
-    if kernel_thread_safe(kernel):
-        known = says(kernel, "_stacked")
-        found = kernel._stacked(left, right) if known else _from_partials(kernel, left, right)
+    if kernel.thread_safe:
+        found = kernel._stacked(left, right)
+        found = _from_partials(kernel, left, right) if found is None else found
         if found is not None:
             return found
     found = np.empty((len(left), left.shape[1], right.shape[1]), dtype=left.dtype)
@@ -182,8 +179,8 @@ def _from_partials(kernel: Kernel, left: np.ndarray, right: np.ndarray) -> np.nd
     In float64, which holds what widths far out make of distances; None, too, where that does not.
     """
     # Kernels that are less smooth turn rounding errors of a distance of 0 into roots of them.
-    uses_distances, uses_products = kernel_arguments(kernel)
-    if kernel_smoothness(kernel) < 1 or not (uses_distances or uses_products):
+    uses_distances, uses_products = kernel.uses_distances, kernel.uses_products
+    if kernel.smoothness < 1 or not (uses_distances or uses_products):
         return None
     left, right = left.astype(np.float64, copy=False), right.astype(np.float64, copy=False)
     products = distances = None

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.kept import Record, parameters_of
 from ..oracles.laws import Law, check_seed, check_size, law_of
 from .base import Kernel
+from .checked import ISOMETRIES, PERMUTATIONS
+from .combinations import CompositeKernel
 from .kept_by_rows import KeptByRows
 from .names import check_kernel
 from .orbit_tables import mean_diagonal, mean_table
-from .questions import ISOMETRIES, PERMUTATIONS, kernel_definite, kernel_lipschitz, kernel_symmetry
-from .values import check_rows, check_width, holds, precision, same_precision
+from .values import check_real, check_rows, holds, precision, same_precision
 
 # Squared distances of embeddings are the difference of numbers that are rounded so often.
 ROUNDINGS = 8
@@ -26,7 +26,7 @@ DIAGONALS = 64
 _MADE = ("_law", "_sides", "_stretched", "_diagonals")
 
 
-class OrbitMean(Kernel):
+class OrbitMean(CompositeKernel):
     r"""The mean of a kernel over changes of both inputs.
 
     .. math:: K(x, x') = E\, k(g x, g' x') = \langle E \phi(g x), E \phi(g' x') \rangle
@@ -85,31 +85,14 @@ class OrbitMean(Kernel):
         self.size = size
         self.random_state = random_state
 
-    @property
-    def definite(self) -> bool:
-        """Whether the kernel is, of whose values it is made."""
-        return kernel_definite(self.kernel)
-
-    @property
-    def least_eigenvalue(self) -> float | None:  # type: ignore[override]
-        """The kernel's, of whose values it is made."""
-        return self.kernel.least_eigenvalue
-
-    def prepared(self, X: np.ndarray) -> Kernel:
-        """See `Kernel.prepared`: with that of the kernel."""
-        kernel = self.kernel.prepared(X)
-        return self if kernel is self.kernel else clone(self).set_params(kernel=kernel)
-
     def validate(self, n_features: int | None = None) -> None:
         if not isinstance(self.oracle, InvarianceOracle):
             raise TypeError(
                 f"oracle must be an InvarianceOracle, got {self.oracle!r}{hint_of(self.oracle)}"
             )
-        check_kernel("kernel", self.kernel)
+        check_kernel("kernel", self.kernel, n_features)
         check_size(self.size)
         check_seed(self.random_state)
-        self.kernel.validate(n_features)
-        kernel_symmetry(self.kernel)
         if n_features is not None:
             self.law(n_features)
 
@@ -119,7 +102,7 @@ class OrbitMean(Kernel):
 
     def sides(self, n_features: int) -> tuple[Law | None, Law]:
         """The changes of the left input, None for none, and those of the right one: see `Law.sides`."""
-        return self._sides_by(self._law_record(n_features), kernel_symmetry(self.kernel))
+        return self._sides_by(self._law_record(n_features), self.kernel.symmetry)
 
     def _sides_by(self, known: Record, symmetry: str) -> tuple[Law | None, Law]:
         # Which law it is of stands in its key: another thread may put another one there meanwhile.
@@ -168,7 +151,7 @@ class OrbitMean(Kernel):
 
     def _own_values(self, X: np.ndarray) -> np.ndarray:
         """`diagonal` of checked rows."""
-        known, symmetry = self._law_record(X.shape[1]), kernel_symmetry(self.kernel)
+        known, symmetry = self._law_record(X.shape[1]), self.kernel.symmetry
         kept: KeptByRows = self.__dict__.setdefault("_diagonals", KeptByRows(DIAGONALS))
         X = X.astype(precision(X), copy=False)
 
@@ -185,7 +168,7 @@ class OrbitMean(Kernel):
         """
         if n_features is None:
             return np.inf
-        slope = kernel_lipschitz(self.kernel, n_features)
+        slope = self.kernel.lipschitz(n_features)
         # Both may be infinite, or the kernel constant.
         return slope * self._stretch(n_features) if 0 < slope < np.inf else slope
 
@@ -199,7 +182,7 @@ class OrbitMean(Kernel):
         return float(record.made)
 
 
-class OrbitDistance(Kernel):
+class OrbitDistance(CompositeKernel):
     r"""A Gaussian of the distance of mean embeddings: the second layer over `OrbitMean`.
 
     .. math:: \exp\bigl(-|\mu_x - \mu_{x'}|^2 / (2 \tau^2)\bigr), \quad \mu_x = E \phi(g x)
@@ -213,7 +196,7 @@ class OrbitDistance(Kernel):
         See `OrbitMean`.
     tau : float, default=1.0
         Width, in the unit of the embeddings' distances, which are at most ``sqrt(2)`` for kernels with
-        ``k(x, x) = 1``; from 1e-150 to 1e150.
+        ``k(x, x) = 1``, above 0.
 
     Examples
     --------
@@ -239,23 +222,8 @@ class OrbitDistance(Kernel):
         self.size = size
         self.random_state = random_state
 
-    @property
-    def definite(self) -> bool:
-        """Whether the kernel is, of whose values it is made."""
-        return kernel_definite(self.kernel)
-
-    @property
-    def least_eigenvalue(self) -> float | None:  # type: ignore[override]
-        """The kernel's, of whose values it is made."""
-        return self.kernel.least_eigenvalue
-
-    def prepared(self, X: np.ndarray) -> Kernel:
-        """See `Kernel.prepared`: with that of the kernel."""
-        kernel = self.kernel.prepared(X)
-        return self if kernel is self.kernel else clone(self).set_params(kernel=kernel)
-
     def validate(self, n_features: int | None = None) -> None:
-        check_width("tau", self.tau)
+        check_real("tau", self.tau)
         self._mean().validate(n_features)
 
     def _mean(self) -> OrbitMean:
@@ -293,7 +261,7 @@ class OrbitDistance(Kernel):
 
     def lipschitz(self, n_features: int | None = None) -> float:
         """That of the first layer over tau."""
-        return kernel_lipschitz(self._mean(), n_features) / float(self.tau)
+        return self._mean().lipschitz(n_features) / float(self.tau)
 
     @property
     def _level(self):

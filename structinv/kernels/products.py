@@ -9,7 +9,7 @@ import numpy as np
 
 from ..compiled import njit
 from .base import Kernel
-from .questions import ISOMETRIES
+from .checked import ISOMETRIES
 from .values import check_real, holds, in_double, in_tiles, precision, same_precision, squared_norms
 
 

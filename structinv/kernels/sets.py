@@ -13,11 +13,10 @@ from ..oracles.geometry import region_of, tangent_planes
 from ..oracles.kept import parameters_of
 from ..regions import Region
 from .base import Kernel
+from .indefinite import check_spectrum, mended
 from .kept_by_rows import KeptByRows
 from .names import check_kernel
-from .questions import describe, kernel_arguments
-from .spectra import check_spectrum, mended
-from .values import check_rows, precision, same_precision
+from .values import check_rows, describe, precision, same_precision
 
 SIDES = ("two", "mean", "tangent")
 # Rows whose sets are kept: all rows that a machine knows, and those it asks about.
@@ -102,9 +101,8 @@ class SetKernel(Kernel):
         check_sides(self.sides, SIDES)
         if self.spectrum is not None:
             check_spectrum(self.spectrum)
-        check_kernel("kernel", self.kernel)
-        self.kernel.validate(n_features)
-        if kernel_arguments(self.kernel) != (True, False):
+        check_kernel("kernel", self.kernel, n_features)
+        if (self.kernel.uses_distances, self.kernel.uses_products) != (True, False):
             raise ValueError(
                 "kernel must be a function of distances alone, such as Gaussian, Matern or "
                 f"RationalQuadratic, got {describe(self.kernel)}"

@@ -7,7 +7,7 @@ import numpy as np
 from ..oracles import InvarianceOracle
 from .directed_rows import DirectedRows, turned, unit_directions
 from .normal_laws import LawKernel, in_units, normal_laws
-from .values import check_real, check_width
+from .values import check_real
 
 
 class TangentDistributionKernel(LawKernel):
@@ -84,8 +84,8 @@ class TangentDistributionKernel(LawKernel):
 
     def validate(self, n_features: int | None = None) -> None:
         super().validate(n_features)
-        check_width("sigma", self.sigma)
-        check_width("gamma_w", self.gamma_w)
+        check_real("sigma", self.sigma)
+        check_real("gamma_w", self.gamma_w)
         check_real("rho", self.rho)
         if not isinstance(self.normalised, bool | np.bool_):
             raise TypeError(f"normalised must be True or False, got {self.normalised!r}")

@@ -11,7 +11,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.arguments import closest_of
 from ..regions.products import Stack
 from .directed_rows import DirectedKernel, DirectedRows, unit_directions
-from .values import check_real, check_rows, check_width, precision
+from .values import check_real, check_rows, precision
 
 DIRECTIONS = ("tangents", "differences")
 
@@ -40,8 +40,8 @@ class _TangentSum(DirectedKernel):
 
     def validate(self, n_features: int | None = None) -> None:
         super().validate(n_features)
-        check_width("sigma", self.sigma)
-        check_width("gamma_w", self.gamma_w)
+        check_real("sigma", self.sigma)
+        check_real("gamma_w", self.gamma_w)
         check_real("eta", self.eta, strict=False)
         if not isinstance(self.directions, str) or self.directions not in DIRECTIONS:
             hint = closest_of(self.directions, DIRECTIONS)

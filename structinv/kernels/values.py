@@ -24,9 +24,6 @@ HALF, SINGLE, DOUBLE = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.f
 # Of float32 numbers with all their digits.
 _LEAST, _MOST = float(np.finfo(SINGLE).tiny), float(np.finfo(SINGLE).max)
 
-# Squares of widths up to here, and of their inverses, are numbers.
-LARGEST_WIDTH = 1e150
-
 
 def precision(*arrays: np.ndarray) -> np.dtype:
     """float32 if all arrays are, else float64; TypeError for float16, in which kernels lose too much."""
@@ -78,6 +75,12 @@ def in_double(kernel: Kernel, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return values.astype(np.float32)
 
 
+def describe(kernel: Kernel) -> str:
+    """The kernel with all its parameters; its repr leaves out defaults."""
+    parameters = kernel.get_params(deep=False).items()
+    return f"{type(kernel).__name__}({', '.join(f'{name}={value!r}' for name, value in parameters)})"
+
+
 def is_real(value: Any) -> bool:
     """Whether it is a real number, and no bool."""
     return isinstance(value, Real) and not isinstance(value, bool)
@@ -90,24 +93,6 @@ def check_real(name: str, value: Any, *, strict: bool = True) -> None:
         raise TypeError(f"{name} must be {allowed}, got {value!r}")
     if not (0 < value < np.inf or (value == 0 and not strict)):
         raise ValueError(f"{name} must be {allowed}, got {value!r}")
-
-
-def check_width(name: str, value: Any, largest: float = LARGEST_WIDTH) -> None:
-    """Raise TypeError or ValueError unless it is a number above 0 whose square is far from no number.
-
-    Examples
-    --------
-    >>> check_width("sigma", 1e-200)
-    Traceback (most recent call last):
-        ...
-    ValueError: sigma must be a number from 1e-150 to 1e+150, got 1e-200: scale the features
-    """
-    check_real(name, value)
-    if not 1.0 / largest <= float(value) <= largest:
-        raise ValueError(
-            f"{name} must be a number from {1.0 / largest:g} to {largest:g}, got {value!r}: "
-            "scale the features"
-        )
 
 
 def floats(values: Any) -> np.ndarray | None:

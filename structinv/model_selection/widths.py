@@ -22,8 +22,8 @@ from ..estimators.ridge import MARGINAL_LIKELIHOOD, OrbitRidge, checked_alphas
 from ..estimators.rows import flat_rows, shaped
 from ..inspection.figures import written
 from ..kernels import Kernel, OrbitMean
+from ..kernels.checked import kernel_matrix
 from ..kernels.names import as_kernel
-from ..kernels.questions import kernel_matrix
 from ..matrices import refuse_half_or_masked
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import hint_of

@@ -36,7 +36,7 @@ from ..kernels import (
     TangentVectorKernel,
     VicinalKernel,
 )
-from ..kernels.spectra import MendedKernel, ShiftedKernel
+from ..kernels.indefinite import MendedKernel, ShiftedKernel
 from ..losses import REGISTRY as LOSSES
 from ..losses import Affine, CvxpyLoss
 from ..losses.base import MoreauEnvelope

@@ -108,7 +108,7 @@ def orthonormal(directions: np.ndarray) -> np.ndarray:
     directions : (n, r, d) array
         Their lengths do not count.
     """
-    directions = _of_common_size(directions.astype(np.float64, copy=False))
+    directions = directions.astype(np.float64, copy=False)
     gram = directions @ directions.swapaxes(1, 2)
     sizes = np.sqrt(np.einsum("nii->ni", gram))
     inverse = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
@@ -121,14 +121,6 @@ def orthonormal(directions: np.ndarray) -> np.ndarray:
         some = basis[near]
         basis[near] = _inverse_roots(some @ some.swapaxes(1, 2), 0.5)[0] @ some
     return basis
-
-
-def _of_common_size(directions: np.ndarray) -> np.ndarray:
-    """Directions whose squares are numbers: each over its largest entry where one is far from 1."""
-    peaks = np.max(np.abs(directions), axis=2, keepdims=True, initial=0.0)
-    if not np.any((peaks > 1e100) | ((peaks > 0) & (peaks < 1e-100))):
-        return directions
-    return np.divide(directions, peaks, out=np.zeros_like(directions), where=peaks > 0)
 
 
 def _inverse_roots(gram: np.ndarray, least: float) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ..compiled import njit
 from ..kernels import Kernel
-from ..kernels.questions import kernel_matrix
+from ..kernels.checked import kernel_matrix
 from ..kernels.values import half_norms
 from ..matrices import ALL_ROWS, Matrix, floating
 from ..matrices import stack as stack_rows

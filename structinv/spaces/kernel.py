@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..kernels import Kernel
-from ..kernels.questions import kernel_diagonal, kernel_lipschitz
+from ..kernels.checked import kernel_diagonal
 from ..matrices import Rows, count, dense, pick, scale_rows
 from ..oracles.question import Worst, WorstPoints, best_members
 from ..structures.rivals import Rivals
@@ -423,7 +423,7 @@ class KernelSpace(Space):
         slack = np.zeros(norms.shape)
         # Either factor may be infinite, and counts nothing where another one is zero.
         matters = (norms > 0) & (mesh > 0)[:, None]
-        np.multiply(norms, kernel_lipschitz(self.kernel, self.n_features), out=slack, where=matters)
+        np.multiply(norms, self.kernel.lipschitz(self.n_features), out=slack, where=matters)
         np.multiply(slack, mesh[:, None], out=slack, where=matters)
         return slack
 

@@ -7,7 +7,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import fmin_l_bfgs_b
 
 from ..kernels import Kernel
-from ..kernels.questions import kernel_arguments, kernel_smoothness
 from ..kernels.values import squared_norms
 from .reduced_sets import Whole
 
@@ -17,7 +16,7 @@ REMEMBERED = 10
 
 def has_gradients(kernel: Kernel) -> bool:
     """Whether the kernel's first derivatives exist everywhere and are known."""
-    return any(kernel_arguments(kernel)) and kernel_smoothness(kernel) >= 1
+    return (kernel.uses_distances or kernel.uses_products) and kernel.smoothness >= 1
 
 
 def moved_points(f: Whole, start: np.ndarray, max_iter: int) -> np.ndarray:
@@ -97,7 +96,7 @@ class _Table:
     def __init__(self, kernel: Kernel, rows: np.ndarray, points: np.ndarray) -> None:
         products = rows @ points.T
         self.rows, self.points = rows, points
-        uses_distances, uses_products = kernel_arguments(kernel)
+        uses_distances, uses_products = kernel.uses_distances, kernel.uses_products
         distances = None
         if uses_distances:
             distances = -2.0 * products

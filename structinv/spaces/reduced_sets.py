@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from ..kernels import Kernel
-from ..kernels.questions import kernel_diagonal, kernel_lipschitz, kernel_matrix
+from ..kernels.checked import kernel_diagonal, kernel_matrix
 from ..kernels.values import half_norms, squared_norms
 from .atoms import expand
 
@@ -212,7 +212,7 @@ def norm_of_difference(f: Whole, points: np.ndarray, new: np.ndarray) -> float:
     squares -= np.sum(new * (across.T @ f.coefficients - square @ new), axis=0)
     both, sizes = np.concatenate([f.points, points]), np.abs(np.concatenate([f.coefficients, new]))
     heights = np.sqrt(kernel_diagonal(kernel, both).astype(np.float64)) @ sizes
-    slope = kernel_lipschitz(kernel, both.shape[1])
+    slope = kernel.lipschitz(both.shape[1])
     slope = slope if np.isfinite(slope) else 0.0
     # Values of functions of distances are off by what |x|^2 + |y|^2 - 2 <x, y> cancels.
     lengths = 2.0 * slope**2 * sizes.sum(axis=0) * (squared_norms(both) @ sizes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..kernels import Kernel
-from ..kernels.questions import kernel_diagonal, kernel_lipschitz
+from ..kernels.checked import kernel_diagonal
 from ..kernels.values import precision, squared_norms
 from ..structures.rivals import Rivals
 
@@ -40,7 +40,7 @@ def output_rounding(kernel: Kernel, f: Expansion, members: np.ndarray) -> np.nda
     flat, used = members.reshape(n * s, d), f.support()
     centres, sizes = f.atoms.points(used), np.abs(f.coefficients[used])
     per_height, n_terms = f.heights()
-    slope = kernel_lipschitz(kernel, d)
+    slope = kernel.lipschitz(d)
     slope = slope if np.isfinite(slope) else 0.0
     eps = float(np.finfo(precision(members, centres)).eps)
     per_height = eps * (8.0 + np.sqrt(d) + np.sqrt(n_terms)) * per_height

@@ -11,8 +11,10 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from .. import answers
 from ..matrices import Matrix
-from .decodings import Decoding, Separation, decoded
+from .checked import decoded
+from .decodings import Decoding, Separation
 from .examples import Reader, as_blocks, flat_labels
 from .layout import Layout
 from .rivals import LabelFunctions, Rivals
@@ -20,6 +22,9 @@ from .wrong_rows import most_wrong
 
 if TYPE_CHECKING:
     from .bound import BoundStructure
+
+# Methods that `Structure.budgets` is about.
+_ANSWERS = {"decode", "separate", "runner_up", "most_wrong", "best_by_wrong", "score"}
 
 
 class Structure(BaseEstimator, ABC):
@@ -50,8 +55,8 @@ class Structure(BaseEstimator, ABC):
     budgets : bool
         Whether potentials may have a third axis, (n_rows, n_labels, n_levels): each row uses a level,
         and the levels of an example's rows add up to ``n_levels - 1`` at most. `decode`, `separate`,
-        `runner_up` and `best_by_wrong` then find the best of both, and tell the levels. A class that
-        defines one of these anew has none of its parent's, unless it says so.
+        `runner_up` and `best_by_wrong` then find the best of both, and tell the levels. A subclass
+        that overrides one of these must declare it again.
     term : str
         Which term of the registry of terms trains it.
     one_row : bool
@@ -85,9 +90,7 @@ class Structure(BaseEstimator, ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        answering = {"decode", "separate", "runner_up", "most_wrong", "best_by_wrong", "score"}
-        if "budgets" not in vars(cls) and answering & set(vars(cls)):
-            cls.budgets = False
+        answers.reset_declarations(cls, Structure, _ANSWERS, {"budgets"})
 
     def bind(
         self,

@@ -1,4 +1,4 @@
-"""A structure with true labels, and the door through which its answers come in."""
+"""A structure with the true labels of given rows."""
 
 from __future__ import annotations
 
@@ -8,28 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import answers
 from ..matrices import ALL_ROWS, Matrix, Rows, count
+from . import checked
 from .base import Structure
-from .decodings import (
-    Decoding,
-    Separation,
-    check_decoding,
-    check_features,
-    check_levels,
-    check_shares,
-    decoded,
-    without_infinities,
-)
+from .decodings import Decoding, Separation
 from .labels import check_cost, check_rescaling, encode_labels
 from .layout import Layout, laid_out
-from .rivals import LabelFunctions, Rivals
+from .rivals import Rivals
 
 
 class BoundStructure:
-    """What objectives and certificates ask: a structure with the true labels of given rows.
-
-    What the structure answers is looked at once, by name.
+    """A structure with the true labels of given rows, as objectives and certificates ask it.
 
     Parameters
     ----------
@@ -78,10 +67,8 @@ class BoundStructure:
                 raise ValueError(f"layout must be None for {name}, whose examples are single rows")
         structure = self.structure = structure.prepared(self.classes, self.codes, layout)
         self.slack = rescaling == "slack"
-        self.functions = checked_functions(structure, n_labels)
-        n_extra: Any = structure.n_extra(n_labels)
-        source = answers.method(structure, "n_extra")
-        self.n_extra = int(answers.number(source, "n_extra", n_extra, least=0))
+        self.functions = checked.functions(structure, n_labels)
+        self.n_extra = checked.n_extra(structure, n_labels)
         if layout is None and (self.n_extra or not structure.rowwise):
             # Examples of one row each, whose labels have features all the same.
             self.layout = Layout.of_rows(len(self.codes))
@@ -150,9 +137,7 @@ class BoundStructure:
     def allowed(self) -> np.ndarray:
         """Whether the structure has the true labelling of each block, (n_blocks,) of bool."""
         layout = laid_out(self.layout, len(self.codes))
-        found: Any = self.structure.allows(self.codes, layout, self.n_labels)
-        source = answers.method(self.structure, "allows")
-        return answers.numbers(source, "allows", np.asarray(found, np.float64), (len(layout),)) > 0
+        return checked.allowed(self.structure, self.codes, layout, self.n_labels)
 
     def rivals(self, rows: Rows = ALL_ROWS) -> Rivals:
         """All labels against the true ones of some rows."""
@@ -161,31 +146,9 @@ class BoundStructure:
     def separate(
         self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout | None
     ) -> Separation:
-        """The most violated labelling of each block, looked at; see `Structure.separate`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the structure's answer is no `Separation`, an array has another shape, or a label is none.
-        """
-        n_rows = len(rivals)
-        known = laid_out(layout, n_rows)
-        source = answers.method(self.structure, "separate")
-        answer = self.structure.separate(rivals, found, extra, known)
-        if not isinstance(answer, Separation):
-            raise TypeError(f"{source} must return a Separation, got {type(answer).__name__}")
-        shape = (len(known),)
-        labels = answers.integers(source, "labels", answer.labels, (n_rows,), self.n_labels)
-        upper = answers.numbers(source, "upper", answer.upper, shape, finite=False)
-        if np.any(upper == -np.inf):
-            raise ValueError(f"{source} must return upper above -infinity")
-        scale = answer.scale
-        if scale is not None:
-            scale = answers.numbers(source, "scale", scale, shape)
-        of_features = (len(known), self.n_extra)
-        levels = check_levels(source, answer.levels, np.shape(found.gains), known)
-        shares = check_shares(source, answer, (n_rows, self.n_labels), of_features)
-        return Separation(labels, upper, scale, levels, *shares)
+        """The most violated labelling of each block; see `Structure.separate`."""
+        known = laid_out(layout, len(rivals))
+        return checked.separated(self.structure, rivals, found, extra, known)
 
     def as_shares(self, chosen: Separation, layout: Layout) -> Separation:
         """What was chosen as shares of labels, of which whole labellings have one each."""
@@ -220,13 +183,10 @@ class BoundStructure:
         return chosen.features @ extra - own
 
     def _extra_score(self, labels: np.ndarray, extra: np.ndarray, layout: Layout) -> np.ndarray:
-        source, shape = answers.method(self.structure, "extra_score"), (len(layout),)
-        found = self.structure.extra_score(labels, extra, layout, self.n_labels)
-        return answers.numbers(source, "extra_score", found, shape)
+        return checked.extra_score(self.structure, labels, extra, layout, self.n_labels)
 
     def _features(self, labels: np.ndarray, layout: Layout) -> Matrix:
-        source, shape = answers.method(self.structure, "features"), (len(layout), self.n_extra)
-        return check_features(source, self.structure.features(labels, layout, self.n_labels), shape)
+        return checked.features(self.structure, labels, layout, self.n_labels, self.n_extra)
 
     def predict(
         self, scores: np.ndarray, extra: np.ndarray | None = None, layout: Layout | None = None
@@ -243,17 +203,7 @@ class BoundStructure:
     ) -> Decoding:
         """The best labelling other than the one given, and a bound; see `Structure.runner_up`."""
         known = laid_out(layout, len(codes))
-        asked, unbounded = without_infinities(potentials, known)
-        found = self.structure.runner_up(asked, codes, extra, known)
-        source = answers.method(self.structure, "runner_up")
-        checked = check_decoding(source, found, potentials.shape, known, len(extra))
-        upper = checked.upper
-        if upper is None:
-            upper = self.structure.score(asked, checked.labels, extra, known, checked.levels)
-        if unbounded is not None:
-            # Where there is another labelling at all.
-            upper = np.where(unbounded & (upper > -np.inf), np.inf, upper)
-        return Decoding(checked.labels, upper, checked.levels)
+        return checked.runner_up(self.structure, potentials, codes, extra, known)
 
     def most_wrong(
         self,
@@ -264,10 +214,7 @@ class BoundStructure:
         layout: Layout,
     ) -> np.ndarray:
         """How many rows of each block differ at most; see `Structure.most_wrong`."""
-        found = self.structure.most_wrong(potentials, codes, floors, extra, layout)
-        most: Any = int(layout.sizes.max()) + 1
-        source = answers.method(self.structure, "most_wrong")
-        return answers.integers(source, "counts", found, (len(layout),), most)
+        return checked.most_wrong(self.structure, potentials, codes, floors, extra, layout)
 
 
 def predicted(
@@ -284,52 +231,23 @@ def predicted(
     structure : Structure
     n_labels : int
     scores : (n_rows, n_outputs) array
-        What the functions are at the rows.
+        The values of the functions at the rows, finite.
     extra : (n_extra,) array, optional
+        None where there are none.
     layout : Layout, optional
         By default each row is an example.
 
     Raises
     ------
     ValueError
-        If the arrays do not fit one another.
+        If the layout is not one of these rows.
     """
-    functions = checked_functions(structure, n_labels)
-    found, n_extra = np.asarray(scores), structure.n_extra(n_labels)
-    if found.ndim != 2 or found.shape[1] != functions.n_outputs:
-        wanted = functions.n_outputs
-        raise ValueError(
-            f"scores must have shape (n_rows, {wanted}), one function each, got {found.shape}"
-        )
-    if found.dtype.kind not in "fiu" or not np.all(np.isfinite(found)):
-        raise ValueError("scores must hold finite numbers")
-    own = np.zeros(0) if extra is None else np.asarray(extra)
-    if own.shape != (n_extra,):
-        raise ValueError(f"extra must have shape ({n_extra},) for {structure!r}, got {own.shape}")
-    known = laid_out(layout, len(found))
-    check_layout(known, len(found))
-    return decoded(structure, functions.scores(found), own, known).labels
-
-
-def best_labels(structure: Structure, n_labels: int, scores: np.ndarray) -> np.ndarray:
-    """`predicted` of single rows whose scores have been looked at."""
-    layout, extra = Layout.of_rows(len(scores)), np.zeros(0)
-    if answers.of_a_stranger(structure):
-        potentials = checked_functions(structure, n_labels).scores(scores)
-        return decoded(structure, potentials, extra, layout).labels
-    # To look at answers of our own would be most of the time of one row's prediction.
-    potentials, _ = without_infinities(structure.functions(n_labels).scores(scores), layout)
-    return structure.decode(potentials, extra, layout).labels
-
-
-def checked_functions(structure: Structure, n_labels: int) -> LabelFunctions:
-    """``structure.functions(n_labels)``, looked at."""
-    source, found = answers.method(structure, "functions"), structure.functions(n_labels)
-    if not isinstance(found, LabelFunctions):
-        raise TypeError(f"{source} must return LabelFunctions, got {type(found).__name__}")
-    outputs: Any = found.outputs
-    outputs = answers.integers(source, "outputs", outputs, (n_labels,), n_labels)
-    return LabelFunctions(outputs, answers.numbers(source, "signs", found.signs, (n_labels,)))
+    if layout is not None:
+        check_layout(layout, len(scores))
+    known = laid_out(layout, len(scores))
+    potentials = checked.functions(structure, n_labels).scores(scores)
+    own = np.zeros(0) if extra is None else extra
+    return checked.decoded(structure, potentials, own, known).labels
 
 
 def check_layout(layout: Layout, n_rows: int) -> None:

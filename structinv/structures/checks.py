@@ -10,7 +10,8 @@ import numpy as np
 
 from .base import Structure
 from .bound import BoundStructure
-from .decodings import Decoding, Separation, decoded
+from .checked import decoded
+from .decodings import Decoding, Separation
 from .layout import Layout
 from .rivals import Rivals
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from .. import answers
-from ..matrices import Matrix
+from ..matrices import Matrix, read_only
 from .checks import StructureCheckError
 
 # How far an argmax may stay behind another labelling, as a share of the scores, and be called exact.
@@ -95,7 +95,7 @@ class Custom(BaseEstimator):
         TypeError, ValueError
             If it is no row of finite numbers, or of another width.
         """
-        found = answers.ask_stranger("joint_feature", self.joint_feature, x, y)
+        found = self.joint_feature(x, y)
         width: Any = "D" if n_features is None else n_features
         if sp.issparse(found):
             return self._sparse(found, width)
@@ -133,8 +133,8 @@ class Custom(BaseEstimator):
         TypeError
             If the answer is None, as of a function without a ``return``.
         """
-        question = (x, w) if y is None else (x, w, y)
-        found = answers.ask_stranger("argmax", self.argmax, *question)
+        weights = read_only(w)
+        found = self.argmax(x, weights) if y is None else self.argmax(x, weights, y)
         if found is None:
             raise TypeError("argmax must return a labelling, got None")
         return found

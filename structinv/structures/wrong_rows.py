@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import answers
-from .decodings import decoded, without_infinities
+from .checked import best_by_wrong, decoded, without_infinities
 from .layout import Layout
 
 if TYPE_CHECKING:
@@ -58,15 +57,11 @@ def most_wrong(
 def _heights(
     structure: Structure, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
 ) -> np.ndarray | None:
-    """``structure.best_by_wrong(...)``, looked at; None where it would take too long."""
+    """``structure.best_by_wrong(...)``; None where it would take too long."""
     sizes = layout.sizes.astype(np.float64)
     if np.sum(sizes**2) * potentials[0].size * potentials.shape[1] > MOST_STEPS:
         return None
-    found = structure.best_by_wrong(potentials, codes, extra, layout)
-    if found is None:
-        return None
-    source, shape = answers.method(structure, "best_by_wrong"), (len(layout), int(sizes.max()) + 1)
-    return answers.numbers(source, "scores", found, shape, finite=False)
+    return best_by_wrong(structure, potentials, codes, extra, layout)
 
 
 def _most_wrong_by_decoding(

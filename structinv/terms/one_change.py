@@ -12,7 +12,7 @@ from ..oracles.checked import bind
 from ..planes import Planes
 from ..spaces import Element, Space
 from ..structures import Structure
-from ..structures.decodings import decoded
+from ..structures.checked import decoded
 from .base import join
 from .one_change_search import MOST_LABELS, JointWorst, OneChangeSearch
 from .worst_case import WorstCase

@@ -12,7 +12,7 @@ from ..oracles.checked import CheckedOracle
 from ..spaces import Element, Space
 from ..structures import Layout
 from ..structures.bound import BoundStructure
-from ..structures.decodings import decoded
+from ..structures.checked import decoded
 
 # Up to so many labels all sets of them are looked at, where the members of S(x) are not listed.
 MOST_LABELS = 12

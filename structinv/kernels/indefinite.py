@@ -1,17 +1,19 @@
-"""Kernels that are not positive semi-definite: how far off they are, and how they are mended."""
+"""Kernels that are not positive semi-definite: found out in a fit, and mended with training rows."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
 
+from ..exceptions import IndefiniteKernelWarning, UninformativeFitWarning
 from ..machine import check_memory
 from ..oracles.arguments import closest_of
 from .base import Kernel
+from .checked import kernel_diagonal, kernel_matrix
 from .kept_by_rows import KeptByRows
 from .names import check_kernel
-from .questions import kernel_diagonal, kernel_matrix
 from .values import check_rows, precision, same_precision
 
 SPECTRA = ("clip", "flip", "square", "shift")
@@ -19,6 +21,10 @@ SPECTRA = ("clip", "flip", "square", "shift")
 FEATURES = 2
 # Three tables of all pairs: the kernel, its eigenvectors, and what finds them.
 _TABLES = 3
+# Rows whose table is looked at, at equal distances in the order given: eigenvalues take n^3 steps.
+MOST_ROWS = 2000
+# Rows among which a kernel of distances between sets has to see some difference.
+_COMPARED = 100
 
 
 def least_eigenvalue(kernel: Kernel, X: np.ndarray) -> tuple[float, float]:
@@ -143,6 +149,84 @@ def check_spectrum(spectrum: Any) -> None:
         raise ValueError(f"spectrum must be one of {list(SPECTRA)}, got {spectrum!r}{hint}")
 
 
+def trained_kernel(kernel: Kernel, rows: np.ndarray, owner: str) -> tuple[Kernel, float | None]:
+    """The kernel as a fit on these rows takes it, and the least eigenvalue of their table.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rows : (n, d) array
+    owner : str
+        Who fits, for the warning.
+
+    Returns
+    -------
+    kernel : Kernel
+        Mended, if it says so.
+    least : float or None
+        Of the kernel as it was before; None where it is positive semi-definite by construction.
+
+    Warns
+    -----
+    IndefiniteKernelWarning
+        If the kernel in use has an eigenvalue below 0 by more than rounding.
+    UninformativeFitWarning
+        If a kernel that is not positive semi-definite by construction takes all rows for the same.
+    """
+    plain, kernel = kernel, kernel.prepared(rows)
+    if not plain.definite:
+        some = _spread_over(rows, _COMPARED)
+        _warn_if_constant(kernel, some, f"{owner}: kernel {_name(plain)}")
+    if kernel.definite:
+        return kernel, kernel.least_eigenvalue
+    some = _spread_over(rows, MOST_ROWS)
+    least, largest = least_eigenvalue(kernel, some)
+    dtype = rows.dtype if rows.dtype.kind == "f" else np.dtype(np.float64)
+    if least < -rounding_of(dtype) * largest:
+        seen = "the training rows" if len(some) == len(rows) else f"{len(some)} of the training rows"
+        ways = "structinv.kernels.mended(kernel, X)"
+        if "spectrum" in _indefinite_part(kernel).get_params(deep=False):
+            ways = f"spectrum='clip', 'flip' or 'square', or by {ways}"
+        warnings.warn(
+            f"{owner}: kernel {_name(kernel)} is not positive semi-definite: on {seen} eigenvalues go "
+            f"from {least:.3g} to {largest:.3g}, so that no gap of a fit certifies anything; mend it by "
+            f"{ways}",
+            IndefiniteKernelWarning,
+            stacklevel=2,
+        )
+    known = kernel.least_eigenvalue
+    return kernel, least if known is None else known
+
+
+def _spread_over(rows: np.ndarray, most: int) -> np.ndarray:
+    """So many rows at most, at equal distances in the order given."""
+    return rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(int)]
+
+
+def _warn_if_constant(kernel: Kernel, rows: np.ndarray, who: str) -> None:
+    table = kernel_matrix(kernel, rows, rows)
+    if len(rows) > 1 and np.ptp(table) <= rounding_of(table.dtype) * np.max(np.abs(table)):
+        warnings.warn(
+            f"{who} has the same value, {table[0, 0]:.3g}, for all pairs of training rows looked "
+            "at: there is nothing to learn; sets that meet, as lines through 0 do, are at distance 0",
+            UninformativeFitWarning,
+            stacklevel=3,
+        )
+
+
+def _name(kernel: Kernel) -> str:
+    return type(_indefinite_part(kernel)).__name__
+
+
+def _indefinite_part(kernel: Kernel) -> Kernel:
+    """Of a kernel made of kernels, the part that is none."""
+    parts = [each for each in kernel.get_params(deep=False).values() if isinstance(each, Kernel)]
+    for part in parts:
+        if not part.definite:
+            return _indefinite_part(part)
+    return kernel
+
+
 class _OfTrainingRows(Kernel):
     """A kernel that belongs to training rows and to the kernel it was made of, with its parameters."""
 
@@ -236,8 +320,7 @@ class ShiftedKernel(_OfTrainingRows):
         self.least_eigenvalue = least_eigenvalue
 
     def validate(self, n_features: int | None = None) -> None:
-        check_kernel("kernel", self.kernel)
-        self.kernel.validate(n_features)
+        check_kernel("kernel", self.kernel, n_features)
 
     def matrix(self, X, Y, norms=None):
         check_rows(X, Y)

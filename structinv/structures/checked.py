@@ -1,0 +1,221 @@
+"""Answers of structures, validated where the class is a third party's.
+
+Each function asks a structure one question. Answers of this package's classes are passed on as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import answers
+from ..matrices import Matrix
+from .decodings import Decoding, Separation
+from .layout import Layout
+from .rivals import LabelFunctions, Rivals
+
+if TYPE_CHECKING:
+    from .base import Structure
+
+
+def decoded(structure: Structure, potentials: np.ndarray, extra: np.ndarray, layout: Layout) -> Decoding:
+    """``structure.decode(potentials, extra, layout)``.
+
+    Infinite potentials are bounds that are not known. Structures are asked about finite ones in their
+    place, and the bounds of such examples are infinite.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a third-party answer is no `Decoding`, an array has another shape, or a label does not exist.
+    """
+    asked, unbounded = without_infinities(potentials, layout)
+    found = structure.decode(asked, extra, layout)
+    if answers.of_a_stranger(structure):
+        found = _decoding(structure, "decode", found, potentials.shape, layout, len(extra))
+    if unbounded is None:
+        return found
+    upper = found.upper
+    if upper is None:
+        upper = structure.score(asked, found.labels, extra, layout, found.levels)
+    return replace(found, upper=np.where(unbounded, np.inf, upper))
+
+
+def separated(
+    structure: Structure, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout
+) -> Separation:
+    """``structure.separate(rivals, found, extra, layout)``."""
+    answer = structure.separate(rivals, found, extra, layout)
+    if not answers.of_a_stranger(structure):
+        return answer
+    source = answers.method(structure, "separate")
+    if not isinstance(answer, Separation):
+        raise TypeError(f"{source} must return a Separation, got {type(answer).__name__}")
+    shape, blocks = np.shape(found.gains), (len(layout),)
+    labels = answers.integers(source, "labels", answer.labels, shape[:1], shape[1])
+    upper = answers.numbers(source, "upper", answer.upper, blocks, finite=False)
+    if np.any(upper == -np.inf):
+        raise ValueError(f"{source} must return upper above -infinity")
+    scale = answer.scale
+    if scale is not None:
+        scale = answers.numbers(source, "scale", scale, blocks)
+    levels = _levels(source, answer.levels, shape, layout)
+    shares = _shares(source, answer, shape[:2], (len(layout), len(extra)))
+    return Separation(labels, upper, scale, levels, *shares)
+
+
+def runner_up(
+    structure: Structure, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+) -> Decoding:
+    """``structure.runner_up(potentials, codes, extra, layout)``, always with a bound; see `decoded`."""
+    asked, unbounded = without_infinities(potentials, layout)
+    found = structure.runner_up(asked, codes, extra, layout)
+    if answers.of_a_stranger(structure):
+        found = _decoding(structure, "runner_up", found, potentials.shape, layout, len(extra))
+    upper = found.upper
+    if upper is None:
+        upper = structure.score(asked, found.labels, extra, layout, found.levels)
+    if unbounded is not None:
+        # Where there is another labelling at all.
+        upper = np.where(unbounded & (upper > -np.inf), np.inf, upper)
+    return Decoding(found.labels, upper, found.levels)
+
+
+def best_by_wrong(
+    structure: Structure, potentials: np.ndarray, codes: np.ndarray, extra: np.ndarray, layout: Layout
+) -> np.ndarray | None:
+    """``structure.best_by_wrong(potentials, codes, extra, layout)``."""
+    found = structure.best_by_wrong(potentials, codes, extra, layout)
+    if found is None or not answers.of_a_stranger(structure):
+        return found
+    source, shape = (
+        answers.method(structure, "best_by_wrong"),
+        (len(layout), int(layout.sizes.max()) + 1),
+    )
+    return answers.numbers(source, "scores", found, shape, finite=False)
+
+
+def most_wrong(
+    structure: Structure,
+    potentials: np.ndarray,
+    codes: np.ndarray,
+    floors: np.ndarray,
+    extra: np.ndarray,
+    layout: Layout,
+) -> np.ndarray:
+    """``structure.most_wrong(potentials, codes, floors, extra, layout)``."""
+    found = structure.most_wrong(potentials, codes, floors, extra, layout)
+    if not answers.of_a_stranger(structure):
+        return found
+    source, most = answers.method(structure, "most_wrong"), int(layout.sizes.max()) + 1
+    return answers.integers(source, "counts", found, (len(layout),), most)
+
+
+def allowed(structure: Structure, labels: np.ndarray, layout: Layout, n_labels: int) -> np.ndarray:
+    """``structure.allows(labels, layout, n_labels)``, (n_blocks,) of bool."""
+    found: Any = structure.allows(labels, layout, n_labels)
+    if not answers.of_a_stranger(structure):
+        return found
+    source = answers.method(structure, "allows")
+    return answers.numbers(source, "allows", np.asarray(found, np.float64), (len(layout),)) > 0
+
+
+def n_extra(structure: Structure, n_labels: int) -> int:
+    """``structure.n_extra(n_labels)``."""
+    found: Any = structure.n_extra(n_labels)
+    if not answers.of_a_stranger(structure):
+        return found
+    return int(answers.number(answers.method(structure, "n_extra"), "n_extra", found, least=0))
+
+
+def functions(structure: Structure, n_labels: int) -> LabelFunctions:
+    """``structure.functions(n_labels)``."""
+    found = structure.functions(n_labels)
+    if not answers.of_a_stranger(structure):
+        return found
+    source = answers.method(structure, "functions")
+    if not isinstance(found, LabelFunctions):
+        raise TypeError(f"{source} must return LabelFunctions, got {type(found).__name__}")
+    outputs = answers.integers(source, "outputs", found.outputs, (n_labels,), n_labels)
+    return LabelFunctions(outputs, answers.numbers(source, "signs", found.signs, (n_labels,)))
+
+
+def features(
+    structure: Structure, labels: np.ndarray, layout: Layout, n_labels: int, size: int
+) -> Matrix:
+    """``structure.features(labels, layout, n_labels)``, (n_blocks, size)."""
+    found = structure.features(labels, layout, n_labels)
+    if not answers.of_a_stranger(structure):
+        return found
+    return _features(answers.method(structure, "features"), found, (len(layout), size))
+
+
+def extra_score(
+    structure: Structure, labels: np.ndarray, extra: np.ndarray, layout: Layout, n_labels: int
+) -> np.ndarray:
+    """``structure.extra_score(labels, extra, layout, n_labels)``."""
+    found = structure.extra_score(labels, extra, layout, n_labels)
+    if not answers.of_a_stranger(structure):
+        return found
+    return answers.numbers(
+        answers.method(structure, "extra_score"), "extra_score", found, (len(layout),)
+    )
+
+
+def without_infinities(potentials: np.ndarray, layout: Layout) -> tuple[np.ndarray, np.ndarray | None]:
+    """Potentials below infinity, and which examples had others, (n_blocks,) of bool; None if none."""
+    if np.max(potentials, initial=-np.inf) != np.inf:
+        return potentials, None
+    known = potentials < np.inf
+    rows = ~np.all(known.reshape(len(known), -1), axis=1)
+    return np.where(known, potentials, 0.0), layout.sums(rows.astype(np.int64)) > 0
+
+
+def _decoding(
+    structure: Structure, name: str, found: Any, shape: tuple[int, ...], layout: Layout, n_extra: int
+) -> Decoding:
+    source = answers.method(structure, name)
+    if not isinstance(found, Decoding):
+        raise TypeError(f"{source} must return a Decoding, got {type(found).__name__}")
+    labels = answers.integers(source, "labels", found.labels, shape[:1], shape[1])
+    upper = found.upper
+    if upper is not None:
+        upper = answers.numbers(source, "upper", upper, (len(layout),), finite=False)
+    levels = _levels(source, found.levels, shape, layout)
+    return Decoding(labels, upper, levels, *_shares(source, found, shape, (len(layout), n_extra)))
+
+
+def _levels(source: str, levels: Any, shape: tuple[int, ...], layout: Layout) -> np.ndarray | None:
+    """The level of each row, None where there are none."""
+    if len(shape) == 2:
+        return None
+    found = answers.integers(source, "levels", levels, shape[:1], shape[2])
+    used = layout.sums(found)
+    if np.any(used >= shape[2]):
+        raise ValueError(
+            f"{source} must return levels that add up to at most {shape[2] - 1} in each example, got "
+            f"{used.max()}"
+        )
+    return found
+
+
+def _shares(
+    source: str, found: Any, shape: tuple[int, ...], of_features: tuple[int, int]
+) -> tuple[Any, Any]:
+    """Shares and features of an answer; two times None where it has no shares."""
+    if found.shares is None:
+        return None, None
+    shares = answers.numbers(source, "shares", found.shares, shape)
+    if np.any(shares < 0) or np.any(np.abs(shares.sum(axis=1) - 1.0) > 1e-9):
+        raise ValueError(f"{source} must return shares of at least 0 that add up to 1 in each row")
+    return shares, _features(source, found.features, of_features)
+
+
+def _features(source: str, found: Any, shape: tuple[int, int]) -> Matrix:
+    if sp.issparse(found) and found.shape == shape and found.format == "csr":
+        answers.places(source, "features", found)
+        return found
+    return answers.numbers(source, "features", found, shape)
