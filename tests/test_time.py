@@ -39,8 +39,7 @@ from structinv.solvers import (
     SVMStruct,
     solve,
 )
-from structinv.solvers.dual_coordinates import CoordinateState
-from structinv.solvers.representer import RepresenterState
+from structinv.solvers.dual_coordinates import CoordinateState, DualCoordinates
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary
 
@@ -157,7 +156,7 @@ def test_a_cut_leaves_bounds_on_both_sides_of_the_optimum(name, small_portions):
     for before in (0, 2):
         for questions in (0, 1, 2, 3, 5, 8, 13, 30):
             state = solver.init(problem, np.random.default_rng(0))
-            own = state.own if isinstance(state, RepresenterState) else state
+            own = state.state if isinstance(state, DualCoordinates) else state
             if state_type is not None:
                 assert isinstance(own.parts[0], state_type)
             for _ in range(before):

@@ -21,7 +21,7 @@ from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.checked import bind
 from ..solvers import REGISTRY, Representer, Solution, Solver
-from ..solvers.newton_cg import NewtonCG
+from ..solvers.newton_cg import MAX_DIRECT
 from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
 from .kernel_machine import (
@@ -57,7 +57,7 @@ class RepresenterMachine(KernelMachine):
     _losses: tuple[str, ...] = ()
     _solvers: Mapping[str, Callable[[], Solver]] = {
         **REGISTRY,
-        **{method: partial(Representer, method) for method in METHODS[1:]},
+        **{method: partial(Representer, method) for method in METHODS},
     }
 
     def _check_parameters(self) -> None:
@@ -178,7 +178,7 @@ class RepresenterMachine(KernelMachine):
         """Bytes of Gram matrices of so many functionals, or of the tables that fast products take."""
         whole = 8.0 * size**2
         named = self.solver if isinstance(self.solver, str) else ""
-        if size <= NewtonCG().max_direct or named in ("dual-cd", "cvxpy"):
+        if size <= MAX_DIRECT or named in ("dual-cd", "cvxpy"):
             return COPIES_OF_A_TABLE * min(whole, 1e6 * self.cache_mb)
         return 3 * 8.0 * n_rows**2
 

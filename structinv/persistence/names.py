@@ -48,11 +48,6 @@ from ..oracles.text_edits import TokenEdits
 from ..planes import PlaneSet
 from ..solvers import REGISTRY as SOLVERS
 from ..solvers import Reference
-from ..solvers.convex_program import ConvexProgram
-from ..solvers.dual_coordinates import DualCoordinates
-from ..solvers.dual_interior import DualInterior
-from ..solvers.lbfgs import LBFGS
-from ..solvers.newton_cg import NewtonCG
 from ..solvers.pegasos import Streamed
 from ..structures import REGISTRY as STRUCTURES
 from ..structures import Custom
@@ -95,11 +90,6 @@ PARAMETERISED: dict[str, type] = {
     "loss.cvxpy": CvxpyLoss,
     "structure.custom": Custom,
     "solver.reference": Reference,
-    "solver.convex_program": ConvexProgram,
-    "solver.dual_coordinates": DualCoordinates,
-    "solver.dual_interior": DualInterior,
-    "solver.lbfgs": LBFGS,
-    "solver.newton_cg": NewtonCG,
     "features.texts": TextVectorizer,
     "features.tokens": TokenVectorizer,
     "oracle.image_curve": ImageCurve,

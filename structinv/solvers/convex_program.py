@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..objective import Objective
 from ..planes import PlaneSet
-from .base import Bounds, Solver
-from .coefficients import CoefficientProblem, coefficient_problem, planes_of_slopes
+from .base import Bounds
+from .coefficients import CoefficientProblem, coefficient_problem
+from .method import CoefficientMethod
 
 # Directions of the Gram matrix below this share of the longest are rounding.
 NEGLIGIBLE = 1e-13
@@ -18,69 +19,48 @@ NEGLIGIBLE = 1e-13
 SOLVED = 1e-7
 
 
-@dataclass
-class ProgramState:
-    """The problem and, once it is solved, coefficients, slopes and the free part."""
-
-    problem: CoefficientProblem
-    coefficients: np.ndarray
-    slopes: np.ndarray
-    free: np.ndarray
-    solved: bool = False
-    bounds: Bounds | None = None
-
-
-class ConvexProgram(Solver):
-    """Any convex losses, as cvxpy expressions, with the Gram matrix formed; for small problems.
-
-    Parameters
-    ----------
-    cvxpy_solver : str, default="CLARABEL"
-    """
+class ConvexProgram(CoefficientMethod):
+    """Any convex losses, as cvxpy expressions, with the Gram matrix formed; for small problems."""
 
     name = "Representer(method='cvxpy')"
+    uses_planes = False
 
-    def __init__(self, cvxpy_solver: str = "CLARABEL") -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        rng: np.random.Generator,
+        planes: PlaneSet | None = None,
+        cvxpy_solver: str = "CLARABEL",
+    ) -> None:
+        super().__init__(objective, rng)
+        self.slopes = np.clip(self.slopes, *self.problem.loss.domain())
         self.cvxpy_solver = cvxpy_solver
+        self.solved = False
 
-    def validate(self, objective: Objective) -> None:
-        problem = coefficient_problem(objective, self.name)
-        if not problem.space.system.fits:
-            raise ValueError(
-                f"{self.name} forms the Gram matrix, and that of {problem.size} functionals needs more "
-                "than cache_mb; method='newton-cg' does not form it"
-            )
+    @classmethod
+    def check(cls, objective: Objective) -> None:
+        problem = coefficient_problem(objective, cls.name)
+        cls.check_room(problem)
         import cvxpy as cp
 
-        if self.cvxpy_solver not in cp.installed_solvers():
-            raise ValueError(
-                f"cvxpy_solver must be one of {cp.installed_solvers()}, got {self.cvxpy_solver!r}"
-            )
         for term in problem.terms:
             term.loss.expression(cp.Variable(len(term.weights)))
 
-    def starts_from_planes(self, objective: Objective) -> bool:
+    @classmethod
+    def verifies(cls, objective: Objective, epsilon: float = 0.0) -> bool:
         return False
 
-    def init(
-        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
-    ) -> ProgramState:
-        """See `Solver.init`; starts from nothing."""
-        problem = coefficient_problem(objective, self.name)
-        zeros = np.zeros(problem.size)
-        slopes = np.clip(zeros, *problem.loss.domain())
-        return ProgramState(problem, zeros, slopes, np.zeros(problem.basis.shape[1]))
-
-    def step(self, objective: Objective, state: ProgramState) -> None:
+    def step(self, objective: Objective) -> None:
         """See `Solver.step`; all that can be done is done in the first."""
-        if not state.solved:
-            self._solve(state)
-            state.solved, state.bounds = True, None
+        if not self.solved:
+            self._solve()
+            self.functionals = self.problem.product(self.coefficients)
+            self.solved, self._known = True, None
 
-    def _solve(self, state: ProgramState) -> None:
+    def _solve(self) -> None:
         import cvxpy as cp
 
-        problem = state.problem
+        problem = self.problem
         u: Any = cp.Variable(problem.size)
         losses = [
             cp.sum(cp.multiply(own, term.loss.expression(part)))
@@ -96,29 +76,29 @@ class ConvexProgram(Solver):
             raise ValueError(f"{self.cvxpy_solver} ended with status {program.status!r}")
         forces = np.zeros(problem.size)
         for each, equation in zip(outputs, joined, strict=True):
-            state.coefficients[each.mine] = each.back @ each.z.value
+            self.coefficients[each.mine] = each.back @ each.z.value
             if each.free is not None:
-                state.free[each.seen] = each.free.value
+                self.free[each.seen] = each.free.value
             forces[each.mine] = np.ravel(equation.dual_value)
         forces = forces / np.where(problem.weights > 0, problem.weights, np.inf)
         found = [np.clip(sign * forces, *problem.loss.domain()) for sign in (1.0, -1.0)]
-        # Which sign the multipliers have is the modelling language's business.
-        state.slopes = max(map(problem.feasible, found), key=lambda slopes: _dual(problem, slopes))
+        # Which sign the multipliers have is up to the modeling language.
+        self.slopes = max(map(problem.feasible, found), key=self._dual)
 
-    def bounds(self, objective: Objective, state: ProgramState) -> Bounds:
-        if state.bounds is None:
-            problem = state.problem
-            f = problem.function(state.coefficients, state.free)
-            upper = objective.value(f).upper
-            dual = _dual(problem, state.slopes)
-            if not problem.loss.has_slopes:
-                # Conjugates come from programs, too, and may fall short by their tolerance.
-                dual -= SOLVED * (1.0 + abs(upper))
-            state.bounds = Bounds(f, dual, upper, upper)
-        return state.bounds
+    def bounds(self, objective: Objective) -> Bounds:
+        found = super().bounds(objective)
+        if self.problem.loss.has_slopes:
+            return found
+        # Conjugates come from programs, too, and may fall short by their tolerance.
+        return replace(found, dual=found.dual - SOLVED * (1.0 + abs(float(found.upper or 0.0))))
 
-    def planes(self, objective: Objective, state: ProgramState) -> PlaneSet:
-        return planes_of_slopes(objective, state.problem.by_term(state.slopes))
+
+def check_cvxpy_solver(name: str) -> None:
+    """Raise ValueError unless cvxpy has a solver of this name."""
+    import cvxpy as cp
+
+    if name not in cp.installed_solvers():
+        raise ValueError(f"cvxpy_solver must be one of {cp.installed_solvers()}, got {name!r}")
 
 
 class _Output:
@@ -148,12 +128,6 @@ def _rooted(problem: CoefficientProblem) -> list[tuple[np.ndarray, tuple[np.ndar
             before = gram, (vectors[:, long] * roots, vectors[:, long] / roots)
         found.append((mine, before[1]))
     return found
-
-
-def _dual(problem: CoefficientProblem, slopes: np.ndarray) -> float:
-    coefficients = -problem.weights * slopes
-    value = problem.dual_value(slopes, float(coefficients @ problem.product(coefficients)))
-    return value if np.isfinite(value) else -np.inf
 
 
 def _by_term(problem: CoefficientProblem, u: Any) -> list[tuple[Any, Any, np.ndarray]]:

@@ -13,10 +13,11 @@ from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import RepresenterExpansion, RepresenterSpace
 from ..terms import Coordinates
-from .base import check_epsilon, check_planes
+from .base import Bounds, check_planes
 from .coefficients import CoefficientProblem
 from .coordinate_steps import coordinate_sweeps
-from .frank_wolfe import FrankWolfe
+from .frank_wolfe import FrankWolfe, term_states
+from .method import Method
 
 SELECTIONS = ("random", "steepest")
 SWEEPS = 20
@@ -210,11 +211,13 @@ class CoordinateState(DualState):
         self.coefficients = -self.problem.weights * np.concatenate(own)
 
 
-class DualCoordinates(FrankWolfe):
+class DualCoordinates(Method):
     """`FrankWolfe` with one state for all penalties whose losses have piecewise linear derivatives.
 
     Parameters
     ----------
+    objective, rng, planes
+        See `Method`.
     epsilon : float, default=0.0
         See `FrankWolfe`.
     selection : {"random", "steepest"}, default="random"
@@ -223,29 +226,51 @@ class DualCoordinates(FrankWolfe):
 
     name = "Representer(method='dual-cd')"
 
-    def __init__(self, epsilon: float = 0.0, selection: str = "random") -> None:
-        super().__init__(epsilon)
-        self.selection = selection
+    def __init__(
+        self,
+        objective: Objective,
+        rng: np.random.Generator,
+        planes: PlaneSet | None = None,
+        epsilon: float = 0.0,
+        selection: str = "random",
+    ) -> None:
+        joined, others = _split(objective)
+        parts, blocks = term_states(objective, others, rng, epsilon)
+        if joined:
+            parts = [CoordinateState(objective, joined, rng, selection), *parts]
+            blocks = [objective.first[joined], *blocks]
+        self.solver = FrankWolfe(epsilon)
+        self.state = self.solver.begin(objective, parts, blocks, planes)
 
-    def validate(self, objective: Objective) -> None:
-        if self.selection not in SELECTIONS:
-            raise ValueError(f"selection must be one of {list(SELECTIONS)}, got {self.selection!r}")
-        check_epsilon(self.epsilon)
-        check_planes(self.name, objective, free=True)
+    @classmethod
+    def check(cls, objective: Objective) -> None:
+        check_planes(cls.name, objective, free=True)
         if objective.space.n_free:
             _check_free(objective)
 
-    def _states(
-        self, objective: Objective, rng: np.random.Generator, without: Sequence[int] = ()
-    ) -> tuple[list[DualState], list[np.ndarray]]:
-        joined = [
-            number for number, term in enumerate(objective.terms) if _has_pieces(term.coordinates())
-        ]
-        parts, blocks = super()._states(objective, rng, [*joined, *without])
-        if joined:
-            state = CoordinateState(objective, joined, rng, self.selection)
-            parts, blocks = [state, *parts], [objective.first[joined], *blocks]
-        return parts, blocks
+    @classmethod
+    def verifies(cls, objective: Objective, epsilon: float = 0.0) -> bool:
+        """See `Solver.verifies`; slopes outside a conjugate's domain are dropped."""
+        parts, _ = term_states(objective, _split(objective)[1], np.random.default_rng(0), epsilon)
+        return all(part.verifies for part in parts)
+
+    def step(self, objective: Objective) -> float:
+        return self.solver.step(objective, self.state)
+
+    def finished(self, objective: Objective) -> bool:
+        return self.solver.finished(objective, self.state)
+
+    def bounds(self, objective: Objective) -> Bounds:
+        return self.solver.bounds(objective, self.state)
+
+    def planes(self, objective: Objective) -> PlaneSet:
+        return self.solver.planes(objective, self.state)
+
+
+def _split(objective: Objective) -> tuple[list[int], list[int]]:
+    """The numbers of the terms that share a state, and those of the others."""
+    shares = [_has_pieces(term.coordinates()) for term in objective.terms]
+    return [i for i, own in enumerate(shares) if own], [i for i, own in enumerate(shares) if not own]
 
 
 def _has_pieces(coordinates: Coordinates | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,9 @@ from ..matrices import one_blas_thread
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import RepresenterSpace
-from .base import Bounds, Solver
-from .coefficients import CoefficientProblem, coefficient_problem, planes_of_slopes, slopes_of_planes
+from .coefficients import CoefficientProblem, coefficient_problem
 from .equations import Equations
+from .method import CoefficientMethod
 from .newton_cg import ONE_THREAD, factors_pay
 
 # How far a step goes towards the nearest end; the barrier at first, as a share of what is there.
@@ -25,47 +25,7 @@ MOST = 0.5
 INSIDE = 0.02
 
 
-@dataclass
-class InteriorState:
-    """The segments' values with the multipliers of their ends, and what they make of f.
-
-    Attributes
-    ----------
-    segments : Segments
-        Of the forces ``c p``.
-    t, low, high : (k,) arrays
-        Values, and how far they are from both ends: by themselves, as differences lose their digits. 1
-        where an end is infinite.
-    below, above : (k,) arrays
-        Multipliers of the lower and the upper ends, 0 where an end is infinite.
-    functionals : (n,) array
-        Of the function of the values, its free part included.
-    free : (n_free * n_outputs,) array
-    slopes, certain : (n,) arrays
-        p, of which f has the coefficients ``- c p``, and the functionals of f: those of the values,
-        but for slopes to start from, which may lie at the ends.
-    """
-
-    problem: CoefficientProblem
-    segments: Segments
-    t: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    below: np.ndarray
-    above: np.ndarray
-    functionals: np.ndarray
-    free: np.ndarray
-    slopes: np.ndarray
-    certain: np.ndarray
-    bounds: Bounds | None = None
-
-    @property
-    def forces(self) -> np.ndarray:
-        """q of the values, (n,)."""
-        return self.segments.base + self.segments.total(self.t)
-
-
-class DualInterior(Solver):
+class DualInterior(CoefficientMethod):
     """A primal-dual interior-point method (Mehrotra 1992) on the dual of functionals.
 
     With forces ``q = c p = base + sum t`` of losses whose derivatives are sums of `Segments` the dual is
@@ -77,12 +37,25 @@ class DualInterior(Solver):
     factorisation of G with a diagonal added. Some ten steps do, whatever G's condition, where Newton's
     method on smoothed kinks takes dozens. f itself has the coefficients -q, so that at every step the
     gap is what the losses and their conjugates leave between q and the functionals G q.
+
+    Attributes
+    ----------
+    segments : Segments
+        Of the forces.
+    t, low, high : (k,) arrays
+        Values, and how far they are from both ends: by themselves, as differences lose their digits. 1
+        where an end is infinite.
+    below, above : (k,) arrays
+        Multipliers of the lower and the upper ends, 0 where an end is infinite.
+    reached : (n,) array
+        The functionals of the function of the values, with its free part: those of f after a step, but
+        slopes to start from may lie at the ends.
     """
 
     name = "Representer(method='dual-interior')"
-    patience = 50
 
-    def pays(self, objective: Objective) -> bool:
+    @classmethod
+    def pays(cls, objective: Objective) -> bool:
         """Whether it is what costs least: where most functionals end at kinks, or bend everywhere.
 
         Newton's method has factors of those only that bend where f is: few of hinges and of Huber's.
@@ -106,85 +79,73 @@ class DualInterior(Solver):
             size += len(own.weights)
         return kinked and held >= MOST * size
 
-    def validate(self, objective: Objective) -> None:
-        problem = coefficient_problem(objective, self.name)
-        if not problem.space.system.fits:
-            raise ValueError(
-                f"{self.name} forms the Gram matrix, and that of {problem.size} functionals needs more "
-                "than cache_mb; method='newton-cg' does not form it"
-            )
+    @classmethod
+    def check(cls, objective: Objective) -> None:
+        problem = coefficient_problem(objective, cls.name)
+        cls.check_room(problem)
         for term in problem.terms:
             if term.loss.pieces() is None:
                 raise ValueError(
-                    f"{self.name} needs losses whose derivative is piecewise linear, got "
+                    f"{cls.name} needs losses whose derivative is piecewise linear, got "
                     f"{term.loss!r}; method='newton-cg' takes smooth ones too"
                 )
 
-    def verifies(self, objective: Objective) -> bool:
-        """See `Solver.verifies`: slopes outside a conjugate's domain are dropped."""
-        return True
-
-    def init(
+    def __init__(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
-    ) -> InteriorState:
-        problem = coefficient_problem(objective, self.name)
-        problem.space.system.table()
-        segments = _forces(problem)
-        slopes, known = np.zeros(problem.size), None
-        if planes is not None:
-            found = slopes_of_planes(objective, planes)
-            parts = zip(found, problem.by_term(slopes), strict=True)
-            slopes = np.concatenate([rest if own is None else own for own, rest in parts])
-            known = problem.weights * slopes
-        t = _inside(segments, known)
-        free = np.zeros(problem.basis.shape[1])
-        functionals = problem.product(-(segments.base + segments.total(t)))
-        below, above = _multipliers(segments, t, functionals)
-        certain = problem.product(-problem.weights * slopes)
-        low = np.where(np.isfinite(segments.low), t - segments.low, 1.0)
-        high = np.where(np.isfinite(segments.high), segments.high - t, 1.0)
-        return InteriorState(
-            problem, segments, t, low, high, below, above, functionals, free, slopes, certain
-        )
+    ) -> None:
+        space: Any = objective.space
+        space.system.table()
+        super().__init__(objective, rng, planes)
+        problem = self.problem
+        segments = self.segments = _forces(problem)
+        t = self.t = _inside(segments, None if planes is None else problem.weights * self.slopes)
+        self.reached = problem.product(-self.forces)
+        self.below, self.above = _multipliers(segments, t, self.reached)
+        self.low = np.where(np.isfinite(segments.low), t - segments.low, 1.0)
+        self.high = np.where(np.isfinite(segments.high), segments.high - t, 1.0)
 
-    def step(self, objective: Objective, state: InteriorState) -> None:
+    @property
+    def forces(self) -> np.ndarray:
+        """q of the values, (n,)."""
+        return self.segments.base + self.segments.total(self.t)
+
+    def step(self, objective: Objective) -> None:
         """See `Solver.step`: a predicted step, corrected by what it leaves to second order."""
-        problem = state.problem
+        problem = self.problem
         small = problem.space.system.size <= ONE_THREAD
         with one_blas_thread() if small else nullcontext():
-            self._move(state)
-            slopes = state.forces / np.where(problem.weights > 0, problem.weights, np.inf)
-            state.slopes = np.clip(slopes, *problem.loss.domain())
-            own = problem.product(-problem.weights * state.slopes)
-        state.functionals = state.certain = own + problem.basis @ state.free
-        state.bounds = None
+            self._move()
+            slopes = self.forces / np.where(problem.weights > 0, problem.weights, np.inf)
+            self.slopes = np.clip(slopes, *problem.loss.domain())
+            self.coefficients, self.functionals = super()._dual_function(self.slopes)
+        self.reached = self.all_functionals
+        self._known = None
 
-    def _move(self, state: InteriorState) -> None:
-        ends = _Ends(state)
-        equations = Equations(state.problem, ends.weights())
-        nothing = np.zeros(len(state.t))
-        moves, _ = self._direction(state, ends, equations, 0.0, nothing, nothing)
+    def _move(self) -> None:
+        ends = _Ends(self)
+        equations = Equations(self.problem, ends.weights())
+        nothing = np.zeros(len(self.t))
+        moves, _ = self._direction(ends, equations, 0.0, nothing, nothing)
         length = ends.longest(*moves)
         level = ends.level()
         if level > 0:
             left = ends.level(length, *moves)
             aim = level * (left / level) ** 3
             dt, below, above = moves
-            moves, free = self._direction(state, ends, equations, aim, dt * below, -dt * above)
+            moves, free = self._direction(ends, equations, aim, dt * below, -dt * above)
         else:
-            moves, free = self._direction(state, ends, equations, 0.0, nothing, nothing)
+            moves, free = self._direction(ends, equations, 0.0, nothing, nothing)
         length = min(1.0, LONGEST * ends.longest(*moves))
         dt, below, above = moves
-        state.t = state.t + length * dt
-        state.low = state.low + length * ends.has_low * dt
-        state.high = state.high - length * ends.has_high * dt
-        state.below = state.below + length * below
-        state.above = state.above + length * above
-        state.free = state.free + length * free
+        self.t = self.t + length * dt
+        self.low = self.low + length * ends.has_low * dt
+        self.high = self.high - length * ends.has_high * dt
+        self.below = self.below + length * below
+        self.above = self.above + length * above
+        self.free = self.free + length * free
 
     def _direction(
         self,
-        state: InteriorState,
         ends: _Ends,
         equations: Equations,
         aim: float,
@@ -192,52 +153,40 @@ class DualInterior(Solver):
         of_above: np.ndarray,
     ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
         """How values and multipliers move, and the free part, towards products that are `aim`."""
-        segments = state.segments
-        below = (ends.has_low * aim - of_below) / ends.low - state.below
-        above = (ends.has_high * aim - of_above) / ends.high - state.above
+        segments = self.segments
+        below = (ends.has_low * aim - of_below) / ends.low - self.below
+        above = (ends.has_high * aim - of_above) / ends.high - self.above
         # du = bend dt + h, with what the ends ask for and what is left of u = start + bend t + z.
         h = above - below - ends.residual
         pushed = segments.total(h / ends.stiff)
-        moved, free = equations.solve(pushed, state.forces)
+        moved, free = equations.solve(pushed, self.forces)
         du = equations.inverse * (moved + pushed)
         dt = (du[segments.owners] - h) / ends.stiff
-        below = below - ends.has_low * state.below / ends.low * dt
-        above = above + ends.has_high * state.above / ends.high * dt
+        below = below - ends.has_low * self.below / ends.low * dt
+        above = above + ends.has_high * self.above / ends.high * dt
         return (dt, below, above), free
 
-    def bounds(self, objective: Objective, state: InteriorState) -> Bounds:
-        if state.bounds is None:
-            problem = state.problem
-            coefficients = -problem.weights * state.slopes
-            own = state.certain - problem.basis @ state.free
-            squared = float(coefficients @ own)
-            primal = 0.5 * squared + problem.losses(state.certain)
-            slopes = problem.feasible(state.slopes)
-            if slopes is not state.slopes:
-                forces = -problem.weights * slopes
-                squared = float(forces @ problem.product(forces))
-            # Without slopes the dual is what losses cost at least: a gap of 0 where f costs no more.
-            least = problem.dual_value(np.zeros(problem.size), 0.0)
-            dual = max(problem.dual_value(slopes, squared), least)
-            f = problem.function(coefficients, state.free, state.certain)
-            state.bounds = Bounds(f, dual if np.isfinite(dual) else -np.inf, primal, primal)
-        return state.bounds
+    def _dual_function(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if slopes is not self.slopes:
+            return super()._dual_function(slopes)
+        return self.coefficients, self.functionals
 
-    def planes(self, objective: Objective, state: InteriorState) -> PlaneSet:
-        slopes = state.problem.feasible(state.slopes)
-        return planes_of_slopes(objective, state.problem.by_term(slopes))
+    def _dual(self, slopes: np.ndarray) -> float:
+        # Without slopes the dual is what losses cost at least: a gap of 0 where f costs no more.
+        least = self.problem.dual_value(np.zeros(self.problem.size), 0.0)
+        return max(super()._dual(slopes), least)
 
 
 class _Ends:
     """How far values are from their ends, and what multipliers make of it."""
 
-    def __init__(self, state: InteriorState) -> None:
+    def __init__(self, state: DualInterior) -> None:
         self.state = state
         segments, t = state.segments, state.t
         self.has_low, self.has_high = np.isfinite(segments.low), np.isfinite(segments.high)
         self.low, self.high = state.low, state.high
         self.stiff = segments.bend + state.below / self.low + state.above / self.high
-        behind = state.functionals[segments.owners] - segments.start - segments.bend * t
+        behind = state.reached[segments.owners] - segments.start - segments.bend * t
         self.residual = behind + state.below - state.above
 
     def weights(self) -> np.ndarray:

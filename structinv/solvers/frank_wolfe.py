@@ -54,7 +54,17 @@ class FrankWolfe(Solver):
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
     ) -> FrankWolfeState:
-        parts, blocks = self._states(objective, rng)
+        every = range(len(objective.terms))
+        return self.begin(objective, *term_states(objective, every, rng, self.epsilon), planes)
+
+    def begin(
+        self,
+        objective: Objective,
+        parts: list[DualState],
+        blocks: list[np.ndarray],
+        planes: PlaneSet | None,
+    ) -> FrankWolfeState:
+        """See `init`; with dual states that are given, and the blocks that each has."""
         if planes is not None:
             for part, own in zip(parts, blocks, strict=True):
                 part.restore(_of_blocks(planes.by_block(), own))
@@ -64,17 +74,9 @@ class FrankWolfe(Solver):
         )
 
     def verifies(self, objective: Objective) -> bool:
-        return all(part.verifies for part in self._states(objective, np.random.default_rng(0))[0])
-
-    def _states(
-        self, objective: Objective, rng: np.random.Generator, without: Sequence[int] = ()
-    ) -> tuple[list[DualState], list[np.ndarray]]:
-        """A dual state for each term but those left out, and the blocks that it has."""
-        kept = [number for number in range(len(objective.terms)) if number not in without]
-        edges = objective.first
-        terms = [objective.terms[number] for number in kept]
-        parts = [dual_state(term, objective.space, rng, self.epsilon) for term in terms]
-        return parts, [np.arange(edges[number], edges[number + 1]) for number in kept]
+        every = range(len(objective.terms))
+        parts, _ = term_states(objective, every, np.random.default_rng(0), self.epsilon)
+        return all(part.verifies for part in parts)
 
     def step(self, objective: Objective, state: FrankWolfeState) -> float:
         estimate = 0.0
@@ -110,6 +112,16 @@ class FrankWolfe(Solver):
                 PlaneSet(found.normals, found.offsets, own[found.blocks], found.masses, slopes=slopes)
             )
         return join_planes(objective.space, numbered)
+
+
+def term_states(
+    objective: Objective, numbers: Sequence[int], rng: np.random.Generator, epsilon: float
+) -> tuple[list[DualState], list[np.ndarray]]:
+    """A dual state for each of some terms of an objective, and the blocks that it has."""
+    edges = objective.first
+    terms = [objective.terms[number] for number in numbers]
+    parts = [dual_state(term, objective.space, rng, epsilon) for term in terms]
+    return parts, [np.arange(edges[number], edges[number + 1]) for number in numbers]
 
 
 def _of_blocks(planes: PlaneSet, blocks: np.ndarray) -> PlaneSet:

@@ -9,18 +9,16 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..compiled import njit
-from ..dual_states import Hurried
 from ..matrices import one_blas_thread
 from ..objective import Objective
 from ..spaces.representer import RepresenterSystem
-from .base import check_positive_integer
 from .coefficients import CoefficientProblem
-from .smooth import SmoothDescent, SmoothState
+from .smooth import SmoothDescent
 
 # How many products a step by conjugate gradients is reckoned with, and how many operations are nothing.
 PRODUCTS_FOR_FACTORS, CHEAP = 300, 1e7
-# Most functionals whose Gram matrix is formed.
-MAX_DIRECT = 3000
+# Most functionals whose Gram matrix is formed, and most products of a step.
+MAX_DIRECT, MAX_PRODUCTS = 3000, 200
 # Up to so many functionals one thread of BLAS is faster than several.
 ONE_THREAD = 1500
 
@@ -29,55 +27,36 @@ class NewtonCG(SmoothDescent):
     """Newton steps ``(I + sum_i c_i r_i'' z_i z_i') d = - gradient`` by conjugate gradients.
 
     The iteration runs in the inner product of the function space: one product with G an iteration,
-    and as many as the spread of ``c r'' G`` beyond 1 asks for, not that of G.
-
-    Parameters
-    ----------
-    max_products : int, default=200
-        Most conjugate-gradient iterations of a step.
-    max_direct : int, default=3000
-        Up to so many functionals the Gram matrix may be formed, and the equations solved by factors of
-        it, where that costs less than products.
+    and as many as the spread of ``c r'' G`` beyond 1 asks for, not that of G. Where factors of the
+    Gram matrix cost less than products, they solve the equations.
     """
 
     name = "Representer(method='newton-cg')"
 
-    def __init__(self, max_products: int = 200, max_direct: int = MAX_DIRECT) -> None:
-        self.max_products = max_products
-        self.max_direct = max_direct
-
-    def validate(self, objective: Objective) -> None:
-        check_positive_integer("max_products", self.max_products)
-        check_positive_integer("max_direct", self.max_direct, minimum=0)
-        super().validate(objective)
-
-    def step(self, objective: Objective, state: SmoothState) -> float | None:
-        small = self._factors_pay(state.problem) and state.problem.space.system.size <= ONE_THREAD
+    def step(self, objective: Objective) -> float | None:
+        system = self.problem.space.system
+        small = factors_pay(system) and system.size <= ONE_THREAD
         with one_blas_thread() if small else nullcontext():
-            return super().step(objective, state)
+            return super().step(objective)
 
-    def _factors_pay(self, problem: CoefficientProblem) -> bool:
-        """Whether factors of the Gram matrix are allowed, and cost less than products would."""
-        return factors_pay(problem.space.system, self.max_direct)
-
-    def _direction(self, state: SmoothState, hurried: Hurried) -> tuple[np.ndarray, np.ndarray]:
-        problem, at = state.problem, state.at
-        bend = problem.weights * state.loss.curvature(at.functionals + problem.basis @ at.free)
-        if self._factors_pay(problem):
+    def _direction(self, objective: Objective) -> tuple[np.ndarray, np.ndarray]:
+        problem = self.problem
+        bend = problem.weights * self.loss.curvature(self.all_functionals)
+        if factors_pay(problem.space.system):
             try:
-                return _solved(problem, bend, at.gradient)
+                return _solved(problem, bend, self.gradient)
             except LinAlgError:
                 # Rounding in a Gram matrix of very different lengths; products lose less.
                 pass
         project = _without_free(problem.basis, bend)
-        first = 2.0 * at.smooth_gap
+        first = 2.0 * self.smooth_gap
         # Tighter as the value is nearer to the optimum, for steps that square the error.
-        value = abs(float(self._bounds(state).upper or 1.0)) + np.finfo(float).tiny
+        value = abs(float(self.bounds(objective).upper or 1.0)) + np.finfo(float).tiny
         tolerance = min(0.05, first / value) * first
         x, of_x = np.zeros(problem.size), np.zeros(problem.size)
-        r, of_r, left = -at.gradient, -at.of_gradient, first
+        r, of_r, left = -self.gradient, -self.of_gradient, first
         p, of_p = r, of_r
-        for _ in range(self.max_products):
+        for _ in range(MAX_PRODUCTS):
             bent = project(of_p)
             length = left / (float(p @ of_p) + float(of_p @ bent))
             x, of_x = x + length * p, of_x + length * of_p
@@ -85,15 +64,15 @@ class NewtonCG(SmoothDescent):
             of_r = problem.product(r)
             before, left = left, max(float(r @ of_r), 0.0)
             # Every iterate of conjugate gradients is a direction of descent.
-            if left <= tolerance or hurried():
+            if left <= tolerance or objective.hurried():
                 break
             p, of_p = r + left / before * p, of_r + left / before * of_p
         return x, of_x
 
 
-def factors_pay(system: RepresenterSystem, max_direct: int = MAX_DIRECT) -> bool:
-    """Whether a Gram matrix fits, and a factorisation of it costs less than products would."""
-    if system.size > max_direct or not system.fits:
+def factors_pay(system: RepresenterSystem) -> bool:
+    """Whether a Gram matrix fits, and a factorization of it costs less than products would."""
+    if system.size > MAX_DIRECT or not system.fits:
         return False
     return system.size**3 / 3.0 <= max(PRODUCTS_FOR_FACTORS * system.product_cost, CHEAP)
 

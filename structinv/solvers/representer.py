@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from ..objective import Objective
 from ..planes import PlaneSet
 from .base import Bounds, Solver, check_epsilon
-from .convex_program import ConvexProgram
+from .convex_program import ConvexProgram, check_cvxpy_solver
 from .dual_coordinates import SELECTIONS, DualCoordinates
 from .dual_interior import DualInterior
-from .lbfgs import LBFGS
+from .method import Method
 from .newton_cg import NewtonCG
+from .smooth import LBFGS
 
-METHODS = ("auto", "lbfgs", "newton-cg", "dual-interior", "dual-cd", "cvxpy")
-
-
-@dataclass
-class RepresenterState:
-    """The solver of a method, and its own state."""
-
-    solver: Solver
-    own: Any
+METHODS: dict[str, type[Method]] = {
+    "lbfgs": LBFGS,
+    "newton-cg": NewtonCG,
+    "dual-interior": DualInterior,
+    "dual-cd": DualCoordinates,
+    "cvxpy": ConvexProgram,
+}
 
 
 class Representer(Solver):
@@ -39,7 +35,7 @@ class Representer(Solver):
         "newton-cg" and "lbfgs" descend in the function space with fast products; losses with kinks
         are smoothed on the way, which the gap accounts for. Up to some thousand functionals "newton-cg"
         solves its equations by factors of the Gram matrix. "dual-interior" takes the dual within its
-        bounds, if all derivatives are piecewise linear: some ten factorisations of the Gram matrix.
+        bounds, if all derivatives are piecewise linear: some ten factorizations of the Gram matrix.
         "dual-cd" goes through the dual's coordinates one by one, and takes worst-case losses too, adding
         the changes that violate. "cvxpy" forms everything and takes any loss written in cvxpy. "auto" is
         "dual-cd" with worst cases, "cvxpy" with losses that only cvxpy knows, "dual-interior" where
@@ -79,20 +75,15 @@ class Representer(Solver):
             return "dual-cd"
         if any(each is not None and not each.loss.has_slopes for each in found):
             return "cvxpy"
-        return "dual-interior" if DualInterior().pays(objective) else "newton-cg"
+        return "dual-interior" if DualInterior.pays(objective) else "newton-cg"
 
-    def _solver(self, objective: Objective) -> Solver:
-        return {
-            "lbfgs": lambda: LBFGS(),
-            "newton-cg": lambda: NewtonCG(),
-            "dual-interior": lambda: DualInterior(),
-            "dual-cd": lambda: DualCoordinates(self.epsilon, self.selection),
-            "cvxpy": lambda: ConvexProgram(self.cvxpy_solver),
-        }[self.resolved(objective)]()
+    def _method(self, objective: Objective) -> type[Method]:
+        return METHODS[self.resolved(objective)]
 
     def validate(self, objective: Objective) -> None:
-        if self.method not in METHODS:
-            raise ValueError(f"method must be one of {list(METHODS)}, got {self.method!r}")
+        names = ["auto", *METHODS]
+        if self.method not in names:
+            raise ValueError(f"method must be one of {names}, got {self.method!r}")
         check_epsilon(self.epsilon)
         if self.selection not in SELECTIONS:
             raise ValueError(f"selection must be one of {list(SELECTIONS)}, got {self.selection!r}")
@@ -101,28 +92,34 @@ class Representer(Solver):
             raise ValueError(f"epsilon above 0 needs method 'dual-cd', got {method!r}")
         if self.selection != "random" and method != "dual-cd":
             raise ValueError(f"selection={self.selection!r} needs method 'dual-cd', got {method!r}")
-        self._solver(objective).validate(objective)
+        METHODS[method].check(objective)
+        if method == "cvxpy":
+            check_cvxpy_solver(self.cvxpy_solver)
 
     def starts_from_planes(self, objective: Objective) -> bool:
-        return self._solver(objective).starts_from_planes(objective)
+        return self._method(objective).uses_planes
 
     def verifies(self, objective: Objective) -> bool:
-        return self._solver(objective).verifies(objective)
+        return self._method(objective).verifies(objective, self.epsilon)
 
     def init(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
-    ) -> RepresenterState:
-        solver = self._solver(objective)
-        return RepresenterState(solver, solver.init(objective, rng, planes))
+    ) -> Method:
+        method = self._method(objective)
+        if method is DualCoordinates:
+            return DualCoordinates(objective, rng, planes, self.epsilon, self.selection)
+        if method is ConvexProgram:
+            return ConvexProgram(objective, rng, planes, self.cvxpy_solver)
+        return method(objective, rng, planes)
 
-    def step(self, objective: Objective, state: RepresenterState) -> float | None:
-        return state.solver.step(objective, state.own)
+    def step(self, objective: Objective, state: Method) -> float | None:
+        return state.step(objective)
 
-    def finished(self, objective: Objective, state: RepresenterState) -> bool:
-        return state.solver.finished(objective, state.own)
+    def finished(self, objective: Objective, state: Method) -> bool:
+        return state.finished(objective)
 
-    def bounds(self, objective: Objective, state: RepresenterState) -> Bounds:
-        return state.solver.bounds(objective, state.own)
+    def bounds(self, objective: Objective, state: Method) -> Bounds:
+        return state.bounds(objective)
 
-    def planes(self, objective: Objective, state: RepresenterState) -> PlaneSet:
-        return state.solver.planes(objective, state.own)
+    def planes(self, objective: Objective, state: Method) -> PlaneSet:
+        return state.planes(objective)

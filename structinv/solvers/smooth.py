@@ -1,22 +1,20 @@
-"""Descent in the function space: what Newton's method and L-BFGS on coefficients share."""
+"""Descent in the function space: L-BFGS, and what it shares with Newton's method."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
-from ..dual_states import Hurried
 from ..losses import Affine, ScalarLoss
 from ..losses.combined import Joined
 from ..objective import Objective
 from ..planes import PlaneSet
-from .base import Bounds, Solver
-from .coefficients import CoefficientProblem, coefficient_problem, planes_of_slopes, slopes_of_planes
+from .coefficients import CoefficientProblem, coefficient_problem
+from .method import CoefficientMethod
 
 # Envelopes move when they hide more than this share of the gap.
 HIDDEN_SHARE = 0.5
@@ -25,62 +23,11 @@ FIRST_WIDTH = 1.0
 NARROWEST = 1e-9
 FREE_STEPS = 50
 LINE_STEPS, LINE_ACCURACY = 30, 0.1
+# Pairs of steps and changes of the gradient that L-BFGS keeps.
+MEMORY = 10
 
 
-@dataclass
-class Point:
-    """Coefficients of f with their functionals, and the gradient there with its functionals.
-
-    Attributes
-    ----------
-    coefficients, functionals : (n,) arrays
-        a and G a.
-    free : (n_free * n_outputs,) array
-    slopes : (n,) array
-        Of the losses that are minimised, smooth ones in place of those with kinks.
-    gradient, of_gradient : (n,) arrays
-        ``g = a + c p``, the gradient of the objective in the function space, and G g.
-    """
-
-    coefficients: np.ndarray
-    functionals: np.ndarray
-    free: np.ndarray
-    slopes: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    gradient: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    of_gradient: np.ndarray = field(default_factory=lambda: np.zeros(0))
-
-    @property
-    def smooth_gap(self) -> float:
-        """``1/2 |gradient|^2``, the gap between F at f and the dual value of the slopes there."""
-        return 0.5 * max(float(self.gradient @ self.of_gradient), 0.0)
-
-
-@dataclass
-class SmoothState:
-    """The problem, the losses that are minimised in it, and where it is.
-
-    Attributes
-    ----------
-    widths : (n_terms,) array
-        Of the envelopes that stand for losses with kinks, 0 for the others.
-    narrowest : (n_terms,) array
-        Below that rounding would take over.
-    centres : (n,) array
-        The slopes from which the envelopes keep their distance.
-    """
-
-    problem: CoefficientProblem
-    loss: ScalarLoss
-    widths: np.ndarray
-    narrowest: np.ndarray
-    centres: np.ndarray
-    at: Point
-    steps: int = 0
-    memory: list[Any] = field(default_factory=list)
-    bounds: Bounds | None = None
-
-
-class SmoothDescent(Solver):
+class SmoothDescent(CoefficientMethod):
     """Descent on f itself: with coefficients a its gradient has coefficients ``a + c r'(G a)``.
 
     No product with G stands in front of that gradient (as it would in the gradient by a), so that a
@@ -92,135 +39,160 @@ class SmoothDescent(Solver):
     Losses with kinks are minimised as envelopes ``max_p p u - r*(p) - w/2 (p - q)^2``, w the width.
     Their centres q move to the slopes that were found (the proximal point method on the dual,
     Rockafellar 1976), so that w need not go to zero. The gap reported is that of the losses themselves.
+
+    Attributes
+    ----------
+    loss : ScalarLoss
+        What is minimized: smooth losses in place of those with kinks.
+    widths : (n_terms,) array
+        Of the envelopes that stand for losses with kinks, 0 for the others.
+    narrowest : (n_terms,) array
+        Below that rounding would take over.
+    slopes : (n,) array
+        Of the losses that are minimized.
+    gradient, of_gradient : (n,) arrays
+        ``g = a + c p``, the gradient of the objective in the function space, and G g.
     """
 
-    name = ""
-
-    def validate(self, objective: Objective) -> None:
-        problem = coefficient_problem(objective, self.name)
-        for term in problem.terms:
+    @classmethod
+    def check(cls, objective: Objective) -> None:
+        for term in coefficient_problem(objective, cls.name).terms:
             loss = term.loss
             if not loss.smooth and loss.pieces() is None:
                 raise ValueError(
-                    f"{self.name} needs smooth losses, or ones whose derivative is piecewise linear, "
+                    f"{cls.name} needs smooth losses, or ones whose derivative is piecewise linear, "
                     f"got {loss!r}; Representer(method='cvxpy') may take it"
                 )
 
-    def verifies(self, objective: Objective) -> bool:
-        """See `Solver.verifies`: slopes outside a conjugate's domain are dropped."""
-        return True
-
-    def init(
+    def __init__(
         self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
-    ) -> SmoothState:
-        problem = coefficient_problem(objective, self.name)
-        coefficients = np.zeros(problem.size)
-        if planes is not None:
-            found = slopes_of_planes(objective, planes)
-            parts = [
-                np.zeros(size) if own is None else own
-                for own, size in zip(found, problem.sizes, strict=True)
-            ]
-            coefficients = -problem.weights * np.concatenate(parts)
-        widths = _first_widths(problem, rng)
-        functionals = problem.product(coefficients) if np.any(coefficients) else coefficients.copy()
-        at = Point(coefficients, functionals, np.zeros(problem.basis.shape[1]))
-        centres = -coefficients / np.where(problem.weights > 0, problem.weights, 1.0)
-        state = SmoothState(
-            problem, _enveloped(problem, widths, centres), widths, NARROWEST * widths, centres, at
-        )
-        self._arrive(state)
-        return state
+    ) -> None:
+        super().__init__(objective, rng, planes)
+        self.widths = _first_widths(self.problem, rng)
+        self.narrowest = NARROWEST * self.widths
+        self.steps_of_envelope = 0
+        self.loss = _enveloped(self.problem, self.widths, self.slopes)
+        self._arrive()
 
-    def step(self, objective: Objective, state: SmoothState) -> float | None:
+    def step(self, objective: Objective) -> float | None:
         """See `Solver.step`: a direction, and the lowest point along it."""
-        gap, hidden = self._gaps(state)
-        state.steps += 1
+        gap, hidden = self._gaps(objective)
+        self.steps_of_envelope += 1
         if hidden > HIDDEN_SHARE * gap:
             # The fewer steps the last envelope took, the bolder the next.
-            narrower = min(0.1 * state.steps, 0.6) * state.widths
-            state.widths = np.maximum(narrower, state.narrowest)
-            state.steps = 0
-            state.centres = state.at.slopes
-            state.loss = _enveloped(state.problem, state.widths, state.centres)
-            state.memory.clear()
-            state.bounds = None
-            self._arrive(state)
-        direction, of_direction = self._direction(state, objective.hurried)
-        self._search(state, direction, of_direction)
-        state.bounds = None
-        return self._gaps(state)[0]
+            narrower = min(0.1 * self.steps_of_envelope, 0.6) * self.widths
+            self.widths = np.maximum(narrower, self.narrowest)
+            self.steps_of_envelope = 0
+            self.loss = _enveloped(self.problem, self.widths, self.slopes)
+            self._forget()
+            self._arrive()
+        self._search(*self._direction(objective))
+        return self._gaps(objective)[0]
 
     @abstractmethod
-    def _direction(self, state: SmoothState, hurried: Hurried) -> tuple[np.ndarray, np.ndarray]:
+    def _direction(self, objective: Objective) -> tuple[np.ndarray, np.ndarray]:
         """A direction of descent for f and its functionals; any that is found so far if in a hurry."""
 
-    def _arrive(self, state: SmoothState) -> None:
-        """Compute the slopes and the gradient where the state is: one product."""
-        problem, at = state.problem, state.at
-        at.free = _best_free(problem, state.loss, at.functionals, at.free)
-        at.slopes = state.loss.derivative(at.functionals + problem.basis @ at.free)
-        at.gradient = at.coefficients + problem.weights * at.slopes
-        at.of_gradient = problem.product(at.gradient)
+    def _forget(self) -> None:
+        """Drop what was learned about losses that have just changed."""
 
-    def _search(self, state: SmoothState, direction: np.ndarray, of_direction: np.ndarray) -> None:
+    @property
+    def smooth_gap(self) -> float:
+        """``1/2 |gradient|^2``, the gap between F at f and the dual value of the slopes there."""
+        return 0.5 * max(float(self.gradient @ self.of_gradient), 0.0)
+
+    def _arrive(self) -> None:
+        """Compute the slopes and the gradient where the run is: one product."""
+        problem = self.problem
+        self.free = _best_free(problem, self.loss, self.functionals, self.free)
+        self.slopes = self.loss.derivative(self.all_functionals)
+        self.gradient = self.coefficients + problem.weights * self.slopes
+        self.of_gradient = problem.product(self.gradient)
+        self._known = None
+
+    def _search(self, direction: np.ndarray, of_direction: np.ndarray) -> None:
         """Go to where the objective is nearly lowest along a direction; one product, on arrival."""
-        problem, at = state.problem, state.at
-        linear = float(at.coefficients @ of_direction)
+        problem = self.problem
+        linear = float(self.coefficients @ of_direction)
         square = float(direction @ of_direction)
-        start = at.functionals + problem.basis @ at.free
-        step = self._free_step(state, start, of_direction)
+        start = self.all_functionals
+        step = self._free_step(start, of_direction)
         of_step = of_direction + problem.basis @ step
 
         def slope(length: float) -> float:
-            own = problem.weights * state.loss.derivative(start + length * of_step)
+            own = problem.weights * self.loss.derivative(start + length * of_step)
             return linear + length * square + float(own @ of_step)
 
-        length = _root(slope, float(at.gradient @ of_direction))
-        at.coefficients = at.coefficients + length * direction
-        at.functionals = at.functionals + length * of_direction
-        at.free = at.free + length * step
-        self._arrive(state)
+        length = _root(slope, float(self.gradient @ of_direction))
+        self.coefficients = self.coefficients + length * direction
+        self.functionals = self.functionals + length * of_direction
+        self.free = self.free + length * step
+        self._arrive()
 
-    def _free_step(self, state: SmoothState, u: np.ndarray, of_direction: np.ndarray) -> np.ndarray:
+    def _free_step(self, u: np.ndarray, of_direction: np.ndarray) -> np.ndarray:
         """How the free part follows a direction of f, to first order."""
-        basis = state.problem.basis
+        basis = self.problem.basis
         if basis.shape[1] == 0:
             return np.zeros(0)
-        weighted = (state.problem.weights * state.loss.curvature(u))[:, None] * basis
+        weighted = (self.problem.weights * self.loss.curvature(u))[:, None] * basis
         return -np.linalg.pinv(basis.T @ weighted, hermitian=True) @ (weighted.T @ of_direction)
 
-    def _gaps(self, state: SmoothState) -> tuple[float, float]:
+    def _gaps(self, objective: Objective) -> tuple[float, float]:
         """The gap of the losses themselves, and the part of it that envelopes hide."""
-        bounds = self._bounds(state)
+        bounds = self.bounds(objective)
         gap = float(bounds.upper or 0.0) - bounds.dual
-        return gap, max(gap - state.at.smooth_gap, 0.0)
+        return gap, max(gap - self.smooth_gap, 0.0)
 
-    def _bounds(self, state: SmoothState) -> Bounds:
-        if state.bounds is None:
-            problem, at = state.problem, state.at
-            functionals = at.functionals + problem.basis @ at.free
-            squared = float(at.coefficients @ at.functionals)
-            primal = 0.5 * squared + problem.losses(functionals)
-            slopes = problem.feasible(at.slopes)
-            if slopes is at.slopes:
-                # Its function has the coefficients a - g, of which the product is known.
-                forces, of_forces = at.coefficients - at.gradient, at.functionals - at.of_gradient
-            else:
-                forces = -problem.weights * slopes
-                of_forces = problem.product(forces)
-            dual = problem.dual_value(slopes, float(forces @ of_forces))
-            dual = dual if np.isfinite(dual) else -np.inf
-            f = problem.function(at.coefficients, at.free, functionals)
-            state.bounds = Bounds(f, dual, primal, primal)
-        return state.bounds
+    def _dual_function(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if slopes is not self.slopes:
+            return super()._dual_function(slopes)
+        # It has the coefficients a - g, of which the product is known.
+        return self.coefficients - self.gradient, self.functionals - self.of_gradient
 
-    def bounds(self, objective: Objective, state: SmoothState) -> Bounds:
-        return self._bounds(state)
 
-    def planes(self, objective: Objective, state: SmoothState) -> PlaneSet:
-        slopes = state.problem.feasible(state.at.slopes)
-        return planes_of_slopes(objective, state.problem.by_term(slopes))
+class LBFGS(SmoothDescent):
+    """Limited-memory BFGS steps in the inner product of the function space: one product a step."""
+
+    name = "Representer(method='lbfgs')"
+
+    def __init__(
+        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+    ) -> None:
+        self.pairs: list[Any] = []
+        super().__init__(objective, rng, planes)
+
+    def step(self, objective: Objective) -> float | None:
+        before = self._place()
+        estimate = super().step(objective)
+        s, of_s, y, of_y = (new - old for new, old in zip(self._place(), before, strict=True))
+        bend = float(s @ of_y)
+        # Envelopes that were narrowed in between changed the gradient, too.
+        if bend > 1e-12 * float(y @ of_y):
+            self.pairs = [*self.pairs, (s, of_s, y, of_y, bend)][-MEMORY:]
+        return estimate
+
+    def _place(self) -> tuple[np.ndarray, ...]:
+        return self.coefficients, self.functionals, self.gradient, self.of_gradient
+
+    def _forget(self) -> None:
+        self.pairs.clear()
+
+    def _direction(self, objective: Objective) -> tuple[np.ndarray, np.ndarray]:
+        """The two loops of Nocedal (1980), on functions."""
+        q, of_q = -self.gradient, -self.of_gradient
+        shares = []
+        for s, _, y, of_y, bend in reversed(self.pairs):
+            share = float(s @ of_q) / bend
+            q, of_q = q - share * y, of_q - share * of_y
+            shares.append(share)
+        if self.pairs:
+            _, _, y, of_y, bend = self.pairs[-1]
+            scale = bend / float(y @ of_y)
+            q, of_q = scale * q, scale * of_q
+        for (s, of_s, y, _, bend), share in zip(self.pairs, reversed(shares), strict=True):
+            factor = share - float(y @ of_q) / bend
+            q, of_q = q + factor * s, of_q + factor * of_s
+        return q, of_q
 
 
 def _root(slope: Callable[[float], float], first: float) -> float:

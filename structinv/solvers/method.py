@@ -1,0 +1,153 @@
+"""What the methods of `Representer` share: a run on coefficients, and the gap where it stands."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ..objective import Objective
+from ..planes import PlaneSet
+from .base import Bounds
+from .coefficients import (
+    CoefficientProblem,
+    coefficient_problem,
+    planes_of_slopes,
+    slopes_of_planes,
+)
+
+
+class Method(ABC):
+    """One run of a method of `Representer`.
+
+    Parameters
+    ----------
+    objective : Objective
+    rng : numpy.random.Generator
+    planes : PlaneSet, optional
+        To start from.
+
+    Attributes
+    ----------
+    name : str
+        What error messages call it.
+    uses_planes : bool
+        Whether a run starts from planes.
+    """
+
+    name: str
+    uses_planes = True
+
+    @classmethod
+    @abstractmethod
+    def check(cls, objective: Objective) -> None:
+        """Raise ValueError unless the method can solve the objective."""
+
+    @classmethod
+    @abstractmethod
+    def verifies(cls, objective: Objective, epsilon: float = 0.0) -> bool:
+        """See `Solver.verifies`; epsilon is that of `Representer`."""
+
+    @abstractmethod
+    def __init__(
+        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+    ) -> None: ...
+
+    @abstractmethod
+    def step(self, objective: Objective) -> float | None:
+        """See `Solver.step`."""
+
+    def finished(self, objective: Objective) -> bool:
+        """See `Solver.finished`."""
+        return False
+
+    @abstractmethod
+    def bounds(self, objective: Objective) -> Bounds:
+        """See `Solver.bounds`."""
+
+    @abstractmethod
+    def planes(self, objective: Objective) -> PlaneSet:
+        """See `Solver.planes`."""
+
+
+class CoefficientMethod(Method):
+    """A run on the coefficients of representers, with one slope a functional as the dual point.
+
+    Parameters
+    ----------
+    objective, rng, planes
+        See `Method`; a run starts from the slopes of planes, 0 where they tell none.
+
+    Attributes
+    ----------
+    problem : CoefficientProblem
+    coefficients, functionals : (n,) arrays
+        a and G a.
+    free : (n_free * n_outputs,) array
+    slopes : (n,) array
+    """
+
+    def __init__(
+        self, objective: Objective, rng: np.random.Generator, planes: PlaneSet | None = None
+    ) -> None:
+        problem = self.problem = coefficient_problem(objective, self.name)
+        self.slopes = np.zeros(problem.size)
+        if planes is not None:
+            parts = zip(slopes_of_planes(objective, planes), problem.sizes, strict=True)
+            self.slopes = np.concatenate([np.zeros(n) if own is None else own for own, n in parts])
+        self.coefficients = self._coefficients(self.slopes)
+        start = problem.product(self.coefficients) if np.any(self.coefficients) else self.slopes.copy()
+        self.functionals = start
+        self.free = np.zeros(problem.basis.shape[1])
+        self._known: Bounds | None = None
+
+    @classmethod
+    def check(cls, objective: Objective) -> None:
+        coefficient_problem(objective, cls.name)
+
+    @classmethod
+    def verifies(cls, objective: Objective, epsilon: float = 0.0) -> bool:
+        """See `Solver.verifies`: slopes outside a conjugate's domain are dropped."""
+        return True
+
+    @classmethod
+    def check_room(cls, problem: CoefficientProblem) -> None:
+        """Raise ValueError unless the Gram matrix may be formed."""
+        if not problem.space.system.fits:
+            raise ValueError(
+                f"{cls.name} forms the Gram matrix, and that of {problem.size} functionals needs more "
+                "than cache_mb; method='newton-cg' does not form it"
+            )
+
+    @property
+    def all_functionals(self) -> np.ndarray:
+        """Of f with its free part, (n,)."""
+        return self.functionals + self.problem.basis @ self.free
+
+    def _coefficients(self, slopes: np.ndarray) -> np.ndarray:
+        """Of the function that slopes stand for."""
+        return -self.problem.weights * slopes
+
+    def _dual_function(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The coefficients of the function of slopes, and its functionals."""
+        coefficients = self._coefficients(slopes)
+        return coefficients, self.problem.product(coefficients)
+
+    def bounds(self, objective: Objective) -> Bounds:
+        if self._known is None:
+            problem, functionals = self.problem, self.all_functionals
+            primal = 0.5 * float(self.coefficients @ self.functionals) + problem.losses(functionals)
+            dual = self._dual(problem.feasible(self.slopes))
+            f = problem.function(self.coefficients, self.free, functionals)
+            self._known = Bounds(f, dual, primal, primal)
+        return self._known
+
+    def _dual(self, slopes: np.ndarray) -> float:
+        """The dual value of slopes that satisfy the equations of the free part."""
+        coefficients, products = self._dual_function(slopes)
+        value = self.problem.dual_value(slopes, float(coefficients @ products))
+        return value if np.isfinite(value) else -np.inf
+
+    def planes(self, objective: Objective) -> PlaneSet:
+        slopes = self.problem.feasible(self.slopes)
+        return planes_of_slopes(objective, self.problem.by_term(slopes))
