@@ -5,7 +5,6 @@ import pytest
 
 from structinv.losses import Absolute, Affine, EpsilonInsensitive, Hinge, Huber, Squared, SquaredHinge
 from structinv.losses.pieces import Pieces
-from structinv.losses.segments import segments_of
 
 LOSSES = {
     "hinge": Hinge(),
@@ -33,19 +32,20 @@ def of_segments(segments, u):
 @every_loss
 def test_segments_add_up_to_the_derivative(name):
     loss = LOSSES[name]
-    segments = segments_of(loss.pieces(), SIZE)
+    weights = np.array([2.0, 0.0, 0.5])
+    segments = loss.pieces().segments(weights)
     assert np.all(np.diff(segments.owners) >= 0)
     for at in np.random.default_rng(0).uniform(-4.0, 4.0, 200):
         u, step = np.full(SIZE, at), 1e-6
         slope = (loss.value(u + step) - loss.value(u - step)) / (2 * step)
-        np.testing.assert_allclose(of_segments(segments, u), slope, atol=1e-6)
+        np.testing.assert_allclose(of_segments(segments, u), weights * slope, atol=1e-6)
 
 
 @every_loss
 def test_the_conjugate_is_the_least_of_the_segments(name):
     # Segments of a loss fill up from the lowest one: that is the least where their starts increase.
     loss = LOSSES[name]
-    segments = segments_of(loss.pieces(), SIZE)
+    segments = loss.pieces().segments(np.ones(SIZE))
     u = np.random.default_rng(1).uniform(-3.0, 3.0, (50, SIZE))
     p = np.array([of_segments(segments, each) for each in u])
     constants = []
@@ -61,10 +61,10 @@ def test_the_conjugate_is_the_least_of_the_segments(name):
 
 def test_pieces_of_different_losses_stand_together():
     parts = [LOSSES["hinge"], LOSSES["squared"], LOSSES["epsilon-insensitive"]]
-    joined = segments_of(Pieces.join([(part.pieces(), 1) for part in parts]), SIZE)
+    joined = Pieces.join([(part.pieces(), 1) for part in parts]).segments(np.ones(SIZE))
     for at in (-2.0, -0.1, 0.1, 0.9, 1.1):
         u = np.full(SIZE, at)
-        alone = [of_segments(segments_of(part.pieces(), SIZE), u)[0] for part in parts]
+        alone = [of_segments(part.pieces().segments(np.ones(SIZE)), u)[0] for part in parts]
         np.testing.assert_allclose(of_segments(joined, u), alone)
 
 

@@ -2,9 +2,9 @@
 
 from .base import ScalarLoss
 from .combined import Affine
+from .cvxpy_loss import CvxpyLoss
 from .margin import Hinge, Logistic, SquaredHinge
 from .regression import Absolute, EpsilonInsensitive, Huber, Squared
-from .written import CvxpyLoss
 
 REGISTRY: dict[str, type[ScalarLoss]] = {
     "squared": Squared,

@@ -1,4 +1,4 @@
-"""Derivatives that are piecewise linear, as tables."""
+"""Derivatives that are piecewise linear: as tables, and as sums of what each jump and slope adds."""
 
 from __future__ import annotations
 
@@ -85,12 +85,61 @@ class Pieces:
 
     def kinks(self) -> np.ndarray:
         """Which derivatives jump somewhere, (n,); rounding makes no jump."""
-        finite = np.isfinite(self.breaks)
-        at = np.where(finite, self.breaks, 0.0)
+        _, before, behind = self._at_breaks()
+        return np.any(self._jumps(before, behind), axis=1)
+
+    def _at_breaks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The breaks, 0 for infinite ones, and the derivatives before and behind each, (n, m)."""
+        at = np.where(np.isfinite(self.breaks), self.breaks, 0.0)
         before = self.intercepts[:, :-1] + self.slopes[:, :-1] * at
-        behind = self.intercepts[:, 1:] + self.slopes[:, 1:] * at
+        return at, before, self.intercepts[:, 1:] + self.slopes[:, 1:] * at
+
+    def _jumps(self, before: np.ndarray, behind: np.ndarray) -> np.ndarray:
+        """At which breaks derivatives jump by more than rounding, (n, m)."""
         rounding = 1e-12 * (np.abs(before) + np.abs(behind))
-        return np.any(finite & (behind - before > rounding), axis=1)
+        return np.isfinite(self.breaks) & (behind - before > rounding)
+
+    def segments(self, weights: np.ndarray) -> Segments:
+        """The segments of the derivatives times weights, of those whose weight is above 0.
+
+        Parameters
+        ----------
+        weights : (size,) array
+            Of as many losses as there are rows, or of any number if one row stands for all.
+
+        Examples
+        --------
+        >>> Pieces.row([], [0.0], [2.0]).segments(np.array([1.0, 2.0])).bend
+        array([0.5 , 0.25])
+        """
+        spread = self._spread(len(weights))._pad(max(1, self.breaks.shape[1]))
+        at, before, behind = spread._at_breaks()
+        last = np.isfinite(spread.breaks).sum(axis=1, keepdims=True)
+        # The first piece, the jump at its end, the next piece, and so on.
+        shape = len(weights), 2 * at.shape[1] + 1
+        kept = np.zeros(shape, dtype=bool)
+        start, bend, low, high = (np.zeros(shape) for _ in range(4))
+        kept[:, 1::2], high[:, 1::2] = spread._jumps(before, behind), behind - before
+        start[:, 1::2] = start[:, 2::2] = at
+        start[:, 0] = at[:, 0]
+        low[:, 0] = -np.inf
+        number = np.arange(at.shape[1] + 1)
+        bent = (spread.slopes > 0) & (number <= last)
+        bend[:, ::2] = 1.0 / np.where(bent, spread.slopes, 1.0)
+        high[:, 2:-1:2] = before[:, 1:] - behind[:, :-1]
+        high[:, ::2] = np.where(number == last, np.inf, high[:, ::2])
+        kept[:, ::2] = bent & ((high[:, ::2] > 0) | (number == 0))
+        kept &= weights[:, None] > 0
+        owners, places = np.nonzero(kept)
+        own, at_own = weights[owners], (owners, places)
+        return Segments(
+            owners,
+            start[at_own],
+            bend[at_own] / own,
+            low[at_own] * own,
+            high[at_own] * own,
+            weights * before[:, 0],
+        )
 
     def bounds_its_minima(self) -> np.ndarray:
         """Which losses rise on either side, (n,): those of a margin do on one."""
@@ -119,9 +168,7 @@ class Pieces:
 
     def envelope(self, width: float) -> Pieces:
         """The pieces of the Moreau envelope: every jump becomes a slope of ``1 / width``."""
-        at = np.where(np.isfinite(self.breaks), self.breaks, 0.0)
-        before = self.intercepts[:, :-1] + self.slopes[:, :-1] * at
-        behind = self.intercepts[:, 1:] + self.slopes[:, 1:] * at
+        at, before, behind = self._at_breaks()
         ends = np.stack([self.breaks + width * before, self.breaks + width * behind], axis=2)
         intercepts = np.empty((len(at), 2 * at.shape[1] + 1))
         slopes = np.empty_like(intercepts)
@@ -153,3 +200,40 @@ class Pieces:
             np.pad(self.intercepts, more, mode="edge"),
             np.pad(self.slopes, more, mode="edge"),
         )
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Derivatives of n losses as ``base_i + sum of t_k over the k of i``, ``low_k <= t_k <= high_k``.
+
+    At u a segment is where ``u = start_k + bend_k t_k``, kept between its ends: a jump has no bend, a
+    slope the inverse of it. The conjugate at the sum is, but for a constant, the least of
+    ``sum_k start_k t_k + bend_k t_k^2 / 2``.
+
+    Parameters
+    ----------
+    owners : (k,) array of int
+        The loss that each segment belongs to, never decreasing.
+    start, bend, low, high : (k,) arrays
+        Ends may be infinite where there is a bend.
+    base : (n,) array
+
+    Examples
+    --------
+    The derivative of the hinge is -1, and jumps by 1 at 1.
+
+    >>> segments = Pieces.row([1.0], [-1.0, 0.0], [0.0, 0.0]).segments(np.ones(1))
+    >>> segments.base, segments.start, segments.high
+    (array([-1.]), array([1.]), array([1.]))
+    """
+
+    owners: np.ndarray
+    start: np.ndarray
+    bend: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    base: np.ndarray
+
+    def total(self, values: np.ndarray) -> np.ndarray:
+        """The sum of what the segments of each loss have, (n,)."""
+        return np.bincount(self.owners, values, len(self.base))

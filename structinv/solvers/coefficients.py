@@ -103,6 +103,13 @@ class CoefficientProblem:
             found.append((mine, before[1]))
         return found
 
+    def formed_product(self, coefficients: np.ndarray) -> np.ndarray:
+        """``G a`` by G itself, which is formed."""
+        found = np.empty(self.size)
+        for mine, gram in self.by_output:
+            found[mine] = gram @ coefficients[mine]
+        return found
+
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """G between some coefficients and others."""
         n_outputs = self.space.n_outputs

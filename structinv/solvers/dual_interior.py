@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..losses.segments import Segments, segments_of
+from ..losses.pieces import Segments
 from ..matrices import one_blas_thread
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import RepresenterSpace
-from .coefficients import CoefficientProblem, coefficient_problem
+from .coefficients import coefficient_problem
 from .equations import Equations
 from .method import CoefficientMethod
 from .newton_cg import ONE_THREAD, factors_pay
@@ -97,7 +97,9 @@ class DualInterior(CoefficientMethod):
         space.system.table()
         super().__init__(objective, rng, planes)
         problem = self.problem
-        segments = self.segments = _forces(problem)
+        pieces = problem.loss.pieces()
+        assert pieces is not None
+        segments = self.segments = pieces.segments(problem.weights)
         t = self.t = _inside(segments, None if planes is None else problem.weights * self.slopes)
         self.reached = problem.product(-self.forces)
         self.below, self.above = _multipliers(segments, t, self.reached)
@@ -211,24 +213,6 @@ class _Ends:
         ]
         shares = [np.max(-way / np.where(way < 0, at, 1.0), initial=1.0) for at, way in pairs]
         return 1.0 / float(np.max(shares))
-
-
-def _forces(problem: CoefficientProblem) -> Segments:
-    """The segments of the forces ``c p``, of what has a weight."""
-    pieces = problem.loss.pieces()
-    assert pieces is not None
-    found = segments_of(pieces, problem.size)
-    kept = problem.weights[found.owners] > 0
-    owners = found.owners[kept]
-    weights = problem.weights[owners]
-    return Segments(
-        owners,
-        found.start[kept],
-        found.bend[kept] / weights,
-        found.low[kept] * weights,
-        found.high[kept] * weights,
-        problem.weights * found.base,
-    )
 
 
 def _inside(segments: Segments, known: np.ndarray | None) -> np.ndarray:

@@ -22,17 +22,20 @@ class Equations:
     """``(G + W^-1) dq - B db = - W^-1 r`` and ``B' dq = - B' q``, output by output.
 
     The factors are of single precision as long as a few corrections by the residual, in double
-    precision, make up for it.
+    precision, make up for it. Where an indefinite matrix is not mended, LinAlgError is raised.
 
     Parameters
     ----------
     problem : CoefficientProblem
     weights : (n,) array
         The diagonal of W; where it is 0, dq is 0.
+    exact : bool, default=False
+        Whether factors are of double precision from the start, and of the matrix as it is.
     """
 
-    def __init__(self, problem: CoefficientProblem, weights: np.ndarray) -> None:
+    def __init__(self, problem: CoefficientProblem, weights: np.ndarray, *, exact: bool = False) -> None:
         self.problem = problem
+        self.exact = exact
         self.kept = weights > 0
         self.inverse = np.where(self.kept, 1.0 / np.where(self.kept, weights, 1.0), 0.0)
         self._outputs: dict[int, _Factors] = {}
@@ -43,9 +46,11 @@ class Equations:
         moved, free = np.zeros(problem.size), np.zeros(problem.basis.shape[1])
         for number, (mine, gram) in enumerate(problem.by_output):
             own = mine[self.kept[mine]]
+            if len(own) == 0:
+                continue
             if number not in self._outputs:
                 chosen = None if len(own) == len(mine) else np.flatnonzero(self.kept[mine])
-                self._outputs[number] = _Factors(gram, chosen, self.inverse[own])
+                self._outputs[number] = _Factors(gram, chosen, self.inverse[own], self.exact)
             factors = self._outputs[number]
             found = factors.solve(-self.inverse[own] * right[own])
             basis = problem.basis[mine]
@@ -63,32 +68,39 @@ class Equations:
 class _Factors:
     """Solves with ``A = G + diag(more)`` of some rows of a Gram matrix; all where none are chosen."""
 
-    def __init__(self, gram: np.ndarray, chosen: np.ndarray | None, more: np.ndarray) -> None:
+    def __init__(
+        self, gram: np.ndarray, chosen: np.ndarray | None, more: np.ndarray, exact: bool
+    ) -> None:
         self.gram = gram if chosen is None else gram[np.ix_(chosen, chosen)]
         self.more = more
+        self.exact = exact
         self.scale = 1.0 / np.sqrt(np.abs(np.diagonal(self.gram)) + more)
-        self.single = float(more.max(initial=0.0)) < LARGEST and self._factorise(np.float32)
-        if not self.single:
-            self._factorise_mended()
+        self.single = not exact and float(more.max()) < LARGEST and self._factorize(np.float32)
+        if exact and not self._factorize(np.float64):
+            raise LinAlgError("a Gram matrix is not positive definite")
+        if not exact and not self.single:
+            self._factorize_mended()
 
-    def _factorise(self, dtype: Any, extra: float = 0.0) -> bool:
+    def _factorize(self, dtype: Any, extra: float = 0.0) -> bool:
         """Whether there are factors, of ``A`` with something extra on the diagonal."""
-        (factorise,) = get_lapack_funcs(("potrf",), dtype=dtype)
+        (factorize,) = get_lapack_funcs(("potrf",), dtype=dtype)
         # Symmetric, so that rows may stand for columns.
         own = self.gram.astype(dtype).T
         np.fill_diagonal(own, np.diagonal(self.gram) + self.more + extra)
-        self.factors, failed = factorise(own, lower=True, overwrite_a=True, clean=False)
+        self.factors, failed = factorize(own, lower=True, overwrite_a=True, clean=False)
         return not failed and bool(np.all(np.isfinite(np.diagonal(self.factors))))
 
-    def _factorise_mended(self) -> None:
-        if self._factorise(np.float64):
+    def _factorize_mended(self) -> None:
+        if self._factorize(np.float64):
             return
         largest = float(np.abs(self.gram).sum(axis=1).max())
-        if not any(self._factorise(np.float64, share * largest) for share in MENDING):
+        if not any(self._factorize(np.float64, share * largest) for share in MENDING):
             raise LinAlgError("a Gram matrix has numbers that are none")
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """``A^-1 right``, corrected until little is left."""
+        if self.exact:
+            return cho_solve((self.factors, True), right, check_finite=False)
         length = float(np.linalg.norm(self.scale * right))
         found = np.zeros(len(right))
         rest = right
@@ -101,6 +113,6 @@ class _Factors:
                 return found
         if self.single:
             self.single = False
-            self._factorise_mended()
+            self._factorize_mended()
             return self.solve(right)
         return found

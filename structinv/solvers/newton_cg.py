@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError
 
-from ..compiled import njit
 from ..matrices import one_blas_thread
 from ..objective import Objective
 from ..spaces.representer import RepresenterSystem
 from .coefficients import CoefficientProblem
+from .equations import Equations
 from .smooth import SmoothDescent
 
 # How many products a step by conjugate gradients is reckoned with, and how many operations are nothing.
@@ -80,52 +80,19 @@ def factors_pay(system: RepresenterSystem) -> bool:
 def _solved(
     problem: CoefficientProblem, bend: np.ndarray, gradient: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The Newton step by factors of the Gram matrix, output by output, and its functionals."""
-    direction, of_direction = np.empty(problem.size), np.empty(problem.size)
-    for mine, gram in problem.by_output:
-        basis = problem.basis[mine]
-        seen = np.any(basis != 0, axis=0)
-        direction[mine] = _solved_output(gram, basis[:, seen], bend[mine], gradient[mine])
-        of_direction[mine] = gram @ direction[mine]
-    return direction, of_direction
-
-
-def _solved_output(
-    gram: np.ndarray, basis: np.ndarray, bend: np.ndarray, gradient: np.ndarray
-) -> np.ndarray:
-    """The Newton step of one output.
+    """The Newton step by factors of the Gram matrix, output by output, and its functionals.
 
     Where nothing bends it is ``-g``; for the others ``(W^-1 + G) d = - W^-1 g - G d_others``, bordered
     by ``B' d = - B' d_others`` for the move of the free part, so that the slopes go on satisfying the
     dual's equations.
     """
-    bent = bend > 0
-    direction = np.where(bent, 0.0, -gradient)
-    if not np.any(bent):
-        return direction
-    own = _principal(gram, np.flatnonzero(bent), 1.0 / bend[bent])
-    right = -gradient[bent] / bend[bent] - (gram @ direction)[bent]
-    factors = cho_factor(own, lower=True, overwrite_a=True, check_finite=False)
-    found = cho_solve(factors, right, check_finite=False)
-    if basis.shape[1]:
-        border = basis[bent]
-        of_border = cho_solve(factors, border, check_finite=False)
-        excess = border.T @ found + basis.T @ direction
-        found = found - of_border @ np.linalg.lstsq(border.T @ of_border, excess, rcond=None)[0]
-    direction[bent] = found
-    return direction
-
-
-@njit(cache=True, nogil=True)
-def _principal(gram, chosen, more):
-    """The lower triangle of the rows and columns chosen, with more on the diagonal."""
-    own = np.empty((len(chosen), len(chosen)))
-    for i in range(len(chosen)):
-        row = gram[chosen[i]]
-        for j in range(i):
-            own[i, j] = row[chosen[j]]
-        own[i, i] = row[chosen[i]] + more[i]
-    return own
+    others = np.where(bend > 0, 0.0, -gradient)
+    right = gradient
+    if np.any(others):
+        right = gradient + bend * problem.formed_product(others)
+    found, _ = Equations(problem, bend, exact=True).solve(right, others)
+    direction = others + found
+    return direction, problem.formed_product(direction)
 
 
 def _without_free(basis: np.ndarray, bend: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
