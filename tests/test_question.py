@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,18 @@ def test_a_single_member_is_asked_with_its_grade():
     labels = (question.rivals.codes + 1) % 3
     np.testing.assert_allclose(worst.points(labels).gains, heights(question, X, labels))
     assert rows_at(X, np.arange(len(X))) is X
+
+
+@pytest.mark.parametrize("by_row", [False, True], ids=["costs of labels", "costs of rows"])
+def test_the_largest_sum_of_a_row_is_that_of_all_its_labels(by_row):
+    case = next(case for case in CASES if type(case.oracle) is FDrop)
+    bound, question = asked(case, THREE)
+    if not by_row:
+        cost = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.5, 0.0]])
+        question = replace(question, rivals=replace(question.rivals, costs=cost[question.rivals.codes]))
+    whole = bound.worst(ALL_ROWS, question)
+    alone = replace(question, points=False, rivals=replace(question.rivals, alone=True))
+    largest = bound.worst(ALL_ROWS, alone)
+    for name in ("upper", "gains"):
+        sums = [getattr(each, name) + (name == "gains") * each.costs for each in (largest, whole)]
+        np.testing.assert_allclose(*(each.max(axis=1) for each in sums), rtol=1e-12)

@@ -235,17 +235,7 @@ class WordLabelHull(IdentityLabelHull):
         _side_by_side(self.parts)
 
     def losses(self, table: np.ndarray) -> np.ndarray:
-        X, found = self.X, np.empty(self.X.shape[0])
-
-        def ask(part: slice) -> None:
-            losses_words(
-                X.indptr[part.start : part.stop + 1], X.indices, X.data, self.codes[part], self.cost,
-                self.intercept, *self._changes, self.mu[part], table, found[part],
-                *workspace(1, self.room, self.n_labels, *self._changes[1:]),
-            )  # fmt: skip
-
-        in_threads(ask, len(found), X.nnz * self.n_labels)
-        return found
+        return word_losses(self.X, self.codes, self.cost, self.intercept, self._changes, self.mu, table)
 
     def combination(self) -> np.ndarray:
         X = self.X
@@ -313,3 +303,38 @@ def _by_pair(
     owners, own = np.divmod(keys, n_labels)
     start = np.searchsorted(owners, np.arange(len(codes) + 1))
     return start, own, np.asarray(shares.sum(axis=1)).ravel(), shares
+
+
+def word_losses(
+    X: sp.csr_matrix,
+    codes: np.ndarray,
+    cost: np.ndarray,
+    intercept: bool,
+    moves: tuple[int, float, float],
+    near: np.ndarray,
+    table: np.ndarray,
+) -> np.ndarray:
+    """Exact losses of rows whose words may change, (n,): labels that cannot be worst are left out.
+
+    Parameters
+    ----------
+    X : csr_matrix of shape (n, d)
+    codes : (n,) array of int
+    cost : (n_labels, n_labels) array
+    intercept : bool
+    moves : (int, float, float)
+        How many words may change, and by how much a word's share falls and grows.
+    near : (n,) array
+        Where the gain of the last change of each row may be; updated.
+    table : (d [+ 1], n_labels) array
+    """
+    found, room = np.empty(X.shape[0]), longest_row(X.indptr) + 1
+
+    def ask(part: slice) -> None:
+        losses_words(
+            X.indptr[part.start : part.stop + 1], X.indices, X.data, codes[part], cost, intercept,
+            *moves, near[part], table, found[part], *workspace(1, room, len(cost), *moves[1:]),
+        )  # fmt: skip
+
+    in_threads(ask, len(found), X.nnz * len(cost))
+    return found

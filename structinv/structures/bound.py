@@ -141,7 +141,8 @@ class BoundStructure:
 
     def rivals(self, rows: Rows = ALL_ROWS) -> Rivals:
         """All labels against the true ones of some rows."""
-        return Rivals(self.functions, self.codes[rows], self.costs(rows), self.slack)
+        alone = self.layout is None and self.rowwise
+        return Rivals(self.functions, self.codes[rows], self.costs(rows), self.slack, alone)
 
     def separate(
         self, rivals: Rivals, found: Any, extra: np.ndarray, layout: Layout | None

@@ -74,12 +74,15 @@ class Rivals:
         The cost D of each label k; 0 for the true one.
     slack : bool
         Whether G = D; else G = 1.
+    alone : bool, default=False
+        Whether each row is an example of its own, of whose labels the largest sum counts alone.
     """
 
     functions: LabelFunctions
     codes: np.ndarray
     costs: np.ndarray
     slack: bool
+    alone: bool = False
 
     def __len__(self) -> int:
         return len(self.codes)
