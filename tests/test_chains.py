@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual_states import ChainState, PlaneCache, chain_steps, chains, dual_state, refusals
+from structinv.dual_states import ChainState, PlaneCache, case, chain_steps, chains, dual_state, refusals
 from structinv.dual_states.labelled_rows import LabelledRows
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import Box, FDrop, FScale, Identity
@@ -345,7 +345,7 @@ def test_what_is_not_for_this_state_is_told(monkeypatch):
     assert reason(objective(kind=Mine)) == "the structure is not a sequence of labels"
     assert reason(objective(oracle=Box(0.1))) == "Box changes rows by more than factors of their words"
     with monkeypatch.context() as fewer:
-        fewer.setattr(chains, "MOST_EDITS", 1)
+        fewer.setattr(case, "MOST_EDITS", 1)
         assert reason(objective(oracle=FDrop(2))) == "more than 1 words of a row may change"
     assert "constant" in reason(objective(oracle=FDrop(1), intercept=True))
     assert "list" in reason(objective(), epsilon=0.1)

@@ -7,7 +7,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from structinv.dual_states import LabellingState, PlaneCache, dual_state, refusals
+from structinv.dual_states import Case, LabellingState, PlaneCache, dual_state, refusals
 from structinv.dual_states.labelling_steps import ascend_blocks
 from structinv.estimators.kernel_machine import compacted
 from structinv.kernels import Gaussian, Linear
@@ -244,7 +244,7 @@ def test_restoring_leaves_out_what_is_no_labelling_of_members():
     normals.extra = normals.extra.tolil()
     normals.extra[7, 0] += 0.5
     normals.extra = normals.extra.tocsr()
-    state = LabellingState(term, space, np.random.default_rng(0))
+    state = LabellingState(Case(term, space), np.random.default_rng(0))
     state.restore(type(planes)(normals, planes.offsets, planes.blocks, planes.masses))
     kept = np.setdiff1d(np.arange(len(planes)), [3, 5, 7])
     wanted, offset = planes.chosen(kept).total(space, term.weights, term.floors)

@@ -433,7 +433,7 @@ def test_very_long_lists_keep_no_table_of_members(monkeypatch):
     (term,) = this.terms
     states, ends = [], []
     for most in (MOST_MEMBERS, 1):
-        monkeypatch.setattr("structinv.dual_states.members.MOST_MEMBERS", most)
+        monkeypatch.setattr("structinv.dual_states.case.MOST_MEMBERS", most)
         states.append(type(dual_state(term, this.space, np.random.default_rng(0))))
         ends.append(solve(this, REGISTRY["frank_wolfe"](), Gap(1e-6), random_state=0).primal)
     assert states == [MemberState, PlaneCache]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual_states import HullState, LabelState, PlaneCache, dual_state
+from structinv.dual_states import Case, HullState, LabelState, PlaneCache, dual_state
 from structinv.matrices import csr
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import FDrop, FScale, Identity, LabelHull
@@ -179,7 +179,7 @@ def test_planes_of_another_set_are_moved_into_it(name, other):
 @pytest.mark.parametrize("name", CASES)
 def test_planes_of_lists_start_a_state(name):
     this = problem(CASES[name])
-    cache, f = PlaneCache(this.terms[0], this.space, np.random.default_rng(0), 0.0), this.space.zeros()
+    cache, f = PlaneCache(Case(this.terms[0], this.space), np.random.default_rng(0)), this.space.zeros()
     for _ in range(3):
         cache.sweep(f)
     state = state_of(this)
@@ -243,7 +243,8 @@ def test_memory_grows_with_pairs_that_have_a_level_and_not_with_labels():
     X = sp.random(n, d, density=0.05, random_state=0, format="csr")
     for oracle in (Identity(), FDrop(3)):
         space = ExplicitSpace(d, n_labels)
-        state = LabelState(WorstCase(X, y, oracle, Multiclass(), 1.0, np.arange(n_labels)), space, rng)
+        term = WorstCase(X, y, oracle, Multiclass(), 1.0, np.arange(n_labels))
+        state = LabelState(Case(term, space), rng)
         f, hull = space.zeros(), state.hull
         for _ in range(5):
             state.sweep(f)

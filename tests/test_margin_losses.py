@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from structinv import InvariantLinearSVC, InvariantSVC, load, save
-from structinv.dual_states import REGISTRY as STATES
+from structinv.dual_states import TABLE as STATES
 from structinv.dual_states import MarginState, PlaneCache, dual_state, refusals
 from structinv.dual_states.margin_steps import KINDS, best_level, conjugate, loss_value
 from structinv.functionals.acting import LinearFunctionals

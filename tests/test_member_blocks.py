@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from structinv.dual_states import MemberState, members
+from structinv.dual_states import Case, MemberState, members
 from structinv.kernels import Gaussian
 from structinv.matrices import ALL_ROWS
 from structinv.objective import Objective, WorstCase
@@ -43,7 +43,7 @@ def in_blocks(monkeypatch, size):
 def test_what_steps_change_is_carried_to_all_points(monkeypatch, size, cache_mb, labels):
     in_blocks(monkeypatch, size)
     this = problem(cache_mb, labels)
-    state = MemberState(this.terms[0], this.space, np.random.default_rng(0))
+    state = MemberState(Case(this.terms[0], this.space), np.random.default_rng(0))
     f, duals = this.space.zeros(), [0.0]
     for _ in range(4):
         state.sweep(f)
@@ -71,7 +71,7 @@ def test_the_gap_that_a_sweep_meets_is_the_true_one_at_its_start(monkeypatch):
     in_blocks(monkeypatch, 7)
     monkeypatch.setattr(members, "ROWS_AT_ONCE", 1000)
     this = problem(100.0, 3)
-    state = MemberState(this.terms[0], this.space, np.random.default_rng(0))
+    state = MemberState(Case(this.terms[0], this.space), np.random.default_rng(0))
     f = this.space.zeros()
     for _ in range(5):
         upper, _ = state.value(f)
@@ -85,9 +85,9 @@ def test_rows_take_up_several_members_where_they_have_many(monkeypatch):
     monkeypatch.setattr(members, "MEMBERS_A_NEWCOMER", 1)
     this = problem(100.0, 3)
     for epsilon, most in ((0.0, 3), (0.1, 1)):
-        state = MemberState(this.terms[0], this.space, np.random.default_rng(0), epsilon)
+        state = MemberState(Case(this.terms[0], this.space, epsilon), np.random.default_rng(0))
         assert state.newcomers == min(most, members.MOST_NEWCOMERS)
-    state = MemberState(this.terms[0], this.space, np.random.default_rng(0))
+    state = MemberState(Case(this.terms[0], this.space), np.random.default_rng(0))
     state.sweep(this.space.zeros())
     each = np.count_nonzero(state.pool.slots[state.pool.numbers] >= 0, axis=1)
     assert each.max() == 3
@@ -98,7 +98,7 @@ def test_rows_take_up_several_members_where_they_have_many(monkeypatch):
 def test_the_kernel_among_atoms_is_that_of_their_points(monkeypatch, n_atoms, cache_mb):
     in_blocks(monkeypatch, 10)
     this = problem(cache_mb, 3)
-    store, pool = this.space.atoms, members.all_members(this.terms[0], this.space)
+    store, pool = this.space.atoms, Case(this.terms[0], this.space).pool
     numbers = np.random.default_rng(1).permutation(len(pool.origins))[:50]
     slots = store.slots(pool.keys(*pool.members(numbers)))[:n_atoms]
     points = store.points(slots)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..spaces import Space
+from . import case as needs
 from .additions import AdditionState
-from .base import DualState, Hurried, Refusal, join_planes, never, total
+from .base import DualState, Hurried, join_planes, never, total
+from .case import MOST_MEMBERS, Case, Requirement
 from .chains import ChainState
 from .edits import EditState
 from .hull import HullState
@@ -16,7 +18,7 @@ from .labellings import LabellingState
 from .labels import LabelState
 from .linear_members import LinearMemberState
 from .margin import MarginState
-from .members import MOST_MEMBERS, MemberState
+from .members import MemberState
 from .penalty import PenaltyState, slopes_fit
 from .plane_cache import PlaneCache
 from .tube import TubeState
@@ -24,25 +26,81 @@ from .tube import TubeState
 if TYPE_CHECKING:
     from ..terms import Term
 
-# The first that does not refuse is taken.
-REGISTRY: dict[str, Any] = {
-    "additions": AdditionState,
-    "edits": EditState,
-    "hull": HullState,
-    "labels": LabelState,
-    "members": MemberState,
-    "labellings": LabellingState,
-    "tube": TubeState,
-    "linear_members": LinearMemberState,
-    "penalty": PenaltyState,
-    "margin": MarginState,
-    "chains": ChainState,
-    "plane_cache": PlaneCache,
+
+class Row(NamedTuple):
+    """A dual state, and what it requires of a term and a space."""
+
+    state: Any
+    requirements: tuple[Requirement, ...]
+
+    def reason(self, case: Case) -> str:
+        """Why the state does not suit a case; empty if it does."""
+        return next((reason for need in self.requirements if (reason := need(case))), "")
+
+
+_ADDED = needs.averages_planes, needs.linear_in_x, needs.margins_of_two_classes, needs.adds_words
+_IN_HULL = needs.averages_planes, needs.worst_case_of_rows, needs.linear_in_x
+_LISTED = needs.worst_case_of_rows, needs.linear_in_x
+
+# The first that suits is taken. The last one suits all terms.
+TABLE: dict[str, Row] = {
+    "additions": Row(AdditionState, (*_ADDED, needs.keeps_words)),
+    "edits": Row(EditState, (*_ADDED, needs.multiplies_words, needs.hinge)),
+    "hull": Row(
+        HullState,
+        (*_IN_HULL, needs.two_classes, needs.costs_of_one_or_factors, needs.in_hull_steps),
+    ),
+    "labels": Row(LabelState, (*_IN_HULL, needs.several_classes, needs.in_hull_steps_of_labels)),
+    "members": Row(MemberState, (needs.worst_case_of_rows, needs.of_a_kernel, needs.all_members_known)),
+    "labellings": Row(
+        LabellingState,
+        (
+            needs.averages_planes,
+            needs.worst_case_of_examples,
+            needs.of_a_kernel,
+            needs.all_members_known,
+        ),
+    ),
+    "tube": Row(
+        TubeState,
+        (
+            needs.one_number_a_row,
+            needs.worst_case_of_rows,
+            needs.regression,
+            needs.linear_in_x,
+            needs.listed_members,
+            needs.single_members,
+        ),
+    ),
+    "linear_members": Row(LinearMemberState, (*_LISTED, needs.listed_members)),
+    "penalty": Row(PenaltyState, (needs.penalty,)),
+    "margin": Row(MarginState, (needs.worst_margin,)),
+    "chains": Row(
+        ChainState,
+        (
+            needs.averages_planes,
+            needs.worst_case_of_examples,
+            needs.linear_in_x,
+            needs.sequences,
+            needs.few_edits,
+        ),
+    ),
+    "plane_cache": Row(PlaneCache, ()),
 }
 
 
+def chosen(case: Case) -> Any:
+    """The class of the first dual state of the table that suits a case.
+
+    Parameters
+    ----------
+    case : Case
+    """
+    return next(row.state for row in TABLE.values() if not row.reason(case))
+
+
 def dual_state(term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> DualState:
-    """The first of the registry's states that suits a term and a space.
+    """The first of the table's states that suits a term and a space.
 
     Parameters
     ----------
@@ -52,18 +110,15 @@ def dual_state(term: Term, space: Space, rng: np.random.Generator, epsilon: floa
     epsilon : float, default=0.0
         A plane that rises at most this above those that its block has is not taken up.
     """
-    for kind in REGISTRY.values():
-        try:
-            return kind(term, space, rng, epsilon)
-        except Refusal:
-            continue
-    raise AssertionError("PlaneCache takes all terms")
+    case = Case(term, space, epsilon)
+    state: DualState = chosen(case)(case, rng)
+    return state
 
 
 def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
-    """Why states of the registry do not suit a term and a space, by their names.
+    """Why states of the table do not suit a term and a space, by their names.
 
-    Those that suit are not among them.
+    Those that suit are not among them. No state is made.
 
     Parameters
     ----------
@@ -83,19 +138,16 @@ def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
     >>> print(refusals(term, ExplicitSpace(2))["members"])
     the space is not a kernel's
     """
-    found = {}
-    for name, kind in REGISTRY.items():
-        try:
-            kind(term, space, np.random.default_rng(0), epsilon)
-        except Refusal as reason:
-            found[name] = str(reason)
-    return found
+    case = Case(term, space, epsilon)
+    reasons = {name: row.reason(case) for name, row in TABLE.items()}
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 __all__ = [
     "MOST_MEMBERS",
-    "REGISTRY",
+    "TABLE",
     "AdditionState",
+    "Case",
     "ChainState",
     "DualState",
     "EditState",
@@ -108,8 +160,8 @@ __all__ = [
     "MemberState",
     "PenaltyState",
     "PlaneCache",
-    "Refusal",
     "TubeState",
+    "chosen",
     "dual_state",
     "join_planes",
     "never",

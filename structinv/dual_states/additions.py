@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..losses import Hinge, ScalarLoss
 from ..matrices import add_combinations, scale_rows, with_data
 from ..planes import PlaneSet
-from ..spaces import Element, ExplicitSpace, Space
-from ..structures import Binary
+from ..spaces import Element, ExplicitSpace
+from ..terms import WorstMargin
 from .addition_shares import share_out
 from .addition_steps import BUDGET, SUMS, TOTAL, settle, sweep_additions, weights_of
-from .base import DualState, Hurried, Refusal, never
-from .capabilities import linear_in_x, no_list_of_planes, worst_case_of_rows, worst_margin_of_rows
+from .base import DualState, Hurried, never
+from .case import Case
 from .focused import FocusedSweeps, rows_at_once
 from .margin import MarginState
 from .margin_steps import HINGE, KINDS, SQUARED_HINGE
 from .plane_cache import PlaneCache
-
-if TYPE_CHECKING:
-    from ..terms import Term, WorstCase
 
 # No further rounds where no more than this share of the gap is left.
 _ENOUGH = 0.1
@@ -45,36 +40,24 @@ class AdditionState(FocusedSweeps, DualState):
 
     Parameters
     ----------
-    term : WorstCase or WorstMargin
-        Of two classes with one function, whose oracle adds words and does nothing else.
-    space : ExplicitSpace
+    case : Case
+        Worst cases, or losses of the least margin, of two classes with one function, linear in the
+        input. The oracle adds words and does nothing else.
     rng : numpy.random.Generator
-    epsilon : float, default=0.0
-        Above 0 refused: there is no list of planes.
     """
 
     verifies = True
-    # Whether words of the rows change, too.
-    multiplies = False
     # Further rounds of a sweep before what is added is shared out.
     more_rounds = 2
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        no_list_of_planes(epsilon)
-        self.space: ExplicitSpace = linear_in_x(space)
-        self.term, self.loss, self._next = _read(term)
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        self.case = case
+        self.space: ExplicitSpace = case.space
+        self.term, self.loss = case.term, case.loss
         self.kind = KINDS[type(self.loss)]
-        found = self.term.bound.additions()
-        if found is None:
-            raise Refusal(
-                f"{type(self.term.oracle).__name__} does not say that rows change by added words"
-            )
-        if found.multiplies != self.multiplies:
-            own = "do not change" if self.multiplies else "change, too"
-            raise Refusal(f"words that are in the rows {own}")
-        self.additions = found
+        self.additions = found = case.additions
         self.rng = rng
-        self.signs = np.where(self.term.labels.codes == 1, 1.0, -1.0)
+        self.signs = case.signs
         self.weights = self.term.weights
         self.levels = np.zeros(len(self.signs))
         self.rows = np.flatnonzero(self.weights > 0)
@@ -124,7 +107,7 @@ class AdditionState(FocusedSweeps, DualState):
         slow = self.height - before < max(lost, _PROGRESS * gap)
         self.slow_sweeps = self.slow_sweeps + 1 if slow else 0
         if lost > gap or (self.slow_sweeps > _MOST_SLOW and not hurried()):
-            self.rest = self._next(self.term, self.space, self.rng)
+            self.rest = self._successor()
             self.rest.restore(self._own_planes())
         return gap + lost, visits
 
@@ -271,7 +254,7 @@ class AdditionState(FocusedSweeps, DualState):
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`: the levels, unless the planes themselves are worth more."""
-        rest = self._next(self.term, self.space, self.rng)
+        rest = self._successor()
         rest.restore(planes)
         levels = self._levels_of(planes)
         if levels is not None:
@@ -280,6 +263,11 @@ class AdditionState(FocusedSweeps, DualState):
             self._share_out(self._of_rows())
         if levels is None or self._height(self) < (1.0 - 1e-9) * self._height(rest):
             self.rest = rest
+
+    def _successor(self) -> DualState:
+        """The state that takes planes of any oracle for this term."""
+        kind = MarginState if isinstance(self.term, WorstMargin) else PlaneCache
+        return kind(self.case, self.rng)
 
     def _take_over(self, levels: np.ndarray, planes: PlaneSet) -> None:
         """Levels, and what else of planes is not known from them."""
@@ -299,19 +287,3 @@ class AdditionState(FocusedSweeps, DualState):
             slopes = told[1]
         levels = np.bincount(planes.blocks, planes.masses * slopes, minlength=len(self.levels))
         return np.maximum(levels, 0.0) if self.kind == SQUARED_HINGE else np.clip(levels, 0.0, 1.0)
-
-
-def _read(term: Term) -> tuple[WorstCase, ScalarLoss, Any]:
-    """A term, the loss of its margins, and the state that takes planes of any oracle for it."""
-    try:
-        margins = worst_margin_of_rows(term)
-    except Refusal:
-        hinges = worst_case_of_rows(term)
-        if type(hinges.labels.structure) is not Binary:
-            raise Refusal("the structure is not two classes with one function") from None
-        if np.any(hinges.labels.rivals().cost_of(1 - hinges.labels.codes) != 1.0):
-            raise Refusal("labels cost something other than 1") from None
-        return hinges, Hinge(), PlaneCache
-    if type(margins.loss) not in KINDS:
-        raise Refusal(f"{type(margins.loss).__name__} has no compiled steps")
-    return margins, margins.loss, MarginState

@@ -20,15 +20,10 @@ def never() -> bool:
     return False
 
 
-class Refusal(Exception):  # noqa: N818
-    """A dual state does not suit a term or a space; the message says why not."""
-
-
 class DualState(ABC):
     """The dual variables of one term; the element they stand for is part of the solver's `f`.
 
-    A class in the registry is made as ``State(term, space, rng, epsilon)`` and raises `Refusal` where
-    term or space are not of the kind that it is right for.
+    A class in the table is made as ``State(case, rng)``, of cases that meet its requirements.
 
     Attributes
     ----------

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..spaces import Element, Space
+from ..spaces import Element
 from .base import DualState, Hurried, never
-
-if TYPE_CHECKING:
-    from ..terms import Term
+from .case import Case
 
 CACHED_ROUNDS = 20
 SETTLED_SHARE = 0.01
@@ -22,11 +20,9 @@ class BatchedState(DualState):
 
     Parameters
     ----------
-    term : Term
-    space : Space
+    case : Case
+        Its `epsilon` says how far something new must rise above what its block has to be taken up.
     rng : numpy.random.Generator
-    epsilon : float
-        How far something new must rise above what its block has to be taken up.
 
     Attributes
     ----------
@@ -40,11 +36,11 @@ class BatchedState(DualState):
     batches: list[np.ndarray]
     sets: list[Any]
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        self.term = term
-        self.space = space
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        self.term = term = case.term
+        self.space = space = case.space
         self.rng = rng
-        self.epsilon = epsilon
+        self.epsilon = case.epsilon
         self.n_added = 0
         shuffled = rng.permutation(np.flatnonzero(term.weights > 0))
         edges = range(space.blocks_in_a_set, len(shuffled), space.blocks_in_a_set)

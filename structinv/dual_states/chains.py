@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,24 +18,18 @@ from ..matrices import (
     short_indices,
 )
 from ..planes import PlaneSet
-from ..spaces import Element, ExplicitSpace, Space
-from ..structures import Sequence
+from ..spaces import Element, ExplicitSpace
 from ..tensor_rows import TensorRows
 from . import chain_steps
-from .base import DualState, Hurried, Refusal, never
-from .capabilities import linear_in_x, no_list_of_planes, worst_case_of_examples
+from .base import DualState, Hurried, never
+from .case import Case
 from .chain_products import fill_grams
 from .focused import FocusedSweeps
 from .labelled_rows import LabelledRows, constant_rows, labelled_rows
 
-if TYPE_CHECKING:
-    from ..terms import Term, WorstCase
-
 # Inner products of the rows of a sequence are kept up to this length: they grow with its square, as do
 # sums over pairs of wrong positions.
 LONGEST_KEPT = 60
-# Rows with more edits than these have planes instead.
-MOST_EDITS = 8
 PRODUCTS_AT_ONCE = 100_000_000
 
 
@@ -49,26 +43,21 @@ class ChainState(FocusedSweeps, DualState):
 
     Parameters
     ----------
-    term : WorstCase
-        Of sequences whose rows do not change, or have words dropped or scaled.
-    space : ExplicitSpace
+    case : Case
+        Worst cases of sequences whose rows do not change, or have words dropped or scaled; linear in the
+        input.
     rng : numpy.random.Generator
-    epsilon : float, default=0.0
-        Above 0 refused: labellings come and go with their masses.
     """
 
     verifies = True
     far_off, enough = 1.0, 0.3
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        no_list_of_planes(epsilon)
-        term, space = worst_case_of_examples(term), linear_in_x(space)
-        labels = term.labels
-        if type(labels.structure) is not Sequence:
-            raise Refusal("the structure is not a sequence of labels")
-        n_edits, factors = _edits_of(term, space)
-        self.term = term
-        self.space = space
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        assert case.edits is not None
+        n_edits, *factors = case.edits
+        self.term = term = case.term
+        self.space: ExplicitSpace = case.space
+        space, labels = self.space, term.labels
         self.rng = rng
         self.weights = term.weights
         X = short_indices(constant_rows(csr(term.bound.X), space))
@@ -82,7 +71,7 @@ class ChainState(FocusedSweeps, DualState):
         self._truth = self.layout.starts, codes, costs, barred, term.weights
         self._sizes = self.layout.sizes
         n_edits = min(n_edits, longest_row(X.indptr))
-        self._changes = n_edits, factors
+        self._changes = n_edits, (factors[0], factors[1])
         self._kept = self._slots(np.zeros(labels.n_blocks, dtype=np.int64))
         self._grams = self._inner_products(0 if n_edits else LONGEST_KEPT)
         some_missing = bool(np.any(self._grams[0] < 0))
@@ -283,26 +272,6 @@ class ChainState(FocusedSweeps, DualState):
             masses[order].astype(np.float64),
             edits[layout.rows(order)].ravel(),
         )
-
-
-def _edits_of(term: WorstCase, space: ExplicitSpace) -> tuple[int, tuple[float, float]]:
-    """How many words of a row may change, and the lowest and the highest factor.
-
-    Raises
-    ------
-    Refusal
-        If the oracle changes rows in another way, or so many words that labellings are dear to keep.
-    """
-    edits = term.bound.edits()
-    if edits is None:
-        name = type(term.oracle).__name__
-        raise Refusal(f"{name} changes rows by more than factors of their words")
-    n_edits, low, high = edits
-    if n_edits > MOST_EDITS:
-        raise Refusal(f"more than {MOST_EDITS} words of a row may change")
-    if n_edits and space.intercept:
-        raise Refusal("the constant beside the words does not change")
-    return n_edits, (low, high)
 
 
 def _levels(space: ExplicitSpace, rows: Matrix, normal: Any) -> np.ndarray:

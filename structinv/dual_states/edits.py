@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy.sparse as sp
 
-from ..losses import Hinge
 from ..matrices import squared_lengths, with_data
 from ..oracles.word_hull import deviating_combination
 from ..oracles.word_kernels import deviate
 from ..planes import PlaneSet
-from ..spaces import Element, Space
+from ..spaces import Element
 from ..tensor_rows import TensorRows
 from .additions import AdditionState
-from .base import Refusal
+from .case import Case
 from .edit_steps import sweep_edits
-
-if TYPE_CHECKING:
-    from ..terms import Term
 
 
 class EditState(AdditionState):
@@ -29,24 +23,16 @@ class EditState(AdditionState):
 
     Parameters
     ----------
-    term : WorstCase
-        Of two classes with one function, the hinge loss, and an oracle that adds words and multiplies
-        those that are there.
-    space : ExplicitSpace
+    case : Case
+        Worst cases of two classes with one function, the hinge loss, and an oracle that adds words and
+        multiplies those that are there.
     rng : numpy.random.Generator
-    epsilon : float, default=0.0
-        Above 0 refused: there is no list of planes.
     """
 
-    multiplies = True
     more_rounds = 0
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        super().__init__(term, space, rng, epsilon)
-        if not isinstance(self.loss, Hinge):
-            raise Refusal(
-                f"{type(self.loss).__name__} has no compiled steps over several words of a row"
-            )
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        super().__init__(case, rng)
         found = self.additions
         self.drop, self.grow = 1.0 - found.low, found.high - 1.0
         self.delta = np.zeros(found.rows.nnz)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..matrices import Matrix, scale_rows
 from ..oracles.base import Hull
 from ..planes import PlaneSet
-from ..spaces import Element, Space
-from ..structures import Binary
+from ..spaces import Element
 from ..tensor_rows import TensorRows
-from .base import DualState, Refusal, join_planes
-from .capabilities import linear_in_x, no_list_of_planes, worst_case_of_rows
+from .base import DualState, join_planes
+from .case import Case
 from .focused import FocusedSweeps, rows_at_once
-
-if TYPE_CHECKING:
-    from ..terms import Term
 
 
 class HullState(FocusedSweeps, DualState):
@@ -25,12 +21,9 @@ class HullState(FocusedSweeps, DualState):
 
     Parameters
     ----------
-    term : WorstCase
-        Of two classes with one function.
-    space : ExplicitSpace
+    case : Case
+        Worst cases of two classes with one function, linear in the input.
     rng : numpy.random.Generator
-    epsilon : float, default=0.0
-        Above 0 refused: there is no list of planes.
 
     Attributes
     ----------
@@ -43,25 +36,13 @@ class HullState(FocusedSweeps, DualState):
 
     verifies = True
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        no_list_of_planes(epsilon)
-        term, space = worst_case_of_rows(term), linear_in_x(space)
-        labels = term.labels
-        if type(labels.structure) is not Binary:
-            raise Refusal("the structure is not two classes with one function")
-        rivals = labels.rivals()
-        others = rivals.cost_of(1 - labels.codes)
-        # D max(0, 1 - y f) is the plain two-class loss with D as a factor of the weight.
-        if not labels.slack and np.any(others != 1.0):
-            raise Refusal("labels cost something other than 1, and the margin asked for is that cost")
-        self.factor = others
-        self.signs = np.where(labels.codes == 1, 1.0, -1.0)
-        hull = term.bound.hull(self.signs, term.weights * others, space.intercept)
-        if hull is None:
-            raise Refusal(f"{type(term.oracle).__name__} has no in-hull steps on these rows")
-        self.hull: Hull = hull
-        self.term = term
-        self.space = space
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        assert case.hull is not None
+        self.hull: Hull = case.hull
+        self.term = term = case.term
+        self.space = case.space
+        self.signs = case.signs
+        self.factor = others = case.others
         self.rng = rng
         self.rows = np.flatnonzero(term.weights * others > 0)
         self.gaps = np.zeros(len(others))

@@ -10,18 +10,16 @@ import scipy.sparse as sp
 from ..matrices import ALL_ROWS
 from ..oracles.question import Worst, best_members
 from ..planes import PlaneSet
-from ..spaces import AtomRows, Expansion, Space
+from ..spaces import AtomRows, Expansion, KernelSpace
 from ..spaces.atoms import split_keys
 from ..structures import Layout
 from ..structures.layout import laid_out
 from .base import DualState, Hurried, in_runs, never
-from .capabilities import no_list_of_planes, of_a_kernel, worst_case_of_examples
+from .case import Case
 from .labelling_steps import ascend_blocks, mean_heights
-from .members import all_members
 
 if TYPE_CHECKING:
     from ..structures.rivals import Rivals
-    from ..terms import Term
 
 # Members of blocks that are visited together, and how often before the others hear of it.
 MEMBERS_AT_ONCE, ROUNDS = 2048, 8
@@ -45,24 +43,18 @@ class LabellingState(DualState):
 
     Parameters
     ----------
-    term : WorstCase
-        Of any structure with a function for each label, costs as margins.
-    space : KernelSpace
-        That knows all members of the term's oracle, and these are all there are.
+    case : Case
+        Worst cases of any structure with a function for each label, costs as margins. The kernel's space
+        knows all members of the oracle, and these are all there are.
     rng : numpy.random.Generator
-    epsilon : float, default=0.0
-        Above 0 refused: there is no list of planes.
     """
 
     verifies = True
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        no_list_of_planes(epsilon)
-        term, space = worst_case_of_examples(term), of_a_kernel(space)
-        pool = all_members(term, space)
-        self.term = term
-        self.space = space
-        self.pool = pool
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        self.term = term = case.term
+        self.space: KernelSpace = case.space
+        self.pool = pool = case.pool
         self.rng = rng
         self.labels = term.labels
         self.layout = laid_out(self.labels.layout, term.X.shape[0])

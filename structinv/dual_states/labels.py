@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..matrices import scale_rows
+from ..oracles.base import LabelHull
 from ..planes import PlaneSet
-from ..spaces import Element, Space
-from ..structures import Multiclass
+from ..spaces import Element
 from ..tensor_rows import TensorRows
-from .base import DualState, Refusal
-from .capabilities import linear_in_x, no_list_of_planes, worst_case_of_rows
+from .base import DualState
+from .case import Case
 from .focused import FocusedSweeps, rows_at_once
-
-if TYPE_CHECKING:
-    from ..terms import Term
 
 # Of so few labels all compete in every visit: leaving some out would save next to nothing.
 FEW_LABELS = 4
@@ -30,37 +27,26 @@ class LabelState(FocusedSweeps, DualState):
 
     Parameters
     ----------
-    term : WorstCase
-        Of several labels with a function each, and costs as margins.
-    space : ExplicitSpace
+    case : Case
+        Worst cases of several labels with a function each, and costs as margins; linear in the input.
     rng : numpy.random.Generator
-    epsilon : float, default=0.0
-        Above 0 refused: there is no list of planes.
     """
 
     verifies = True
     far_off, enough = 0.4, 0.3
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        no_list_of_planes(epsilon)
-        term, space = worst_case_of_rows(term), linear_in_x(space)
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        assert case.label_hull is not None
+        self.hull: LabelHull = case.label_hull
+        term, self.space = case.term, case.space
         labels = term.labels
-        if type(labels.structure) is not Multiclass:
-            raise Refusal("the structure is not several classes with a function each")
-        if labels.slack:
-            raise Refusal("costs are factors of the loss, too")
-        hull = term.bound.label_hull(labels.codes, term.weights, labels.cost, space.intercept)
-        if hull is None:
-            raise Refusal(f"{type(term.oracle).__name__} has no in-hull steps of several labels")
-        self.hull = hull
-        self.space = space
         self.codes = labels.codes
         self.weights = term.weights
         self.cost = labels.cost
         self.rng = rng
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(len(term.weights))
-        self.rows_at_once = rows_at_once(term.bound.X, PRODUCTS_AT_ONCE // space.n_outputs)
+        self.rows_at_once = rows_at_once(term.bound.X, PRODUCTS_AT_ONCE // self.space.n_outputs)
 
     @property
     def offset(self) -> float:

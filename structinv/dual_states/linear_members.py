@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,15 +11,12 @@ from ..compiled import njit
 from ..matrices import ALL_ROWS, Matrix, floating, same_entries, scale_rows
 from ..oracles.base import BoundOracle
 from ..planes import PlaneSet
-from ..spaces import ExplicitSpace, Space
+from ..spaces import ExplicitSpace
 from ..structures.rivals import Rivals
 from ..tensor_rows import MadeRows, TensorRows
-from .base import DualState, Hurried, Refusal, in_runs, never
-from .capabilities import linear_in_x, worst_case_of_rows
+from .base import DualState, Hurried, in_runs, never
+from .case import Case
 from .member_steps import CarryingMembers
-
-if TYPE_CHECKING:
-    from ..terms import Term
 
 ROWS_AT_ONCE = 256
 BATCHES_OF_A_SWEEP = 12
@@ -55,26 +51,20 @@ class LinearMemberState(DualState):
 
     Parameters
     ----------
-    term : WorstCase
-        Of single rows, and whose oracle has lists.
-    space : ExplicitSpace
+    case : Case
+        Worst cases of single rows, linear in the input, whose oracle has lists. `epsilon` says how far a
+        member must rise above those of its row that have mass to be taken up.
     rng : numpy.random.Generator
-    epsilon : float, default=0.0
-        How far a member must rise above those of its row that have mass to be taken up.
     """
 
     verifies = True
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        term, space = worst_case_of_rows(term), linear_in_x(space)
-        scores = term.bound.member_scores(slice(0, 1), np.zeros((space.n_outputs, space.n_features)))
-        if scores is None:
-            raise Refusal(f"{type(term.oracle).__name__} lists no members that weights can score")
-        self.term = term
-        self.space = space
-        self.size = scores.shape[1]
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        self.term = term = case.term
+        self.space: ExplicitSpace = case.space
+        self.size = case.n_members
         self.rng = rng
-        self.epsilon = epsilon
+        self.epsilon = case.epsilon
         grades = term.bound.grades(ALL_ROWS)
         self.grades = np.ones((1, self.size)) if grades is None else grades
         self.rows = np.flatnonzero(term.weights > 0)

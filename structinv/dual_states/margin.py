@@ -8,14 +8,14 @@ import numpy as np
 
 from ..planes import PlaneSet, WorkingSet
 from ..spaces import Element, Normals, Space
-from .base import Hurried, Refusal, join_planes
+from .base import Hurried, join_planes
 from .batches import BatchedState
-from .capabilities import worst_margin_of_rows
+from .case import Case
 from .levels import Levels
 from .margin_steps import KINDS, slope_ascent
 
 if TYPE_CHECKING:
-    from ..terms import Term, WorstMargin
+    from ..terms import WorstMargin
 
 # After so many rounds over known points the levels of all rows are solved for together.
 ROUNDS_ALONE = 4
@@ -94,22 +94,17 @@ class MarginState(BatchedState):
 
     Parameters
     ----------
-    term : WorstMargin
-        Whose loss the compiled steps know.
-    space : Space
+    case : Case
+        Losses of the least margin that the compiled steps know. Its `epsilon` says by how much the loss
+        must be larger at a point than at the row's others for it to be taken up.
     rng : numpy.random.Generator
-    epsilon : float, default=0.0
-        By how much the loss must be larger at a point than at the row's others for it to be taken up.
     """
 
     term: WorstMargin
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        margins = worst_margin_of_rows(term)
-        if type(margins.loss) not in KINDS:
-            raise Refusal(f"{type(margins.loss).__name__} has no compiled steps")
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.total = np.inf
-        super().__init__(margins, space, rng, epsilon)
+        super().__init__(case, rng)
 
     def _new_set(self, batch: np.ndarray) -> PointSet:
         return PointSet(self.space, self.term, batch)

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ..compiled import njit
 from ..matrices import ALL_ROWS
 from ..planes import PlaneSet
-from ..spaces import AtomRows, Expansion, KernelSpace, Pool, Space
-from .base import DualState, Hurried, Refusal, in_runs, never
-from .capabilities import of_a_kernel, worst_case_of_rows
+from ..spaces import AtomRows, Expansion, KernelSpace
+from .base import DualState, Hurried, in_runs, never
+from .case import Case
 from .member_blocks import RowBlock
 
-if TYPE_CHECKING:
-    from ..terms import Term, WorstCase
-
-# More members of a row than this have too large a table of inner products.
-MOST_MEMBERS = 2048
 FOCUSED_PASSES = 5
 # Rows priced together, and the share of the gap that is left for the next sweep. With an epsilon,
 # newcomers are what is to be saved, so each sweep does more before it asks for some.
@@ -34,16 +27,6 @@ PRODUCTS_AT_ONCE = 2e10
 PATIENCE = 0.3
 
 
-def all_members(term: WorstCase, space: KernelSpace) -> Pool:
-    """The members of the term's oracle, all of them points that the space knows; else a Refusal."""
-    pool = space.atoms.pool(term.bound)
-    if pool.mesh is None or np.any(pool.mesh != 0):
-        raise Refusal("members of S(x) are more than the points that the space knows")
-    if pool.size > MOST_MEMBERS:
-        raise Refusal(f"S(x) lists more than {MOST_MEMBERS} members")
-    return pool
-
-
 class MemberState(DualState):
     """One mass for every row, member of its orbit and label, most of them zero.
 
@@ -55,24 +38,20 @@ class MemberState(DualState):
 
     Parameters
     ----------
-    term : WorstCase
-        Of single rows.
-    space : KernelSpace
-        That knows all members of the term's oracle, and these are all there are.
+    case : Case
+        Worst cases of single rows. The kernel's space knows all members of the oracle, and these are all
+        there are.
     rng : numpy.random.Generator
-    epsilon : float, default=0.0
     """
 
     verifies = True
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        term, space = worst_case_of_rows(term), of_a_kernel(space)
-        pool = all_members(term, space)
-        self.term = term
-        self.space = space
-        self.pool = pool
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        self.term = term = case.term
+        self.space: KernelSpace = case.space
+        self.pool = pool = case.pool
         self.rng = rng
-        self.epsilon = epsilon
+        self.epsilon = epsilon = case.epsilon
         self.rows_at_once = ROWS_AT_ONCE_SPARSE if epsilon > 0 else ROWS_AT_ONCE
         self.focused_share = FOCUSED_SHARE_SPARSE if epsilon > 0 else FOCUSED_SHARE
         more = 0 if epsilon > 0 else pool.size // MEMBERS_A_NEWCOMER

@@ -6,9 +6,9 @@ import numpy as np
 
 from ..losses import ScalarLoss
 from ..planes import PlaneSet
-from ..spaces import Element, Space
-from ..terms import Penalty, Term
-from .base import DualState, Hurried, Refusal, never
+from ..spaces import Element
+from .base import DualState, Hurried, never
+from .case import Case
 
 STEPS = 5
 
@@ -22,18 +22,15 @@ class PenaltyState(DualState):
 
     Parameters
     ----------
-    term : Penalty
-    space : Space
+    case : Case
+        A penalty. Its `epsilon` changes nothing, since there is no list of planes.
     rng : numpy.random.Generator
-    epsilon : float, default=0.0
-        Changes nothing: there is no list of planes.
     """
 
     verifies = True
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        if not isinstance(term, Penalty):
-            raise Refusal("the term is no penalty on functionals")
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        term, space = case.term, case.space
         loss, weights = term.loss, term.weights[0] * term.shares
         self.term = term
         self.functionals = term.functionals

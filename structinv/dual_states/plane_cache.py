@@ -15,11 +15,10 @@ class PlaneCache(BatchedState):
 
     Parameters
     ----------
-    term : Term
-    space : Space
+    case : Case
+        Any term and space. Its `epsilon` says how far a plane must rise above the planes of its block to
+        be kept.
     rng : numpy.random.Generator
-    epsilon : float
-        How far a plane must rise above its block's planes so far to be kept.
     """
 
     def _new_set(self, batch: np.ndarray) -> WorkingSet:

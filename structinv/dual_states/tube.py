@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import scipy.sparse as sp
 
 from ..compiled import njit
 from ..matrices import Matrix, floating, squared_lengths
-from ..spaces import Space
-from ..structures.regression import ABOVE, BELOW, BoundRegression
-from .base import Hurried, Refusal, never
-from .capabilities import linear_in_x, worst_case_of_rows
+from ..structures.regression import ABOVE, BELOW
+from .base import Hurried, never
+from .case import Case
 from .focused import FocusedSweeps, rows_at_once
 from .linear_members import LinearMemberState
-
-if TYPE_CHECKING:
-    from ..terms import Term
 
 
 class TubeState(FocusedSweeps, LinearMemberState):
@@ -29,23 +23,14 @@ class TubeState(FocusedSweeps, LinearMemberState):
 
     Parameters
     ----------
-    term : WorstCase
-        Of a regression, and whose oracle changes nothing.
-    space : ExplicitSpace
+    case : Case
+        Worst cases of a regression, linear in the input, whose oracle changes nothing.
     rng : numpy.random.Generator
-    epsilon : float, default=0.0
-        Above 0 refused: there is no list of planes.
     """
 
-    def __init__(self, term: Term, space: Space, rng: np.random.Generator, epsilon: float = 0.0) -> None:
-        if epsilon > 0:
-            raise Refusal("one number a row is no list, and epsilon speaks of a list")
-        rows = worst_case_of_rows(term)
-        if not isinstance(rows.labels, BoundRegression):
-            raise Refusal("the structure is no regression")
-        super().__init__(term, linear_in_x(space), rng)
-        if self.size > 1:
-            raise Refusal("rows have more than one member")
+    def __init__(self, case: Case, rng: np.random.Generator) -> None:
+        super().__init__(case, rng)
+        rows = case.term
         X = floating(rows.bound.X)
         self.X: Matrix = X if sp.issparse(X) else np.ascontiguousarray(X)
         self.squares = squared_lengths(self.X) + float(self.space.intercept)

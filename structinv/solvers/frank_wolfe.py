@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dual_states import DualState, dual_state, join_planes, total
+from ..dual_states import Case, DualState, chosen, dual_state, join_planes, total
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import Element
@@ -74,9 +74,8 @@ class FrankWolfe(Solver):
         )
 
     def verifies(self, objective: Objective) -> bool:
-        every = range(len(objective.terms))
-        parts, _ = term_states(objective, every, np.random.default_rng(0), self.epsilon)
-        return all(part.verifies for part in parts)
+        cases = (Case(term, objective.space, self.epsilon) for term in objective.terms)
+        return all(chosen(case).verifies for case in cases)
 
     def step(self, objective: Objective, state: FrankWolfeState) -> float:
         estimate = 0.0
