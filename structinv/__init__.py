@@ -21,6 +21,7 @@ from .estimators import (
     RepresenterRegressor,
     VirtualSupportVectorSVC,
     VirtualSVC,
+    explain_solver,
 )
 from .exceptions import IndefiniteKernelWarning, UninformativeFitWarning, UnitLengthWarning
 from .foreign import certify
@@ -49,6 +50,7 @@ __all__ = [
     "VirtualSupportVectorSVC",
     "__version__",
     "certify",
+    "explain_solver",
     "select_changes",
     "learn_widths",
     "load",

@@ -444,7 +444,7 @@ def test_rows_and_targets_that_nobody_scaled_have_newtons_method(rows, targets):
     assert model.solution_.relative_gap <= 1e-3
     term = WorstCase(X, y, Identity(), Regression(0.1 * targets))
     objective = Objective(ExplicitSpace(40), [term])
-    assert isinstance(model._best_solver(objective), InteriorPoint)
+    assert isinstance(model._best_solver(objective)[0], InteriorPoint)
 
 
 def test_they_are_at_the_top_of_the_package():

@@ -123,7 +123,7 @@ def test_a_change_of_unit_changes_neither_problem_nor_solver():
     space = ExplicitSpace(X.shape[1], 3, intercept=True)
     for model, rows, C in ((first, X, 1.0), (second, X / 256, 256.0**2)):
         term = WorstCase(rows, y, Box(0.1), Multiclass(), C)
-        assert isinstance(model._best_solver(Objective(space, [term])), InteriorPoint)
+        assert isinstance(model._best_solver(Objective(space, [term]))[0], InteriorPoint)
 
 
 @pytest.mark.parametrize("rows", ["short", "sparse", "wide"])
@@ -132,7 +132,7 @@ def test_other_rows_keep_their_solver(rows):
     X = rng.standard_normal((20, 30)) if rows != "wide" else 1e3 * rng.standard_normal((20, 2000))
     X = sp.csr_matrix(1e3 * X) if rows == "sparse" else X
     problem = worst_case(X, np.arange(20) % 2, Identity() if rows == "sparse" else Box(0.1))
-    assert isinstance(InvariantLinearSVC()._best_solver(problem), FrankWolfe)
+    assert isinstance(InvariantLinearSVC()._best_solver(problem)[0], FrankWolfe)
 
 
 def test_a_fit_that_learnt_nothing_says_so():

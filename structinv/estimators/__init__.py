@@ -1,6 +1,7 @@
 """scikit-learn estimators."""
 
 from .custom import CustomStructuredSVC
+from .explanation import SolverExplanation, explain_solver
 from .kernel import InvariantSVC
 from .kernel_regressor import InvariantSVR
 from .laplacian import LapSVC
@@ -45,8 +46,10 @@ __all__ = [
     "OrbitRidge",
     "RepresenterClassifier",
     "RepresenterRegressor",
+    "SolverExplanation",
     "TextVectorizer",
     "TokenVectorizer",
     "VirtualSVC",
     "VirtualSupportVectorSVC",
+    "explain_solver",
 ]

@@ -207,11 +207,11 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
         """The solver of the parameters; the fit may change it."""
         if isinstance(self.solver, Solver):
             return clone(self.solver)
-        return self._best_solver(objective) if self.solver == "auto" else self._solvers[self.solver]()
+        return self._best_solver(objective)[0] if self.solver == "auto" else self._solvers[self.solver]()
 
     @abstractmethod
-    def _best_solver(self, objective: Objective) -> Solver:
-        """What "auto" stands for."""
+    def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
+        """What "auto" stands for, and why."""
 
     def _planes_ignore(self) -> frozenset[str]:
         """Parameters that planes of an earlier fit do not depend on."""

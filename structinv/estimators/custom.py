@@ -169,7 +169,7 @@ class CustomStructuredSVC(InvariantEstimator):
         check_memory(what, linear_functions(term.n_features, 1), "take fewer of them")
         return Objective(ExplicitSpace(term.n_features), [term])
 
-    def _best_solver(self, objective: Objective) -> Solver:
+    def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
         term: Any = objective.terms[0]
         # One labelling costs one, or so: the functions tell no more before they are asked.
         return solver_for(objective, float(np.mean(term.weights * squared_lengths(term.truths))))

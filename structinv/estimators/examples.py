@@ -96,8 +96,8 @@ class RowReader(Reader):
             )
 
 
-def solver_for(objective: Objective, length: float) -> Solver:
-    """`InteriorPoint` for few weights and rows that are long for their C, `FrankWolfe` else.
+def solver_for(objective: Objective, length: float) -> tuple[Solver, str]:
+    """`InteriorPoint` for few weights and rows that are long for their C, `FrankWolfe` else; and why.
 
     Parameters
     ----------
@@ -116,12 +116,19 @@ def solver_for(objective: Objective, length: float) -> Solver:
     >>> from structinv.terms import WorstCase
     >>> term = WorstCase(np.eye(3), np.arange(3), Identity(), Multiclass())
     >>> objective = Objective(ExplicitSpace(3, 3), [term])
-    >>> solver_for(objective, 1.0), solver_for(objective, 1e4)
-    (FrankWolfe(), InteriorPoint())
+    >>> solver_for(objective, 1.0)
+    (FrankWolfe(), 'rows are not long for their C')
+    >>> solver_for(objective, 1e4)
+    (InteriorPoint(), 'the mean of C |x|^2 is above 100')
     """
     space: Any = objective.space
-    few = space.size <= MOST_WEIGHTS and objective.n_blocks <= MOST_EXAMPLES
-    return InteriorPoint() if few and length > LONG else FrankWolfe()
+    if space.size > MOST_WEIGHTS:
+        return FrankWolfe(), f"there are more than {MOST_WEIGHTS} weights"
+    if objective.n_blocks > MOST_EXAMPLES:
+        return FrankWolfe(), f"there are more than {MOST_EXAMPLES} examples"
+    if length > LONG:
+        return InteriorPoint(), f"the mean of C |x|^2 is above {LONG:g}"
+    return FrankWolfe(), "rows are not long for their C"
 
 
 def length_of_rows(term: Any) -> float:

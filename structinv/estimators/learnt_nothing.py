@@ -97,7 +97,7 @@ def warn_if_uninformative(
     same = estimator._objective(replace(problem, oracle=Identity()))
     unchanged: Any = same.terms[0]
     stop = Gap(ROUGH_GAP) | Seconds(max(LEAST_SECONDS, min(solution.seconds, left)))
-    plain = solve(same, estimator._best_solver(same), stop, random_state=0)
+    plain = solve(same, estimator._best_solver(same)[0], stop, random_state=0)
     if plain.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     possible = at_zero - plain.primal

@@ -80,23 +80,28 @@ class LinearMachine(InvariantEstimator):
         space = ExplicitSpace(n_features, term.n_outputs, intercept=bool(self.fit_intercept))
         return Objective(space, [term])
 
-    def _best_solver(self, objective: Any) -> Solver:
+    def _best_solver(self, objective: Any) -> tuple[Solver, str]:
         term, n_weights, n_rows = objective.terms[0], objective.space.size, len(objective.weights)
         if isinstance(term, WorstMargin):
             if isinstance(term.oracle, Identity):
-                # One point a row: Newton's method on their slopes sees neither scale nor weight.
-                return FrankWolfe()
+                # Newton's method on the slopes of one point a row sees neither scale nor weight.
+                return FrankWolfe(), "nothing changes, and the loss bends"
             if n_weights <= FEW_WEIGHTS and n_rows <= MOST_ROWS:
                 # What bends takes many planes: with few weights those of single rows.
-                return InteriorPoint()
+                return (
+                    InteriorPoint(),
+                    f"the loss is smooth, and there are at most {FEW_WEIGHTS} weights",
+                )
             found = term.bound.additions()
             if found is not None and not found.multiplies:
                 # Levels of all rows and what they add are solved for together, whatever bends.
-                return FrankWolfe()
+                return FrankWolfe(), "rows change by added words alone"
         if n_weights <= MOST_WEIGHTS and n_rows <= MOST_ROWS and _long_rows(term.X, objective):
-            return InteriorPoint()
-        # With few weights a bundle of planes knows the whole objective, however badly it is scaled.
-        return BMRM() if n_weights <= FEW_WEIGHTS else FrankWolfe()
+            return InteriorPoint(), "rows are long for their C"
+        if n_weights <= FEW_WEIGHTS:
+            # A bundle of planes knows the whole objective, however badly it is scaled.
+            return BMRM(), f"there are at most {FEW_WEIGHTS} weights"
+        return FrankWolfe(), f"there are more than {FEW_WEIGHTS} weights"
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:
         space: Any = objective.space

@@ -97,8 +97,8 @@ class RepresenterMachine(KernelMachine):
         loss.validate()
         return loss
 
-    def _best_solver(self, objective: Objective) -> Solver:
-        return Representer()
+    def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
+        return Representer(), "losses of functionals are solved for their coefficients"
 
     def _objective(self, problem: Problem) -> Objective:
         X, cache_mb = problem.rows, float(self.cache_mb)

@@ -402,7 +402,7 @@ compression_error_
         check_memory(what, needed, "hash the features or number them anew, without gaps")
         return Objective(ExplicitSpace(n_features, n_outputs, n_extra=term.labels.n_extra), [term])
 
-    def _best_solver(self, objective: Objective) -> Solver:
+    def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
         if self._linear and self.epsilon == 0:
             return solver_for(objective, length_of_rows(objective.terms[0]))
         return super()._best_solver(objective)

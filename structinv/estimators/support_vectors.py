@@ -100,8 +100,10 @@ class SupportVectorMachine(KernelMachine):
         space = RepresenterSpace(system, *sizes, cache_mb=cache_mb)
         return Objective(space, [term, *invariances.penalties(system, 0, term.n_outputs)])
 
-    def _best_solver(self, objective: Objective) -> Solver:
-        return Representer() if isinstance(objective.space, RepresenterSpace) else FrankWolfe()
+    def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
+        if isinstance(objective.space, RepresenterSpace):
+            return Representer(), "penalties on functionals are solved for their coefficients"
+        return FrankWolfe(), "kernel machines are solved block by block"
 
     def _planes_ignore(self) -> frozenset[str]:
         # Planes of members are planes of these members whatever the kernel is; those of a table of

@@ -1,0 +1,98 @@
+"""What a fit will do, told before it: the solver, the dual states, and the reasons."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from structinv import (
+    InvariantLinearSVC,
+    InvariantLinearSVR,
+    InvariantSVC,
+    RepresenterClassifier,
+    VirtualSVC,
+    explain_solver,
+)
+from structinv.dual_states import TABLE
+from structinv.oracles import Box, FAdd, FDrop, Flip, Identity
+from structinv.solvers import BMRM, FrankWolfe, InteriorPoint, Representer, SVMStruct
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((24, 20)), np.arange(24) % 2
+IMAGES = RNG.standard_normal((12, 4))
+
+
+def taken(states):
+    return next(name for name, reason in states.items() if not reason)
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "labels", "state"),
+    [
+        (InvariantLinearSVC(FDrop(2)), X, Y, "hull"),
+        (InvariantLinearSVC(FAdd(2)), abs(X), Y, "additions"),
+        (InvariantLinearSVC(Identity()), X, np.arange(24) % 3, "labels"),
+        (InvariantLinearSVC(Flip(shape=(4, 5))), X, Y, "linear_members"),
+        (InvariantLinearSVC(Box(0.1), loss="squared_hinge"), X, Y, "margin"),
+        (InvariantLinearSVC(Box(0.1)), X, np.arange(24) % 3, "plane_cache"),
+        (InvariantLinearSVR(Identity()), X, X[:, 0], "tube"),
+        (InvariantSVC(Flip(shape=(2, 2))), IMAGES, Y[:12], "members"),
+    ],
+)
+def test_the_state_told_is_the_state_of_the_fit(model, rows, labels, state, monkeypatch):
+    told = explain_solver(model, rows, labels)
+    assert isinstance(told.solver, FrankWolfe)
+    (states,) = told.states
+    assert list(states) == list(TABLE)
+    assert taken(states) == state
+    made = []
+    kind = TABLE[state].state
+
+    class Seen(kind):
+        def __init__(self, *args):
+            made.append(kind)
+            super().__init__(*args)
+
+    monkeypatch.setitem(TABLE, state, TABLE[state]._replace(state=Seen))
+    clone(model).set_params(random_state=0).fit(rows, labels)
+    assert made
+
+
+def test_the_reason_of_the_solver():
+    told = explain_solver(InvariantLinearSVC(), X[:, :3], Y)
+    assert isinstance(told.solver, BMRM)
+    assert told.reason == "there are at most 16 weights"
+    assert told.states == ()
+    told = explain_solver(InvariantLinearSVC(), 1e4 * X, Y)
+    assert isinstance(told.solver, InteriorPoint)
+    assert told.reason == "rows are long for their C"
+    told = explain_solver(InvariantLinearSVC(solver="svmstruct"), X, Y)
+    assert isinstance(told.solver, SVMStruct)
+    assert told.reason == "it is the parameter solver"
+    assert isinstance(explain_solver(RepresenterClassifier(), X, Y).solver, Representer)
+
+
+def test_a_tolerance_of_planes_counts():
+    told = explain_solver(InvariantLinearSVC(FDrop(2), solver=FrankWolfe(epsilon=0.1)), X, Y)
+    assert "epsilon" in told.states[0]["hull"]
+
+
+def test_it_prints_a_table():
+    lines = str(explain_solver(InvariantLinearSVC(FDrop(2)), X, Y)).splitlines()
+    assert lines[0] == "FrankWolfe(): there are more than 16 weights"
+    assert lines[1].startswith("Dual states of WorstCase(FDrop(")
+    assert len(lines) == 2 + len(TABLE)
+    assert lines[4].split() == ["hull", "yes", "taken"]
+    assert "a state before it is taken" in lines[-1]
+
+
+def test_nothing_is_learnt():
+    model = InvariantLinearSVC(FDrop(2))
+    explain_solver(model, X, Y)
+    assert not [name for name in vars(model) if name.endswith("_")]
+
+
+def test_models_without_solvers_are_refused():
+    with pytest.raises(TypeError, match="VirtualSVC"):
+        explain_solver(VirtualSVC(), X, Y)
+    with pytest.raises(ValueError, match="NaN"):
+        explain_solver(InvariantLinearSVC(), np.full((4, 2), np.nan), [0, 1, 0, 1])
