@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..ascent import ascend
 from ..compiled import njit
 from ..matrices import Matrix, scale_rows
 from .base import Hull
@@ -103,7 +104,7 @@ class UnionHull(Hull):
             worst.append(change)
         after, gaps = before.copy(), np.zeros(n_rows)
         q = levels.shape[1]
-        room = np.zeros((q, q)), np.zeros((3, q)), np.zeros(f.size)
+        room = np.zeros((q, q)), np.full(q, q), np.zeros((3, q)), np.zeros(f.size)
         _exchange_rows(
             *_entries(planes), levels, self.signs[rows], self.weights[rows], self.intercept, f, after,
             gaps, *room,
@@ -196,7 +197,7 @@ def _distance(part: Hull, normals: Matrix, levels: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def _exchange_rows(
-    indptr, indices, data, levels, signs, weights, intercept, f, masses, gaps, gram, rows, spread
+    indptr, indices, data, levels, signs, weights, intercept, f, masses, gaps, gram, known, rows, spread
 ):  # fmt: skip
     """Pairwise steps between the planes of each row, the null plane included; f and masses change.
 
@@ -207,10 +208,12 @@ def _exchange_rows(
     heights, scale, before = rows[0], rows[1], rows[2]
     for r in range(n_rows):
         c, y = weights[r], signs[r]
+        highest, mean = 0.0, 0.0
         for p in range(q):
             before[p] = masses[r, p]
             scale[p] = 1.0 / levels[r, p] if p % 2 == 1 or before[p] > 0.0 else 0.0
             if scale[p] == 0.0:
+                heights[p] = -np.inf
                 continue
             first, last = indptr[p * n_rows + r], indptr[p * n_rows + r + 1]
             margin = 0.0
@@ -218,6 +221,8 @@ def _exchange_rows(
                 margin += data[e] * f[indices[e]]
                 spread[indices[e]] = data[e]
             heights[p] = 1.0 - y * (margin * scale[p] + (f[f.size - 1] if intercept else 0.0))
+            highest = heights[p] if heights[p] > highest else highest
+            mean += before[p] * heights[p]
             for o in range(p + 1):
                 total = 0.0
                 for e in range(indptr[o * n_rows + r], indptr[o * n_rows + r + 1]):
@@ -225,7 +230,8 @@ def _exchange_rows(
                 gram[p, o] = gram[o, p] = scale[p] * scale[o] * total + (1.0 if intercept else 0.0)
             for e in range(first, last):
                 spread[indices[e]] = 0.0
-        gaps[r] = _exchange_row(heights, gram, c, masses[r], before)
+        gaps[r] = c * (highest - mean) if highest > mean else 0.0
+        ascend(heights, gram, known, masses[r], q, c, _LEAVE * gaps[r], _MOST_STEPS)
         for p in range(q):
             step = c * y * (masses[r, p] - before[p])
             if step != 0.0:
@@ -233,42 +239,3 @@ def _exchange_rows(
                     f[indices[e]] += step * scale[p] * data[e]
                 if intercept:
                     f[f.size - 1] += step
-
-
-@njit(cache=True, nogil=True)
-def _exchange_row(heights, gram, c, masses, before):
-    """Steps from the lowest plane with mass to the highest one; the gap on arrival."""
-    q, arrival = len(masses), -1.0
-    for _ in range(_MOST_STEPS):
-        high, low, best, worst, used, mean = 0.0, np.inf, -1, -2, 0.0, 0.0
-        for p in range(q):
-            if p % 2 == 0 and before[p] == 0.0:
-                continue
-            if heights[p] > high:
-                high, best = heights[p], p
-            if masses[p] > 0.0:
-                used += masses[p]
-                mean += masses[p] * heights[p]
-                if heights[p] < low:
-                    low, worst = heights[p], p
-        if used < 1.0 and low > 0.0:
-            low, worst = 0.0, -1
-        gap = c * (high - mean)
-        if arrival < 0.0:
-            arrival = 0.0 if gap < 0.0 else gap
-        if gap <= _LEAVE * arrival or worst == -2 or high <= low:
-            break
-        curve = (gram[best, best] if best >= 0 else 0.0) + (gram[worst, worst] if worst >= 0 else 0.0)
-        if best >= 0 and worst >= 0:
-            curve -= 2.0 * gram[best, worst]
-        limit = masses[worst] if worst >= 0 else 1.0 - used
-        step = limit if c * curve * limit <= high - low else (high - low) / (c * curve)
-        if best >= 0:
-            masses[best] += step
-        if worst >= 0:
-            masses[worst] = 0.0 if step == limit else masses[worst] - step
-        for p in range(q):
-            into = gram[best, p] if best >= 0 else 0.0
-            out = gram[worst, p] if worst >= 0 else 0.0
-            heights[p] -= c * step * (into - out)
-    return arrival
