@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from ..compiled import njit
-from ..matrices import in_threads
 from ..oracles import ImageShape
 
 
@@ -95,35 +93,3 @@ def _gaussian(cells: int, side: int) -> np.ndarray:
 
 
 WINDOWS = {"average": _average, "gaussian": _gaussian}
-
-
-def add_pooled(pooling: np.ndarray, factors: np.ndarray, values: np.ndarray, found: np.ndarray) -> None:
-    """Add pooled values of patches to features of images, in place.
-
-    Parameters
-    ----------
-    pooling : (cells, count) array
-    factors : (n, count) array
-        What the values of each patch are multiplied by.
-    values : (n, count, k) array
-    found : (n, cells, k) array
-        Changed.
-    """
-
-    def work(part: slice) -> None:
-        _add_pooled(pooling, factors[part], values[part], found[part])
-
-    # A sum costs a fraction of an exponential.
-    in_threads(work, len(values), values.size // 8)
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _add_pooled(pooling, factors, values, found):
-    # BLAS is slow where cells are few, and knows nothing of weights that are 0.
-    for i in range(values.shape[0]):
-        for p in range(values.shape[1]):
-            for c in range(pooling.shape[0]):
-                weight = pooling[c, p] * factors[i, p]
-                if weight != 0:
-                    for k in range(values.shape[2]):
-                        found[i, c, k] += weight * values[i, p, k]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..compiled import njit
 from ..kernels import Kernel
 from ..kernels.checked import kernel_table
 from ..kernels.values import half_norms
 from ..matrices import in_threads, one_blas_thread
-from .patch_grid import add_pooled
 
 # Values of the kernel that each thread holds at once: 1 MB of float32.
 VALUES = 2**18
@@ -53,10 +53,21 @@ def add_kernel_values(
             for part, shares in zip(parts, weights, strict=True):
                 these = slice(i * count + part.start, i * count + part.stop)
                 values = kernel_table(kernel, patches[these], landmarks, (x[these], y))
-                add_pooled(shares, factors[i : i + 1, part], values[None], found[i : i + 1])
+                _add_pooled(shares, factors[i, part], values, found[i])
 
     if not kernel.thread_safe:
         work(slice(0, n))
         return
     with one_blas_thread():
         in_threads(work, n, len(patches) * len(landmarks))
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _add_pooled(pooling, factors, values, found):
+    # BLAS is slow where cells are few, and knows nothing of weights that are 0.
+    for p in range(values.shape[0]):
+        for c in range(pooling.shape[0]):
+            weight = pooling[c, p] * factors[p]
+            if weight != 0:
+                for k in range(values.shape[1]):
+                    found[c, k] += weight * values[p, k]
