@@ -16,6 +16,7 @@ from .base import BoundFunctional, Functional
 from .families import Evaluation, Gradient
 from .gram import centred
 from .parts import Part
+from .quadrature import nodes
 from .representers import Representers
 
 # Steps of differences, relative to the length over which the kernel changes.
@@ -273,11 +274,8 @@ def _differences(
 
 def _averaged(functions: Functions, width: float, n_nodes: int, points: np.ndarray) -> np.ndarray:
     """Means of functions under Gaussian noise at each point, by Gauss-Hermite quadrature."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
     d = points.shape[1]
-    grid = np.stack(np.meshgrid(*[nodes] * d, indexing="ij"), axis=-1).reshape(-1, d)
-    shares = np.stack(np.meshgrid(*[weights / weights.sum()] * d, indexing="ij")).reshape(d, -1)
-    shares = shares.prod(axis=0)
+    grid, shares = nodes(n_nodes, d)
     some = max(1, VALUES_AT_ONCE // (len(grid) * functions(points[:1]).shape[1]))
     means = []
     for first in range(0, len(points), some):

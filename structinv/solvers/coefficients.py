@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -11,8 +12,8 @@ from ..losses import ScalarLoss
 from ..losses.combined import Joined
 from ..objective import Objective
 from ..planes import PlaneSet
-from ..spaces import RepresenterExpansion, RepresenterSpace
-from ..terms import Coordinates
+from ..spaces import RepresenterExpansion, RepresenterSpace, Space
+from ..terms import Coordinates, Term
 
 # What rounding leaves of an equation, as a share of its terms.
 ROUNDING = 1e-14
@@ -185,19 +186,22 @@ def coefficient_problem(objective: Objective, solver: str) -> CoefficientProblem
     return CoefficientProblem(space, [each for each in found if each is not None])
 
 
-def planes_of_slopes(objective: Objective, slopes: list[np.ndarray]) -> PlaneSet:
-    """The dual point of penalties as one plane a term."""
-    parts = []
-    for term, own, first in zip(objective.terms, slopes, objective.first, strict=False):
-        parts.append(term.plane_of_slopes(objective.space, own, int(first)))
-    return join_planes(objective.space, parts)
+def planes_of_slopes(
+    space: Space, terms: Sequence[Term], blocks: Iterable[int], slopes: Sequence[np.ndarray | None]
+) -> PlaneSet:
+    """The dual point of penalties: a plane for each term whose slopes are known, of the term's block."""
+    numbered = zip(terms, blocks, slopes, strict=True)
+    found = [term.plane_of_slopes(space, own, int(i)) for term, i, own in numbered if own is not None]
+    return join_planes(space, found)
 
 
-def slopes_of_planes(objective: Objective, planes: PlaneSet) -> list[np.ndarray | None]:
-    """The slopes of each term that planes remember, None where they do not fit the term."""
+def slopes_of_planes(
+    terms: Sequence[Term], blocks: Iterable[int], planes: PlaneSet
+) -> list[np.ndarray | None]:
+    """The slopes that planes remember of each term's block, None where they do not fit the term."""
     found: list[np.ndarray | None] = []
-    for term, first in zip(objective.terms, objective.first, strict=False):
-        slopes, own = planes.slopes.get(int(first)), term.coordinates()
+    for term, block in zip(terms, blocks, strict=True):
+        slopes, own = planes.slopes.get(int(block)), term.coordinates()
         fits = slopes is not None and own is not None and slopes_fit(slopes, own.loss, len(own.weights))
         found.append(slopes if fits else None)
     return found

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..dual_states import DualState, Hurried, join_planes, never, slopes_fit
+from ..dual_states import DualState, Hurried, never
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import RepresenterExpansion, RepresenterSpace
 from ..terms import Coordinates
 from .base import Bounds, check_planes
-from .coefficients import CoefficientProblem
+from .coefficients import CoefficientProblem, planes_of_slopes, slopes_of_planes
 from .coordinate_steps import coordinate_sweeps
 from .frank_wolfe import FrankWolfe, term_states
 from .method import Method
@@ -195,20 +195,14 @@ class CoordinateState(DualState):
 
     def planes(self) -> PlaneSet:
         slopes = self.problem.by_term(self.problem.feasible(self.slopes))
-        parts = [
-            penalty.plane_of_slopes(self.space, own, block)
-            for block, (penalty, own) in enumerate(zip(self.penalties, slopes, strict=True))
-        ]
-        return join_planes(self.space, parts)
+        return planes_of_slopes(self.space, self.penalties, range(len(slopes)), slopes)
 
     def restore(self, planes: PlaneSet) -> None:
         """See `DualState.restore`; terms whose slopes are not known, or not theirs, start anew."""
-        own = self.problem.by_term(self.slopes)
-        for block, (term, old) in enumerate(zip(self.problem.terms, own, strict=True)):
-            slopes = planes.slopes.get(block)
-            if slopes is not None and slopes_fit(slopes, term.loss, len(old)):
-                own[block] = slopes
-        self.coefficients = -self.problem.weights * np.concatenate(own)
+        known = slopes_of_planes(self.penalties, range(len(self.penalties)), planes)
+        parts = zip(known, self.problem.by_term(self.slopes), strict=True)
+        slopes = np.concatenate([old if own is None else own for own, old in parts])
+        self.coefficients = -self.problem.weights * slopes
 
 
 class DualCoordinates(Method):

@@ -93,7 +93,8 @@ class CoefficientMethod(Method):
         problem = self.problem = coefficient_problem(objective, self.name)
         self.slopes = np.zeros(problem.size)
         if planes is not None:
-            parts = zip(slopes_of_planes(objective, planes), problem.sizes, strict=True)
+            known = slopes_of_planes(objective.terms, objective.first[:-1], planes)
+            parts = zip(known, problem.sizes, strict=True)
             self.slopes = np.concatenate([np.zeros(n) if own is None else own for own, n in parts])
         self.coefficients = self._coefficients(self.slopes)
         start = problem.product(self.coefficients) if np.any(self.coefficients) else self.slopes.copy()
@@ -149,5 +150,5 @@ class CoefficientMethod(Method):
         return value if np.isfinite(value) else -np.inf
 
     def planes(self, objective: Objective) -> PlaneSet:
-        slopes = self.problem.feasible(self.slopes)
-        return planes_of_slopes(objective, self.problem.by_term(slopes))
+        slopes = self.problem.by_term(self.problem.feasible(self.slopes))
+        return planes_of_slopes(objective.space, objective.terms, objective.first[:-1], slopes)

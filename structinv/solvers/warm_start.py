@@ -18,7 +18,7 @@ from ..objective import Objective, WorstCase
 from ..planes import PlaneSet
 from ..spaces import AtomStore
 from .base import Solution, Solver
-from .coefficients import slopes_of_planes
+from .coefficients import planes_of_slopes, slopes_of_planes
 
 ROWS_AT_ONCE = 4096
 
@@ -142,22 +142,23 @@ def carried(objective: Objective, earlier: Solution) -> Solution:
     space: Any = objective.space
     old: Any = earlier.f
     planes = earlier.planes
-    slopes = slopes_of_planes(objective, planes)
-    known = [first for own, first in zip(slopes, objective.first, strict=False) if own is not None]
-    kept = np.flatnonzero(~np.isin(planes.blocks, known))
+    firsts = objective.first[:-1]
+    slopes = slopes_of_planes(objective.terms, firsts, planes)
+    known = np.array([own is not None for own in slopes])
+    kept = np.flatnonzero(~np.isin(planes.blocks, firsts[known]))
     chosen = planes.chosen(kept)
     support, terms = old.support(), old.atoms.slots(space.over_atoms(chosen.normals).keys)
     used, places = np.unique(np.concatenate([support, terms]), return_inverse=True)
     keys = _keys(objective, old.atoms, used)[places]
     normals = space.translated_rows(chosen.normals, keys[len(support) :])
-    parts = [replace(chosen, normals=normals, slopes={})]
+    others = replace(chosen, normals=normals, slopes={})
     f = space.translated(old, keys[: len(support)])
     if planes.summed is not None:
-        return replace(earlier, f=f, planes=parts[0])
-    for term, own, first in zip(objective.terms, slopes, objective.first, strict=False):
-        if own is not None:
-            parts.append(term.plane_of_slopes(space, own, int(first)))
-    return replace(earlier, f=f, planes=join_planes(space, [part for part in parts if len(part)]))
+        return replace(earlier, f=f, planes=others)
+    told = planes_of_slopes(space, objective.terms, firsts, slopes)
+    return replace(
+        earlier, f=f, planes=join_planes(space, [part for part in (others, told) if len(part)])
+    )
 
 
 def _keys(objective: Objective, store: AtomStore, atoms: np.ndarray) -> np.ndarray:
