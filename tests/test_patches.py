@@ -1,4 +1,5 @@
 import pickle
+import threading
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import structinv
-from structinv.embeddings import PatchOrbits, patches
+from structinv import matrices
+from structinv.embeddings import PatchOrbits, patch_values, patches
 from structinv.embeddings.patch_grid import PatchGrid
-from structinv.kernels import Gaussian, Laplacian, Polynomial
+from structinv.embeddings.patch_values import add_kernel_values
+from structinv.kernels import CallableKernel, Gaussian, Laplacian, Matern, Polynomial
 from structinv.oracles import (
     FiniteOracle,
     Flip,
@@ -26,6 +29,8 @@ from structinv.oracles import (
     Weighted,
 )
 from structinv.oracles.laws import LinearLaw
+
+from .covering import pairs
 
 QUARTERS = (90, 180, 270)
 LAWS = {
@@ -86,10 +91,15 @@ def test_features_are_those_of_the_formula(law, lengths):
         np.testing.assert_allclose(row, slowly(made, image, ImageShape(7, 7)), atol=1e-9)
 
 
-@pytest.mark.parametrize("window", ["average", "gaussian"])
-@pytest.mark.parametrize("contrast", [None, 0.1])
-@pytest.mark.parametrize("whitening", [None, 0.1])
-@pytest.mark.parametrize("kernel", [None, Polynomial(degree=2, coef0=1.0), Laplacian(0.3)])
+@pytest.mark.parametrize(
+    ("window", "contrast", "whitening", "kernel"),
+    pairs(
+        ["average", "gaussian"],
+        [None, 0.1],
+        [None, 0.1],
+        [None, Polynomial(degree=2, coef0=1.0), Laplacian(0.3)],
+    ),
+)
 def test_features_of_colour_images_are_those_of_the_formula(window, contrast, whitening, kernel):
     X, shape = images(side=6, channels=2), (6, 6, 2)
     made = PatchOrbits(
@@ -506,3 +516,69 @@ def test_a_model_file_holds_all_layers(tmp_path):
     structinv.save(model, tmp_path / "patches.model")
     loaded = structinv.load(tmp_path / "patches.model")
     np.testing.assert_array_equal(loaded[0].transform(X), model[0].transform(X))
+
+
+# -- pooled values of kernels, a few at a time
+
+KERNELS = {
+    "gaussian": Gaussian(2.0),
+    "product": Laplacian(0.1) * Matern(),
+    "own": CallableKernel(lambda X, Y: X @ Y.T),
+}
+
+
+@pytest.fixture
+def question():
+    rng = np.random.default_rng(0)
+    return {
+        "patches": rng.standard_normal((7 * 30, 9)),
+        "landmarks": rng.standard_normal((11, 9)),
+        "pooling": np.maximum(rng.standard_normal((4, 30)), 0.0),
+        "factors": rng.random((7, 30)),
+    }
+
+
+def pooled(kernel, question):
+    found = np.ones((7, 4, 11), dtype=question["patches"].dtype)
+    add_kernel_values(kernel, found=found, **question)
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", KERNELS)
+def test_values_are_pooled_whatever_the_threads(name, dtype, question, monkeypatch):
+    monkeypatch.setattr(patch_values, "VALUES", 77)
+    monkeypatch.setattr(patch_values, "LEAST", 1)
+    kernel = KERNELS[name]
+    values = kernel.matrix(question["patches"], question["landmarks"]).reshape(7, 30, 11)
+    wanted = 1.0 + np.einsum("cp,ip,ipk->ick", question["pooling"], question["factors"], values)
+    asked = {key: table.astype(dtype) for key, table in question.items()}
+    asking, matrix = [], type(kernel).matrix
+
+    def noted(self, X, Y, norms=None):
+        asking.append((threading.get_ident(), len(X)))
+        return matrix(self, X, Y, norms)
+
+    found = []
+    monkeypatch.setattr(type(kernel), "matrix", noted)
+    monkeypatch.setattr(type(kernel), "thread_safe", name != "own", raising=False)
+    for number in (1, 2, 5):
+        monkeypatch.setattr(matrices, "allowed_threads", lambda number=number: number)
+        monkeypatch.setattr(matrices, "VALUES_A_THREAD", 1)
+        asking.clear()
+        found.append(pooled(kernel, asked))
+        assert max(rows for _, rows in asking) == 7
+        alone = {thread for thread, _ in asking} == {threading.get_ident()}
+        assert alone == (number == 1 or name == "own")
+    np.testing.assert_allclose(found[0], wanted, rtol=1e-4 if dtype == np.float32 else 1e-12)
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
+def test_answers_of_another_shape_are_refused_by_name(question):
+    class Short(Gaussian):
+        def matrix(self, X, Y, norms=None):
+            return super().matrix(X, Y)[:, :-1]
+
+    with pytest.raises(ValueError, match=r"Short\.matrix must return values of shape"):
+        pooled(Short(), question)
