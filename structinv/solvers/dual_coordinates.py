@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dual_states import DualState, Hurried, never
+from ..dual_states import Case, DualState, Hurried, chosen, never
 from ..objective import Objective
 from ..planes import PlaneSet
 from ..spaces import RepresenterExpansion, RepresenterSpace
@@ -245,8 +245,8 @@ class DualCoordinates(Method):
     @classmethod
     def verifies(cls, objective: Objective, epsilon: float = 0.0) -> bool:
         """See `Solver.verifies`; slopes outside a conjugate's domain are dropped."""
-        parts, _ = term_states(objective, _split(objective)[1], np.random.default_rng(0), epsilon)
-        return all(part.verifies for part in parts)
+        others = (objective.terms[number] for number in _split(objective)[1])
+        return all(chosen(Case(term, objective.space, epsilon)).verifies for term in others)
 
     def step(self, objective: Objective) -> float:
         return self.solver.step(objective, self.state)
