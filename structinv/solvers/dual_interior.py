@@ -124,49 +124,21 @@ class DualInterior(CoefficientMethod):
         self._known = None
 
     def _move(self) -> None:
-        ends = _Ends(self)
-        equations = Equations(self.problem, ends.weights())
-        nothing = np.zeros(len(self.t))
-        moves, _ = self._direction(ends, equations, 0.0, nothing, nothing)
-        length = ends.longest(*moves)
-        level = ends.level()
+        newton = _Newton(self)
+        moves, free = newton.direction()
+        level = newton.level()
         if level > 0:
-            left = ends.level(length, *moves)
-            aim = level * (left / level) ** 3
+            left = newton.level(newton.longest(*moves), *moves)
             dt, below, above = moves
-            moves, free = self._direction(ends, equations, aim, dt * below, -dt * above)
-        else:
-            moves, free = self._direction(ends, equations, 0.0, nothing, nothing)
-        length = min(1.0, LONGEST * ends.longest(*moves))
+            moves, free = newton.direction(level * (left / level) ** 3, dt * below, -dt * above)
+        length = min(1.0, LONGEST * newton.longest(*moves))
         dt, below, above = moves
         self.t = self.t + length * dt
-        self.low = self.low + length * ends.has_low * dt
-        self.high = self.high - length * ends.has_high * dt
+        self.low = self.low + length * newton.has_low * dt
+        self.high = self.high - length * newton.has_high * dt
         self.below = self.below + length * below
         self.above = self.above + length * above
         self.free = self.free + length * free
-
-    def _direction(
-        self,
-        ends: _Ends,
-        equations: Equations,
-        aim: float,
-        of_below: np.ndarray,
-        of_above: np.ndarray,
-    ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-        """How values and multipliers move, and the free part, towards products that are `aim`."""
-        segments = self.segments
-        below = (ends.has_low * aim - of_below) / ends.low - self.below
-        above = (ends.has_high * aim - of_above) / ends.high - self.above
-        # du = bend dt + h, with what the ends ask for and what is left of u = start + bend t + z.
-        h = above - below - ends.residual
-        pushed = segments.total(h / ends.stiff)
-        moved, free = equations.solve(pushed, self.forces)
-        du = equations.inverse * (moved + pushed)
-        dt = (du[segments.owners] - h) / ends.stiff
-        below = below - ends.has_low * self.below / ends.low * dt
-        above = above + ends.has_high * self.above / ends.high * dt
-        return (dt, below, above), free
 
     def _dual_function(self, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if slopes is not self.slopes:
@@ -179,27 +151,44 @@ class DualInterior(CoefficientMethod):
         return max(super()._dual(slopes), least)
 
 
-class _Ends:
-    """How far values are from their ends, and what multipliers make of it."""
+class _Newton:
+    """Newton's equations where a run stands, and how far from their ends they let values go."""
 
-    def __init__(self, state: DualInterior) -> None:
-        self.state = state
-        segments, t = state.segments, state.t
+    def __init__(self, run: DualInterior) -> None:
+        self.run = run
+        segments, t = run.segments, run.t
         self.has_low, self.has_high = np.isfinite(segments.low), np.isfinite(segments.high)
-        self.low, self.high = state.low, state.high
-        self.stiff = segments.bend + state.below / self.low + state.above / self.high
-        behind = state.reached[segments.owners] - segments.start - segments.bend * t
-        self.residual = behind + state.below - state.above
+        self.low, self.high = run.low, run.high
+        self.stiff = segments.bend + run.below / self.low + run.above / self.high
+        behind = run.reached[segments.owners] - segments.start - segments.bend * t
+        self.residual = behind + run.below - run.above
+        self.equations = Equations(run.problem, segments.total(1.0 / self.stiff))
 
-    def weights(self) -> np.ndarray:
-        """W of `DualInterior`."""
-        return self.state.segments.total(1.0 / self.stiff)
+    def direction(
+        self, aim: float = 0.0, of_below: np.ndarray | float = 0.0, of_above: np.ndarray | float = 0.0
+    ) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+        """How values and multipliers move, and the free part, towards products that are `aim`.
+
+        `of_below` and `of_above` are what the products of both moves add to second order.
+        """
+        run, segments = self.run, self.run.segments
+        below = (self.has_low * aim - of_below) / self.low - run.below
+        above = (self.has_high * aim - of_above) / self.high - run.above
+        # du = bend dt + h, with what the ends ask for and what is left of u = start + bend t + z.
+        h = above - below - self.residual
+        pushed = segments.total(h / self.stiff)
+        moved, free = self.equations.solve(pushed, run.forces)
+        du = self.equations.inverse * (moved + pushed)
+        dt = (du[segments.owners] - h) / self.stiff
+        below = below - self.has_low * run.below / self.low * dt
+        above = above + self.has_high * run.above / self.high * dt
+        return (dt, below, above), free
 
     def level(self, length: float = 0.0, *moves: np.ndarray) -> float:
         """The mean of distances times multipliers over all ends, now or after a step along moves."""
         dt, below, above = (length * way for way in moves) if moves else (0.0, 0.0, 0.0)
-        products = (self.low + self.has_low * dt) @ (self.state.below + below)
-        products += (self.high - self.has_high * dt) @ (self.state.above + above)
+        products = (self.low + self.has_low * dt) @ (self.run.below + below)
+        products += (self.high - self.has_high * dt) @ (self.run.above + above)
         count = np.count_nonzero(self.has_low) + np.count_nonzero(self.has_high)
         return float(products) / max(int(count), 1)
 
@@ -208,8 +197,8 @@ class _Ends:
         pairs = [
             (self.low, self.has_low * dt),
             (self.high, self.has_high * -dt),
-            (self.state.below, below),
-            (self.state.above, above),
+            (self.run.below, below),
+            (self.run.above, above),
         ]
         shares = [np.max(-way / np.where(way < 0, at, 1.0), initial=1.0) for at, way in pairs]
         return 1.0 / float(np.max(shares))
