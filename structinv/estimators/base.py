@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,6 +39,7 @@ from .problem import Problem
 from .rows import are_plain, check_shape, flat_rows, for_oracle, learn_shape, shaped
 
 
+@dataclass(eq=False, repr=False)
 class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
     """An estimator that minimizes an objective, and keeps its solution.
 
@@ -49,26 +51,28 @@ class InvariantEstimator(EstimatesItself, CallbackSupportMixin, BaseEstimator):
     - `_best_solver`: what ``solver="auto"`` stands for;
     - `_keep`: what is learnt from a solution;
     - `_look_at`: warnings about a fit that is done.
+
+    The parameters here are those of every run; estimators add theirs, `oracle` among them.
     """
 
-    oracle: InvarianceOracle | None
-    C: float
-    solver: str | Solver
-    tol: float
-    max_seconds: float | None
-    random_state: int | np.random.RandomState | None
-    verbose: int
-    warm_start: bool
-    checkpoint: str | PathLike[str] | None
-    checkpoint_seconds: float
-    on_interrupt: str
+    _: KW_ONLY
+    C: float = 1.0
+    solver: str | Solver = "auto"
+    tol: float = 1e-3
+    max_seconds: float | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    warm_start: bool = False
+    checkpoint: str | PathLike[str] | None = None
+    checkpoint_seconds: float = 120.0
+    on_interrupt: str = "raise"
 
     # How rows are checked; see scikit-learn's `validate_data`.
-    _rows: dict[str, Any] = {"dtype": [np.float64, np.float32]}
+    _rows: ClassVar[dict[str, Any]] = {"dtype": [np.float64, np.float32]}
     # What solvers can be called.
-    _solvers: Mapping[str, Callable[[], Solver]] = REGISTRY
+    _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = REGISTRY
     # What the warning of a fit that ended early says to do about it, if not what its solution says.
-    _advice: Mapping[Status, str] = {}
+    _advice: ClassVar[Mapping[Status, str]] = {}
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -76,16 +75,6 @@ class CustomStructuredSVC(InvariantEstimator):
 
     structure: Custom
     _: KW_ONLY
-    C: float = 1.0
-    solver: str | Solver = "auto"
-    tol: float = 1e-3
-    max_seconds: float | None = None
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
-    warm_start: bool = False
-    checkpoint: str | PathLike[str] | None = None
-    checkpoint_seconds: float = 120.0
-    on_interrupt: str = "raise"
 
     # Nothing changes.
     oracle = None

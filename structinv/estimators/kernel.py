@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -175,24 +174,14 @@ class InvariantSVC(SupportVectorMachine, InvariantClassifier):
     gamma: float | str = "scale"
     degree: int = 3
     coef0: float = 1.0
-    C: float = 1.0
     loss: str = "hinge"
-    solver: str | Solver = "auto"
-    tol: float = 1e-3
     epsilon: float = 0.0
     cache_mb: float = 1000
-    max_seconds: float | None = None
     class_weight: dict | str | None = None
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
     invariances: Sequence[Functional | BoundFunctional] = ()
     nu: float | Sequence[float] = 1.0
     invariance_loss: str | Sequence[str] = "squared"
     invariance_loss_params: dict | Sequence[dict] | None = None
-    warm_start: bool = False
-    checkpoint: str | PathLike[str] | None = None
-    checkpoint_seconds: float = 120.0
-    on_interrupt: str = "raise"
     budget: int | None = None
 
     def _check_parameters(self) -> None:

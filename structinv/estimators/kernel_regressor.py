@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..kernels.values import precision
 from ..matrices import Matrix
 from ..objective import Objective
 from ..oracles import InvarianceOracle
-from ..solvers import Solution, Solver
+from ..solvers import Solution
 from ..spaces import Space
 from .problem import Problem
 from .regressor import InvariantRegressor
@@ -91,22 +90,12 @@ compression_error_, solution_, n_iter_, n_features_in_, feature_names_in_
     degree: int = 3
     coef0: float = 1.0
     epsilon: float = 0.1
-    C: float = 1.0
     fit_intercept: bool = True
-    solver: str | Solver = "auto"
-    tol: float = 1e-3
     cache_mb: float = 1000
-    max_seconds: float | None = None
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
     invariances: Sequence[Functional | BoundFunctional] = ()
     nu: float | Sequence[float] = 1.0
     invariance_loss: str | Sequence[str] = "squared"
     invariance_loss_params: dict | Sequence[dict] | None = None
-    warm_start: bool = False
-    checkpoint: str | PathLike[str] | None = None
-    checkpoint_seconds: float = 120.0
-    on_interrupt: str = "raise"
     budget: int | None = None
 
     def _keep(self, problem: Problem, objective: Objective, solution: Solution) -> None:

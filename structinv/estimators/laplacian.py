@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from os import PathLike
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ..functionals import GraphLaplacian
-from ..kernels import Kernel
-from ..solvers import Solver
 from .invariances import Invariances
 from .representer import RepresenterClassifier
 
 
+@dataclass(eq=False, repr=False)
 class LapSVC(RepresenterClassifier):
     """Laplacian support vector machine (Belkin, Niyogi and Sindhwani 2006): flat along a graph.
 
@@ -54,58 +50,18 @@ random_state, verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     [0, 0, 0, 1, 1, 1]
     """
 
-    def __init__(
-        self,
-        kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
-        *,
-        n_neighbors: int = 6,
-        width: float | None = None,
-        loss: str = "hinge",
-        C: float = 1.0,
-        nu: float = 1.0,
-        bias: bool = False,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        solver: str | Solver = "auto",
-        tol: float = 1e-3,
-        class_weight: dict | str | None = None,
-        unlabeled: Any = "auto",
-        cache_mb: float = 1000,
-        max_seconds: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        warm_start: bool = False,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_seconds: float = 120.0,
-        on_interrupt: str = "raise",
-    ) -> None:
-        self.kernel = kernel
-        self.n_neighbors = n_neighbors
-        self.width = width
-        self.loss = loss
-        self.C = C
-        self.nu = nu
-        self.bias = bias
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.tol = tol
-        self.class_weight = class_weight
-        self.unlabeled = unlabeled
-        self.cache_mb = cache_mb
-        self.max_seconds = max_seconds
-        self.random_state = random_state
-        self.verbose = verbose
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_seconds = checkpoint_seconds
-        self.on_interrupt = on_interrupt
+    _: KW_ONLY
+    n_neighbors: int = 6
+    width: float | None = None
+    loss: str = "hinge"
 
     # What the graph's penalty leaves no choice in.
-    oracle = None
-    loss_params = None
+    invariances: Any = field(default=(), init=False)
+    invariance_loss: str = field(default="squared", init=False)
+    invariance_loss_params: None = field(default=None, init=False)
+    loss_params: None = field(default=None, init=False)
+    losses_on: None = field(default=None, init=False)
+    oracle: None = field(default=None, init=False)
 
     def _invariances(self) -> Invariances:
         return Invariances([GraphLaplacian(self.n_neighbors, self.width)], self.nu, "squared", None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..objective import Objective
 from ..oracles import InvarianceOracle
-from ..solvers import Solution, Solver
+from ..solvers import Solution
 from .classifier import InvariantClassifier
 from .interruption import all_or_nothing
 from .linear_machine import LinearMachine
@@ -150,21 +149,11 @@ class InvariantLinearSVC(LinearMachine, InvariantClassifier):
 
     oracle: InvarianceOracle | None = None
     _: KW_ONLY
-    C: float = 1.0
     loss: str = "hinge"
-    solver: str | Solver = "auto"
-    tol: float = 1e-3
-    max_seconds: float | None = None
     cost: ArrayLike | None = None
     rescaling: str = "margin"
     fit_intercept: bool = True
     class_weight: dict | str | None = None
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
-    warm_start: bool = False
-    checkpoint: str | PathLike[str] | None = None
-    checkpoint_seconds: float = 120.0
-    on_interrupt: str = "raise"
 
     def rows_of(self, X: Any) -> Any:
         """What the weights multiply: X itself."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import scipy.sparse as sp
 from ..certificates import linear_function
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
-from ..solvers import Solver
 from ..spaces import Space
 from .linear_machine import LinearMachine
 from .regressor import InvariantRegressor
@@ -88,17 +86,7 @@ class InvariantLinearSVR(LinearMachine, InvariantRegressor):
     oracle: InvarianceOracle | None = None
     _: KW_ONLY
     epsilon: float = 0.1
-    C: float = 1.0
     fit_intercept: bool = True
-    solver: str | Solver = "auto"
-    tol: float = 1e-3
-    max_seconds: float | None = None
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
-    warm_start: bool = False
-    checkpoint: str | PathLike[str] | None = None
-    checkpoint_seconds: float = 120.0
-    on_interrupt: str = "raise"
 
     def _table(self, X: Matrix, rows: np.ndarray) -> np.ndarray:
         found = X[rows] @ X[rows].T

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..functionals import Functional
 from ..kernels import Kernel
 from ..objective import Objective
 from ..oracles import InvarianceOracle
-from ..solvers import Solution, Solver
+from ..solvers import Solution
 from ..structures import Binary, Multiclass
 from .callbacks import labelled_alone, with_callbacks
 from .labels import (
@@ -168,7 +167,6 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     invariances: Sequence[Functional] = ()
     loss: str = "logistic"
     invariance_loss: str | Sequence[str] = "squared"
-    C: float = 1.0
     nu: float | Sequence[float] = 1.0
     bias: bool = False
     oracle: InvarianceOracle | None = None
@@ -177,18 +175,9 @@ class RepresenterClassifier(ClassifierMixin, RepresenterMachine):
     gamma: float | str = "scale"
     degree: int = 3
     coef0: float = 1.0
-    solver: str | Solver = "auto"
-    tol: float = 1e-3
     class_weight: dict | str | None = None
     unlabeled: Any = "auto"
     cache_mb: float = 1000
-    max_seconds: float | None = None
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
-    warm_start: bool = False
-    checkpoint: str | PathLike[str] | None = None
-    checkpoint_seconds: float = 120.0
-    on_interrupt: str = "raise"
     losses_on: Functional | None = None
 
     _losses = CLASSIFIER_LOSSES

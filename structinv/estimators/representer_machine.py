@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_array
@@ -54,8 +54,8 @@ class RepresenterMachine(KernelMachine):
     solution_: Solution
 
     # The losses of labelled rows.
-    _losses: tuple[str, ...] = ()
-    _solvers: Mapping[str, Callable[[], Solver]] = {
+    _losses: ClassVar[tuple[str, ...]] = ()
+    _solvers: ClassVar[Mapping[str, Callable[[], Solver]]] = {
         **REGISTRY,
         **{method: partial(Representer, method) for method in METHODS},
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..kernels import Kernel
 from ..kernels.checked import kernel_matrix
 from ..objective import Objective
 from ..oracles import Identity
-from ..solvers import Solution, Solver, Status
+from ..solvers import Solution, Status
 from ..structures import Regression
 from .callbacks import labelled_alone, with_callbacks
 from .labels import labels_equal, one_a_row
@@ -91,7 +90,6 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
     invariances: Sequence[Functional] = ()
     loss: str = "squared"
     invariance_loss: str | Sequence[str] = "squared"
-    C: float = 1.0
     nu: float | Sequence[float] = 1.0
     bias: bool = True
     loss_params: dict | None = None
@@ -99,17 +97,8 @@ warm_start, checkpoint, checkpoint_seconds, on_interrupt, losses_on
     gamma: float | str = "scale"
     degree: int = 3
     coef0: float = 1.0
-    solver: str | Solver = "auto"
-    tol: float = 1e-3
     unlabeled: float | None = None
     cache_mb: float = 1000
-    max_seconds: float | None = None
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
-    warm_start: bool = False
-    checkpoint: str | PathLike[str] | None = None
-    checkpoint_seconds: float = 120.0
-    on_interrupt: str = "raise"
     losses_on: Functional | None = None
 
     _losses = REGRESSOR_LOSSES

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -144,20 +143,10 @@ compression_error_
     gamma: float | str = "scale"
     degree: int = 3
     coef0: float = 1.0
-    C: float = 1.0
     cost: Any = "hamming"
     class_weight: dict | str | None = None
-    solver: str | Solver = "auto"
-    tol: float = 1e-3
     epsilon: float = 0.0
     cache_mb: float = 1000
-    max_seconds: float | None = None
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
-    warm_start: bool = False
-    checkpoint: str | PathLike[str] | None = None
-    checkpoint_seconds: float = 120.0
-    on_interrupt: str = "raise"
     n_hashed: int | None = None
 
     @with_callbacks

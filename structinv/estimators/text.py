@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from ..oracles import InvarianceOracle
 from ..oracles.combinators import OnlyFor
 from ..oracles.text_edits import BoundTexts, TextEdits, TokenEdits
 from ..oracles.text_grams import Documents, PlacedEdits
-from ..solvers import Solver
 from ..structures.bound import BoundStructure
 from .classifier import InvariantClassifier
 from .labels import as_labels, one_a_row
@@ -125,28 +123,18 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     allowed: Any = None
     only_for: Any = None
     _: KW_ONLY
-    C: float = 1.0
     loss: str = "hinge"
-    solver: str | Solver = "auto"
-    tol: float = 1e-3
-    max_seconds: float | None = None
     cost: ArrayLike | None = None
     rescaling: str = "margin"
     fit_intercept: bool = True
     class_weight: dict | str | None = None
-    random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
-    warm_start: bool = False
-    checkpoint: str | PathLike[str] | None = None
-    checkpoint_seconds: float = 120.0
-    on_interrupt: str = "raise"
     lowercase: bool = True
     token_pattern: str = TOKENS
     min_df: float = 1
     max_features: int | None = None
 
     @property
-    def oracle(self) -> InvarianceOracle:  # type: ignore[override]
+    def oracle(self) -> InvarianceOracle:
         """What the model is trained for, and certifies by default."""
         tokens = TokenEdits(self.words, self.max_changes, self.allowed)
         return tokens if self.only_for is None else tokens.only_for(self.only_for)
