@@ -22,7 +22,7 @@ from structinv.solvers import (
     SVMStruct,
     solve,
 )
-from structinv.solvers.representer import RepresenterState
+from structinv.solvers.dual_coordinates import DualCoordinates
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary, Multiclass
 
@@ -279,7 +279,7 @@ def test_what_a_solver_carries_along_is_its_function(solver, cache_mb, used):
         solve(this, REGISTRY[solver](), Gap(1e-3), random_state=0)
     method = REGISTRY[solver]()
     state = method.init(this, np.random.default_rng(0))
-    own = state.own if isinstance(state, RepresenterState) else state
+    own = state.state if isinstance(state, DualCoordinates) else state
     for _ in range(4):
         method.step(this, state)
         known = this.space.atoms.known

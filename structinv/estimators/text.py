@@ -112,8 +112,8 @@ verbose, warm_start, checkpoint, checkpoint_seconds, on_interrupt
     ['spam']
     >>> model.certify(texts, y).accuracy, model.certify(texts, y, max_changes=3).accuracy
     (1.0, 0.5)
-    >>> model.worst_case(texts[:1], y[:1])
-    ['free  for you']
+    >>> model.worst_case(["money at one"], ["spam"])
+    [' at one']
     """
 
     words: str = "drop"

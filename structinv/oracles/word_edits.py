@@ -58,7 +58,7 @@ class WordEdits:
 
         `near` says where the gain of the last edit of each row may be.
         """
-        nowhere = rows.data[:0], np.empty((0, 0), dtype=np.int64), _NO_PLACES
+        nowhere = np.empty(0, rows.dtype), np.empty((0, 0), dtype=np.int64), _NO_PLACES
         return self._ask(rows, V, assign, None, None, near, nowhere)[:2]
 
     def worst(
