@@ -388,11 +388,16 @@ class BoundOracle:
 
         With `rho` it is `InvarianceOracle.graded_support`.
         """
-        X = take(self.X, rows)
         if rho is None:
-            return self.oracle.support(X, V, assign, cost)
+            return self._support(rows, V, assign, cost)
         worth = np.zeros(len(assign)) if cost is None else cost
-        return self.oracle.graded_support(X, V, assign, worth, rho)
+        return self.oracle.graded_support(take(self.X, rows), V, assign, worth, rho)
+
+    def _support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
+    ) -> Support:
+        """`support` where no grades are asked for; subclasses without any override this alone."""
+        return self.oracle.support(take(self.X, rows), V, assign, cost)
 
     def worst(self, rows: Rows, question: Question) -> Worst:
         """By how much each label exceeds the true one at the worst changes of the rows named.

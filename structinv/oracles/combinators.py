@@ -278,11 +278,11 @@ class _BoundOnlyFor(BoundOracle):
         whole = np.arange(self.X.shape[0])[rows]
         mask = self.covered[whole]
         inside, outside = np.flatnonzero(mask), np.flatnonzero(~mask)
+        if len(inside) and not len(outside):
+            return self.inner.worst(rows, question)
         still = worst_at(take(self.X, whole[outside]), question.take(outside))
         if not len(inside):
             return still
-        if not len(outside):
-            return self.inner.worst(rows, question)
         return Worst.by_mask(mask, self.inner.worst(whole[inside], question.take(inside)), still)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
@@ -525,16 +525,9 @@ class Discounted(OfOnePart, Combination):
 class _BoundDiscounted(BoundPart):
     oracle: Discounted
 
-    def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+    def _support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> Support:
-        if rho is not None:
-            return super().support(rows, V, assign, cost, rho)
         return self.inner.support(rows, V, assign, cost, self.oracle.rho)
 
     def grades(self, rows: Rows) -> np.ndarray:

@@ -27,7 +27,6 @@ from .combinators import Pair, best_of, upper_of
 from .geometry import region_of
 from .joined_laws import ComposedLaw
 from .laws import Law, TakenLaw, changes_otherwise, law_of
-from .support import Grades
 
 
 class Compose(Pair):
@@ -123,16 +122,9 @@ class _BoundCompose(BoundOracle):
         super().__init__(oracle, X, y)
         self.right = bind(oracle.right, X, y)
 
-    def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+    def _support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> Support:
-        if rho is not None:
-            return super().support(rows, V, assign, cost, rho)
         if self.oracle.left.additive:
             return self._sum(rows, V, assign)
         if self.oracle.right.finite:

@@ -227,13 +227,8 @@ class SameGrade(BoundPart):
         super().__init__(inner.oracle, inner)
         self.grade = grade
 
-    def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+    def _support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> Support:
         found = self.inner.support(rows, V, assign, None)
         upper = found.upper

@@ -15,7 +15,7 @@ from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, Support, dense_rows
 from .curves import CurveOracle
 from .image_parameters import check_number
-from .support import DeferredSupport, Grades
+from .support import DeferredSupport
 
 
 class _Line(CurveOracle):
@@ -89,16 +89,9 @@ class BoundLine(BoundOracle):
 
     oracle: _Line
 
-    def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+    def _support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> Support:
-        if rho is not None:
-            return super().support(rows, V, assign, cost, rho)
         X, oracle = take(self.X, rows), self.oracle
 
         def maxima() -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from .arguments import check_count
 from .base import BoundOracle, InvarianceOracle, Support
 from .hulls import Hull
 from .identity import Identity
-from .support import DeferredSupport, Grades
+from .support import DeferredSupport
 from .text_grams import Created, Documents, Grams, PlacedEdits
 from .text_knapsack import places_of, worst_words
 from .text_paths import worst_deletions
@@ -227,16 +227,9 @@ class BoundTexts(BoundOracle):
 
     oracle: TextEdits
 
-    def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+    def _support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> Support:
-        if rho is not None:
-            return super().support(rows, V, assign, cost, rho)
         oracle, X = self.oracle, take(self.rows, rows)
         edits = cache(lambda: self.worst_edits(rows, V, assign))
         if oracle.exact or not oracle.real:

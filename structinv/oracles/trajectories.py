@@ -20,7 +20,6 @@ from .curves import CurveOracle, Curves
 from .image_base import ImageOracle
 from .image_curves import ImageCurve, check_one_family
 from .image_parameters import interval
-from .support import Grades
 
 # Rows of a block whose images at many values are compared at once.
 _BLOCK = 64
@@ -237,16 +236,9 @@ class BoundTrajectory(BoundOracle):
         powers = self.curves.powers
         answers.repeats("function", "the x_k", powers, lambda: oracle._curves(X[-1:]).powers)
 
-    def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+    def _support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> Support:
-        if rho is not None:
-            return super().support(rows, V, assign, cost, rho)
         return self.oracle._furthest(self.curves.take(rows), V, assign)
 
     def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
