@@ -242,10 +242,14 @@ def worst_change(
     return worst_change_in(*linear_function(coef, intercept), oracle, labels, X, points, extra)
 
 
-def linear_function(coef: np.ndarray, intercept: np.ndarray) -> tuple[ExplicitSpace, np.ndarray]:
-    """A linear model as an element of a space."""
-    space = ExplicitSpace(coef.shape[1], len(coef), intercept=True)
-    return space, np.column_stack([coef, intercept]).T.ravel().astype(np.float64, copy=False)
+def linear_function(
+    coef: np.ndarray, intercept: np.ndarray, extra: np.ndarray | None = None
+) -> tuple[ExplicitSpace, np.ndarray]:
+    """A linear model as an element of a space, with parameters that no input multiplies."""
+    own = np.zeros(0) if extra is None else extra
+    space = ExplicitSpace(coef.shape[1], len(coef), intercept=True, n_extra=len(own))
+    table = np.column_stack([coef, intercept]).T.ravel()
+    return space, np.concatenate([table, own]).astype(np.float64, copy=False)
 
 
 class _Portion:
@@ -304,7 +308,7 @@ class _Portion:
         self, levels: Sequence[BoundOracle], rows: Rows, rivals: Rivals, points: bool
     ) -> list[Worst]:
         """What labels exceed the given ones by at the levels of a scenario."""
-        return [self.space.worst(self.f, each, rows, rivals, points, True) for each in levels]
+        return [self.space.worst(self.f, each, rows, rivals, points, rounding=True) for each in levels]
 
     def _nearest(
         self, found: Worst, codes: np.ndarray, layout: Layout

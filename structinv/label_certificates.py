@@ -13,7 +13,7 @@ from .matrices import ALL_ROWS, Matrix, Rows, row_sizes, stack, take
 from .oracles.base import InvarianceOracle
 from .oracles.checked import bind
 from .oracles.support import rounding_error
-from .spaces import Element, ExplicitSpace, Space
+from .spaces import Element, Space
 from .spaces.base import NUMBERS_AT_ONCE
 from .spaces.rounding import output_rounding
 from .structures import Layout
@@ -96,32 +96,6 @@ def labels_worst_change(
     # Where no other set wins, nothing is wrong.
     most = np.where(whole.certificate().correct, 0, np.concatenate(wrong))
     return replace(whole, most_wrong=most, sizes=layout.sizes)
-
-
-def linear_labels_worst_change(
-    coef: np.ndarray,
-    intercept: np.ndarray,
-    oracle: InvarianceOracle,
-    labels: BoundStructure,
-    X: Matrix,
-    points: bool = True,
-    extra: np.ndarray | None = None,
-) -> WorstChange:
-    """`labels_worst_change` of a linear model, asked as `structinv.certificates.worst_change` is.
-
-    Parameters
-    ----------
-    coef : (L, d) array
-    intercept : (L,) array
-    oracle, labels, X, points
-        See `labels_worst_change`.
-    extra : (n_extra,) array, optional
-        Parameters that no input multiplies.
-    """
-    extra = np.zeros(0) if extra is None else extra
-    space = ExplicitSpace(coef.shape[1], len(coef), intercept=True, n_extra=len(extra))
-    f = np.concatenate([np.column_stack([coef, intercept]).T.ravel(), extra]).astype(np.float64)
-    return labels_worst_change(space, f, oracle, labels, X, points)
 
 
 def _of_a_kernel(space: Space) -> bool:

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from ..certificates import Certificate, WorstChange, worst_change, worst_change_in
+from ..certificates import Certificate, WorstChange, linear_function, worst_change_in
 from ..kernels import Kernel
-from ..label_certificates import labels_worst_change, linear_labels_worst_change
+from ..label_certificates import labels_worst_change
 from ..machine import check_memory
 from ..matrices import Matrix
 from ..objective import Objective
@@ -38,10 +38,10 @@ from .support_vectors import SupportVectorMachine
 from .tokens import TokenVectorizer, check_n_hashed
 
 COSTS = ("hamming", "mean_hamming")
-# Who knows the worst changes of examples, by the term that trains them: of linear functions, of others.
-WORST_CHANGES: dict[str, tuple[Callable[..., WorstChange], Callable[..., WorstChange]]] = {
-    "worst_case": (worst_change, worst_change_in),
-    "one_change": (linear_labels_worst_change, labels_worst_change),
+# Who knows the worst changes of examples, by the term that trains them.
+WORST_CHANGES: dict[str, Callable[..., WorstChange]] = {
+    "worst_case": worst_change_in,
+    "one_change": labels_worst_change,
 }
 
 
@@ -489,14 +489,14 @@ compression_error_
         else:
             labels = self._known_labels(y, layout)
         bound = self._bound(labels, layout)
-        of_linear, of_kernel = WORST_CHANGES[self.structure_.term]
+        space: Any
+        f: Any
         if self._linear:
-            constants = np.zeros(len(self.coef_))
-            found = of_linear(self.coef_, constants, oracle, bound, rows, points, self._extra_)
+            space, f = linear_function(self.coef_, np.zeros(len(self.coef_)), self._extra_)
         else:
             space, f = self._function(rows, oracle, labels[:1])
-            found = of_kernel(space, f, oracle, bound, rows, points, self._extra_)
-        return rows, layout, found
+        worst = WORST_CHANGES[self.structure_.term]
+        return rows, layout, worst(space, f, oracle, bound, rows, points, self._extra_)
 
 
 def _label_factors(

@@ -11,14 +11,12 @@ from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
 from ..planes import Planes
 from ..spaces import Element, Space
+from ..spaces.base import NUMBERS_AT_ONCE
 from ..structures import Structure
 from ..structures.checked import decoded
 from .base import join
 from .one_change_search import MOST_LABELS, JointWorst, OneChangeSearch
 from .worst_case import WorstCase
-
-# Numbers about rows, members and labels that are in memory at once.
-NUMBERS_AT_ONCE = 4_000_000
 
 
 class OneChange(WorstCase):

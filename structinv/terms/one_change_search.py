@@ -9,6 +9,7 @@ import numpy as np
 
 from ..matrices import Matrix, Rows, row_sizes, stack
 from ..oracles.checked import CheckedOracle
+from ..oracles.question import WEIGHTS_AT_ONCE
 from ..spaces import Element, Space
 from ..structures import Layout
 from ..structures.bound import BoundStructure
@@ -16,8 +17,6 @@ from ..structures.checked import decoded
 
 # Up to so many labels all sets of them are looked at, where the members of S(x) are not listed.
 MOST_LABELS = 12
-# Weights of directions that are in memory at once.
-WEIGHTS_AT_ONCE = 20_000_000
 # How often a set that is best at a point is asked for a worse point, where not all sets are looked at.
 ROUNDS = 3
 

@@ -15,6 +15,7 @@ from ..oracles.checked import bind
 from ..oracles.question import Worst
 from ..planes import Planes
 from ..spaces import Element, Space
+from ..spaces.base import NUMBERS_AT_ONCE
 from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure
 from ..structures.decodings import Separation
@@ -23,8 +24,6 @@ from .base import Term, check_weights, join
 from .scenarios import Asked, Taken, best_of, points_of, scenarios_of
 
 ROWS_AT_ONCE = 4096
-# Numbers about rows and labels that are in memory at once.
-NUMBERS_AT_ONCE = 4_000_000
 # How many times as many planes a block of several rows keeps as one of a single row.
 PLANES_OF_LABELLINGS = 3
 
