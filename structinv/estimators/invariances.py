@@ -10,10 +10,9 @@ from ..functionals import Functional
 from ..functionals.acting import FamilyFunctionals
 from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
-from ..losses import REGISTRY, ScalarLoss
 from ..objective import Penalty
 from ..oracles import InvarianceOracle
-from .parameters import check_number
+from .parameters import check_number, loss_of_name
 from .rows import shaped
 
 INVARIANCE_LOSSES = ("squared", "absolute", "epsilon_insensitive", "huber")
@@ -54,7 +53,10 @@ class Invariances:
         for number in weights:
             check_number("nu", number, minimum=0.0)
         # Values for all families are checked even if there is none.
-        found = [_loss(name, own) for name, own in zip(names, settings, strict=False)]
+        found = [
+            loss_of_name("invariance_loss", name, own, INVARIANCE_LOSSES, "a list of them")
+            for name, own in zip(names, settings, strict=False)
+        ]
         self.nu, self.losses = weights[:size], found[:size]
 
     def bound(self, X: np.ndarray, estimator: Any) -> list[BoundFunctional]:
@@ -103,20 +105,3 @@ def _one_each(name: str, value: Any, size: int) -> list[Any]:
     if len(values) != size:
         raise ValueError(f"{name} must be one value or {size}, one for each family, got {len(values)}")
     return values
-
-
-def _loss(name: Any, parameters: Any) -> ScalarLoss:
-    if not isinstance(name, str) or name not in INVARIANCE_LOSSES:
-        raise ValueError(f"invariance_loss must be one of {list(INVARIANCE_LOSSES)}, got {name!r}")
-    if parameters is not None and not isinstance(parameters, dict):
-        raise TypeError(f"invariance_loss_params must be a dict or a list of them, got {parameters!r}")
-    kind = REGISTRY[name]
-    given = {} if parameters is None else parameters
-    unknown = set(given) - set(kind().get_params())
-    if unknown:
-        raise ValueError(
-            f"invariance_loss_params has {sorted(unknown)}, which invariance_loss={name!r} does not take"
-        )
-    loss = kind(**given)
-    loss.validate()
-    return loss

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 
 from ..functionals import Functional
 from ..functionals.base import BoundFunctional
+from ..losses import REGISTRY as LOSSES
+from ..losses import ScalarLoss
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import instance_of
 from ..solvers import REGISTRY, Solver
@@ -64,6 +67,42 @@ def check_count(name: str, value: Any) -> None:
         raise TypeError(f"{name} must be an integer above 0, got {value!r}")
     if value < 1:
         raise ValueError(f"{name} must be an integer above 0, got {value!r}")
+
+
+def loss_of_name(
+    argument: str, name: Any, parameters: Any, allowed: Collection[str], or_else: str
+) -> ScalarLoss:
+    """The loss that an argument names, with its parameters; errors name the argument.
+
+    Parameters
+    ----------
+    argument : str
+        That of the name; ``argument + "_params"`` is that of the parameters.
+    name : str
+    parameters : dict or None
+    allowed : collection of str
+    or_else : str
+        What the parameters may be, if no dict.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For other names, and for parameters that the loss does not take or that are out of range.
+    """
+    if not isinstance(name, str) or name not in allowed:
+        raise ValueError(f"{argument} must be one of {list(allowed)}, got {name!r}")
+    kind = LOSSES[name]
+    if parameters is not None and not isinstance(parameters, dict):
+        raise TypeError(f"{argument}_params must be a dict or {or_else}, got {parameters!r}")
+    given = parameters or {}
+    unknown = set(given) - set(kind().get_params())
+    if unknown:
+        raise ValueError(
+            f"{argument}_params has {sorted(unknown)}, which {argument}={name!r} does not take"
+        )
+    loss = kind(**given)
+    loss.validate()
+    return loss
 
 
 def check_on_interrupt(value: Any) -> None:

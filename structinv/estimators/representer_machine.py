@@ -14,7 +14,6 @@ from ..functionals import Evaluation, Functional
 from ..functionals.acting import FamilyFunctionals
 from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
-from ..losses import REGISTRY as LOSSES
 from ..losses import Affine, ScalarLoss
 from ..objective import Objective, Penalty, Term
 from ..oracles import InvarianceOracle
@@ -32,7 +31,7 @@ from .kernel_machine import (
     compacted,
     kernel_memory,
 )
-from .parameters import check_boolean, check_number
+from .parameters import check_boolean, check_number, loss_of_name
 from .problem import Problem
 from .rows import flat_rows, shaped
 
@@ -82,20 +81,7 @@ class RepresenterMachine(KernelMachine):
 
     def _loss(self) -> ScalarLoss:
         """The loss of labelled rows, its parameters checked."""
-        if not isinstance(self.loss, str) or self.loss not in self._losses:
-            raise ValueError(f"loss must be one of {list(self._losses)}, got {self.loss!r}")
-        kind = LOSSES[self.loss]
-        if self.loss_params is not None and not isinstance(self.loss_params, dict):
-            raise TypeError(f"loss_params must be a dict or None, got {self.loss_params!r}")
-        parameters = self.loss_params or {}
-        unknown = set(parameters) - set(kind().get_params())
-        if unknown:
-            raise ValueError(
-                f"loss_params has {sorted(unknown)}, which loss={self.loss!r} does not take"
-            )
-        loss = kind(**parameters)
-        loss.validate()
-        return loss
+        return loss_of_name("loss", self.loss, self.loss_params, self._losses, "None")
 
     def _best_solver(self, objective: Objective) -> tuple[Solver, str]:
         return Representer(), "losses of functionals are solved for their coefficients"
