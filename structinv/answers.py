@@ -30,13 +30,16 @@ def of_a_stranger(plugin: Any) -> bool:
     >>> of_a_stranger(Box(0.1)), of_a_stranger(type("Mine", (Box,), {})(0.1))
     (False, True)
     """
-    return type(plugin).__module__.partition(".")[0] != __package__
+    return _outside(type(plugin))
 
 
 def writes(plugin: Any, name: str) -> bool:
     """Whether a class outside this package defines the method that a plug-in has under a name."""
-    defining = next(kind for kind in type(plugin).__mro__ if name in vars(kind))
-    return defining.__module__.partition(".")[0] != __package__
+    return _outside(next(kind for kind in type(plugin).__mro__ if name in vars(kind)))
+
+
+def _outside(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] != __package__
 
 
 def ask(plugin: Any, source: str, call: Callable[..., Any], *question: Any) -> Any:

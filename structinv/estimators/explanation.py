@@ -10,6 +10,7 @@ from sklearn.base import clone
 from ..dual_states import TABLE as STATES
 from ..dual_states import refusals
 from ..solvers import FrankWolfe, Solver
+from ..terms import WorstCase
 from .base import InvariantEstimator
 
 
@@ -95,7 +96,7 @@ def explain_solver(model: Any, X: Any, y: Any) -> SolverExplanation:
     solver = own._solver(objective)
     reason = own._best_solver(objective)[1] if own.solver == "auto" else "it is the parameter solver"
     terms = [
-        f"{type(term).__name__}({term.oracle})" if hasattr(term, "oracle") else type(term).__name__
+        f"{type(term).__name__}({term.oracle})" if isinstance(term, WorstCase) else type(term).__name__
         for term in objective.terms
     ]
     states = []

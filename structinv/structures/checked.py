@@ -91,10 +91,8 @@ def best_by_wrong(
     found = structure.best_by_wrong(potentials, codes, extra, layout)
     if found is None or not answers.of_a_stranger(structure):
         return found
-    source, shape = (
-        answers.method(structure, "best_by_wrong"),
-        (len(layout), int(layout.sizes.max()) + 1),
-    )
+    source = answers.method(structure, "best_by_wrong")
+    shape = (len(layout), int(layout.sizes.max()) + 1)
     return answers.numbers(source, "scores", found, shape, finite=False)
 
 
