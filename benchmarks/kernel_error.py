@@ -36,8 +36,7 @@ from speed import Line, take_turns
 from structinv.embeddings import OrbitFourier, OrbitNystroem
 from structinv.embeddings.base import KernelFeatures
 from structinv.kernels import Gaussian, OrbitMean
-from structinv.oracles import Identity, InvarianceOracle, Rotations
-from structinv.oracles.laws import law_of
+from structinv.oracles import Identity, InvarianceOracle, Rotations, averaged
 
 DEGREES = 45.0
 HELD, TRAINED, FOR_LANDMARKS = 150, 10_000, 2000
@@ -135,7 +134,7 @@ def _fit_and_transform(features: Any, X: np.ndarray, _: int) -> float:
 def _line_with_changes(X: np.ndarray, kernel: Gaussian, size: int, columns: int, repeats: int) -> Line:
     some = X[:2000]
     features = OrbitFourier(rotations(size), kernel, columns).fit(some)
-    moved = law_of(rotations(size), X.shape[1]).pull_back(features.templates_)
+    moved = averaged(rotations(size), X.shape[1]).adjoint(features.templates_)
     assert moved is not None
     moved = moved.reshape(-1, X.shape[1]).astype(X.dtype)
     into = np.empty((len(some), len(moved)), dtype=X.dtype)

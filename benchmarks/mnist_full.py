@@ -36,8 +36,7 @@ from structinv.embeddings import PatchOrbits
 from structinv.kernels import Gaussian, Kernel, Polynomial
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import (
-    BoundOracle,
-    Cover,
+    Changes,
     InvarianceOracle,
     Rotations,
     Scalings,
@@ -87,27 +86,37 @@ class Listed(InvarianceOracle):
     def support(self, X, V, assign, cost=None):
         raise NotImplementedError("Listed is for kernel machines")
 
-    def bind(self, X, y=None):
-        return BoundListed(self, X, y)
+    def changes(self, X, y=None):
+        inner = self.oracle.changes(self.images[: len(X)], y)
+        return Looked(X, inner, self.lists[: len(X)], self.view)
 
 
-class BoundListed(BoundOracle):
-    def __init__(self, oracle, X, y):
-        super().__init__(oracle, X, y)
-        self.inner = oracle.oracle.bind(oracle.images[: len(X)], y)
+class Looked(Changes):
+    """Listed members of images, as a view shows them."""
 
-    def members(self, rows, index):
-        return self.oracle.view(self.inner.members(rows, self.oracle.lists[rows, index]))
+    def __init__(self, X, inner, lists, view):
+        super().__init__(X)
+        self.inner = inner
+        self.lists = lists
+        self.view = view
 
-    def cover(self, rows):
-        lists = self.oracle.lists[: len(self.X)][rows]
+    @property
+    def size(self):
+        return self.lists.shape[1]
+
+    @property
+    def names(self):
+        return [f"listed {number}" for number in range(self.size)]
+
+    def points(self, rows, index):
+        return self.view(self.inner.points(rows, self.lists[rows, index]))
+
+    def members(self, rows=slice(None), numbers=None):
         # Features of the same image in another batch would differ by rounding.
         members = [self.X[rows]]
-        members += [self.oracle.view(self.inner.members(rows, column)) for column in lists.T[1:]]
-        return Cover(np.stack(members, axis=1), np.zeros(len(lists)))
-
-    def member_names(self):
-        return [f"listed {number}" for number in range(self.oracle.lists.shape[1])]
+        members += [self.view(self.inner.points(rows, column)) for column in self.lists[rows].T[1:]]
+        table = np.stack(members, axis=1)
+        return table if numbers is None else table[:, numbers]
 
 
 def deskewed(X):
@@ -238,7 +247,7 @@ def grow(arguments, number, machine, X, y, before):
         given[min(number, len(given)) - 1] for given in (arguments.add, arguments.transforms)
     )
     bound = TRANSFORMS[transforms].bind(X, y)
-    size = len(bound.member_names())
+    size = len(bound.changes().names)
     # Round 0 trained on every digit, so its list says nothing about which to look at.
     before = before[:, :0] if number == 1 else before
     before = np.pad(before, ((0, 0), (0, size - before.shape[1])))
@@ -248,10 +257,10 @@ def grow(arguments, number, machine, X, y, before):
     looked = np.union1d(near, np.flatnonzero(np.any(before | carried, axis=1)))
     found = np.full((len(X), size), np.inf)
     # A composition lists some members again.
-    _, once = np.unique(bound.cover(slice(0, 1)).points[0], axis=0, return_index=True)
+    _, once = np.unique(bound.changes().members(slice(0, 1))[0], axis=0, return_index=True)
     for first in range(0, len(looked), ROWS_AT_ONCE):
         rows = looked[first : first + ROWS_AT_ONCE]
-        members = bound.cover(rows).points[:, once].reshape(-1, X.shape[1])
+        members = bound.changes().members(rows)[:, once].reshape(-1, X.shape[1])
         found[np.ix_(rows, once)] = margins(machine.scores(members).reshape(len(rows), -1, 10), y[rows])
     wrong = int(np.count_nonzero(found.min(axis=1) < 0.0))
     kept = before & (found < 1.0)

@@ -42,8 +42,7 @@ from scipy.linalg import solve
 from structinv import OrbitRidge
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem
 from structinv.kernels import Gaussian, Kernel, Laplacian, OrbitDistance, OrbitMean
-from structinv.oracles import Permutations
-from structinv.oracles.laws import law_of
+from structinv.oracles import Permutations, averaged
 
 FILE = Path("qm7", "qm7_xyz.npz")
 ATOMS = 23
@@ -236,11 +235,11 @@ def errors_of_members(
     alphas: Sequence[float],
 ) -> dict[float, np.ndarray]:
     """Errors on test molecules for every ridge, which counts for each training row alike."""
-    law = law_of(sorts(noise), X.shape[1], SORTS)
+    law = averaged(sorts(noise), X.shape[1], SORTS)
     features = OrbitFourier(None, Gaussian(width), COLUMNS)
 
     def of(rows: np.ndarray) -> np.ndarray:
-        return features.transform(law.members(X[rows]).reshape(-1, X.shape[1]))
+        return features.transform(law.on(X[rows]).members().reshape(-1, X.shape[1]))
 
     features.fit(X[:2])
     mean, F = y[train].mean(), of(train)

@@ -41,7 +41,7 @@ CHANGES = {
 }
 FLAGS = {"supports_sparse": "sparse", "finite": "list", "additive": "additive", "convex": "convex"}
 VIEWS = {
-    "kernel SVM": ("orbit", "cover"),
+    "kernel SVM": ("orbit", "_changes"),
     "tangents": ("tangents",),
     "draws": ("sample",),
     "discount": ("graded_support",),

@@ -78,7 +78,7 @@ def main():
         worst = model.worst_case(X_test[:10], y_test[:10])
         names = name_changes(changes, X_test[:10], worst)
         draw_worst_cases(X_test[:10], worst, options.plots / "worst_cases.png", titles=names)
-        labels, order = y[model.support_], changes.bind(X, y).member_names()
+        labels, order = y[model.support_], changes.bind(X, y).changes().names
         draw_transforms(model.support_transforms_, labels, options.plots / "transforms.png", order=order)
 
 

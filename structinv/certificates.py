@@ -369,8 +369,9 @@ class _Portion:
         """
         mine, layout = self.layout.rows(blocks), self.layout.take(blocks)
         codes, own = self.rivals.codes[mine], margins.take(mine)
-        _, listed = levels[0].listed_in()
-        if len(levels) == 1 and listed is not None and len(listed) == 1:
+        changes = levels[0].changes()
+        numbers = None if changes is None else changes.listed_in()[1]
+        if len(levels) == 1 and numbers is not None and len(numbers) == 1:
             best = decoded(self.labels.structure, own.gains, self.extra, layout).labels
             return self._counted(own, best, layout, codes, 2.0)
         counts, rows = layout.sizes.copy(), pick(self.rows, mine, self.layout.n_rows)

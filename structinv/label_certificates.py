@@ -10,7 +10,7 @@ import numpy as np
 
 from .certificates import WorstChange, joined
 from .matrices import ALL_ROWS, Matrix, Rows, row_sizes, stack, take
-from .oracles.base import InvarianceOracle
+from .oracles.base import InvarianceOracle, listed
 from .oracles.checked import bind
 from .oracles.support import rounding_error
 from .spaces import Element, Space
@@ -128,7 +128,7 @@ def _searches(
     bound, size = bind(oracle, X), len(labels.codes) // X.shape[0]
     each = 1 << size if size <= MOST_LABELS else size
     if oracle.finite:
-        each = bound.size() * max(size, X.shape[1])
+        each = listed(bound).size * max(size, X.shape[1])
     for blocks in labels.portions(ALL_ROWS, size * max(1, NUMBERS_AT_ONCE // each)):
         codes = labels.codes.reshape(-1, size)[blocks]
         costs = np.zeros((*codes.shape, 2))
@@ -141,13 +141,13 @@ def _sizes(search: OneChangeSearch, X: Matrix) -> np.ndarray:
     space: Any = search.space
     n_rows = X.shape[0]
     if _of_a_kernel(search.space):
-        members = search.bound.cover(search.rows).points
+        members = listed(search.bound).members(search.rows)
         return output_rounding(space.kernel, search.f, members).sum(axis=1)
     weights = np.abs(space.weights(search.f)).sum(axis=0)[None]
     nothing = np.zeros(n_rows, dtype=np.int64)
     sizes = row_sizes(X, weights, nothing)
     if search.bound.oracle.finite:
-        members = search.bound.cover(search.rows).points
+        members = listed(search.bound).members(search.rows)
         sizes = np.maximum(sizes, (np.abs(members) @ weights[0]).max(axis=1))
     return sizes + np.abs(space.constants(search.f)).sum()
 

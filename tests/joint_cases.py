@@ -9,6 +9,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 from structinv.objective import Objective, WorstCase
 from structinv.oracles import (
@@ -18,6 +19,7 @@ from structinv.oracles import (
     FScale,
     Identity,
     InvarianceOracle,
+    LinearChanges,
     Shared,
 )
 from structinv.spaces import ExplicitSpace
@@ -53,8 +55,8 @@ class Maps(FiniteOracle):
     def orbit(self, X: np.ndarray) -> np.ndarray:
         return np.einsum("sij,nj->nsi", self.maps(), X)
 
-    def pullback(self, V: np.ndarray) -> np.ndarray:
-        return np.einsum("sij,pi->spj", self.maps(), V)
+    def changes(self, X: np.ndarray, y: Any = None) -> LinearChanges:
+        return LinearChanges(X, [sp.csr_matrix(each) for each in self.maps()])
 
 
 def rows(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

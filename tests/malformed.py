@@ -20,8 +20,9 @@ from structinv.functionals import Functional
 from structinv.functionals.parts import Derivatives, Gradients, SecondDerivatives, Values
 from structinv.kernels import Gaussian, Kernel
 from structinv.objective import Objective, WorstCase
-from structinv.oracles import Box, FDrop, Identity, InvarianceOracle, Shifts, Support
+from structinv.oracles import Box, Changes, FDrop, Identity, InvarianceOracle, Shifts, Support
 from structinv.oracles.base import BoundOracle
+from structinv.oracles.listed_changes import ListedChanges
 from structinv.solvers import FrankWolfe, Gap, Iterations, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary, Multiclass
@@ -174,19 +175,20 @@ VIEWS: dict[str, tuple[str | None, ...]] = {
     "support": (None, "points", "upper", "rho"),
     "graded_support": (None, "points", "rho"),
     "orbit": (None,),
-    "cover": (None, "points", "mesh"),
+    "changes": (None,),
     "members": (None,),
-    "member_names": (None,),
-    "member_scores": (None,),
-    "member_grades": (None,),
+    "points": (None,),
+    "names": (None,),
+    "scores": (None,),
     "grades": (None,),
+    "mesh": (None,),
     "refine": (None,),
+    "adjoint": (None,),
     "sample": (None,),
-    "pullback": (None,),
     "bind": (None,),
 }
-# Views that only bound oracles have.
-BOUND_ONLY = ("grades",)
+# Views of lists of changes.
+LIST_VIEWS = ("members", "points", "names", "scores", "grades", "mesh", "refine", "adjoint")
 
 
 @dataclass
@@ -238,6 +240,59 @@ class Spoilt(InvarianceOracle):
             return self.damage("bind", np.ones((len(X), 2)) if not sp.issparse(X) else X)
         return SpoiltBound(self, X, y) if self.at_bound else BoundOracle(self, X, y)
 
+    def changes(self, X, y=None):
+        if self.damage.view == "orbit" and self.finite:
+            return ListedChanges(self, X)
+        return spoilt_list(self.sound.changes(X, y), self.damage)
+
+    def member_names(self, size):
+        return ["identity", *(f"change {number}" for number in range(1, size))]
+
+
+def spoilt_list(found, damage):
+    """A list of changes one of whose views is damaged, or a damaged list."""
+    if damage.view == "changes":
+        return damage("changes", np.ones((2, 2)))
+    if found is None or damage.view not in LIST_VIEWS:
+        return found
+    return SpoiltChanges(found, damage)
+
+
+class SpoiltChanges(Changes):
+    def __init__(self, sound, damage):
+        super().__init__(sound.X, sound.y)
+        self.sound = sound
+        self.damage = damage
+        self.scored = sound.scored
+
+    def _moved_to(self, X, y):
+        self.sound = self.sound.on(X, y)
+
+    size = property(lambda self: self.sound.size)
+    names = property(lambda self: self.damage("names", self.sound.names))
+    weights = property(lambda self: self.sound.weights)
+
+    def members(self, rows=slice(None), numbers=None):
+        return self.damage("members", self.sound.members(rows, numbers))
+
+    def points(self, rows, index):
+        return self.damage("points", self.sound.points(rows, index))
+
+    def scores(self, rows, V):
+        return self.damage("scores", self.sound.scores(rows, V))
+
+    def grades(self, rows=slice(None)):
+        return self.damage("grades", self.sound.grades(rows))
+
+    def mesh(self, rows=slice(None)):
+        return self.damage("mesh", self.sound.mesh(rows))
+
+    def refine(self, rows, index, score):
+        return self.damage("refine", self.sound.refine(rows, index, score))
+
+    def adjoint(self, V):
+        return self.damage("adjoint", self.sound.adjoint(V))
+
 
 def unbound(view):
     def method(self, *args, **kwargs):
@@ -247,7 +302,7 @@ def unbound(view):
 
 
 for _view in VIEWS:
-    if _view not in (*BOUND_ONLY, "bind"):
+    if _view not in (*LIST_VIEWS, "changes", "bind"):
         setattr(Spoilt, _view, unbound(_view))
 Spoilt.__abstractmethods__ = frozenset()
 for _view in ("contains", "tangents"):
@@ -259,6 +314,9 @@ class SpoiltBound(BoundOracle):
         super().__init__(oracle, X, y)
         self.inner = oracle.sound.bind(X, y)
 
+    def _new_changes(self):
+        return spoilt_list(self.inner.changes(), self.oracle.damage)
+
 
 def bound_view(view):
     def method(self, *args, **kwargs):
@@ -269,7 +327,7 @@ def bound_view(view):
 
 
 for _view in VIEWS:
-    if _view not in ("pullback", "bind", "graded_support"):
+    if _view not in (*LIST_VIEWS, "orbit", "changes", "bind", "graded_support"):
         setattr(SpoiltBound, _view, bound_view(_view))
 SpoiltBound.contains = bound_view("contains")
 
@@ -372,15 +430,15 @@ ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "support": (("box", "list", "words", "graded", "cover"), ("certify", "linear")),
     "graded_support": (("list", "box", "words"), ("certify", "linear")),
     "orbit": (("list",), ("linear", "virtual", *ENUMERATING)),
-    "cover": ((*LISTS, "cover"), ENUMERATING),
-    "members": (LISTS, ("linear",)),
-    "member_names": ((*LISTS, "cover", "identity"), ENUMERATING),
-    "member_scores": (("list", "identity"), ("linear",)),
-    "member_grades": (("list", "maps"), ("linear", *ENUMERATING)),
+    "members": ((*LISTS, "cover"), ENUMERATING),
+    "mesh": ((*LISTS, "cover"), ENUMERATING),
+    "points": (LISTS, ("linear",)),
+    "names": ((*LISTS, "cover", "identity"), ENUMERATING),
+    "scores": (("list", "identity"), ("linear",)),
     "grades": (LISTS, ("linear", *ENUMERATING)),
     "refine": (("cover",), ENUMERATING),
+    "adjoint": (("maps",), ("linear",)),
     "sample": (("box", "words"), ("virtual",)),
-    "pullback": (("maps",), ("linear",)),
 }
 
 
@@ -422,14 +480,12 @@ def draw(seed: int) -> Case:
     if plugin == "oracle":
         view, wrap = _pick(rng, VIEWS), _pick(rng, ["plain"] * 6 + list(WRAPS))
         field = _pick(rng, VIEWS[view])
-        at_bound = view in BOUND_ONLY or (view not in ("pullback", "bind") and rng.random() < 0.5)
+        at_bound = view not in ("orbit", "bind") and rng.random() < 0.5
         sounds, machines = ASKED.get(view, (tuple(SOUND), MACHINES))
         sound, machine = _pick(rng, sounds), _pick(rng, machines)
-        if view in ("graded_support", "member_grades"):
+        if view == "graded_support":
             wrap = "graded"
-        if view == "member_scores":
-            at_bound = True
-        if view == "member_names":
+        if view == "names":
             damage = _pick(rng, [*NAMES, *WHOLE])
         if sound == "words" and rng.random() < 0.7:
             machine = _pick(rng, ["linear sparse", "certify sparse"])

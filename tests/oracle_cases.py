@@ -13,6 +13,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 from scipy import ndimage
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
@@ -29,6 +30,7 @@ from structinv.oracles import (
     FScale,
     Identity,
     InvarianceOracle,
+    LinearChanges,
     LocalTangents,
     Offset,
     Permutations,
@@ -88,7 +90,6 @@ class Reorderings(FiniteOracle):
     """Some orders of the features: finitely many fixed linear maps."""
 
     supports_sparse = False
-    isometric = True
 
     def __init__(self, orders: Any) -> None:
         self.orders = orders
@@ -96,9 +97,9 @@ class Reorderings(FiniteOracle):
     def orbit(self, X: np.ndarray) -> np.ndarray:
         return X[:, np.asarray(self.orders)]
 
-    def pullback(self, V: np.ndarray) -> np.ndarray:
-        # (T x)_j = x_order[j], so (T'v)_order[j] = v_j.
-        return V[:, np.argsort(self.orders, axis=1)].swapaxes(0, 1)
+    def changes(self, X: np.ndarray, y: Any = None) -> LinearChanges:
+        keep = sp.identity(X.shape[1], format="csr")
+        return LinearChanges(X, [keep[list(order)] for order in self.orders])
 
 
 class Shrinkings(FiniteOracle):

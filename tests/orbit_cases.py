@@ -152,9 +152,9 @@ ORBIT_CASES = [
         after(only(_shrink, [0, 1]), only(_permute, [1])),
         scored=False,
     ),
-    OrbitCase("discounted", permutations.discounted(BENT), graded(_permute, BENT)),
+    OrbitCase("discounted", permutations.discounted(BENT), graded(_permute, BENT), linear=True),
     OrbitCase("discounted-number", shrinkings.discounted(0.3), graded(_shrink, [1.0, 0.3, 0.3])),
-    OrbitCase("discounted-flip", flip.discounted(0.6), graded(_flip, [1.0, 0.6])),
+    OrbitCase("discounted-flip", flip.discounted(0.6), graded(_flip, [1.0, 0.6]), linear=True),
     OrbitCase(
         "discounted-union",
         (permutations | shrinkings).discounted(BENT),

@@ -16,6 +16,7 @@ from scipy import ndimage
 
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.certificates import Certificate
+from structinv.oracles.base import listed
 
 from .oracle_cases import (
     FACTOR,
@@ -314,8 +315,8 @@ def _members(
         rivals = rng.choice(np.flatnonzero(model.classes_ != label), size)
         lean = model.coef_[rivals] - model.coef_[label] + 0.1 * lean
     yield EDITS[case.name](np.repeat(x[None], size, axis=0), label, rng, lean)
-    bound = case.oracle.bind(X, y)
-    for draw in (lambda: bound.sample(np.array([row]), size, rng), lambda: bound.orbit(np.array([row]))):
+    bound, own = case.oracle.bind(X, y), np.array([row])
+    for draw in (lambda: bound.sample(own, size, rng), lambda: listed(bound).members(own)):
         try:
             yield draw()[0]
         except NotImplementedError:

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from structinv.matrices import ALL_ROWS
 from structinv.oracles import (
     Box,
     FiniteOracle,
@@ -11,7 +13,8 @@ from structinv.oracles import (
     Support,
     check_oracle,
 )
-from structinv.oracles.laws import DrawnLaw
+from structinv.oracles.changes import LinearChanges
+from structinv.oracles.listed_changes import DrawnChanges
 
 X = np.random.default_rng(0).standard_normal((6, 3))
 X[4, 0] = 100.0
@@ -88,70 +91,57 @@ def test_more_than_rounding_is_still_a_fault():
 
 
 class Reversal(FiniteOracle):
-    """Right, and what the broken ones below come from."""
+    """Right, with a list that the broken ones below spoil."""
 
-    isometric = True
+    def __init__(self, kind=None):
+        self.kind = kind
 
     def orbit(self, X):
         return np.stack([X, X[:, ::-1]], axis=1)
 
-    def pullback(self, V):
-        return np.stack([V, V[:, ::-1]])
+    def changes(self, X, y=None):
+        keep = sp.identity(X.shape[1], format="csr")
+        return (self.kind or LinearChanges)(X, [keep, keep[::-1]])
 
 
-class Halved(Reversal):
-    """A fixed linear map that keeps no inner product."""
+class MovedElsewhere(LinearChanges):
+    """Rolls directions where the row is turned around."""
 
-    def orbit(self, X):
-        return np.stack([X, 0.5 * X], axis=1)
-
-    def pullback(self, V):
-        return np.stack([V, 0.5 * V])
-
-
-class Unpulled(Reversal):
-    def pullback(self, V):
+    def scores(self, rows, V):
         return None
 
-
-class PulledElsewhere(Reversal):
-    """Rolls directions where the row is turned around; not asked for scores by it."""
-
-    def pullback(self, V):
+    def adjoint(self, V):
         return np.stack([V, np.roll(V, 1, axis=1)])
 
-    def bind(self, X, y=None):
-        return Reversal().bind(X, y)
+
+class OtherOrder(LinearChanges):
+    """The identity last."""
+
+    def members(self, rows=ALL_ROWS, numbers=None):
+        return super().members(rows, numbers)[:, ::-1]
 
 
-class Endless(InvarianceOracle):
-    """Declared isometric, and nothing is listed."""
-
-    isometric = True
-
-    def support(self, X, V, assign, cost=None):
-        return Box(0.5).support(X, V, assign)
+class NegativeMesh(LinearChanges):
+    def mesh(self, rows=ALL_ROWS):
+        return np.full(self.count(rows), -1.0)
 
 
-class ShortWeights(Reversal):
-    def member_weights(self, size):
-        return np.full(size + 1, 1.0 / (size + 1))
+class ShortWeights(LinearChanges):
+    weights = np.full(3, 1.0 / 3)
 
 
-class NegativeWeights(Reversal):
-    def member_weights(self, size):
-        return np.array([1.5, -0.5])
+class NegativeWeights(LinearChanges):
+    weights = np.array([1.5, -0.5])
 
 
-class NoWeights(Reversal):
-    def member_weights(self, size):
-        return np.zeros(size)
+class NoWeights(LinearChanges):
+    weights = np.zeros(2)
 
 
 class Boxes(InvarianceOracle):
-    """A box whose law the broken ones below spoil."""
+    """A box whose draws the broken ones below spoil."""
 
-    def __init__(self, kind=DrawnLaw):
+    def __init__(self, kind=DrawnChanges):
         self.kind = kind
 
     def support(self, X, V, assign, cost=None):
@@ -163,76 +153,70 @@ class Boxes(InvarianceOracle):
     def contains(self, x, z):
         return Box(0.5).contains(x, z)
 
-    def law(self, n_features, size=None, random_state=0):
-        return self.kind(self, size, random_state)
+    def draws(self, X, size, random_state=0):
+        return self.kind(self, X, size, random_state)
 
 
-class OfTheBlock(DrawnLaw):
-    def members(self, X):
+class OfTheBlock(DrawnChanges):
+    def members(self, rows=ALL_ROWS, numbers=None):
+        X = self.X[rows]
         return X[:, None] + 0.1 * np.sign(X[0] - X[-1]) * np.ones((self.size, 1))
 
 
-class OfTheFirst(DrawnLaw):
+class OfTheFirst(DrawnChanges):
     """The noise goes on from row to row."""
 
-    def members(self, X):
-        return self.oracle.sample(X, self.size, np.random.default_rng(0))
+    def members(self, rows=ALL_ROWS, numbers=None):
+        return self.oracle.sample(self.X[rows], self.size, np.random.default_rng(0))
 
 
-class TooFar(DrawnLaw):
-    def members(self, X):
-        return X[:, None] + 0.6 * np.ones((self.size, 1))
+class TooFar(DrawnChanges):
+    def members(self, rows=ALL_ROWS, numbers=None):
+        return self.X[rows][:, None] + 0.6 * np.ones((self.size, 1))
 
 
-class TooFew(DrawnLaw):
-    def __init__(self, oracle, size, random_state):
-        super().__init__(oracle, size - 1, random_state)
+class TooFew(DrawnChanges):
+    def __init__(self, oracle, X, size, random_state):
+        super().__init__(oracle, X, size - 1, random_state)
 
 
-class NotOne(DrawnLaw):
-    def __init__(self, oracle, size, random_state):
-        super().__init__(oracle, size, random_state)
-        self.weights = np.ones(size)
+class OfAnotherShape(DrawnChanges):
+    def members(self, rows=ALL_ROWS, numbers=None):
+        return super().members(rows, numbers).swapaxes(0, 1)
 
 
-class OfAnotherShape(DrawnLaw):
-    def members(self, X):
-        return super().members(X).swapaxes(0, 1)
+class PulledBack(DrawnChanges):
+    """Draws of fixed maps, as it says."""
 
-
-class PulledBack(DrawnLaw):
-    """A law of fixed maps, as it says."""
-
-    def pull_back(self, V):
+    def adjoint(self, V):
         return np.stack([V] * self.size)
 
 
-class NoLaw:
-    def __init__(self, oracle, size, random_state):
+class NoList:
+    def __init__(self, *parameters):
         pass
 
 
-def test_what_the_broken_laws_come_from_is_right():
+def test_what_the_broken_lists_come_from_is_right():
     check_oracle(Reversal(), X)
     check_oracle(Boxes(), X)
 
 
 @pytest.mark.parametrize(
-    ("oracle", "message"),
+    ("kind", "message"),
     [
-        (Halved(), "changes inner products of rows"),
-        (Unpulled(), "must define orbit and pullback"),
-        (Endless(), "must define orbit and pullback"),
-        (PulledElsewhere(), "pullback does not tell the members"),
-        (ShortWeights(), r"ShortWeights.member_weights must return weights of shape \(2,\)"),
-        (NegativeWeights(), "NegativeWeights.member_weights must return weights of at least 0"),
-        (NoWeights(), "NoWeights.member_weights must return weights of at least 0, and some above"),
+        (MovedElsewhere, "adjoint maps are not those of the members"),
+        (OtherOrder, "must begin with the identity"),
+        (NegativeMesh, "NegativeMesh.mesh must return a mesh of at least 0"),
+        (ShortWeights, r"ShortWeights.weights must return weights of shape \(2,\)"),
+        (NegativeWeights, "NegativeWeights.weights must be at least 0"),
+        (NoWeights, "NoWeights.weights must be at least 0, and some above"),
+        (NoList, "Reversal.changes must return Changes, got NoList"),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, InvarianceOracle) else "",
 )
-def test_false_words_about_lists_are_found(oracle, message):
+def test_spoilt_lists_are_found(kind, message):
     with pytest.raises(OracleCheckError, match=message):
-        check_oracle(oracle, X)
+        check_oracle(Reversal(kind), X)
 
 
 @pytest.mark.parametrize(
@@ -240,15 +224,14 @@ def test_false_words_about_lists_are_found(oracle, message):
     [
         (OfTheBlock, "in another order rows have other members|a row on its own has other"),
         (OfTheFirst, "in another order rows have other members|a row on its own has other"),
-        (TooFar, "a member from the law of draws"),
+        (TooFar, "a member from the list of draws"),
         (TooFew, "as many changes as asked for, got 4"),
-        (NotOne, "weights above 0 with sum 1"),
         (OfAnotherShape, "OfAnotherShape.members must return members of shape"),
-        (PulledBack, "pull_back does not tell its members"),
-        (NoLaw, "must return a Law, got NoLaw"),
+        (PulledBack, "adjoint maps are not those of its members"),
+        (NoList, "Boxes.draws must return Changes, got NoList"),
     ],
 )
 @pytest.mark.parametrize("seed", [0, 1])
-def test_spoilt_laws_are_found(kind, message, seed):
+def test_spoilt_draws_are_found(kind, message, seed):
     with pytest.raises(OracleCheckError, match=message):
         check_oracle(Boxes(kind), X, random_state=seed)

@@ -21,8 +21,8 @@ from structinv.oracles import (
     FScale,
     Protected,
     Shared,
+    averaged,
     check_oracle,
-    law_of,
 )
 from structinv.oracles.base import BoundOracle, Support
 
@@ -314,6 +314,6 @@ class TestDistributionsOfFactors:
         ],
     )
     def test_what_is_no_distribution_is_refused_by_name(self, oracle, error, message):
-        for ask in (lambda: oracle.bind(np.ones((1, 3))), lambda: law_of(oracle, 3, 2)):
+        for ask in (lambda: oracle.bind(np.ones((1, 3))), lambda: averaged(oracle, 3, 2)):
             with pytest.raises(error, match=message):
                 ask()

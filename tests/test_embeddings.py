@@ -29,7 +29,7 @@ from structinv.kernels import (
 )
 from structinv.kernels.frequencies import normals
 from structinv.oracles import Box, FiniteOracle, Identity, Rotations, Shifts
-from structinv.oracles.laws import Law, law_of
+from structinv.oracles.changes import LinearChanges, averaged
 
 from .covering import slow_unless
 from .oracle_cases import ORDERS, D, Reorderings, Shrinkings
@@ -64,8 +64,9 @@ class Erased(FiniteOracle):
         found[:, 1, 0] = found[:, 2, -1] = 0
         return found
 
-    def pullback(self, V):
-        return self.orbit(V).swapaxes(0, 1)
+    def changes(self, X, y=None):
+        maps = self.orbit(np.eye(X.shape[1])).swapaxes(0, 1)
+        return LinearChanges(X, [sp.csr_matrix(each) for each in maps])
 
 
 class Noise(FiniteOracle):
@@ -103,8 +104,8 @@ def test_keeps_scikit_learns_rules_in_other_settings(estimator, check, array_api
 
 def exact(oracle, kernel, X):
     """The mean kernel by the members, one pair at a time."""
-    law = law_of(oracle, X.shape[1])
-    members = law.members(X)
+    law = averaged(oracle, X.shape[1])
+    members = law.on(X).members()
     found = np.zeros((len(X), len(X)))
     for g, of_g in enumerate(law.weights):
         for h, of_h in enumerate(law.weights):
@@ -160,7 +161,7 @@ def test_any_number_of_columns_has_the_kernel_as_its_mean(n_components):
     X = rows(6)
     found = []
     for seed in range(3000):
-        law = law_of(Identity(), D)
+        law = averaged(Identity(), D)
         rng = np.random.default_rng(seed)
         templates = draw_templates("gaussian", normals(1.7), -(-n_components // 2), D, rng)
         F = mean_waves(Responses(law, templates), X, n_components, rng.uniform(0, 2 * np.pi))
@@ -173,12 +174,12 @@ def test_any_number_of_columns_has_the_kernel_as_its_mean(n_components):
 
 @pytest.mark.parametrize("size", [1.0, 1e3, 1e5, 1e6, 1e8, 1e15])
 def test_waves_are_those_of_numpy(size):
-    law = law_of(Reorderings(ORDERS), D)
+    law = averaged(Reorderings(ORDERS), D)
     templates = size * rows(4, seed=1)
     X = np.random.default_rng(2).standard_normal((50, D))
     found = mean_waves(Responses(law, templates), X, 8, 0.0) * 2.0
     # Products by another order of sums differ in their last bits, which large ones feel.
-    angles = (X @ law.pull_back(templates).reshape(-1, D).T).reshape(50, -1, 4)
+    angles = (X @ law.adjoint(templates).reshape(-1, D).T).reshape(50, -1, 4)
     waves = np.stack([np.cos(angles), np.sin(angles)], axis=3)
     truth = np.einsum("k,nkpc->npc", law.weights, waves).reshape(50, 8)
     np.testing.assert_allclose(found, truth, atol=1e-14 + 1e-15 * size * D)
@@ -191,7 +192,7 @@ def test_waves_of_one_number_are_right_to_the_last_bits(dtype, size):
     # Where t is largest, and n changes.
     turns = np.pi * np.arange(-50.0, 51.0)[:, None]
     X = np.vstack([X, turns, np.nextafter(turns, np.inf), np.nextafter(turns, -np.inf)]).astype(dtype)
-    found = mean_waves(Responses(law_of(Identity(), 1), np.ones((1, 1))), X, 2, 0.0)
+    found = mean_waves(Responses(averaged(Identity(), 1), np.ones((1, 1))), X, 2, 0.0)
     assert found.dtype == dtype
     angles = X[:, 0].astype(np.float64)
     truth = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -228,29 +229,27 @@ def test_templates_of_a_gaussian_have_normal_coordinates(kind, d):
     np.testing.assert_allclose(shares, norm.cdf(grid), atol=0.03)
 
 
-class Counting(Law):
+class Counting(LinearChanges):
     """Counts the vectors that move."""
 
-    def __init__(self, law):
-        self.law, self.weights = law, law.weights
-        self.moved = 0
+    moved = 0
 
-    def members(self, X):
+    def members(self, rows=None, numbers=None):
         raise AssertionError("rows moved")
 
-    def pull_back(self, V):
+    def adjoint(self, V):
         self.moved += len(V) * self.size
-        return self.law.pull_back(V)
+        return super().adjoint(V)
 
 
 def test_templates_move_once_and_rows_never(monkeypatch):
     counted = []
 
     def counting(*arguments):
-        counted.append(Counting(law_of(*arguments)))
+        counted.append(Counting(np.zeros((0, D)), averaged(*arguments).linear().maps))
         return counted[-1]
 
-    monkeypatch.setattr("structinv.embeddings.base.law_of", counting)
+    monkeypatch.setattr("structinv.embeddings.base.averaged", counting)
     features = OrbitFourier(Erased(), Gaussian(), 10).fit(rows(30))
     (law,) = counted
     # One more to see whether they can.
@@ -386,8 +385,8 @@ def test_distributions_are_shares_of_members_below_a_threshold():
     X, oracle = rows(30), Reorderings(ORDERS)
     features = GroupCDF(oracle, 14, n_bins=4).fit(X)
     assert features.thresholds_.shape == (4, 4)
-    F, law = features.transform(X), law_of(oracle, D)
-    answers = law.members(X) @ features.templates_.T
+    F, law = features.transform(X), averaged(oracle, D)
+    answers = law.on(X).members() @ features.templates_.T
     below = answers[:, :, :, None] <= features.thresholds_
     expected = np.einsum("k,nkpb->npb", law.weights, below).reshape(30, -1)[:, :14]
     np.testing.assert_allclose(F, expected, atol=1e-12)

@@ -273,5 +273,5 @@ def test_numbers_that_are_none_are_found_in_sparse_rows_to_predict(bad, weights)
 
 def test_members_of_sparse_unions():
     X = sp.csr_matrix(np.eye(4))
-    found = bind(Identity() | Identity(), X, None).members(slice(None), np.zeros(4, int))
+    found = bind(Identity() | Identity(), X, None).changes().points(slice(None), np.zeros(4, int))
     np.testing.assert_array_equal(found, np.eye(4))

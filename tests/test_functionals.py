@@ -516,7 +516,7 @@ def test_nested_parameters_can_be_searched():
         (DirectionalDerivative(1.0), ValueError, "directions"),
         (DirectionalDerivative([np.nan, 1.0, 0.0]), ValueError, "directions must be finite"),
         (Tangents(FDrop(1)), NotImplementedError, "FDrop does not define tangents"),
-        (TransformDifference(FDrop(1)), NotImplementedError, "FDrop does not define orbit"),
+        (TransformDifference(FDrop(1)), NotImplementedError, "FDrop does not define an orbit"),
         (TransformDifference(Identity()), ValueError, "changes beside the identity"),
         (Difference([[0, N]]), ValueError, "pairs must hold integers from 0 to 5"),
         (Difference([0, 1]), ValueError, r"pairs must have shape \(m, 2\)"),

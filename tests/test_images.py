@@ -10,6 +10,7 @@ from scipy import ndimage, stats
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 
+from structinv.matrices import ALL_ROWS
 from structinv.oracles import (
     Box,
     Flip,
@@ -165,14 +166,15 @@ def test_a_number_is_the_background(oracle):
     shape = (4, 7)
     X = images(shape)
     white = with_params(oracle, shape=shape, fill=255)
-    assert white.pullback(np.ones((1, 28))) is None
+    assert white.changes(X).adjoint(np.ones((1, 28))) is None
     got = white.orbit(X)
     wanted = scipy_orbit(oracle, X, shape, cval=255.0)
     np.testing.assert_allclose(got, wanted, atol=1e-6)
     np.testing.assert_allclose(white.orbit(np.full((1, 28), 255.0)), 255.0)
     V = np.random.default_rng(1).standard_normal((2, 28))
-    np.testing.assert_allclose(white.member_scores(X, V), np.einsum("nsd,pd->nsp", got, V), atol=1e-8)
-    assert with_params(oracle, shape=shape, fill=0).pullback(V) is not None
+    scores = white.changes(X).scores(ALL_ROWS, V)
+    np.testing.assert_allclose(scores, np.einsum("nsd,pd->nsp", got, V), atol=1e-8)
+    assert with_params(oracle, shape=shape, fill=0).changes(X).adjoint(V) is not None
 
 
 def test_unitary_scalings_keep_the_length_of_a_smooth_image():
@@ -207,11 +209,11 @@ def test_pullback_is_the_transpose(sides, value, order, fill, unitary, seed):
         Shears(value, **options),
         Flip(seed % 2, shape=sides),
     ):
-        orbit, maps = oracle.orbit(X), oracle.pullback(V)
+        orbit, maps = oracle.orbit(X), oracle.changes(X).adjoint(V)
         wanted = np.einsum("nsd,pd->nsp", orbit, V)
         np.testing.assert_allclose(np.einsum("nd,spd->nsp", X, maps), wanted, rtol=1e-9, atol=1e-9)
-        np.testing.assert_allclose(oracle.member_scores(X, V), wanted, rtol=1e-9, atol=1e-9)
-        assert len(oracle.member_names(orbit.shape[1])) == orbit.shape[1]
+        np.testing.assert_allclose(oracle.changes(X).scores(ALL_ROWS, V), wanted, rtol=1e-9, atol=1e-9)
+        assert len(oracle.changes(X).names) == orbit.shape[1]
 
 
 @pytest.mark.parametrize("oracle", FAMILIES, ids=repr)
@@ -221,14 +223,15 @@ def test_views_of_a_finite_set_agree(oracle):
     orbit = oracle.orbit(X)
     size = orbit.shape[1]
     np.testing.assert_array_equal(orbit[:, 0], X)
-    assert oracle.member_names(size)[0] == "identity"
-    assert len(set(oracle.member_names(size))) == size
+    assert oracle.changes(X).names[0] == "identity"
+    assert len(set(oracle.changes(X).names)) == size
     index = np.arange(len(X)) % size
-    np.testing.assert_array_equal(oracle.members(X, index), orbit[np.arange(len(X)), index])
-    np.testing.assert_array_equal(oracle.cover(X).points, orbit)
-    np.testing.assert_array_equal(oracle.cover(X).mesh, 0)
+    points = oracle.changes(X).points(ALL_ROWS, index)
+    np.testing.assert_array_equal(points, orbit[np.arange(len(X)), index])
+    np.testing.assert_array_equal(oracle.changes(X).members(), orbit)
+    np.testing.assert_array_equal(oracle.changes(X).mesh(), 0)
     np.testing.assert_array_equal(
-        oracle.refine(X, index, lambda z: z[:, 0]), orbit[np.arange(len(X)), index]
+        oracle.changes(X).refine(ALL_ROWS, index, lambda z: z[:, 0]), orbit[np.arange(len(X)), index]
     )
     rng = np.random.default_rng(3)
     # Few directions and many take different routes.
@@ -252,11 +255,11 @@ def test_the_identity_and_equal_changes_are_listed_once():
     assert Rotations((0, 10, 10, 360, 370)).orbit(X).shape[1] == 2
     assert Shifts((0, 1)).orbit(X).shape[1] == 5
     assert Scalings((1, 2, 1.0)).orbit(X).shape[1] == 2
-    assert Shears((0, 0.1), axes=1).member_names(2) == ["identity", "shear x 0.1"]
-    assert Rotations(-10).member_names(2) == ["identity", "rotation -10°"]
-    assert Shifts(1, directions=8).member_names(9)[-1] == "shift (1, 1)"
-    assert Scalings(0.85).member_names(2) == ["identity", "scaling 0.85"]
-    assert Rotations(between=(0, 4), grid=3).member_names(3) == [
+    assert Shears((0, 0.1), axes=1).changes(np.zeros((1, 9))).names == ["identity", "shear x 0.1"]
+    assert Rotations(-10).changes(np.zeros((1, 9))).names == ["identity", "rotation -10°"]
+    assert Shifts(1, directions=8).changes(np.zeros((1, 9))).names[-1] == "shift (1, 1)"
+    assert Scalings(0.85).changes(np.zeros((1, 9))).names == ["identity", "scaling 0.85"]
+    assert Rotations(between=(0, 4), grid=3).changes(np.zeros((1, 9))).names == [
         "identity", "rotation 2°", "rotation 4°",
     ]  # fmt: skip
 
@@ -280,7 +283,7 @@ def test_continuous_answers_lie_inside_and_above_the_grid(oracle, fill):
     assign = np.arange(12) % 2
     answer = oracle.support(X, V, assign)
     reached = np.einsum("nd,nd->n", answer.points, V[assign])
-    grid = np.einsum("nsd,nd->ns", oracle.cover(X).points, V[assign]).max(axis=1)
+    grid = np.einsum("nsd,nd->ns", oracle.changes(X).members(), V[assign]).max(axis=1)
     assert np.all(reached >= grid - 1e-9)
     best = np.einsum("nsd,nd->ns", members_at(oracle, X, dense_values(oracle)), V[assign]).max(axis=1)
     assert np.any(reached > grid + 1e-6) == np.any(best > grid + 1e-6)
@@ -294,8 +297,8 @@ def test_continuous_answers_lie_inside_and_above_the_grid(oracle, fill):
     # Beyond a whole turn the angles begin again.
     assert any(oracle.contains(X[0], z) for z in beyond) == (high - low == 360)
     assert not oracle.finite
-    assert oracle.pullback(V) is None
-    assert oracle.member_scores(X, V) is None
+    assert oracle.changes(X).adjoint(V) is None
+    assert oracle.changes(X).scores(ALL_ROWS, V) is None
 
 
 @pytest.mark.parametrize("oracle", CONTINUOUS, ids=repr)
@@ -315,7 +318,7 @@ def test_answers_of_other_orders_come_close_to_the_best_of_many_values(oracle):
 def test_refined_members_raise_any_score(oracle):
     oracle = with_params(oracle, shape=(6, 6))
     X = images((6, 6), n=30)
-    cover = oracle.cover(X).points
+    cover = oracle.changes(X).members()
     rng = np.random.default_rng(0)
     index = rng.integers(cover.shape[1], size=30)
     index[:10] = 0
@@ -324,8 +327,8 @@ def test_refined_members_raise_any_score(oracle):
     def score(z):
         return -np.linalg.norm(z - near, axis=1)
 
-    points = oracle.refine(X, index, score)
-    start = oracle.members(X, index)
+    points = oracle.changes(X).refine(ALL_ROWS, index, score)
+    start = oracle.changes(X).points(ALL_ROWS, index)
     np.testing.assert_array_equal(start, cover[np.arange(30), index])
     assert np.all(score(points) >= score(start))
     if oracle.between != (10, 20):
@@ -342,22 +345,23 @@ def test_the_mesh_bounds_the_distance_of_every_member(oracle, fill, unitary):
         this = with_params(oracle, shape=shape, fill=fill, unitary=unitary, grid=grid)
         X = images(shape, 3, seed)
         X[2] = (X[2] > 200) * 255.0
-        cover = this.cover(X)
+        cover = this.changes(X)
+        points, mesh = cover.members(), cover.mesh()
         members = members_at(this, X, dense_values(this))
         for i in range(len(X)):
-            apart = np.linalg.norm(members[i, :, None] - cover.points[i], axis=2).min(axis=1)
-            assert apart.max() <= cover.mesh[i] * (1 + 1e-12)
+            apart = np.linalg.norm(members[i, :, None] - points[i], axis=2).min(axis=1)
+            assert apart.max() <= mesh[i] * (1 + 1e-12)
             # Not so loose that it could not fail.
-            assert cover.mesh[i] <= 12 * apart.max()
+            assert mesh[i] <= 12 * apart.max()
     for order in (0, 3):
-        assert np.all(with_params(this, order=order).cover(X).mesh == np.inf)
+        assert np.all(with_params(this, order=order).changes(X).mesh() == np.inf)
 
 
 def test_a_finer_grid_has_a_finer_mesh():
     X = images((5, 5))
-    coarse, fine = (Rotations(between=(-20, 20), grid=g).cover(X).mesh for g in (5, 65))
+    coarse, fine = (Rotations(between=(-20, 20), grid=g).changes(X).mesh() for g in (5, 65))
     assert np.all(fine < coarse / 8)
-    np.testing.assert_array_equal(Rotations(between=(7, 7)).cover(X).mesh, 0)
+    np.testing.assert_array_equal(Rotations(between=(7, 7)).changes(X).mesh(), 0)
 
 
 @pytest.mark.parametrize("oracle", [*FAMILIES, *CONTINUOUS], ids=repr)
@@ -534,7 +538,7 @@ def test_keeps_the_contract_on_digits(oracle):
 
 def test_a_flip_is_for_symmetric_digits_only():
     X, y = load_digits(return_X_y=True)
-    orbit = Flip().only_for([0, 8]).bind(X[:50], y[:50]).orbit(slice(None))
+    orbit = Flip().only_for([0, 8]).bind(X[:50], y[:50]).changes().members(slice(None))
     mirrored = X[:50].reshape(-1, 8, 8)[:, :, ::-1].reshape(50, 64)
     symmetric = np.isin(y[:50], [0, 8])
     np.testing.assert_array_equal(orbit[symmetric, 1], mirrored[symmetric])
@@ -547,7 +551,7 @@ def test_lists_of_the_papers():
     assert len(np.unique(teo, axis=0)) == len(teo) == 21
     zhang = zhang2013_transforms(shape=(28, 28), fill="nearest").orbit(X)[0]
     assert len(np.unique(zhang, axis=0)) == len(zhang) == 13
-    names = teo2007_transforms().bind(X).member_names()
+    names = teo2007_transforms().bind(X).changes().names
     assert len(set(names)) == 21
     assert {"shift (2, -2)", "rotation 10°", "scaling 0.85", "shear y 0.15"} <= set(names)
     colour = images((8, 8, 3), 1).reshape(8, 8, 3)
@@ -564,16 +568,19 @@ def test_precision_and_storage_are_those_of_the_rows(oracle):
     for dtype, out in ((np.float32, np.float32), (np.float64, np.float64), (np.uint8, np.float64)):
         rows = X.astype(dtype)
         made = [
-            oracle.support(rows, V, assign).points, oracle.cover(rows).points, oracle.tangents(rows)
+            oracle.support(rows, V, assign).points, oracle.changes(rows).members(), oracle.tangents(rows)
             if not isinstance(oracle, Flip) else rows.astype(out),
-            oracle.sample(rows, 2, np.random.default_rng(0)), oracle.members(rows, assign),
+            oracle.sample(rows, 2, np.random.default_rng(0)),
+            oracle.changes(rows).points(ALL_ROWS, assign),
         ]  # fmt: skip
         assert {part.dtype for part in made} == {np.dtype(out)}
         if oracle.finite:
-            assert oracle.member_scores(rows, V).dtype == out
-    np.testing.assert_array_equal(oracle.cover(np.asfortranarray(X)).points, oracle.cover(X).points)
+            assert oracle.changes(rows).scores(ALL_ROWS, V).dtype == out
+    np.testing.assert_array_equal(
+        oracle.changes(np.asfortranarray(X)).members(), oracle.changes(X).members()
+    )
     assert oracle.support(X[:0], V, assign[:0]).points.shape == (0, 16)
-    assert oracle.cover(X[:0]).points.shape[0] == 0
+    assert oracle.changes(X[:0]).members().shape[0] == 0
 
 
 @pytest.mark.parametrize("options", [{}, {"directions": 8, "distribution": "normal", "spread": 0.4}])
@@ -583,13 +590,13 @@ def test_symmetric_shifts_are_those_of_lengths_from_zero(options):
     assign = np.zeros(len(X), dtype=int)
     for found, wanted in (
         (both.support(X, V, assign).points, lengths.support(X, V, assign).points),
-        (both.cover(X).points, lengths.cover(X).points),
-        (both.cover(X).mesh, lengths.cover(X).mesh),
+        (both.changes(X).members(), lengths.changes(X).members()),
+        (both.changes(X).mesh(), lengths.changes(X).mesh()),
         (both.quadrature(3).orbit(X), lengths.quadrature(3).orbit(X)),
         (both.sample(X, 5, np.random.default_rng(0)), lengths.sample(X, 5, np.random.default_rng(0))),
     ):
         np.testing.assert_array_equal(found, wanted)
-    assert both.contains(X[0], lengths.cover(X).points[0, 3])
+    assert both.contains(X[0], lengths.changes(X).members()[0, 3])
     assert both.between == (-1.5, 1.5)
 
 
@@ -597,7 +604,7 @@ def test_copies_answer_alike():
     for oracle in (teo2007_transforms(shape=ImageShape(4, 4)), Shifts(between=(0, 1))):
         X = images((4, 4))
         for copy in (clone(oracle), pickle.loads(pickle.dumps(oracle))):
-            np.testing.assert_array_equal(copy.cover(X).points, oracle.cover(X).points)
+            np.testing.assert_array_equal(copy.changes(X).members(), oracle.changes(X).members())
 
 
 @pytest.mark.parametrize(
@@ -657,7 +664,7 @@ def test_copies_answer_alike():
 )
 def test_errors_come_before_work_and_name_the_parameter(oracle, n_features, error, message):
     X = np.zeros((1, n_features))
-    asked = [oracle.bind, oracle.cover, lambda X: oracle.sample(X, 2, np.random.default_rng(0))]
+    asked = [oracle.bind, oracle.changes, lambda X: oracle.sample(X, 2, np.random.default_rng(0))]
     for view in asked:
         with pytest.raises(error, match=message):
             view(X)
@@ -665,10 +672,8 @@ def test_errors_come_before_work_and_name_the_parameter(oracle, n_features, erro
 
 VIEWS = {
     "orbit": lambda oracle, X: oracle.orbit(X),
-    "cover": lambda oracle, X: oracle.cover(X),
     "sample": lambda oracle, X: oracle.sample(X, 2, np.random.default_rng(0)),
     "tangents": lambda oracle, X: oracle.tangents(X),
-    "members": lambda oracle, X: oracle.members(X, np.zeros(3, dtype=int)),
     "support": lambda oracle, X: oracle.support(X, np.ones((1, 16)), np.zeros(3, dtype=int)),
 }
 
@@ -690,11 +695,11 @@ def test_wrong_rows_are_refused_by_every_view(view):
 @pytest.mark.parametrize("oracle", [Shifts(1), Rotations(between=(-10, 10))], ids=repr)
 def test_numbers_of_members_are_checked(oracle):
     X = images((4, 4))
-    last = oracle.cover(X).points.shape[1] - 1
-    assert oracle.members(X, [0, last, 0]).shape == (3, 16)
+    last = oracle.changes(X).members().shape[1] - 1
+    assert oracle.changes(X).points(ALL_ROWS, [0, last, 0]).shape == (3, 16)
     for index in ([0, last + 1, 0], [0, -1, 0], [0, 0], [[0, 0, 0]]):
         with pytest.raises(ValueError, match=f"index must be 3 numbers from 0 to {last}, got"):
-            oracle.members(X, index)
+            oracle.changes(X).points(ALL_ROWS, index)
 
 
 @pytest.mark.parametrize("oracle", [Shifts(1), Rotations(between=(-10, 10))], ids=repr)
@@ -746,8 +751,8 @@ def test_absent_views_are_named():
         Rotations(between=(0, 1)).orbit(X)
     with pytest.raises(NotImplementedError, match="Rotations has no graded support"):
         Rotations(between=(0, 1)).discounted(0.5).support(X, V, assign)
-    with pytest.raises(NotImplementedError, match="Rotations has no grades with between"):
-        Rotations(between=(0, 1)).discounted(0.5).bind(X).grades(slice(None))
+    with pytest.raises(NotImplementedError, match="Rotations has no grades between"):
+        Rotations(between=(0, 1)).discounted(0.5).bind(X).changes().grades(slice(None))
     with pytest.raises(NotImplementedError, match="Flip does not define tangents"):
         Flip().tangents(X)
 
@@ -755,6 +760,6 @@ def test_absent_views_are_named():
 def test_unions_with_continuous_parts_have_a_cover():
     X = images((4, 4))
     both = (Rotations(between=(-10, 10)) | Shifts(1) | Identity()).bind(X)
-    cover = both.cover(slice(None))
-    assert cover.points.shape[1] == len(both.member_names()) == 13
-    np.testing.assert_array_equal(cover.mesh, Rotations(between=(-10, 10)).cover(X).mesh)
+    cover = both.changes()
+    assert cover.members().shape[1] == len(cover.names) == 13
+    np.testing.assert_array_equal(cover.mesh(), Rotations(between=(-10, 10)).changes(X).mesh())

@@ -192,7 +192,7 @@ class TestTransforms:
         X, y = X[:15] / 16, y[:15]
         oracle = teo2007_transforms()
         model = InvariantSVC(oracle, gamma=0.2, C=10.0, random_state=0, tol=0.1).fit(X, y)
-        names = oracle.bind(X, y).member_names()
+        names = oracle.bind(X, y).changes().names
         counts, order, classes = transform_counts(
             model.support_transforms_, y[model.support_], order=names, classes=[2, 1, 0, 5]
         )
@@ -280,8 +280,8 @@ class TestNames:
     def test_each_member_has_its_own_name(self):
         X = np.random.default_rng(0).normal(size=(3, 25))
         bound = self.oracle.bind(X, None)
-        members = bound.orbit(slice(None))
-        for number, name in enumerate(bound.member_names()):
+        members = bound.changes().members(slice(None))
+        for number, name in enumerate(bound.changes().names):
             assert name_changes(self.oracle, X, members[:, number]) == [name] * 3
             assert name_changes(self.oracle, X.tolist(), members[:, number].tolist()) == [name] * 3
 
@@ -309,5 +309,5 @@ def test_the_example_of_an_oracle_is_as_short_as_it_says(monkeypatch):
     check_oracle(oracle, X, np.arange(6) % 2)
     members = oracle.orbit(X)
     assert members.shape == (6, 7, 9)
-    assert len(set(oracle.member_names(7))) == 7
+    assert len(set(oracle.changes(X).names)) == 7
     np.testing.assert_array_equal(members[:, 1, 1:], X[:, :-1])

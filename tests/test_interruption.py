@@ -185,7 +185,7 @@ def test_a_pipeline_keeps_the_model():
 @pytest.mark.parametrize(
     "model",
     [
-        InvariantSVC(PressingTwins(turn=4), C=10.0, tol=1e-9, random_state=0),
+        InvariantSVC(PressingTwins(turn=2), C=10.0, tol=1e-9, random_state=0),
         RepresenterClassifier(loss="hinge", oracle=PressingTwins(2), tol=1e-9, random_state=0),
     ],
     ids=lambda model: type(model).__name__,

@@ -220,7 +220,7 @@ def kernel_certificate(case, kernel, w, cache_mb, points=False):
     labels = Sequence().bind(y, np.arange(LABELS), layout=LAYOUT)
     term = WorstCase(X, y, Identity(), Sequence(), layout=LAYOUT)
     rng = np.random.default_rng(3)
-    keys = space.atoms.pool(term.bound).keys(np.arange(len(X)), np.zeros(len(X), dtype=int))
+    keys = space.atoms.pool(term.bound.changes()).keys(np.arange(len(X)), np.zeros(len(X), dtype=int))
     coefficients = rng.standard_normal((len(X), LABELS))
     f = space.combine(space.normals(keys, coefficients), np.ones(len(X)))
     extra = 0.3 * rng.standard_normal(EXTRA)

@@ -199,7 +199,7 @@ class Negated(BoundOracle):
         answer = super().support(rows, V, assign, cost)
         return type(answer)(-self.X[rows])
 
-    def member_scores(self, rows, V):
+    def changes(self):
         return None
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from structinv.kernels import Gaussian, Laplacian, Matern, Polynomial
 from structinv.matrices import ALL_ROWS
-from structinv.oracles import Box, Cover, InvarianceOracle, Support
+from structinv.oracles import Box, Changes, InvarianceOracle, Support
 from structinv.solvers import (
     REGISTRY,
     FrankWolfe,
@@ -41,22 +41,40 @@ class Line(InvarianceOracle):
         t = np.where(slope > 0, self.high, np.where(slope < 0, self.low, 0.0))
         return Support(X + t[:, None] * self.ends()[0])
 
-    def cover(self, X):
-        direction, spacing = self.ends()
-        points = X[:, None, :] + self.values()[:, None] * direction
-        return Cover(points, np.full(len(X), 0.5 * spacing * np.linalg.norm(direction)))
+    def changes(self, X, y=None):
+        return Steps(self, X)
 
     def dense(self, X, n=4001):
         """Very many members, (n_rows, n, d)."""
         t = np.r_[0.0, np.linspace(self.low, self.high, n)]
         return X[:, None, :] + t[:, None] * self.ends()[0]
 
-    def refine(self, X, index, score):
-        direction, spacing = self.ends()
-        t = self.values()[index]
+
+class Steps(Changes):
+    """Members of a line at equal distances."""
+
+    def __init__(self, line, X):
+        super().__init__(X)
+        self.line = line
+
+    @property
+    def size(self):
+        return len(self.line.values())
+
+    def members(self, rows=ALL_ROWS, numbers=None):
+        values = self.line.values() if numbers is None else self.line.values()[numbers]
+        return self.X[rows][:, None, :] + values[:, None] * self.line.ends()[0]
+
+    def mesh(self, rows=ALL_ROWS):
+        direction, spacing = self.line.ends()
+        return np.full(self.count(rows), 0.5 * spacing * np.linalg.norm(direction))
+
+    def refine(self, rows, index, score):
+        X, (direction, spacing) = self.X[rows], self.line.ends()
+        t = self.line.values()[index]
         points = X + t[:, None] * direction
         reached = score(points)
-        a, b = np.maximum(t - spacing, self.low), np.minimum(t + spacing, self.high)
+        a, b = np.maximum(t - spacing, self.line.low), np.minimum(t + spacing, self.line.high)
         golden = (np.sqrt(5.0) - 1.0) / 2.0
         for _ in range(25):
             low, high = b - golden * (b - a), a + golden * (b - a)
@@ -105,7 +123,7 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
         term = this.terms[0]
         rivals = term.labels.rivals()
         worst = this.space.worst(f, term.bound, ALL_ROWS, rivals)
-        members, cover = LINE.dense(setting.X), LINE.cover(setting.X).points
+        members, cover = LINE.dense(setting.X), LINE.changes(setting.X).members()
         true, grid = (
             leads(rivals, f.function()(z.reshape(-1, D)).reshape(*z.shape[:2], -1)).max(axis=1)
             for z in (members, cover)
@@ -127,7 +145,7 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
         rows, near = this.space.atoms.origins[slots].T
         np.testing.assert_array_equal(rows, np.arange(N))
         away = np.linalg.norm(this.space.atoms.points(slots) - cover[rows, near], axis=1)
-        assert np.all(away <= 2.0 * LINE.cover(setting.X).mesh + 1e-12)
+        assert np.all(away <= 2.0 * LINE.changes(setting.X).mesh() + 1e-12)
     # A function of Laplacian kernels may be largest at its kinks.
     assert improved > 0 or isinstance(kernel, Laplacian)
 
@@ -136,18 +154,18 @@ def test_between_what_is_found_and_the_bound_lies_the_truth(kernel, setting, cac
 def test_the_bound_is_the_best_of_the_cover_and_norm_times_distance(setting):
     setting, kernel = SETTING[setting], Matern(2.0, 2.5)
     this, f = line_function(kernel, setting, LINE.only_for([1]))
-    term, cover = this.terms[0], LINE.cover(setting.X)
+    term, cover = this.terms[0], LINE.changes(setting.X)
     rivals = term.labels.rivals()
     worst = this.space.worst(f, term.bound, ALL_ROWS, rivals)
     used = f.support()
     atoms, beta = this.space.atoms.points(used), f.coefficients[used]
     for i, code in enumerate(rivals.codes):
-        members = cover.points[i] if setting.y[i] == 1 else setting.X[i : i + 1]
+        members = cover.members()[i] if setting.y[i] == 1 else setting.X[i : i + 1]
         for label in set(range(rivals.n_labels)) - {code}:
             g = -beta @ rivals.normals(np.full(N, label))[i]
             norm = np.sqrt(g @ kernel.matrix(atoms, atoms) @ g)
             best = (kernel.matrix(members, atoms) @ g).max() + rivals.costs[i, label]
-            reach = kernel.lipschitz() * norm * cover.mesh[i] if setting.y[i] == 1 else 0.0
+            reach = kernel.lipschitz() * norm * cover.mesh()[i] if setting.y[i] == 1 else 0.0
             assert worst.upper[i, label] == pytest.approx(best + reach, rel=1e-9, abs=1e-11)
 
 

@@ -35,10 +35,10 @@ class Model:
         self.kernel = kernel or Gaussian(1.5)
         self.rng = np.random.default_rng(seed)
         self.X = self.rng.standard_normal((n_rows, 3))
-        self.source = (oracle or Shrinkings()).bind(self.X)
+        self.source = (oracle or Shrinkings()).changes(self.X)
         self.space = KernelSpace(self.kernel, 3, n_outputs, cache_mb=cache_mb)
         self.pool = self.space.atoms.pool(self.source)
-        orbit = self.source.orbit(ALL_ROWS)
+        orbit = self.source.members()
         self.points = orbit.reshape(-1, 3)
         self.size = orbit.shape[1]
         self.gram = self.kernel.matrix(self.points, self.points)
@@ -267,7 +267,7 @@ def test_two_pools_share_a_space(cache_mb):
     model = Model(cache_mb)
     space = model.space
     Z = model.rng.standard_normal((6, 3))
-    other = space.atoms.pool(Reorderings([[0, 1, 2], [2, 1, 0]]).bind(Z))
+    other = space.atoms.pool(Reorderings([[0, 1, 2], [2, 1, 0]]).changes(Z))
     members = np.stack([Z, Z[:, ::-1]], axis=1).reshape(-1, 3)
     first = len(model.points)
     model.points = np.vstack([model.points, members])
@@ -291,7 +291,7 @@ def test_atoms_know_where_they_come_from(cache_mb):
     pooled = len(atoms)
     assert pooled > 5
     rows, members = atoms.origins.T
-    np.testing.assert_array_equal(atoms.points(np.arange(pooled)), model.source.members(rows, members))
+    np.testing.assert_array_equal(atoms.points(np.arange(pooled)), model.source.points(rows, members))
     origins = np.array([[5, 1], [6, 2]])
     keys = atoms.add_points(np.ones((2, 3)), origins)
     slots = atoms.slots(keys)
@@ -308,14 +308,14 @@ def test_all_members_are_known_only_if_the_cache_has_room():
 
 def test_a_row_that_is_left_alone_is_one_known_point():
     X, y = np.random.default_rng(0).standard_normal((5, 3)), np.array([0, 1, 0, 0, 1])
-    source = Reorderings([[0, 1, 2], [2, 1, 0], [1, 0, 2]]).only_for(1).bind(X, y)
+    source = Reorderings([[0, 1, 2], [2, 1, 0], [1, 0, 2]]).only_for(1).changes(X, y)
     space = KernelSpace(Gaussian(1.0), 3)
     pool = space.atoms.pool(source)
     assert space.atoms.n_known == 3 + 2 * 3
     rows, members = np.divmod(np.arange(15), 3)
     keys = pool.keys(rows, members)
     np.testing.assert_array_equal(keys[y[rows] == 0], pool.keys(rows, 0 * rows)[y[rows] == 0])
-    orbit = source.orbit(ALL_ROWS).reshape(-1, 3)
+    orbit = source.members().reshape(-1, 3)
     np.testing.assert_array_equal(space.points(keys), orbit)
     slots = space.atoms.slots(keys)
     np.testing.assert_array_equal(space.atoms.points(slots), orbit)

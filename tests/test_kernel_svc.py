@@ -223,11 +223,11 @@ def test_the_linear_kernel_is_the_linear_machine(n_classes):
 def test_transform_then_kernel_is_the_kernel_of_the_transformed(kernel, oracle, cache_mb):
     X, _ = strokes()
     # Rows of the transposed maps are the maps themselves.
-    maps = oracle.pullback(np.eye(9))
+    maps = oracle.changes(np.zeros((1, 9))).adjoint(np.eye(9))
     moved = np.einsum("skd,nd->nsk", maps, X)
     everything = moved.reshape(-1, 9)
     space = KernelSpace(kernel, 9, 1, cache_mb=cache_mb)
-    keys = space.atoms.pool(oracle.bind(X)).keys(*np.divmod(np.arange(len(everything)), len(maps)))
+    keys = space.atoms.pool(oracle.changes(X)).keys(*np.divmod(np.arange(len(everything)), len(maps)))
     one_each = AtomRows(space.atoms, keys, np.ones((len(keys), 1)), np.arange(len(keys) + 1))
     wanted = kernel.matrix(everything, everything)
     np.testing.assert_allclose(space.gram(one_each, one_each), wanted, rtol=1e-7, atol=1e-9)
@@ -250,7 +250,7 @@ def test_support_vectors_are_members_of_orbits(n_classes):
     X, y = strokes(n_classes)
     model = InvariantSVC(SHIFTS, gamma=0.2, random_state=0).fit(X, y)
     m = len(model.support_)
-    orbit, names = SHIFTS.orbit(X), SHIFTS.member_names(5)
+    orbit, names = SHIFTS.orbit(X), SHIFTS.changes(X).names
     assert np.array_equal(model.support_vectors_, orbit[model.support_, model.support_members_])
     assert model.support_transforms_.tolist() == [names[k] for k in model.support_members_]
     assert set(model.support_members_) == set(range(5))
@@ -369,7 +369,7 @@ def test_no_change_of_a_continuum_beats_the_certificate(n_classes):
     reached = [margins(model, z[None], label)[0] for z, label in zip(moved, y, strict=True)]
     np.testing.assert_allclose(reached, certificate.attacked, atol=1e-12)
     assert all(slides.contains(x, z) for x, z in zip(X, moved, strict=True))
-    on_the_grid = np.any(np.all(np.isclose(slides.cover(X).points, moved[:, None]), axis=2), axis=1)
+    on_the_grid = np.any(np.all(np.isclose(slides.changes(X).members(), moved[:, None]), axis=2), axis=1)
     assert not np.all(on_the_grid)
 
 
@@ -388,10 +388,10 @@ def test_continuous_sets_are_trained_on():
     with pytest.warns(ConvergenceWarning, match="too coarse"):
         model.fit(X, y)
     oracle, names = model.oracle, set(model.support_transforms_)
-    assert 1 < len(names) == len(names & set(oracle.member_names(3)))
+    assert 1 < len(names) == len(names & set(oracle.changes(X).names))
     for vector, row in zip(model.support_vectors_, model.support_, strict=True):
         assert oracle.contains(X[row], vector)
-    nearest = oracle.cover(X).points[model.support_, model.support_members_]
+    nearest = oracle.changes(X).members()[model.support_, model.support_members_]
     assert 0 < np.max(np.abs(nearest - model.support_vectors_)) < 1
 
 

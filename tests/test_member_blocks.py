@@ -47,7 +47,7 @@ def test_what_steps_change_is_carried_to_all_points(monkeypatch, size, cache_mb,
     f, duals = this.space.zeros(), [0.0]
     for _ in range(4):
         state.sweep(f)
-        points = this.terms[0].bound.orbit(ALL_ROWS).reshape(-1, 3)
+        points = this.terms[0].bound.changes().members(ALL_ROWS).reshape(-1, 3)
         np.testing.assert_allclose(f.values(), f.function()(points), atol=1e-12)
         np.testing.assert_allclose(f.coefficients, state.combination().coefficients, atol=1e-12)
         duals.append(state.offset - 0.5 * this.space.dot(f, f))

@@ -33,7 +33,7 @@ def directions(p=4, seed=3):
 
 @every_case
 def test_orbit_lists_the_members_in_order(case):
-    np.testing.assert_allclose(bind(case).orbit(ALL_ROWS), case.members(*rows()), atol=1e-14)
+    np.testing.assert_allclose(bind(case).changes().members(ALL_ROWS), case.members(*rows()), atol=1e-14)
     assert case.oracle.finite
 
 
@@ -41,18 +41,16 @@ def test_orbit_lists_the_members_in_order(case):
 @pytest.mark.parametrize("chosen", SELECTIONS, ids=["all", "slice", "numbers", "none"])
 def test_views_of_chosen_rows_are_views_of_all(case, chosen):
     bound = bind(case)
-    orbit = bound.orbit(ALL_ROWS)[chosen]
+    orbit = bound.changes().members(ALL_ROWS)[chosen]
     each = np.arange(len(orbit))
     for index in ((each * 2 + 1) % orbit.shape[1], np.zeros(len(orbit), dtype=np.intp)):
         wanted = orbit[each, index]
-        np.testing.assert_allclose(bound.members(chosen, index), wanted, rtol=1e-13, atol=1e-14)
-        moved = bound.refine(chosen, index, lambda z: z.sum(axis=1))
+        np.testing.assert_allclose(bound.changes().points(chosen, index), wanted, rtol=1e-13, atol=1e-14)
+        moved = bound.changes().refine(chosen, index, lambda z: z.sum(axis=1))
         np.testing.assert_allclose(moved, wanted, rtol=1e-13, atol=1e-14)
-    np.testing.assert_allclose(bound.orbit(chosen), orbit, rtol=1e-13, atol=1e-14)
-    cover = bound.cover(chosen)
-    np.testing.assert_allclose(cover.points, orbit, rtol=1e-13, atol=1e-14)
-    np.testing.assert_array_equal(cover.mesh, np.zeros(len(orbit)))
-    scores = bound.member_scores(chosen, directions())
+    np.testing.assert_allclose(bound.changes().members(chosen), orbit, rtol=1e-13, atol=1e-14)
+    np.testing.assert_array_equal(bound.changes().mesh(chosen), np.zeros(len(orbit)))
+    scores = bound.changes().scores(chosen, directions())
     if scores is not None:
         wanted = np.einsum("nsd,pd->nsp", orbit, directions())
         np.testing.assert_allclose(scores, wanted, rtol=1e-12, atol=1e-12)
@@ -61,24 +59,24 @@ def test_views_of_chosen_rows_are_views_of_all(case, chosen):
 @every_finite
 def test_every_member_can_be_asked_for(case):
     bound = bind(case)
-    orbit = bound.orbit(ALL_ROWS)
+    orbit = bound.changes().members(ALL_ROWS)
     for number in range(orbit.shape[1]):
-        got = bound.members(ALL_ROWS, np.full(len(orbit), number))
+        got = bound.changes().points(ALL_ROWS, np.full(len(orbit), number))
         np.testing.assert_allclose(got, orbit[:, number], rtol=1e-13, atol=1e-14)
 
 
 @every_finite
 def test_every_member_has_a_name(case):
     bound = bind(case)
-    names = bound.member_names()
-    assert len(names) == bound.orbit(ALL_ROWS).shape[1]
+    names = bound.changes().names
+    assert len(names) == bound.changes().members(ALL_ROWS).shape[1]
     assert all(isinstance(name, str) and name for name in names)
     assert [number for number, name in enumerate(names) if name == "identity"] == [0]
 
 
 def test_names_of_compositions_tell_what_comes_first():
-    names = (Flip(shape=(1, D)) @ Shrinkings()).bind(rows()[0]).member_names()
-    flips = Flip(shape=(1, D)).bind(rows()[0]).member_names()
+    names = (Flip(shape=(1, D)) @ Shrinkings()).bind(rows()[0]).changes().names
+    flips = Flip(shape=(1, D)).bind(rows()[0]).changes().names
     assert names[1] == flips[1]
     assert names[2:4] == ["change 1", f"change 1, then {flips[1]}"]
 
@@ -86,7 +84,7 @@ def test_names_of_compositions_tell_what_comes_first():
 @every_case
 def test_scores_are_products_with_the_members(case):
     V = directions()
-    scores = bind(case).member_scores(ALL_ROWS, V)
+    scores = bind(case).changes().scores(ALL_ROWS, V)
     assert (scores is not None) == case.scored
     if scores is not None:
         wanted = np.einsum("nsd,pd->nsp", case.members(*rows()), V)
@@ -96,13 +94,12 @@ def test_scores_are_products_with_the_members(case):
 @every_case
 def test_single_precision_stays(case):
     bound = bind(case, np.float32)
-    index = np.ones(len(bound.X), dtype=np.intp) % bound.orbit(ALL_ROWS).shape[1]
-    assert bound.orbit(ALL_ROWS).dtype == np.float32
-    assert bound.members(ALL_ROWS, index).dtype == np.float32
-    assert bound.cover(ALL_ROWS).points.dtype == np.float32
-    scores = bound.member_scores(ALL_ROWS, directions())
+    index = np.ones(len(bound.X), dtype=np.intp) % bound.changes().members(ALL_ROWS).shape[1]
+    assert bound.changes().members().dtype == np.float32
+    assert bound.changes().points(ALL_ROWS, index).dtype == np.float32
+    scores = bound.changes().scores(ALL_ROWS, directions())
     if case.scored:
-        wanted = bind(case).member_scores(ALL_ROWS, directions())
+        wanted = bind(case).changes().scores(ALL_ROWS, directions())
         assert scores.dtype == np.float32
         np.testing.assert_allclose(scores, wanted, rtol=1e-5, atol=1e-5)
 
@@ -111,17 +108,17 @@ def test_single_precision_stays(case):
 def test_whole_numbers_face_directions_that_are_none(case):
     X, y = np.random.default_rng(5).integers(-3, 4, (8, D)), rows()[1]
     bound, members = case.oracle.bind(X, y), case.members(X.astype(float), y)
-    np.testing.assert_allclose(bound.orbit(ALL_ROWS), members, atol=1e-14)
+    np.testing.assert_allclose(bound.changes().members(ALL_ROWS), members, atol=1e-14)
     if case.scored:
         wanted = np.einsum("nsd,pd->nsp", members, directions())
-        scores = bound.member_scores(ALL_ROWS, directions())
+        scores = bound.changes().scores(ALL_ROWS, directions())
         np.testing.assert_allclose(scores, wanted, rtol=1e-12, atol=1e-12)
 
 
 @every_case
 def test_grades_are_those_of_the_definition(case):
     for chosen in SELECTIONS[:3]:
-        grades = bind(case).grades(chosen)
+        grades = bind(case).changes().grades(chosen)
         if case.oracle.graded:
             np.testing.assert_allclose(grades, case.grades(*rows())[chosen], rtol=1e-14)
         else:
@@ -148,18 +145,20 @@ def test_support_is_the_best_of_members_and_grades(case, size):
 def test_maps_pull_directions_back(case):
     X, y = rows()
     V = directions()
-    maps = case.oracle.pullback(V)
+    maps = case.oracle.changes(X, y).adjoint(V)
     assert (maps is not None) == getattr(case, "linear", maps is not None)
     if maps is not None:
-        orbit = case.oracle.bind(X, y).orbit(ALL_ROWS)
+        orbit = case.oracle.bind(X, y).changes().members(ALL_ROWS)
         wanted = np.einsum("nsd,pd->nsp", orbit, V)
         np.testing.assert_allclose(np.einsum("spd,nd->nsp", maps, X), wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_the_linear_cases_of_the_contract_are_told_apart():
-    linear = {case.name for case in FINITE if case.oracle.pullback(np.ones((1, D))) is not None}
+    X, y = rows()
+    V = np.ones((1, D))
+    linear = {case.name for case in FINITE if case.oracle.changes(X, y).adjoint(V) is not None}
     maps = {"identity", "finite", "shifts", "rotations", "scalings", "shears", "flip", "permutations"}
-    assert linear == maps | {"shared", "weighted", "protected-finite"}
+    assert linear == maps | {"shared", "weighted", "discounted-finite", "protected-finite"}
 
 
 class Frugal(Shrinkings):
@@ -197,7 +196,7 @@ class Turned(Flip):
 def test_an_oracle_that_answers_for_itself_is_asked(oracle, like):
     setting = SETTING["multiclass"]
     f = ExplicitSpace(D, 3).zeros() + directions(3).ravel()
-    assert oracle.bind(setting.X, setting.y).member_scores(ALL_ROWS, directions()) is None
+    assert oracle.bind(setting.X, setting.y).changes().scores(ALL_ROWS, directions()) is None
     expected = objective(like, setting).value(f).upper
     assert objective(oracle, setting).value(f).upper == pytest.approx(expected)
 
@@ -209,10 +208,12 @@ def test_members_of_images_are_those_of_the_orbit():
 
     X, V = np.random.default_rng(0).standard_normal((3, 9)), np.ones((1, 9))
     mine, second = Halves((90, 180)), np.array([1, 0, 1])
-    assert mine.member_scores(X, V) is mine.bind(X).member_scores(ALL_ROWS, V) is None
-    np.testing.assert_array_equal(mine.cover(X).points, mine.orbit(X))
-    np.testing.assert_array_equal(mine.cover(X).mesh, 0.0)
-    np.testing.assert_array_equal(mine.members(X, second), mine.orbit(X)[np.arange(3), second])
+    assert mine.changes(X).scores(ALL_ROWS, V) is None
+    np.testing.assert_array_equal(mine.changes(X).members(), mine.orbit(X))
+    np.testing.assert_array_equal(mine.changes(X).mesh(), 0.0)
+    np.testing.assert_array_equal(
+        mine.changes(X).points(ALL_ROWS, second), mine.orbit(X)[np.arange(3), second]
+    )
 
 
 def assert_same_planes(space, one, other, tolerance):
@@ -242,7 +243,7 @@ def both_ways(oracle, setting, X, monkeypatch):
         for _ in range(2)
     )
     monkeypatch.setattr(together.terms[0].bound, "support", refuse)
-    monkeypatch.setattr(apart.terms[0].bound, "member_scores", lambda rows, V: None)
+    monkeypatch.setattr(apart.terms[0].bound.changes(), "scored", False)
     return together, apart
 
 
@@ -273,8 +274,10 @@ def test_all_alternatives_together_in_single_precision(name, setting, monkeypatc
 
 
 class Silent(Reorderings):
-    def member_scores(self, X, V):
-        return None
+    def changes(self, X, y=None):
+        found = super().changes(X, y)
+        found.scored = False
+        return found
 
 
 @every_setting
@@ -318,26 +321,14 @@ def test_planes_of_sparse_rows_stay_sparse(oracle):
 def test_the_identity_takes_any_profile_of_grades(rho):
     oracle = (Reorderings(ORDERS) | Identity()).discounted(rho)
     wanted = np.r_[1.0, np.broadcast_to(0.5, 2) if rho == 0.5 else rho[1:]]
-    grades = oracle.bind(*rows()).grades(ALL_ROWS)
+    grades = oracle.bind(*rows()).changes().grades(ALL_ROWS)
     np.testing.assert_array_equal(grades, np.tile(wanted, (8, 1)))
 
 
-@pytest.mark.parametrize(
-    ("view", "arguments"),
-    [
-        ("cover", (ALL_ROWS,)),
-        ("members", (ALL_ROWS, np.zeros(8, dtype=np.intp))),
-        ("member_names", ()),
-        ("member_grades", (ALL_ROWS, 0.5)),
-    ],
-    ids=["cover", "members", "member_names", "member_grades"],
-)
-def test_a_continuum_has_no_members(view, arguments):
+def test_a_continuum_has_no_members():
     X, y = rows()
-    with pytest.raises(NotImplementedError, match="Box"):
-        getattr(Box(0.5).bind(X, y), view)(*arguments)
-    for oracle in (Box(0.5), Box(0.5) | Reorderings(ORDERS)):
-        assert oracle.bind(X, y).member_scores(ALL_ROWS, directions()) is None
+    for oracle in (Box(0.5), Box(0.5) | Reorderings(ORDERS), Box(0.5).discounted(0.5)):
+        assert oracle.bind(X, y).changes() is None
 
 
 def test_combinations_without_labels_have_the_views_unbound():
@@ -347,11 +338,11 @@ def test_combinations_without_labels_have_the_views_unbound():
         index = np.arange(len(X)) % case.members(X, y).shape[1]
         wanted = case.members(X, y)
         np.testing.assert_allclose(case.oracle.orbit(X), wanted, atol=1e-14)
-        np.testing.assert_allclose(case.oracle.cover(X).points, wanted, atol=1e-14)
-        got = case.oracle.members(X, index)
+        np.testing.assert_allclose(case.oracle.changes(X).members(), wanted, atol=1e-14)
+        got = case.oracle.changes(X).points(ALL_ROWS, index)
         np.testing.assert_allclose(got, wanted[np.arange(len(X)), index], atol=1e-14)
     with pytest.raises(ValueError, match="labels"):
-        ORBIT_CASE["only_for"].oracle.cover(X)
+        ORBIT_CASE["only_for"].oracle.changes(X)
 
 
 class Broken(FiniteOracle):
@@ -379,10 +370,10 @@ def test_members_that_are_no_numbers_are_refused(value, member):
 
 
 def test_directions_that_change_in_place_are_asked_anew():
-    """What `pullback` returns may be a view of its argument, as that of no change at all is."""
+    """What `adjoint` returns may be a view of its argument, as that of no change at all is."""
     X, V = np.eye(3), np.array([[1.0, 2.0, 3.0]])
     bound = Identity().bind(X)
     before = V.copy()
-    bound.member_scores(slice(None), V)
+    bound.changes().scores(slice(None), V)
     V *= 10.0
-    np.testing.assert_array_equal(bound.member_scores(slice(None), before)[:, 0, 0], [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(bound.changes().scores(slice(None), before)[:, 0, 0], [1.0, 2.0, 3.0])

@@ -273,7 +273,7 @@ def test_orbits_of_combinations():
     turns = Reorderings([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]])
     assert (turns | turns).orbit(X).shape == (len(X), 3, D)
     assert (turns @ turns).orbit(X).shape == (len(X), 4, D)
-    members = turns.only_for(1).bind(X, y).orbit(np.arange(2))
+    members = turns.only_for(1).bind(X, y).changes().members(np.arange(2))
     np.testing.assert_array_equal(members[0], X[[0, 0]])
     np.testing.assert_array_equal(members[1], turns.orbit(X)[1])
 

@@ -32,9 +32,9 @@ from structinv.oracles import (
     Identity,
     Rotations,
     Shifts,
-    law_of,
+    averaged,
 )
-from structinv.oracles.laws import Law
+from structinv.oracles.changes import Changes, LinearChanges
 
 ORACLES = {
     "mirror": (Flip(), None),
@@ -78,8 +78,8 @@ def small_blocks(monkeypatch):
 
 
 def over_pairs(oracle, kernel, size, X, Y):
-    law = law_of(oracle, X.shape[1], size)
-    left, right = law.members(X), law.members(Y)
+    law = averaged(oracle, X.shape[1], size)
+    left, right = law.on(X).members(), law.on(Y).members()
     return np.array([[law.weights @ kernel.matrix(a, b) @ law.weights for b in right] for a in left])
 
 
@@ -135,8 +135,6 @@ def test_whole_groups_give_invariant_kernels(rows):
 class Turns(FiniteOracle):
     """Turns of the plane by eighths of a whole one: isometries, most of which reorder nothing."""
 
-    isometric = True
-
     def maps(self):
         angles = np.pi / 4 * np.arange(8)
         return np.moveaxis(
@@ -146,8 +144,8 @@ class Turns(FiniteOracle):
     def orbit(self, X):
         return np.einsum("sij,nj->nsi", self.maps(), X)
 
-    def pullback(self, V):
-        return np.einsum("sij,pi->spj", self.maps(), V)
+    def changes(self, X, y=None):
+        return LinearChanges(X, [sp.csr_matrix(each) for each in self.maps()])
 
 
 @pytest.mark.parametrize(
@@ -242,9 +240,9 @@ def test_changes_are_kept_from_call_to_call(rows, monkeypatch):
 
     def counted(*arguments):
         made.append(arguments)
-        return law_of(*arguments)
+        return averaged(*arguments)
 
-    monkeypatch.setattr(orbits, "law_of", counted)
+    monkeypatch.setattr(orbits, "averaged", counted)
     X, Y = rows
     # More numbers than are looked through.
     steps = np.random.default_rng(0).standard_normal((100, 16))
@@ -275,14 +273,13 @@ def test_another_kernel_moves_other_sides(first, rows):
 class Mirror(FiniteOracle):
     """Reflects the first two features: keeps inner products, and reorders nothing."""
 
-    def pullback(self, V):
-        mirror = np.eye(V.shape[1])
-        mirror[:2, :2] = [[0.6, 0.8], [0.8, -0.6]]
-        return np.stack([V, V @ mirror])
-
     def orbit(self, X):
-        # The mirror is symmetric.
-        return np.moveaxis(self.pullback(X), 0, 1)
+        return self.changes(X).members()
+
+    def changes(self, X, y=None):
+        mirror = np.eye(X.shape[1])
+        mirror[:2, :2] = [[0.6, 0.8], [0.8, -0.6]]
+        return LinearChanges(X, [sp.identity(X.shape[1], format="csr"), sp.csr_matrix(mirror)])
 
 
 class Skewed(Gaussian):
@@ -308,7 +305,7 @@ def test_threads_ask_one_kernel_about_rows_of_two_widths(place, monkeypatch):
     tables = [rng.standard_normal((5, d)) for d in (64, 144)]
     mean = OrbitMean(Rotations((90, 180, 270)), Gaussian(5.0))
     wanted = [clone(mean).matrix(X, X) for X in tables]
-    held, go_on, sides = Event(), Event(), Law.sides
+    held, go_on, sides = Event(), Event(), Changes.sides
 
     def hold_the_first():
         if not held.is_set():
@@ -316,7 +313,7 @@ def test_threads_ask_one_kernel_about_rows_of_two_widths(place, monkeypatch):
             assert go_on.wait(timeout=20)
 
     def held_law(*arguments):
-        found = law_of(*arguments)
+        found = averaged(*arguments)
         hold_the_first()
         return found
 
@@ -326,9 +323,9 @@ def test_threads_ask_one_kernel_about_rows_of_two_widths(place, monkeypatch):
         return found
 
     if place == "law":
-        monkeypatch.setattr(orbits, "law_of", held_law)
+        monkeypatch.setattr(orbits, "averaged", held_law)
     else:
-        monkeypatch.setattr(Law, "sides", held_sides)
+        monkeypatch.setattr(Changes, "sides", held_sides)
     with ThreadPoolExecutor(1) as thread:
         first = thread.submit(mean.matrix, tables[0], tables[0])
         assert held.wait(timeout=20)
@@ -478,6 +475,6 @@ def test_lipschitz_constants_of_means_by_hand():
 @pytest.mark.parametrize("name", ["weighted turns", "drawn turns", "cut shifts"])
 def test_a_law_stretches_no_row_more_than_it_says(name):
     oracle, size = ORACLES[name]
-    law = law_of(oracle, 16, size)
-    norms = [np.linalg.norm(T, 2) for T in law.pull_back(np.eye(16))]
+    law = averaged(oracle, 16, size)
+    norms = [np.linalg.norm(T, 2) for T in law.adjoint(np.eye(16))]
     assert law.weights @ norms <= law.stretch(16) <= 1.5 * (law.weights @ norms)

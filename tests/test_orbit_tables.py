@@ -22,7 +22,7 @@ from structinv.kernels import (
 )
 from structinv.machine import controller
 from structinv.oracles import Flip, Rotations, Shifts
-from structinv.oracles.image_law import ImageLaw
+from structinv.oracles.image_list import MovedImages
 
 TURNS = Rotations((-30, 20, 50))
 
@@ -145,13 +145,13 @@ def test_memory_is_bounded(oracle, rows, monkeypatch):
 
 
 def test_members_that_fit_are_made_once(rows, monkeypatch):
-    made, members = [], ImageLaw.members
+    made, members = [], MovedImages.members
 
-    def counted(self, X):
-        made.append(len(X))
-        return members(self, X)
+    def counted(self, *chosen):
+        made.append(len(self.X))
+        return members(self, *chosen)
 
-    monkeypatch.setattr(ImageLaw, "members", counted)
+    monkeypatch.setattr(MovedImages, "members", counted)
     for name, size in (("LEFT", 16), ("RIGHT", 12)):
         monkeypatch.setattr(orbit_tables, name, size)
     mean = OrbitMean(TURNS, Gaussian(2.0))
@@ -169,7 +169,7 @@ def test_a_diagonal_is_that_of_the_table(name, oracle, shift, rows):
     X = rows[:12] + (shift if name in ("gaussian", "rough", "laplacian") else 0.0)
     mean = OrbitMean(oracle, KERNELS[name])
     law = mean.law(64)
-    wanted = [law.weights @ KERNELS[name].matrix(m, m) @ law.weights for m in law.members(X)]
+    wanted = [law.weights @ KERNELS[name].matrix(m, m) @ law.weights for m in law.on(X).members()]
     # Rounding errors of squared distances grow with the squares of the rows.
     rough = 3e-7 * (1.0 + shift) if name == "rough" else 1e-10
     np.testing.assert_allclose(mean.diagonal(X), wanted, rtol=rough if shift == 0 else max(rough, 1e-6))

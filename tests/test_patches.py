@@ -4,6 +4,7 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -28,7 +29,7 @@ from structinv.oracles import (
     Shifts,
     Weighted,
 )
-from structinv.oracles.laws import LinearLaw
+from structinv.oracles.changes import LinearChanges
 
 from .covering import pairs
 
@@ -74,7 +75,7 @@ def slowly(made, image, shape):
             top, left = row * made.stride, column * made.stride
             patch = image[top : top + made.size, left : left + made.size].reshape(1, -1)
             law = made.changes_.law
-            for weight, member in zip(law.weights, law.members(patch)[0], strict=True):
+            for weight, member in zip(law.weights, law.on(patch).members()[0], strict=True):
                 point, length = scaled(member, made)
                 values = [kernel.matrix(point[None], each[None])[0, 0] for each in landmarks]
                 found += weight * length * np.outer(weights[:, row, column], values)
@@ -132,7 +133,7 @@ def test_the_mean_over_whole_images_is_one_of_features():
     assert len(set(law.weights)) > 1
     expected = [
         sum(w * slowly(made, z, ImageShape(7, 7)) for w, z in zip(law.weights, members, strict=True))
-        for members in law.members(X[:2])
+        for members in law.on(X[:2]).members()
     ]
     np.testing.assert_allclose(made.transform(X[:2]), expected, atol=1e-9)
 
@@ -191,15 +192,14 @@ def test_landmarks_move_only_where_that_is_the_same(oracle, kernel, moves):
 class Mirrored(FiniteOracle):
     """Nothing, or a reflection across a plane in general position: isometries that reorder nothing."""
 
-    isometric = True
-
     def orbit(self, X):
         normal = np.linspace(1.0, 2.0, X.shape[1])
         turned = X - 2.0 * np.outer(X @ normal, normal) / (normal @ normal)
         return np.stack([X, turned], axis=1)
 
-    def pullback(self, V):
-        return self.orbit(V).swapaxes(0, 1)
+    def changes(self, X, y=None):
+        maps = self.orbit(np.eye(X.shape[1])).swapaxes(0, 1)
+        return LinearChanges(X, [sp.csr_matrix(each) for each in maps])
 
 
 @pytest.mark.parametrize(("kernel", "moves"), [(Gaussian(0.5), True), (Laplacian(0.5), False)])
@@ -462,24 +462,6 @@ def test_parameters_changed_after_the_fit_change_no_features():
     np.testing.assert_array_equal(made.fit(X).transform(X), alone.fit(X).transform(X))
     assert set(vars(made)) == set(vars(alone))
     assert made.below_ is None
-
-
-class OfItsOwn(Flip):
-    """Lists no members, and has a law all the same."""
-
-    finite = False
-
-    def law(self, n_features, size=None, random_state=0):
-        return Flip(shape=self.shape).law(n_features, size, random_state)
-
-
-def test_oracles_may_have_a_law_without_a_list_of_members():
-    X = images()
-    options = {"size": 3, "n_components": 5}
-    made = PatchOrbits(OfItsOwn(), whole=OfItsOwn(), **options).fit(X)
-    expected = PatchOrbits(Flip(), whole=Flip(), **options).fit(X)
-    assert isinstance(made.changes_.law.linear(), LinearLaw)
-    np.testing.assert_allclose(made.transform(X), expected.transform(X), atol=1e-12)
 
 
 def test_rows_that_are_no_images_are_refused():

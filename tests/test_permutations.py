@@ -9,7 +9,7 @@ from sklearn.base import clone
 from structinv import InvariantLinearSVC
 from structinv.kernels import Gaussian, OrbitMean
 from structinv.matrices import ALL_ROWS
-from structinv.oracles import ImageShape, Permutations, check_oracle, law_of
+from structinv.oracles import ImageShape, Permutations, averaged, check_oracle
 
 
 @pytest.fixture
@@ -70,9 +70,9 @@ def test_the_list_is_the_group(oracle, rng):
     orbit = oracle.orbit(X)
     for x, members in zip(X, orbit, strict=True):
         np.testing.assert_array_equal(members, list(reordered(x, oracle)))
-    assert len(oracle.member_names(6)) == 6
-    law = law_of(oracle, 9)
-    np.testing.assert_array_equal(law.members(X), orbit)
+    assert len(oracle.changes(X).names) == 6
+    law = averaged(oracle, 9)
+    np.testing.assert_array_equal(law.on(X).members(), orbit)
     np.testing.assert_array_equal(law.weights, 1 / 6)
 
 
@@ -106,11 +106,11 @@ def test_members_do_not_depend_on_the_order_of_the_input(oracle, noise, rng):
     oracle = clone(oracle).set_params(noise=noise)
     d = oracle.shape[0] * oracle.shape[1]
     X = molecules(rng) if d == 25 else rng.standard_normal((6, d))
-    law = law_of(oracle, d, 7, 3)
-    wanted = law.members(X)
+    law = averaged(oracle, d, 7, 3)
+    wanted = law.on(X).members()
     assert noise == 0 or len(np.unique(wanted[1], axis=0)) > 1
     for _ in range(5):
-        np.testing.assert_array_equal(law.members(shuffled(X, oracle, rng)), wanted)
+        np.testing.assert_array_equal(law.on(shuffled(X, oracle, rng)).members(), wanted)
 
 
 def test_norms_that_differ_in_the_last_digit_alone_have_an_order(rng):
@@ -124,15 +124,15 @@ def test_norms_that_differ_in_the_last_digit_alone_have_an_order(rng):
         if len({np.sqrt(sum(sorted((row**2).tolist()))) for row in x}) == 6:
             wanted.append(x.ravel())
             found.append(shuffled(x.reshape(1, -1), oracle, rng)[0])
-    law = law_of(oracle, 36, size=1)
-    np.testing.assert_array_equal(law.members(np.array(found)), law.members(np.array(wanted)))
+    law = averaged(oracle, 36, size=1)
+    np.testing.assert_array_equal(law.on(np.array(found)).members(), law.on(np.array(wanted)).members())
     assert len(found) > 10
 
 
 @pytest.mark.parametrize("axes", ["rows", "both"])
 def test_draws_are_sorts_by_norm_plus_noise(axes, rng):
     X, size = molecules(rng), 4
-    members = law_of(Permutations((5, 5), axes, noise=0.3), 25, size, 11).members(X)
+    members = averaged(Permutations((5, 5), axes, noise=0.3), 25, size, 11).on(X).members()
     noise = 0.3 * np.random.default_rng(11).standard_normal((size, 5))
     for x, found in zip(X, members, strict=True):
         matrix = x.reshape(5, 5)
@@ -145,17 +145,17 @@ def test_draws_are_sorts_by_norm_plus_noise(axes, rng):
 
 
 def test_without_noise_rows_are_sorted(rng):
-    members = law_of(Permutations((6, 2), noise=0), 12, 2).members(rng.standard_normal((5, 12)))
+    members = averaged(Permutations((6, 2), noise=0), 12, 2).on(rng.standard_normal((5, 12))).members()
     norms = np.linalg.norm(members.reshape(5, 2, 6, 2), axis=3)
     assert np.all(np.diff(norms, axis=2) <= 0)
 
 
 def test_endless_noise_draws_fixed_maps_that_are_all_alike(rng):
-    law = law_of(Permutations((3, 3), "both", noise=np.inf), 9, 6000, 2)
+    law = averaged(Permutations((3, 3), "both", noise=np.inf), 9, 6000, 2)
     X, V = rng.standard_normal((2, 9)), rng.standard_normal((3, 9))
-    members = law.members(X)
+    members = law.on(X).members()
     np.testing.assert_allclose(
-        np.einsum("spd,nd->nsp", law.pull_back(V), X), members @ V.T, rtol=1e-12, atol=1e-12
+        np.einsum("spd,nd->nsp", law.adjoint(V), X), members @ V.T, rtol=1e-12, atol=1e-12
     )
     _, counts = np.unique(members[0], axis=0, return_counts=True)
     assert len(counts) == 6
@@ -181,7 +181,7 @@ def test_the_whole_group_needs_one_side_and_is_invariant(axes, rng):
 def test_single_precision_stays(rng):
     X = rng.standard_normal((3, 64)).astype(np.float32)
     for oracle in (Permutations((8, 8)), Permutations((8, 8), "both")):
-        assert law_of(oracle, 64, 3).members(X).dtype == np.float32
+        assert averaged(oracle, 64, 3).on(X).members().dtype == np.float32
         assert oracle.sample(X, 3, rng).dtype == np.float32
     assert Permutations((8, 8)).support(X, np.ones((1, 64)), np.zeros(3, int)).points.dtype == np.float32
 
@@ -225,7 +225,7 @@ class TestRefused:
         oracle = Permutations(shape)
         for ask in (
             lambda: oracle.validate(),
-            lambda: law_of(oracle, 9, 2),
+            lambda: averaged(oracle, 9, 2),
             lambda: oracle.bind(np.ones((2, 9))).support(ALL_ROWS, np.ones((1, 9)), np.zeros(2, int)),
         ):
             with pytest.raises(ValueError, match="shape must be a pair of integers of at least 1"):
@@ -244,14 +244,14 @@ class TestRefused:
         ],
     )
     def test_parameters_out_of_range(self, oracle, error, message):
-        for ask in (lambda: oracle.bind(np.ones((2, 9))), lambda: law_of(oracle, 9, 2)):
+        for ask in (lambda: oracle.bind(np.ones((2, 9))), lambda: averaged(oracle, 9, 2)):
             with pytest.raises(error, match=message):
                 ask()
 
     def test_large_groups_in_full(self):
         for axes in ("rows", "both"):
             with pytest.raises(ValueError, match="size must be given, as Permutations lists no members"):
-                law_of(Permutations((7, 7), axes), 49)
+                averaged(Permutations((7, 7), axes), 49)
         assert Permutations((6, 1)).finite
         assert not Permutations((7, 1)).finite
         assert not Permutations((10**6, 1)).finite

@@ -14,8 +14,8 @@ from structinv.oracles import (
     Scalings,
     Shears,
     Shifts,
+    averaged,
     check_oracle,
-    law_of,
 )
 from structinv.oracles.image_parameters import log_density
 
@@ -171,12 +171,14 @@ class TestWholeTurns:
         rng = np.random.default_rng(0)
         X = rng.standard_normal((2, 25))
         oracle = Rotations(between=(-180, 180), shape=(5, 5), order=3, fill="nearest")
-        many = law_of(oracle.quadrature(4096), 25)
-        wanted = np.einsum("s,nsd->nd", many.weights, many.members(X))
+        many = averaged(oracle.quadrature(4096), 25)
+        wanted = np.einsum("s,nsd->nd", many.weights, many.on(X).members())
         errors = []
         for nodes in (8, 32, 128):
-            law = law_of(oracle.quadrature(nodes), 25)
-            errors.append(np.abs(np.einsum("s,nsd->nd", law.weights, law.members(X)) - wanted).max())
+            law = averaged(oracle.quadrature(nodes), 25)
+            errors.append(
+                np.abs(np.einsum("s,nsd->nd", law.weights, law.on(X).members()) - wanted).max()
+            )
         assert errors[0] > errors[1] > errors[2]
         assert errors[2] < 0.01
 
@@ -202,10 +204,12 @@ def test_it_is_a_list_of_the_same_family(name, rule):
     assert all(low <= value <= high for value in weighted.oracle.values())
     X = np.random.default_rng(0).standard_normal((4, 16))
     check_oracle(weighted, X)
-    law = law_of(weighted, 16)
+    law = averaged(weighted, 16)
     assert law.size <= 5 * len(oracle.families())
     assert all(
-        oracle.contains(x, z) for x, zs in zip(X[:2], law.members(X[:2]), strict=True) for z in zs[:3]
+        oracle.contains(x, z)
+        for x, zs in zip(X[:2], law.on(X[:2]).members(), strict=True)
+        for z in zs[:3]
     )
 
 
@@ -240,8 +244,8 @@ def test_draws_converge_to_it():
     X = np.random.default_rng(0).standard_normal((3, 16))
     oracle = Rotations(between=(-25, 60), shape=(4, 4), distribution="normal", spread=30.0)
     size = 20000
-    listed, drawn = law_of(oracle.quadrature(40), 16), law_of(oracle, 16, size)
-    means = [np.einsum("s,nsd->nd", law.weights, np.cos(law.members(X))) for law in (listed, drawn)]
+    listed, drawn = averaged(oracle.quadrature(40), 16), averaged(oracle, 16, size)
+    means = [np.einsum("s,nsd->nd", law.weights, np.cos(law.on(X).members())) for law in (listed, drawn)]
     np.testing.assert_allclose(*means, atol=6.0 / np.sqrt(size))
 
 

@@ -205,7 +205,7 @@ def test_many_atoms_at_once_fill_the_cache_as_far_as_it_goes(monkeypatch, column
     n = 40
     this, term = machine(cache_mb=columns * 3 * n * dtype().itemsize / 1e6, dtype=dtype)
     state = dual_state(term, this.space, np.random.default_rng(0))
-    keys = this.space.atoms.pool(term.bound).keys(np.arange(n), np.zeros(n, dtype=int))
+    keys = this.space.atoms.pool(term.bound.changes()).keys(np.arange(n), np.zeros(n, dtype=int))
     signs = np.where(term.labels.codes == 1, 1.0, -1.0)[:, None]
     normals = AtomRows(this.space.atoms, keys, signs, np.arange(n + 1))
     state.restore(PlaneSet(normals, np.ones(n), np.arange(n), np.full(n, 0.5)))
@@ -306,7 +306,7 @@ def test_members_of_a_union_are_asked_for_by_numbers_it_has():
     bound = (Shifts(1, shape=(2, 2)) | Shifts(2, shape=(2, 2))).bind(np.ones((2, 4)))
     for index in ([-1, 0], [0, 9]):
         with pytest.raises(ValueError, match="index must hold numbers of members, 0 to 8"):
-            bound.members(slice(None), np.array(index))
+            bound.changes().points(slice(None), np.array(index))
 
 
 def test_tangents_of_a_pair_are_those_of_its_parts():

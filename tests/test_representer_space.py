@@ -13,7 +13,6 @@ from structinv.functionals import (
 from structinv.functionals.acting import FamilyFunctionals, LinearFunctionals
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Linear, Polynomial
-from structinv.matrices import ALL_ROWS
 from structinv.spaces import ExplicitSpace, KernelSpace, RepresenterSpace
 from structinv.spaces.kernel import AtomRows
 
@@ -49,9 +48,9 @@ class Model:
         self.space = RepresenterSpace(
             self.system, D, n_outputs, free_degree=free_degree, cache_mb=cache_mb
         )
-        source = Shrinkings().bind(X)
+        source = Shrinkings().changes(X)
         self.pool = self.space.atoms.pool(source)
-        orbit = source.orbit(ALL_ROWS)
+        orbit = source.members()
         self.points, self.size = orbit.reshape(-1, D), orbit.shape[1]
         every = [Evaluation().bind(self.points).parts(self.kernel), *parts]
         # Of atoms and representers.

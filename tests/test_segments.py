@@ -44,16 +44,16 @@ def test_parameters_out_of_range_are_named(oracle, error, message):
     with pytest.raises(error, match=message):
         oracle.bind(X, y)
     with pytest.raises(error, match=message):
-        oracle.cover(X)
+        oracle.changes(X)
 
 
 @pytest.mark.parametrize("oracle", LINES, ids=repr)
 def test_no_member_is_further_from_the_cover_than_its_mesh_and_one_is_as_far(oracle):
     X, _ = rows()
-    cover = oracle.cover(X)
-    np.testing.assert_array_equal(cover.points[:, 0], X)
+    cover = oracle.changes(X)
+    np.testing.assert_array_equal(cover.members()[:, 0], X)
     members = oracle.sample(X, 20000, np.random.default_rng(0))
-    for z, points, mesh in zip(members, cover.points, cover.mesh, strict=True):
+    for z, points, mesh in zip(members, cover.members(), cover.mesh(), strict=True):
         away = np.linalg.norm(z[:, None] - points, axis=2).min(axis=1).max()
         assert 0.99 * mesh <= away <= mesh * (1 + 1e-12) + 1e-15
 
@@ -65,15 +65,15 @@ def test_no_member_is_further_from_the_cover_than_its_mesh_and_one_is_as_far(ora
 )
 def test_compositions_bound_how_far_members_are_from_their_cover(oracle):
     X, _ = rows()
-    cover = oracle.cover(X)
+    cover = oracle.changes(X)
     members = oracle.sample(X, 20000, np.random.default_rng(0))
-    for z, points, mesh in zip(members, cover.points, cover.mesh, strict=True):
+    for z, points, mesh in zip(members, cover.members(), cover.mesh(), strict=True):
         away = np.linalg.norm(z[:, None] - points, axis=2).min(axis=1).max()
         assert 0.5 * mesh < away <= mesh
 
 
 def test_compositions_of_two_continua_know_no_mesh_unless_they_add_up():
-    assert np.all(np.isinf((Segment(0.3, 1.7) @ Offset(0.8)).cover(rows()[0]).mesh))
+    assert np.all(np.isinf((Segment(0.3, 1.7) @ Offset(0.8)).changes(rows()[0]).mesh()))
 
 
 # The bound between the points of the cover is wider than the gap asked for.
@@ -90,24 +90,24 @@ def test_sizes_and_levels_together_are_certified():
 
 def test_members_have_the_names_of_their_factors_and_levels():
     X, _ = rows()
-    assert Segment(0.5, 2.0, grid=4).bind(X).member_names() == ["identity", "x 0.5", "x 1.5", "x 2"]
-    assert Offset(1.0, grid=3).bind(X).member_names() == ["identity", "-1", "+1"]
-    np.testing.assert_array_equal(Segment(0.5, 2.0, grid=4).cover(X).points[:, 1], X / 2)
-    np.testing.assert_array_equal(Offset(1.0, grid=3).cover(X).points[:, 2], X + 1)
-    assert Segment(1, 1).bind(X).member_names() == ["identity"]
-    np.testing.assert_array_equal(Segment(1, 1).cover(X).mesh, 0.0)
+    assert Segment(0.5, 2.0, grid=4).bind(X).changes().names == ["identity", "x 0.5", "x 1.5", "x 2"]
+    assert Offset(1.0, grid=3).bind(X).changes().names == ["identity", "-1", "+1"]
+    np.testing.assert_array_equal(Segment(0.5, 2.0, grid=4).changes(X).members()[:, 1], X / 2)
+    np.testing.assert_array_equal(Offset(1.0, grid=3).changes(X).members()[:, 2], X + 1)
+    assert Segment(1, 1).bind(X).changes().names == ["identity"]
+    np.testing.assert_array_equal(Segment(1, 1).changes(X).mesh(), 0.0)
 
 
 @pytest.mark.parametrize("oracle", LINES, ids=repr)
 def test_refining_finds_the_nearest_member_to_a_point_on_the_line(oracle):
     X, _ = rows()
     target = oracle.sample(X, 1, np.random.default_rng(1))[:, 0]
-    cover = oracle.cover(X)
-    nearest = np.argmin(np.linalg.norm(cover.points - target[:, None], axis=2), axis=1)
-    found = oracle.refine(X, nearest, lambda z: -np.linalg.norm(z - target, axis=1))
+    cover = oracle.changes(X)
+    nearest = np.argmin(np.linalg.norm(cover.members() - target[:, None], axis=2), axis=1)
+    found = oracle.changes(X).refine(ALL_ROWS, nearest, lambda z: -np.linalg.norm(z - target, axis=1))
     assert np.max(np.linalg.norm(found - target, axis=1)) < 1e-3
     with pytest.raises(ValueError, match="index must be 8 numbers from 0"):
-        oracle.members(X, np.full(len(X), 99))
+        oracle.changes(X).points(ALL_ROWS, np.full(len(X), 99))
 
 
 @pytest.mark.parametrize("oracle", [*LINES, Segment(0.3, 1.7) | Box(0.2)], ids=repr)
@@ -182,5 +182,5 @@ def test_integers_and_single_precision():
     for oracle in (Segment(0.5, 2.0), Offset(1.0)):
         wide, narrow = (oracle.support(Z, V, assign).points for Z in (X, X.astype(np.float32)))
         assert wide.dtype == np.float64
-        assert narrow.dtype == oracle.cover(X.astype(np.float32)).points.dtype == np.float32
+        assert narrow.dtype == oracle.changes(X.astype(np.float32)).members().dtype == np.float32
         np.testing.assert_array_equal(wide, narrow)

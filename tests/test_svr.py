@@ -244,7 +244,7 @@ def test_covers_bound_what_lies_between_their_members():
         model.fit(X, y)
     found = model.certify(X)
     assert not np.any(found.exact)
-    between = fine.bind(X).cover(slice(None)).points
+    between = fine.bind(X).changes().members(slice(None))
     values = model.predict(between.reshape(-1, 16)).reshape(10, -1)
     assert np.all(found.lowest <= values.min(axis=1))
     assert np.all(values.max(axis=1) <= found.highest)

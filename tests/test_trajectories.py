@@ -74,7 +74,7 @@ def test_a_function_that_changes_its_rows_is_named():
 
     for oracle in (Trajectory(spoil, 1), Sampled(spoil)):
         with pytest.raises(ValueError, match="function must not change its inputs"):
-            oracle.cover(rows()[0])
+            oracle.changes(rows()[0]).members()
 
 
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 2.0), (-0.7, 0.0), (0.0, 0.0)])
@@ -102,39 +102,30 @@ def test_the_function_is_asked_once_for_all_rows():
     none = np.zeros(3, dtype=int)
     for part in (slice(0, 3), np.array([1, 4, 7])):
         bound.support(part, np.ones((1, D)), none)
-        bound.members(part, none + 1)
-        bound.refine(part, none, lambda z: z[:, 0])
-        bound.cover(part)
+        bound.changes().points(part, none + 1)
+        bound.changes().refine(part, none, lambda z: z[:, 0])
+        bound.changes().members(part)
+        bound.changes().mesh(part)
         bound.sample(part, 2, np.random.default_rng(0))
     bound.contains(0, X[0])
     # The last row once more by itself, to see that it is answered alike.
     assert calls == [len(X), 1]
 
 
-def test_a_subclass_with_members_of_its_own_is_asked_for_them():
-    class Coarse(Trajectory):
-        def members(self, X, index):
-            return X
-
-    X, _ = rows()
-    found = Coarse(row_powers, 2).bind(X).members(ALL_ROWS, np.full(len(X), 2))
-    np.testing.assert_array_equal(found, X)
-
-
 @pytest.mark.parametrize("ends", [(-1.0, 1.0), (0.0, 2.0), (-0.3, 0.5)])
 def test_no_member_is_further_from_the_cover_than_its_mesh(ends):
     X, _ = rows(4)
     oracle = Trajectory(bends, 5, ends, grid=12)
-    cover = oracle.cover(X)
-    np.testing.assert_array_equal(cover.points[:, 0], X)
+    cover = oracle.changes(X)
+    np.testing.assert_array_equal(cover.members()[:, 0], X)
     members = along(X, np.linspace(*ends, 3001), bends(X))
-    for z, points, mesh in zip(members, cover.points, cover.mesh, strict=True):
+    for z, points, mesh in zip(members, cover.members(), cover.mesh(), strict=True):
         away = np.linalg.norm(z[:, None] - points, axis=2).min(axis=1).max()
         assert away <= mesh
     line = Trajectory(lambda X: X[:, None], 1, ends, grid=12)
-    mesh = line.cover(X).mesh
+    mesh = line.changes(X).mesh()
     members = line.sample(X, 20000, np.random.default_rng(0))
-    for z, points, bound in zip(members, line.cover(X).points, mesh, strict=True):
+    for z, points, bound in zip(members, line.changes(X).members(), mesh, strict=True):
         assert np.linalg.norm(z[:, None] - points, axis=2).min(axis=1).max() >= 0.99 * bound
 
 
@@ -142,9 +133,9 @@ def test_refining_finds_a_member_between_the_grid():
     X, _ = rows(4)
     oracle = Trajectory(bends, 5, (-0.2, 0.3), grid=7)
     target = oracle.sample(X, 1, np.random.default_rng(1))[:, 0]
-    cover = oracle.cover(X)
-    nearest = np.argmin(np.linalg.norm(cover.points - target[:, None], axis=2), axis=1)
-    found = oracle.refine(X, nearest, lambda z: -np.linalg.norm(z - target, axis=1))
+    cover = oracle.changes(X)
+    nearest = np.argmin(np.linalg.norm(cover.members() - target[:, None], axis=2), axis=1)
+    found = oracle.changes(X).refine(ALL_ROWS, nearest, lambda z: -np.linalg.norm(z - target, axis=1))
     assert np.max(np.linalg.norm(found - target, axis=1)) < 1e-3
 
 
@@ -165,9 +156,9 @@ def test_membership_is_told_to_rounding():
 def test_members_are_named_by_their_values():
     X, _ = rows()
     oracle = Trajectory(row_powers, 2, (-0.5, 1.0), grid=4)
-    assert oracle.bind(X).member_names() == ["identity", "t = -0.5", "t = 0.5", "t = 1"]
+    assert oracle.bind(X).changes().names == ["identity", "t = -0.5", "t = 0.5", "t = 1"]
     wanted = X + 0.5 * row_powers(X)[:, 0] + 0.25 * row_powers(X)[:, 1]
-    np.testing.assert_allclose(oracle.members(X, np.full(len(X), 2)), wanted, rtol=1e-15)
+    np.testing.assert_allclose(oracle.changes(X).members()[:, 2], wanted, rtol=1e-15)
     np.testing.assert_array_equal(oracle.tangents(X), row_powers(X)[:, :1])
 
 
@@ -193,7 +184,7 @@ def test_fits_are_least_squares_through_the_row():
     members = oracle.members_at(BLOB, 1.0 + t)[0]
     wanted = np.linalg.lstsq(t[:, None] ** np.arange(1, 4), members - BLOB, rcond=None)[0]
     np.testing.assert_allclose(curve.function(BLOB)[0], wanted, rtol=1e-8, atol=1e-10)
-    np.testing.assert_array_equal(curve.cover(BLOB).points[:, 0], BLOB)
+    np.testing.assert_array_equal(curve.changes(BLOB).members()[:, 0], BLOB)
 
 
 def test_deviation_is_the_largest_distance_on_the_grid():
@@ -290,7 +281,7 @@ def test_members_may_be_none_at_all():
     X, y = rows()
     alone = Sampled(lambda X: np.zeros((len(X), 0, X.shape[1])))
     np.testing.assert_array_equal(alone.orbit(X), X[:, None])
-    assert Sampled(row_lags).bind(X).member_names() == ["identity", "member 1", "member 2"]
+    assert Sampled(row_lags).bind(X).changes().names == ["identity", "member 1", "member 2"]
     assert (Sampled(row_lags) | FDrop(1)).bind(X, y) is not None
 
 

@@ -15,6 +15,7 @@ from structinv.oracles import (
     Support,
     check_oracle,
 )
+from structinv.oracles.listed_changes import ListedChanges
 
 from .oracle_cases import D, rows
 
@@ -173,19 +174,27 @@ def test_what_the_door_refuses_breaks_the_contract():
 
 
 class OtherMembers(FiniteOracle):
+    """With points, or scores, that are not those of its members."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
     def orbit(self, X):
         return np.stack([X, -X], axis=1)
 
-    def members(self, X, index):
-        return X * (1.0 + index[:, None])
+    def changes(self, X, y=None):
+        return self.kind(self, X)
 
 
-class OtherScores(FiniteOracle):
-    def orbit(self, X):
-        return np.stack([X, -X], axis=1)
+class OtherPoints(ListedChanges):
+    def points(self, rows, index):
+        return self.X[rows] * (1.0 + index[:, None])
 
-    def member_scores(self, X, V):
-        return np.stack([X @ V.T, X @ V.T], axis=1)
+
+class OtherScores(ListedChanges):
+    def scores(self, rows, V):
+        products = self.X[rows] @ V.T
+        return np.stack([products, products], axis=1)
 
 
 class OneNameShort(FiniteOracle):
@@ -199,8 +208,8 @@ class OneNameShort(FiniteOracle):
 @pytest.mark.parametrize(
     ("oracle", "message"),
     [
-        (OtherMembers(), "member 1 is not the one"),
-        (OtherScores(), "member_scores are not those"),
+        (OtherMembers(OtherPoints), "member 1 is not the one"),
+        (OtherMembers(OtherScores), "scores are not those"),
         (OneNameShort(), "OneNameShort.member_names must return a name for each of 2 members"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, InvarianceOracle) else "",

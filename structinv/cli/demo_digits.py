@@ -16,6 +16,7 @@ from ..compiled import Stopwatch
 from ..estimators import InvariantSVC, VirtualSupportVectorSVC, VirtualSVC
 from ..inspection import Curve, draw_errors, draw_transforms, draw_worst_cases, name_changes
 from ..oracles import Identity, InvarianceOracle, Rotations, Shifts
+from ..oracles.base import listed
 from .reports import percent
 
 _KERNEL: dict[str, Any] = {"gamma": 0.2, "C": 10.0}
@@ -135,7 +136,7 @@ def draw_digits(fits: list[KernelFit], out: Path) -> list[Path]:
         best.model.support_transforms_,
         y[best.model.support_],
         paths[1],
-        order=moves().bind(X, y).member_names(),
+        order=listed(moves().bind(X, y)).names,
         classes=best.model.classes_,
     )
     curves = {method: _curve(group) for method, group in _by_method(fits)}

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..losses import Hinge, ScalarLoss
-from ..oracles.base import Hull, LabelHull
+from ..oracles.base import Hull, LabelHull, listed
 from ..spaces import Pool, Space
 from ..structures import Binary, Multiclass, Sequence
 from ..structures.regression import BoundRegression
@@ -98,14 +98,15 @@ class Case:
     @cached_property
     def pool(self) -> Pool:
         """Members of the oracle in a kernel's space."""
-        found: Pool = self.space.atoms.pool(self.term.bound)
+        found: Pool = self.space.atoms.pool(listed(self.term.bound))
         return found
 
     @cached_property
     def n_members(self) -> int:
         """Number of listed members of a row."""
         weights = np.zeros((self.space.n_outputs, self.space.n_features))
-        scores = self.term.bound.member_scores(slice(0, 1), weights)
+        changes = self.term.bound.changes()
+        scores = None if changes is None else changes.scores(slice(0, 1), weights)
         return 0 if scores is None else int(scores.shape[1])
 
     @property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import ALL_ROWS
+from ..oracles.base import listed
 from ..oracles.question import Worst, best_members
 from ..planes import PlaneSet
 from ..spaces import AtomRows, Expansion, KernelSpace
@@ -60,7 +60,7 @@ class LabellingState(DualState):
         self.layout = laid_out(self.labels.layout, term.X.shape[0])
         rivals = self.labels.rivals()
         self.codes, self.costs = rivals.codes, rivals.costs
-        grades = term.bound.grades(ALL_ROWS)
+        grades = listed(term.bound).grades()
         n_rows = len(self.codes)
         self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
         self.shares = np.zeros((n_rows, pool.size, rivals.n_labels))

@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..compiled import njit
-from ..matrices import ALL_ROWS, Matrix, floating, same_entries, scale_rows
-from ..oracles.base import BoundOracle
+from ..matrices import Matrix, floating, same_entries, scale_rows
+from ..oracles.base import BoundOracle, listed
+from ..oracles.changes import Changes
 from ..planes import PlaneSet
 from ..spaces import ExplicitSpace
 from ..structures.rivals import Rivals
@@ -62,10 +63,11 @@ class LinearMemberState(DualState):
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         self.term = term = case.term
         self.space: ExplicitSpace = case.space
+        self.changes: Changes = listed(term.bound)
         self.size = case.n_members
         self.rng = rng
         self.epsilon = case.epsilon
-        grades = term.bound.grades(ALL_ROWS)
+        grades = self.changes.grades()
         self.grades = np.ones((1, self.size)) if grades is None else grades
         self.rows = np.flatnonzero(term.weights > 0)
         self.gaps = np.zeros(len(term.labels.codes))
@@ -157,7 +159,7 @@ class LinearMemberState(DualState):
     def _price(self, f: np.ndarray, rows: np.ndarray, newcomers: np.ndarray) -> np.ndarray:
         """The weighted gaps at `f`; the worst member that is not held goes into `newcomers`."""
         arrival = np.empty(len(rows))
-        scores = self.term.bound.member_scores(rows, self.space.weights(f))
+        scores = self.changes.scores(rows, self.space.weights(f))
         assert scores is not None
         grades = self.grades if len(self.grades) == 1 else self.grades[rows]
         _worst_newcomers(
@@ -319,7 +321,7 @@ class LinearMemberState(DualState):
 
 def member_points(bound: BoundOracle, rows: np.ndarray, members: np.ndarray) -> Matrix:
     """Members of rows as compiled functions take them."""
-    made = floating(bound.members(rows, members))
+    made = floating(listed(bound).points(rows, members))
     return made if sp.issparse(made) else np.ascontiguousarray(made)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiled import njit
-from ..matrices import ALL_ROWS
+from ..oracles.base import listed
 from ..planes import PlaneSet
 from ..spaces import AtomRows, Expansion, KernelSpace
 from .base import DualState, Hurried, in_runs, never
@@ -58,7 +58,7 @@ class MemberState(DualState):
         self.newcomers = min(MOST_NEWCOMERS, 1 + more)
         self.rivals = term.labels.rivals()
         n_rows = len(self.rivals)
-        grades = term.bound.grades(ALL_ROWS)
+        grades = listed(term.bound).grades()
         self.grades = np.ones((n_rows, pool.size)) if grades is None else grades
         self.masses = np.zeros((n_rows, pool.size, self.rivals.n_labels))
         self.rows = np.flatnonzero(term.weights > 0)

@@ -19,9 +19,9 @@ from ..learnt import taken_back
 from ..matrices import Matrix, dense
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import hint_of
+from ..oracles.changes import Changes, averaged, check_seed, check_size
 from ..oracles.columns import with_numbers
 from ..oracles.kept import Kept
-from ..oracles.laws import Law, check_seed, check_size, law_of
 from .rows import checked_random, checked_rows
 
 # Rows on which a fit tells its error, and how many of their members are compared with one another.
@@ -108,7 +108,7 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """Raise where a parameter is out of its range."""
 
     @abstractmethod
-    def _learn(self, X: Matrix, law: Law, rng: np.random.Generator) -> None:
+    def _learn(self, X: Matrix, law: Changes, rng: np.random.Generator) -> None:
         """Set what `transform` needs."""
 
     @abstractmethod
@@ -144,10 +144,10 @@ class OrbitFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         kept: Kept = self.__dict__.setdefault("_kept", Kept())
         return kept.get(name, make)
 
-    def _law(self) -> Law:
+    def _law(self) -> Changes:
         """The changes that features are means over."""
         return self._keep(
-            "law", lambda: law_of(self.oracle_, self.n_features_in_, self.size_, self.seed_)
+            "law", lambda: averaged(self.oracle_, self.n_features_in_, self.size_, self.seed_)
         )
 
     def __sklearn_tags__(self) -> Any:

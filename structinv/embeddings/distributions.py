@@ -9,7 +9,7 @@ import numpy as np
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_count
-from ..oracles.laws import Law
+from ..oracles.changes import Changes
 from .base import OrbitFeatures, refuse_sparse
 from .responses import Responses, mean_steps
 from .templates import check_templates, unit_templates
@@ -99,7 +99,7 @@ class GroupCDF(OrbitFeatures):
     def _rows(self) -> dict[str, Any]:
         return super()._rows | {"accept_sparse": "csr"}
 
-    def _learn(self, X: Matrix, law: Law, rng: np.random.Generator) -> None:
+    def _learn(self, X: Matrix, law: Changes, rng: np.random.Generator) -> None:
         bins = min(int(self.n_bins), self.n_columns_)
         size = -(-self.n_columns_ // bins)
         self.templates_ = unit_templates(self.templates, size, X.shape[1], rng)

@@ -12,7 +12,7 @@ from ..kernels.frequencies import normals
 from ..matrices import Matrix
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import check_count
-from ..oracles.laws import Law, law_of
+from ..oracles.changes import Changes, averaged
 from .base import KernelFeatures, refuse_sparse
 from .responses import Responses, mean_waves
 from .templates import check_templates, draw_templates, spectrum_of
@@ -148,7 +148,7 @@ class OrbitFourier(KernelFeatures):
     def _rows(self) -> dict[str, Any]:
         return super()._rows | {"accept_sparse": "csr"}
 
-    def _learn(self, X: Matrix, law: Law, rng: np.random.Generator) -> None:
+    def _learn(self, X: Matrix, law: Changes, rng: np.random.Generator) -> None:
         spectrum = spectrum_of(self._learn_kernel(), self.templates)
         columns = [int(self.n_components)]
         if self.layers == 2:
@@ -167,7 +167,7 @@ class OrbitFourier(KernelFeatures):
         return self._keep("first", lambda: Responses(self._law(), self.templates_))
 
     def _second(self) -> Responses:
-        law = law_of(Identity(), self.second_templates_.shape[1])
+        law = averaged(Identity(), self.second_templates_.shape[1])
         return self._keep("second", lambda: Responses(law, self.second_templates_))
 
     def _features(self, X: Matrix) -> np.ndarray:

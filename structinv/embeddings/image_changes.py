@@ -8,7 +8,7 @@ from functools import cached_property
 from sklearn.base import clone
 
 from ..oracles import Identity, ImageShape, InvarianceOracle
-from ..oracles.laws import Law, law_of
+from ..oracles.changes import Changes, averaged
 from ..oracles.shapes import with_shape
 
 
@@ -31,9 +31,9 @@ class ImageChanges:
     seed: int
 
     @cached_property
-    def law(self) -> Law:
+    def law(self) -> Changes:
         """Made from what is above alone, also by whoever loads this."""
-        return law_of(self.oracle, self.shape.size, self.size, self.seed)
+        return averaged(self.oracle, self.shape.size, self.size, self.seed)
 
 
 def image_changes(

@@ -10,7 +10,7 @@ from ..kernels.indefinite import trained_kernel
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_count
-from ..oracles.laws import Law
+from ..oracles.changes import Changes
 from .base import KernelFeatures
 from .landmarks import LANDMARKS, inverse_root
 from .responses import VALUES
@@ -128,7 +128,7 @@ class OrbitNystroem(KernelFeatures):
             raise ValueError(f"landmarks must be one of {sorted(LANDMARKS)}, got {self.landmarks!r}")
         self._check_kernel()
 
-    def _learn(self, X: Matrix, law: Law, rng: np.random.Generator) -> None:
+    def _learn(self, X: Matrix, law: Changes, rng: np.random.Generator) -> None:
         if self.n_components > len(X):
             raise ValueError(
                 f"n_components must be at most the number of rows, as landmarks come from them, got "

@@ -18,8 +18,8 @@ from ..kernels.values import check_real
 from ..learnt import taken_back
 from ..oracles import ImageShape, InvarianceOracle
 from ..oracles.arguments import check_count, hint_of
+from ..oracles.changes import Changes
 from ..oracles.image_maps import image_shape
-from ..oracles.laws import Law
 from .image_changes import ImageChanges, image_changes
 from .landmarks import LANDMARKS, inverse_root
 from .patch_grid import WINDOWS, PatchGrid
@@ -229,7 +229,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         law = self.whole_changes_.law
         weights = law.weights.astype(X.dtype)
         for part in _blocks(len(X), law.size * max(X.shape[1], self._n_features_out)):
-            members = law.members(X[part]).astype(X.dtype, copy=False)
+            members = law.on(X[part]).members().astype(X.dtype, copy=False)
             maps = self._maps(members.reshape(-1, X.shape[1]))
             found[part] = np.einsum("ijk,j->ik", maps.reshape(*members.shape[:2], -1), weights)
         return found
@@ -333,7 +333,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _patch_changes(self, grid: PatchGrid, seed: int) -> ImageChanges:
         return image_changes(self.oracle, grid.patch, self.draws, seed, names=("oracle", "draws"))
 
-    def _learn(self, X: np.ndarray, whole: Law, random: np.random.RandomState) -> None:
+    def _learn(self, X: np.ndarray, whole: Changes, random: np.random.RandomState) -> None:
         """Learn all layers, from patches of images each of which is changed by some change."""
         self.n_features_in_ = X.shape[1]
         self.below_ = None if self.below is None else clone(self.below)
@@ -355,7 +355,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.normalization_ = root.astype(self.landmarks_.dtype)
         self.moved_ = self._moved_landmarks()
 
-    def _draw_patches(self, X: np.ndarray, whole: Law, random: np.random.RandomState) -> np.ndarray:
+    def _draw_patches(self, X: np.ndarray, whole: Changes, random: np.random.RandomState) -> np.ndarray:
         """Training patches, as they are before anything is done to them, (m, values of a patch)."""
         total = len(X) * self.grid_.count
         drawn = sample_without_replacement(total, min(total, self.n_patches), random_state=random)
@@ -366,7 +366,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         for number in np.unique(change):
             one, mine = whole.take([number]), images[change == number]
             for part in _blocks(len(mine), max(whole.size * X.shape[1], self.grid_.shape.size)):
-                rows = one.members(X[mine[part]])[:, 0].astype(X.dtype, copy=False)
+                rows = one.on(X[mine[part]]).members()[:, 0].astype(X.dtype, copy=False)
                 asked = np.flatnonzero(np.isin(image, mine[part]))
                 at = np.searchsorted(mine[part], image[asked])
                 found[asked] = self.grid_.cut_at(self._images(rows), at, position[asked])
@@ -392,7 +392,7 @@ class PatchOrbits(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return None
         if not self.scaling_.commutes(each.toarray() for each in linear.maps):
             return None
-        return linear.pull_back(self.landmarks_).astype(self.landmarks_.dtype, copy=False)
+        return linear.adjoint(self.landmarks_).astype(self.landmarks_.dtype, copy=False)
 
     def _images(self, X: np.ndarray) -> np.ndarray:
         """What this layer takes patches of: rows, or the map of the layer below."""
@@ -443,24 +443,24 @@ def _blocks(n_rows: int, values: int) -> Iterator[slice]:
         yield slice(first, min(first + step, n_rows))
 
 
-def _under(law: Law, patches: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+def _under(law: Changes, patches: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
     """The patches under each change of a law, and its weight."""
-    members = law.members(patches)
+    members = law.on(patches).members()
     for number, weight in enumerate(law.weights):
         yield float(weight), members[:, number].astype(patches.dtype, copy=False)
 
 
-def _under_in_blocks(law: Law, patches: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+def _under_in_blocks(law: Changes, patches: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
     for part in _blocks(len(patches), law.size * patches.shape[1]):
         yield from _under(law, patches[part])
 
 
-def _change_each(law: Law, patches: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+def _change_each(law: Changes, patches: np.ndarray, random: np.random.RandomState) -> np.ndarray:
     """Every patch under a change of its own, drawn from a law."""
     change = random.choice(law.size, len(patches), p=law.weights)
     found = np.empty_like(patches)
     for part in _blocks(len(patches), law.size * patches.shape[1]):
-        members = law.members(patches[part])
+        members = law.on(patches[part]).members()
         found[part] = members[np.arange(len(members)), change[part]]
     return found
 

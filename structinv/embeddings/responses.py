@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ..compiled import njit
 from ..matrices import Matrix, in_threads, one_blas_thread, products
-from ..oracles.laws import Law
+from ..oracles.changes import Changes
 
 # Products of rows with templates that are held at once, by each thread.
 PRODUCTS = 2**20
@@ -35,11 +35,11 @@ class Responses:
 
     Parameters
     ----------
-    law : Law
+    law : Changes
     templates : (p, d) array
     """
 
-    def __init__(self, law: Law, templates: np.ndarray) -> None:
+    def __init__(self, law: Changes, templates: np.ndarray) -> None:
         self.law = law
         self.templates = templates
         self._moved: dict[tuple[int, Any], np.ndarray] = {}
@@ -113,7 +113,7 @@ class Responses:
         return self.law.size * self.templates.size <= KEPT
 
     def _pull_back(self, part: slice) -> np.ndarray | None:
-        return self.law.pull_back(self.templates[part])
+        return self.law.adjoint(self.templates[part])
 
     def _each_of_members(self, X: Matrix, use: Use) -> None:
         p, d = self.templates.shape
@@ -122,7 +122,7 @@ class Responses:
         step = max(1, VALUES // (size * max(p, d)))
         every = slice(0, p)
         for first in range(0, X.shape[0], step):
-            members = self.law.members(X[first : first + step]).astype(X.dtype, copy=False)
+            members = self.law.on(X[first : first + step]).members().astype(X.dtype, copy=False)
             values = (members.reshape(-1, d) @ templates.T).reshape(len(members), -1)
 
             def work(portion: slice, values: np.ndarray = values, first: int = first) -> None:

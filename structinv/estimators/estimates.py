@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples
 from ..compiled import Stopwatch
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
-from ..oracles.base import BoundOracle
+from ..oracles.base import BoundOracle, listed
 from .labels import one_a_row
 
 # Rows of the two small fits from which seconds are told.
@@ -191,10 +191,11 @@ def linear_memory(X: Matrix, bound: BoundOracle, n_outputs: int) -> tuple[float,
     oracle: InvarianceOracle = bound.oracle
     if not oracle.finite or not isinstance(X, np.ndarray):
         return 0.0, 1
-    size = bound.cover(slice(0, 1)).points.shape[1]
+    changes = listed(bound)
+    size = changes.size
     rows = min(X.shape[0], LINEAR_ROWS_AT_ONCE)
     scores = 8.0 * rows * size * n_outputs
-    if bound.pullback(np.zeros((1, X.shape[1]))) is None:
+    if changes.adjoint(np.zeros((1, X.shape[1]))) is None:
         return 2 * scores + float(rows) * size * X.shape[1] * X.dtype.itemsize, size
     return 2 * scores + 3 * 8.0 * size * X.shape[1] * n_outputs, size
 

@@ -94,19 +94,16 @@ def check_cover(bound: BoundOracle, machine: str) -> int:
     machine : str
         Who asks, for the message.
     """
-    first = slice(0, 1)
-    try:
-        size = bound.cover(first).points.shape[1]
-    except NotImplementedError as error:
+    changes = bound.changes()
+    if changes is None:
         raise TypeError(
             f"{machine} needs an oracle with an orbit or a cover; {type(bound.oracle).__name__} has "
             "none; linear machines take such: InvariantLinearSVC, InvariantLinearSVR, and "
             "InvariantStructuredSVC with kernel='linear'"
-        ) from error
+        )
     # An oracle whose answers are graded, but not its members, refuses by name.
-    bound.grades(first)
-    bound.member_names()
-    return size
+    changes.grades(slice(0, 1))
+    return len(changes.names)
 
 
 def compacted(space: KernelSpace, solution: Solution) -> tuple[KernelSpace, Solution]:

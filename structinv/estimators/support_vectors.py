@@ -17,6 +17,7 @@ from ..learnt import learnt_attributes
 from ..matrices import Matrix
 from ..objective import Objective
 from ..oracles import InvarianceOracle
+from ..oracles.base import listed
 from ..oracles.checked import bind
 from ..solvers import FrankWolfe, Representer, Solution, Solver
 from ..spaces import Expansion, KernelSpace, RepresenterSpace
@@ -129,7 +130,7 @@ class SupportVectorMachine(KernelMachine):
         self.support_vectors_ = points.astype(dtype, copy=False)
         self.support_ = rows
         self.support_members_ = members
-        self.support_transforms_ = np.array(term.bound.member_names())[members]
+        self.support_transforms_ = np.array(listed(term.bound).names)[members]
         self.dual_coef_ = np.ascontiguousarray(f.coefficients[used].T, dtype=dtype)
         self._representers_ = None
         self.alpha_ = np.zeros((term.n_outputs, 0))

@@ -21,7 +21,7 @@ from ..kernels.names import as_kernel, resolve_gamma
 from ..machine import check_memory
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
-from ..oracles.base import BoundOracle
+from ..oracles.base import BoundOracle, listed
 from ..oracles.checked import bind
 from .estimates import EstimatesItself, named, virtual_memory
 from .interruption import all_or_nothing, leaving_on_interrupt
@@ -376,7 +376,7 @@ class _VirtualSamples:
     def _members(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         X = self.bound.X
         if self.bound.oracle.finite:
-            members = self.bound.orbit(rows)
+            members = listed(self.bound).members(rows)
         else:
             drawn = self.bound.sample(rows, self.n_draws, rng)
             members = np.concatenate([X[rows][:, None], drawn], axis=1)

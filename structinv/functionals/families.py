@@ -12,9 +12,9 @@ from sklearn.neighbors import kneighbors_graph
 
 from ..kernels import Kernel
 from ..kernels.values import check_real
-from ..matrices import ALL_ROWS
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_features
+from ..oracles.base import listed
 from ..oracles.checked import bind, tangents_of
 from ..oracles.columns import OfFeatures
 from .base import Functional, differences
@@ -196,11 +196,11 @@ class TransformDifference(_OfOracle):
 
     def validate(self, X: np.ndarray) -> None:
         super().validate(X)
-        if bind(self.oracle, X[:1]).orbit(ALL_ROWS).shape[1] < 2:
+        if listed(bind(self.oracle, X[:1])).size < 2:
             raise ValueError(f"oracle must have changes beside the identity, got {self.oracle!r}")
 
     def parts(self, X: np.ndarray, kernel: Kernel) -> list[Part]:
-        changed = bind(self.oracle, X).orbit(ALL_ROWS).astype(X.dtype, copy=False)[:, 1:]
+        changed = listed(bind(self.oracle, X)).members().astype(X.dtype, copy=False)[:, 1:]
         size = changed.shape[0] * changed.shape[1]
         owners = np.repeat(np.arange(len(X)), changed.shape[1])
         own = sp.csr_matrix((np.full(size, -1.0), (np.arange(size), owners)), (size, len(X)))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..oracles import InvarianceOracle
-from ..oracles.base import ALL_ROWS
+from ..oracles.base import listed
 from ..oracles.checked import bind
 from ..oracles.image_maps import ImageShape, image_shape
 from .figures import new_figure, written
@@ -115,7 +115,7 @@ def draw_transforms(
         The picture to write; its ending says the format. None writes nothing.
     order : sequence of str, optional
         All changes, as columns from the left, also those that never occur;
-        ``oracle.bind(X, y).member_names()`` has the order of the orbit. By default those that occur,
+        ``oracle.changes(X).names`` has the order of the list. By default those that occur,
         "identity" first, then by their first appearance.
     classes : array-like, optional
         All classes, from the top; by default those that occur, sorted.
@@ -242,8 +242,8 @@ def name_changes(
             f"X and changed must have one shape (n, d), got {rows.shape} and {others.shape}"
         )
     bound = bind(oracle, rows, None if y is None else np.asarray(y))
-    names = bound.member_names()
-    members = bound.cover(ALL_ROWS).points
+    changes = listed(bound)
+    names, members = changes.names, changes.members()
     distances = np.sum(np.square(members - others[:, None]), axis=2)
     return [names[number] for number in np.argmin(distances, axis=1)]
 

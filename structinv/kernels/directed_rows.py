@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..machine import check_memory
-from ..matrices import ALL_ROWS, floating
+from ..matrices import floating
+from ..oracles.base import listed
 from ..oracles.checked import bind, tangents_of
 from ..oracles.geometry import check_distances_of
 from ..oracles.kept import parameters_of
@@ -158,8 +159,9 @@ class DirectedKernel(Kernel):
                 f"{type(self.oracle).__name__} lists no members, which directions='differences' of "
                 f"{type(self).__name__} need"
             )
-        self._check_room(X, bind(self.oracle, X[:1]).orbit(ALL_ROWS).shape[1])
-        return bind(self.oracle, X).orbit(ALL_ROWS)[:, 1:] - X[:, None]
+        changes = listed(bind(self.oracle, X))
+        self._check_room(X, changes.size)
+        return changes.members()[:, 1:] - X[:, None]
 
     def _check_room(self, X: np.ndarray, size: int) -> None:
         # The directions, those made of them, and what is kept.

@@ -9,7 +9,7 @@ import numpy as np
 from .. import answers
 from ..compiled import njit
 from ..matrices import in_threads, one_blas_thread
-from ..oracles.laws import Law
+from ..oracles.changes import Changes
 from .base import Kernel
 from .checked import kernel_matrix, kernel_table
 from .values import half_norms
@@ -32,7 +32,7 @@ Tile = tuple[slice, slice]
 
 
 def mean_table(
-    kernel: Kernel, X: np.ndarray, Y: np.ndarray, left: Law | None, right: Law, symmetric: bool
+    kernel: Kernel, X: np.ndarray, Y: np.ndarray, left: Changes | None, right: Changes, symmetric: bool
 ) -> np.ndarray:
     """Means of a kernel over changes of both sides, (n, m).
 
@@ -47,9 +47,9 @@ def mean_table(
     X : (n, d) array
     Y : (m, d) array
         In the precision of `X`.
-    left : Law or None
+    left : Changes or None
         Of changes of rows of `X`; None for no change.
-    right : Law
+    right : Changes
     symmetric : bool
         Whether `Y` is `X`, and both sides may change places: half of the table is mirrored.
     """
@@ -84,12 +84,12 @@ def _portions(first: int, last: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, last))
 
 
-def _members(law: Law, X: np.ndarray) -> np.ndarray:
+def _members(law: Changes, X: np.ndarray) -> np.ndarray:
     """All members of the rows, one after another, in the precision of the rows."""
     found = np.empty((len(X), law.size, X.shape[1]), dtype=X.dtype)
     # In portions, as laws may answer in another precision.
     for rows in _portions(0, len(X), max(1, LEFT_ALONE // law.size)):
-        found[rows] = law.members(X[rows])
+        found[rows] = law.on(X[rows]).members()
     return found.reshape(-1, X.shape[1])
 
 
@@ -144,7 +144,7 @@ def _even(n: int, size: int) -> list[slice]:
     return [slice(first, last) for first, last in zip(edges[:-1], edges[1:], strict=True)]
 
 
-def mean_diagonal(kernel: Kernel, X: np.ndarray, left: Law | None, right: Law) -> np.ndarray:
+def mean_diagonal(kernel: Kernel, X: np.ndarray, left: Changes | None, right: Changes) -> np.ndarray:
     """The mean of the kernel over the changes of both sides, of each row with itself, (n,)."""
     values = np.empty(len(X))
     weights = np.ones(1) if left is None else left.weights

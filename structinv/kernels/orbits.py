@@ -8,8 +8,8 @@ import numpy as np
 
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
+from ..oracles.changes import Changes, averaged, check_seed, check_size
 from ..oracles.kept import Record, parameters_of
-from ..oracles.laws import Law, check_seed, check_size, law_of
 from .base import Kernel
 from .checked import ISOMETRIES, PERMUTATIONS
 from .combinations import CompositeKernel
@@ -96,15 +96,15 @@ class OrbitMean(CompositeKernel):
         if n_features is not None:
             self.law(n_features)
 
-    def law(self, n_features: int) -> Law:
+    def law(self, n_features: int) -> Changes:
         """The changes of rows of so many features."""
         return self._law_record(n_features).made
 
-    def sides(self, n_features: int) -> tuple[Law | None, Law]:
-        """The changes of the left input, None for none, and those of the right one: see `Law.sides`."""
+    def sides(self, n_features: int) -> tuple[Changes | None, Changes]:
+        """The changes of the left input, None for none, and of the right one; see `Changes.sides`."""
         return self._sides_by(self._law_record(n_features), self.kernel.symmetry)
 
-    def _sides_by(self, known: Record, symmetry: str) -> tuple[Law | None, Law]:
+    def _sides_by(self, known: Record, symmetry: str) -> tuple[Changes | None, Changes]:
         # Which law it is of stands in its key: another thread may put another one there meanwhile.
         key = known, symmetry
         record: Record | None = vars(self).get("_sides")
@@ -118,7 +118,7 @@ class OrbitMean(CompositeKernel):
         key = parameters_of((self.oracle, self.size, self.random_state, n_features))
         record: Record | None = vars(self).get("_law")
         if record is None or record.key != key:
-            law = law_of(self.oracle, n_features, self.size, self.random_state)
+            law = averaged(self.oracle, n_features, self.size, self.random_state)
             record = Record(key, law)
             self._law = record
         return record
@@ -162,7 +162,7 @@ class OrbitMean(CompositeKernel):
         return np.array(kept.get(X, (known, symmetry, parameters_of(self.kernel)), make))
 
     def lipschitz(self, n_features: int | None = None) -> float:
-        """That of the kernel times the mean of the maps' norms (`Law.stretch`): means carry no farther.
+        """That of the kernel times the mean of the maps' norms, `Changes.stretch`.
 
         Infinity without a number of features, and where changes are no fixed linear maps.
         """
@@ -173,7 +173,7 @@ class OrbitMean(CompositeKernel):
         return slope * self._stretch(n_features) if 0 < slope < np.inf else slope
 
     def _stretch(self, n_features: int) -> float:
-        """`Law.stretch`, kept: it takes the matrices of all maps."""
+        """`Changes.stretch`, kept: it takes the matrices of all maps."""
         law = self.law(n_features)
         record: Record | None = vars(self).get("_stretched")
         if record is None or record.key is not law:
@@ -268,7 +268,7 @@ class OrbitDistance(CompositeKernel):
         return 1.0
 
 
-def _sides_of(law: Law, symmetry: str) -> tuple[Law | None, Law]:
+def _sides_of(law: Changes, symmetry: str) -> tuple[Changes | None, Changes]:
     if symmetry not in (ISOMETRIES, PERMUTATIONS):
         return law, law
     return law.sides(reordering=symmetry == PERMUTATIONS)

@@ -1,8 +1,9 @@
 """Oracles: what may change in an input without changing its label."""
 
 from .affine import Box, Ellipsoid, TangentDerivative
-from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support
+from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .budget import Budget
+from .changes import Changes, LinearChanges, averaged
 from .checks import OracleCheckError, check_oracle
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
@@ -22,7 +23,6 @@ from .images import (
     teo2007_transforms,
     zhang2013_transforms,
 )
-from .laws import Law, law_of
 from .local_tangents import LocalTangents
 from .permutations import Permutations
 from .protected import Protected
@@ -71,7 +71,7 @@ __all__ = [
     "Box",
     "Budget",
     "Compose",
-    "Cover",
+    "Changes",
     "Discounted",
     "Ellipsoid",
     "FAdd",
@@ -86,7 +86,7 @@ __all__ = [
     "ImageShape",
     "InvarianceOracle",
     "LabelHull",
-    "Law",
+    "LinearChanges",
     "LocalTangents",
     "Offset",
     "OnlyFor",
@@ -106,8 +106,8 @@ __all__ = [
     "Trajectory",
     "Union",
     "Weighted",
+    "averaged",
     "check_oracle",
-    "law_of",
     "teo2007_transforms",
     "zhang2013_transforms",
 ]

@@ -191,6 +191,11 @@ def grade_profile(rho: float | Sequence[float], length: int | None = None) -> np
     return grades
 
 
+def profile_of_list(rho: float | Sequence[float], size: int) -> np.ndarray:
+    """Grades of a list's members, the identity first: a number is the grade of all others."""
+    return grade_profile(np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else rho, size)
+
+
 def real_rows(name: str, X: Any) -> np.ndarray:
     """What kernels and distances are asked about, as an array of floats of one or two dimensions."""
     if sp.issparse(X):

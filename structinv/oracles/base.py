@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from .. import answers
-from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, take
+from ..matrices import ALL_ROWS, Matrix, Rows, count, take
 from .hulls import Hull, LabelHull
 from .question import Question, Worst, worst_of
-from .support import Cover, Grades, Support
+from .support import Grades, Support
 from .word_edits import Additions
 
 if TYPE_CHECKING:
     from ..regions import Region
+    from .changes import Changes
     from .combinators import Discounted, OnlyFor
     from .compose import Compose
-    from .laws import Law
     from .union import Union
 
 
@@ -50,9 +49,6 @@ class InvarianceOracle(BaseEstimator, ABC):
         Whether answers carry a grade `rho`.
     depends_on_label : bool
         Whether S(x) depends on the true label of x.
-    isometric : bool
-        Whether changes are fixed linear maps that keep inner products, ``<T x, T y> = <x, y>``, and
-        `pullback` tells them. Then means over changes of both sides are means over one side.
     featurewise : bool
         Whether with each member those points belong to S(x), too, that have some features of x in the
         place of the member's.
@@ -79,9 +75,10 @@ class InvarianceOracle(BaseEstimator, ABC):
     convex: bool = False
     graded: bool = False
     depends_on_label: bool = False
-    isometric: bool = False
     featurewise: bool = False
     whole_example: bool = False
+    # Whether `support` looks through the members of `orbit`, whichever these are.
+    _enumerates: bool = False
 
     @abstractmethod
     def support(
@@ -168,7 +165,95 @@ class InvarianceOracle(BaseEstimator, ABC):
 
     def orbit(self, X: Matrix) -> np.ndarray:
         """All members of each S(x), the identity once and first, as an (n, s, d) array."""
-        raise self._absent("orbit")
+        self._check_rows(X)
+        found: Changes | None = None
+        if self.finite:
+            # An author's `orbit` may ask for that of its parent.
+            found = self._changes(X, None) if self._listed_by() == "orbit" else self.changes(X)
+        if found is None:
+            raise self._absent("orbit")
+        return found.members()
+
+    def changes(self, X: Matrix, y: np.ndarray | None = None) -> Changes | None:
+        """The members of S(x) by number, the identity first, or some that stand for all of them.
+
+        An author need not write it: `orbit` is enough. One whose changes are fixed linear maps may
+        return `LinearChanges`, and one whose set is infinite a subclass of `Changes` with a `mesh`.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR matrix
+        y : (n,) array, optional
+            Labels of the rows, for oracles that depend on them.
+
+        Returns
+        -------
+        Changes or None
+            None where the members cannot be listed.
+        """
+        self._check_rows(X)
+        found: Changes | None
+        if self._listed_by() == "orbit":
+            from .listed_changes import ListedChanges
+
+            found = ListedChanges(self, X, scored=self._enumerates) if self.finite else None
+        else:
+            found = self._changes(X, y)
+        if found is not None:
+            found.y, found.source = y, found.source or type(self).__name__
+            found.scored &= not self._asked_by_support()
+        return found
+
+    def draws(self, X: Matrix, size: int, random_state: int = 0) -> Changes:
+        """Changes drawn at random, the same ones for every row: for means over changes.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR matrix
+        size : int
+            How many changes to draw: members of a finite oracle, by their probabilities, else what
+            `sample` draws.
+        random_state : int, default=0
+            The draws depend on this alone.
+
+        Returns
+        -------
+        Changes
+        """
+        self._check_rows(X)
+        for kind in type(self).__mro__:
+            if "_draws" in vars(kind):
+                return self._draws(X, size, random_state)
+            if not {"changes", "orbit", "sample"}.isdisjoint(vars(kind)):
+                break
+        return InvarianceOracle._draws(self, X, size, random_state)
+
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
+        """`changes` of a family, unless a subclass has another `orbit`."""
+        return None
+
+    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
+        """`draws` of a family, unless a subclass has another list or `sample`."""
+        from .listed_changes import DrawnChanges
+
+        found = changes_of(self, X) if self.finite else None
+        if found is None:
+            return DrawnChanges(self, X, size, random_state)
+        return found.likely().drawn(size, random_state)
+
+    def _listed_by(self) -> str:
+        """Which method lists members: an `orbit`, or the `_changes` of a class further up."""
+        names, kinds = ("_changes", "orbit"), type(self).__mro__
+        return next(name for kind in kinds for name in names if name in vars(kind))
+
+    def _asked_by_support(self) -> bool:
+        """Whether a class below the one that lists members has a `support` of its own."""
+        for kind in type(self).__mro__:
+            if "_changes" in vars(kind):
+                return False
+            if "support" in vars(kind) or "graded_support" in vars(kind):
+                return True
+        return False
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """Derivatives of the changed input at no change, (n, t, d), per unit of each parameter."""
@@ -187,48 +272,6 @@ class InvarianceOracle(BaseEstimator, ABC):
         """`size` random members of each S(x), as an (n, size, d) array."""
         raise self._absent("sample")
 
-    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
-        """A distribution over changes that is the same for all rows, for means over changes.
-
-        Parameters
-        ----------
-        n_features : int
-        size : int, optional
-            How many changes to draw: members of a finite oracle, by `member_weights`, else what `sample`
-            draws. Without it all members of a finite oracle.
-        random_state : int
-            The draws depend on this alone.
-
-        Returns
-        -------
-        Law
-
-        Raises
-        ------
-        ValueError
-            Without a size, if the oracle lists no members.
-        """
-        from .checked_law import looked_at
-        from .laws import DrawnLaw
-
-        if self.finite:
-            source = answers.method(self, "listed_law")
-            listed = looked_at(source, self.listed_law(n_features), n_features)
-            return listed if size is None else listed.drawn(size, random_state)
-        if size is None:
-            raise ValueError(f"size must be given, as {type(self).__name__} lists no members to average")
-        return DrawnLaw(self, size, random_state)
-
-    def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
-        """The `law` of all members of a finite oracle, with these `member_weights` or its own."""
-        from .laws import ListedLaw
-
-        return ListedLaw(self, n_features, weights)
-
-    def member_weights(self, size: int) -> np.ndarray:
-        """The probability of each of the `size` members of the `orbit`, (s,); all alike by default."""
-        return np.full(size, 1.0 / size)
-
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         """Whether `z` lies in S(`x`), up to rounding; both dense, of shape (d,)."""
         raise self._absent("contains")
@@ -244,26 +287,8 @@ class InvarianceOracle(BaseEstimator, ABC):
         """`support` when a change of a given size counts only `rho` of a full one."""
         raise self._absent("graded support, so it cannot be discounted", verb="has no")
 
-    def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        """T'v for each direction v and each map T, (s, p, d), if S(x) = {T x} for fixed linear maps.
-
-        Maps come in the order of `orbit`. None, the default, where changes are no such maps.
-        """
-        return None
-
-    def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
-        """Member number ``index[i]`` of the `cover` of each row, (n, d)."""
-        points = points_of_cover(self, self.cover(X), dense_rows(X))
-        if np.max(index, initial=0) >= points.shape[1]:
-            source = answers.method(self, "cover")
-            raise ValueError(
-                f"{source} must return as many members in every call, got {points.shape[1]} where "
-                f"member number {np.max(index)} was known"
-            )
-        return points[np.arange(X.shape[0]), index]
-
     def member_names(self, size: int) -> list[str]:
-        """A short name of each of the `size` members of a `cover`."""
+        """A short name of each of the `size` members of an author's `orbit`; see `Changes.names`."""
         return ["identity", *(f"change {number}" for number in range(1, size))]
 
     def without_grades(self) -> tuple[InvarianceOracle, float | Sequence[float] | None]:
@@ -279,38 +304,6 @@ class InvarianceOracle(BaseEstimator, ABC):
     def limited(self, max_changes: int) -> InvarianceOracle:
         """The same oracle with at most so many changes of a row, where they can be counted."""
         raise self._absent("changes that can be counted", verb="has no")
-
-    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
-        """``<v, z>`` for all members z of each S(x) and all directions v, (n, s, p), in one product.
-
-        None, the default, where S(x) is no list, or is asked for its maximum in another way.
-        """
-        return None
-
-    def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
-        """The grade of each of the `size` members of the orbit when it is discounted by `rho`, (s,)."""
-        raise self._absent("grades of its members")
-
-    def cover(self, X: Matrix) -> Cover:
-        """Members of each S(x) that stand for all of them in a space that is not linear in x."""
-        if self.finite:
-            source = answers.method(self, "orbit")
-            return Cover(answers.members(source, self.orbit(X), dense_rows(X)), np.zeros(X.shape[0]))
-        raise self._absent("an orbit or a cover")
-
-    def refine(
-        self, X: Matrix, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        """Members near those of the `cover` named, with no smaller `score`, (n, d).
-
-        Parameters
-        ----------
-        X : (n, d) array
-        index : (n,) array of int
-        score : callable
-            From points (n, d), one for each row, to numbers (n,).
-        """
-        return self.members(X, index)
 
     def _absent(self, what: str, verb: str = "does not define") -> NotImplementedError:
         name = type(self).__name__
@@ -373,8 +366,7 @@ class BoundOracle:
         self.oracle = oracle
         self.X = X
         self.y = y
-        # The last directions asked about, and their images under all maps, if there are such.
-        self._pulled: tuple[np.ndarray, np.ndarray | None] | None = None
+        self._known_changes: tuple[Changes | None, ...] = ()
 
     def support(
         self,
@@ -410,60 +402,14 @@ class BoundOracle:
         """
         return worst_of(self, rows, question)
 
-    def orbit(self, rows: Rows) -> np.ndarray:
-        """`InvarianceOracle.orbit` on the rows named."""
-        return self.oracle.orbit(take(self.X, rows))
+    def changes(self) -> Changes | None:
+        """`InvarianceOracle.changes` of these rows, made once; None where members cannot be listed."""
+        if not self._known_changes:
+            self._known_changes = (self._new_changes(),)
+        return self._known_changes[0]
 
-    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        """`InvarianceOracle.members` on the rows named."""
-        return self.oracle.members(take(self.X, rows), index)
-
-    def member_names(self) -> list[str]:
-        """A short name of each member of a `cover`."""
-        return self.oracle.member_names(self._n_members())
-
-    def _n_members(self) -> int:
-        first = slice(0, 1)
-        return points_of_cover(self.oracle, self.cover(first), dense_rows(self.X, first)).shape[1]
-
-    def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        """`InvarianceOracle.pullback`, which is the same for all rows."""
-        return pulled_back(self.oracle, V)
-
-    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        """`InvarianceOracle.member_scores` on the rows named; directions are pulled back only once."""
-        if self._pulled is None or not np.array_equal(self._pulled[0], V):
-            # What comes back may be a view of what was asked.
-            asked = V.copy()
-            maps = None if sp.issparse(self.X) else self.pullback(asked)
-            flat = None if maps is None else flat_maps(maps, floating(self.X[:0]).dtype)
-            self._pulled = asked, flat
-        flat = self._pulled[1]
-        if flat is None:
-            return self.oracle.member_scores(take(self.X, rows), V)
-        part = floating(take(self.X, rows))
-        return (part @ flat).reshape(part.shape[0], flat.shape[1] // len(V), len(V))
-
-    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
-        """`InvarianceOracle.member_grades` of the members of each `cover`, (n, s)."""
-        grades = self.oracle.member_grades(self._n_members(), rho)
-        return np.tile(grades, (self.count(rows), 1))
-
-    def grades(self, rows: Rows) -> np.ndarray | None:
-        """The grade of each member of the `cover` of the rows named, (n, s); None if all are 1."""
-        if self.oracle.graded:
-            raise self.oracle._absent("grades of its members")
-        return None
-
-    def cover(self, rows: Rows) -> Cover:
-        """`InvarianceOracle.cover` on the rows named."""
-        return self.oracle.cover(take(self.X, rows))
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        """`InvarianceOracle.refine` on the rows named."""
-        return self.oracle.refine(take(self.X, rows), index, score)
+    def _new_changes(self) -> Changes | None:
+        return changes_of(self.oracle, self.X, self.y)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         """`InvarianceOracle.sample` on the rows named."""
@@ -505,10 +451,6 @@ class BoundOracle:
         """
         return [(self,)]
 
-    def listed_in(self) -> tuple[BoundOracle, np.ndarray | None]:
-        """The bound oracle among whose members these are, and their numbers; None for all."""
-        return self, None
-
     def labels(self, rows: Rows) -> np.ndarray | None:
         """The true labels of the rows named, None where they are unknown."""
         return None if self.y is None else self.y[rows]
@@ -518,34 +460,51 @@ class BoundOracle:
         return count(rows, self.X.shape[0])
 
 
-def points_of_cover(oracle: InvarianceOracle, cover: Any, X: np.ndarray) -> np.ndarray:
-    """The members that a cover of the rows `X` lists, looked at.
+def changes_of(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Changes | None:
+    """``oracle.changes(X, y)``, validated if its class or that of the list is an author's.
+
+    Raises
+    ------
+    TypeError
+        If it is neither None nor `Changes`.
+    """
+    from .checked_changes import checked_changes
+
+    found = oracle.changes(X, y)
+    return None if found is None else checked_changes(f"{type(oracle).__name__}.changes", found)
+
+
+def draws_of(oracle: InvarianceOracle, X: Matrix, size: int, random_state: int) -> Changes:
+    """``oracle.draws(X, size, random_state)``, validated as in `changes_of`.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no `Cover`, or its points are no members; see `structinv.answers.members`.
+        If it is no `Changes`, or has another size.
     """
-    source = answers.method(oracle, "cover")
-    if not isinstance(cover, Cover):
-        raise TypeError(f"{source} must return a Cover, got {type(cover).__name__}")
-    return answers.members(source, cover.points, X)
+    from .checked_changes import checked_changes
+
+    source = f"{type(oracle).__name__}.draws"
+    found = checked_changes(source, oracle.draws(X, size, random_state))
+    if found.size != size:
+        raise ValueError(
+            f"{source} must have as many changes as asked for, got {found.size}, not {size}"
+        )
+    return found
 
 
-def pulled_back(oracle: InvarianceOracle, V: np.ndarray) -> np.ndarray | None:
-    """What `pullback` gives; None if a subclass of its author's has another `support` or `orbit`."""
-    for kind in type(oracle).__mro__:
-        if "pullback" in vars(kind):
-            images, source = oracle.pullback(V), answers.method(oracle, "pullback")
-            return None if images is None else answers.numbers(source, "images", images, ("s", *V.shape))
-        if "support" in vars(kind) or "orbit" in vars(kind):
-            break
-    return None
+def listed(bound: BoundOracle) -> Changes:
+    """``bound.changes()``.
 
-
-def flat_maps(maps: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """What `pullback` gives, as the matrix (d, s * p) that rows are multiplied with."""
-    return maps.reshape(-1, maps.shape[2]).astype(dtype, copy=False).T
+    Raises
+    ------
+    NotImplementedError
+        If the oracle lists no members.
+    """
+    found = bound.changes()
+    if found is None:
+        raise bound.oracle._absent("an orbit or a cover")
+    return found
 
 
 def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ..matrices import Rows
-from .base import BoundOracle, Cover, InvarianceOracle
+from .base import BoundOracle, InvarianceOracle
 
 
 class BoundPart(BoundOracle):
@@ -23,26 +21,6 @@ class BoundPart(BoundOracle):
     def __init__(self, oracle: InvarianceOracle, inner: BoundOracle) -> None:
         super().__init__(oracle, inner.X, inner.y)
         self.inner = inner
-
-    def orbit(self, rows: Rows) -> np.ndarray:
-        return self.inner.orbit(rows)
-
-    def cover(self, rows: Rows) -> Cover:
-        return self.inner.cover(rows)
-
-    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        return self.inner.members(rows, index)
-
-    def member_names(self) -> list[str]:
-        return self.inner.member_names()
-
-    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        return self.inner.member_scores(rows, V)
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        return self.inner.refine(rows, index, score)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         return self.inner.sample(rows, size, rng)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,14 +11,13 @@ from .. import answers
 from ..matrices import Matrix, Rows, resolution, row_dots, take
 from .base import (
     BoundOracle,
-    Cover,
     Hull,
     InvarianceOracle,
     Support,
     check_rows,
-    dense_rows,
-    points_of_cover,
 )
+from .changes import Changes
+from .checked_changes import checked_changes
 from .hulls import LabelHull
 from .question import Question, Worst, worst_of
 from .support import Grades
@@ -49,7 +46,7 @@ def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Ch
     ...     "With the axis of the members forgotten."
     ...     def orbit(self, X):
     ...         return np.stack([X, X[:, ::-1]])
-    >>> bind(Reversal(), np.ones((3, 2))).orbit(slice(None))
+    >>> bind(Reversal(), np.ones((3, 2))).changes().members()
     Traceback (most recent call last):
         ...
     ValueError: Reversal.orbit must return members of shape (3, s, 2), got (2, 3, 2)
@@ -101,9 +98,6 @@ class CheckedOracle(BoundOracle):
         super().__init__(oracle, X, y)
         self.inner = inner
         self._stranger = answers.of_a_stranger(oracle)
-        # How many members the orbit and the cover have, known from the first answers that show it.
-        self._sizes: dict[str, int] = {}
-        self._scored = False
 
     def _ask(self, name: str, *question: Any) -> Any:
         """What `inner` answers."""
@@ -131,7 +125,7 @@ class CheckedOracle(BoundOracle):
         return self._look_at_answer(name, answer, (rows, V, assign), cost)
 
     def worst(self, rows: Rows, question: Question) -> Worst:
-        """See `BoundOracle.worst`; classes of others answer by `support` or `member_scores`."""
+        """See `BoundOracle.worst`; classes of others answer by `support` or a list."""
         return worst_of(self, rows, question) if self._stranger else self.inner.worst(rows, question)
 
     def _look_at_answer(
@@ -190,85 +184,9 @@ class CheckedOracle(BoundOracle):
             rho = answers.grades(source, rho, (n_rows,))
         return Support(points, upper, rho)
 
-    def orbit(self, rows: Rows) -> np.ndarray:
-        found = self._ask("orbit", rows)
-        members = answers.members(self._source("orbit"), found, dense_rows(self.X, rows))
-        self._same_size("orbit", members.shape[1])
-        return members
-
-    def cover(self, rows: Rows) -> Cover:
-        cover, source = self._ask("cover", rows), self._source("cover")
-        points = points_of_cover(self.oracle, cover, dense_rows(self.X, rows))
-        self._same_size("cover", points.shape[1])
-        mesh = answers.numbers(source, "mesh", cover.mesh, (len(points),), finite=False)
-        if np.any(mesh < 0):
-            raise ValueError(f"{source} must return a mesh of at least 0, got {mesh.min():g}")
-        return replace(cover, points=points, mesh=mesh)
-
-    def _same_size(self, name: str, size: int) -> None:
-        """Raise ValueError if a row had another number of members before."""
-        known = self._sizes.setdefault("orbit" if name == "orbit" else "cover", size)
-        if size != known:
-            raise ValueError(
-                f"{self._source(name)} must return as many members in every call and for every row, "
-                f"got {size} after {known}"
-            )
-
-    def size(self) -> int:
-        """How many members a `cover` has."""
-        if "cover" not in self._sizes:
-            self.cover(slice(0, 1))
-        return self._sizes["cover"]
-
-    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        made = self._ask("members", rows, index)
-        shape = (self.count(rows), self.X.shape[1])
-        return answers.rows(self._source("members"), made, self.X, shape)
-
-    def member_names(self) -> list[str]:
-        names = self.inner.member_names()
-        source = self._source("member_names")
-        if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
-            raise TypeError(f"{source} must return a list of names, got {names!r}")
-        if len(names) != self.size():
-            raise ValueError(
-                f"{source} must return a name for each of {self.size()} members, got {len(names)}"
-            )
-        return list(names)
-
-    def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        return self._ask("pullback", V)
-
-    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        scores, source = self._ask("member_scores", rows, V), self._source("member_scores")
-        if scores is None:
-            if self._scored:
-                raise ValueError(f"{source} must return scores in every call or in none, got None")
-            return None
-        self._scored = True
-        table = answers.numbers(source, "scores", scores, (self.count(rows), "s", len(V)))
-        if table.shape[1] == 0:
-            raise ValueError(f"{source} must return scores of at least one member, got {table.shape}")
-        self._same_size("member_scores", table.shape[1])
-        return table
-
-    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
-        return self._graded("member_grades", self.inner.member_grades(rows, rho), rows)
-
-    def grades(self, rows: Rows) -> np.ndarray | None:
-        grades = self.inner.grades(rows)
-        return None if grades is None else self._graded("grades", grades, rows)
-
-    def _graded(self, name: str, grades: Any, rows: Rows) -> np.ndarray:
-        shape = (self.count(rows), self.size())
-        return answers.grades(self._source(name), grades, shape)
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        points = self._ask("refine", rows, index, score)
-        shape = (self.count(rows), self.X.shape[1])
-        return answers.numbers(self._source("refine"), "points", points, shape)
+    def _new_changes(self) -> Changes | None:
+        found = self.inner.changes()
+        return None if found is None else checked_changes(self._source("changes"), found)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         members = self._ask("sample", rows, size, rng)
@@ -306,22 +224,7 @@ class CheckedOracle(BoundOracle):
         return checked_scenarios(self)
 
     def _source(self, name: str) -> str:
-        return answers.method(self.oracle, _author(self.oracle, name))
-
-
-# Which method of an oracle the views that an author need not write are made from.
-_MADE_FROM = {"cover": "orbit", "members": "cover", "refine": "members"}
-
-
-def _author(oracle: InvarianceOracle, name: str) -> str:
-    """The method that an author wrote, whose answer the view `name` shows."""
-    kind = type(oracle)
-    own = vars(kind).get("bind") or getattr(kind, name, None) is not getattr(
-        InvarianceOracle, name, None
-    )
-    if own or name not in _MADE_FROM:
-        return name
-    return _author(oracle, _MADE_FROM[name])
+        return answers.method(self.oracle, name)
 
 
 def _numbers(X: Matrix) -> np.ndarray:

@@ -12,9 +12,8 @@ from sklearn.base import clone
 
 from ..matrices import ALL_ROWS, Matrix
 from .arguments import instance_of
-from .base import BoundOracle, InvarianceOracle, Support
-from .checked import bind, tangents_of
-from .law_checks import check_isometric, check_law
+from .base import BoundOracle, InvarianceOracle, Support, listed
+from .change_checks import check_draws, check_list
 from .trials import (
     OracleCheckError,
     Trial,
@@ -47,8 +46,8 @@ def check_oracle(
     beats an `upper`, nor does any point that `contains` admits among those made from the answers;
     members, their names, scores and grades belong together; answers do not depend on the other
     rows of a block, their order, storage or precision, nor on earlier calls; inputs stay
-    untouched; clones and pickles answer alike. The `law` of changes has weights above 0 and, for
-    every row by itself, members of S(x); maps that are declared `isometric` keep inner products.
+    untouched; clones and pickles answer alike. Drawn changes have weights and, for every row by
+    itself, members of S(x); maps that a list gives lead to its members.
 
     Parameters
     ----------
@@ -163,22 +162,16 @@ def _check_cross(trial: Trial) -> None:
 
 
 def _check_members(trial: Trial) -> None:
-    """Samples and orbits: their form, membership, and that none beats an upper."""
+    """Samples: their form, membership, and that none beats an upper."""
     n, d = trial.X.shape
     sample = optional(trial.bound.sample)(ALL_ROWS, 20, np.random.default_rng(0))
-    orbit = optional(trial.bound.orbit)(ALL_ROWS)
-    if trial.oracle.finite and orbit is None:
-        raise OracleCheckError("an oracle that declares itself finite must define orbit")
-    for name, members in (("sample", sample), ("orbit", orbit)):
-        if members is None:
-            continue
-        if members.ndim != 3 or (members.shape[0], members.shape[2]) != (n, d):
-            raise OracleCheckError(f"{name} must have shape (n, size, d), got {members.shape}")
-        inside(trial, name, members)
-    if sample is not None and sample.shape[1] != 20:
+    if sample is None:
+        return
+    if sample.ndim != 3 or (sample.shape[0], sample.shape[2]) != (n, d):
+        raise OracleCheckError(f"sample must have shape (n, size, d), got {sample.shape}")
+    inside(trial, "sample", sample)
+    if sample.shape[1] != 20:
         raise OracleCheckError("sample must have as many members as asked for")
-    if orbit is not None and not np.array_equal(orbit[:, 0], trial.X.astype(orbit.dtype)):
-        raise OracleCheckError("orbit must list the identity first")
 
 
 def _check_witnesses(trial: Trial) -> None:
@@ -204,38 +197,11 @@ def _check_witnesses(trial: Trial) -> None:
             )
 
 
-def _check_listed(trial: Trial) -> None:
-    """The members of a cover, their names, grades and scores belong together."""
-    bound = bind(trial.oracle, trial.X, trial.y)
-    optional(bound.orbit)(ALL_ROWS)
-    optional(tangents_of)(trial.oracle, trial.X)
-    scores = optional(bound.member_scores)(ALL_ROWS, trial.V)
-    cover = optional(bound.cover)(ALL_ROWS)
-    if cover is None:
-        return
-    n, size, _ = cover.points.shape
-    refused(bound.member_names)()
-    optional(bound.grades)(ALL_ROWS)
-    if scores is not None:
-        wanted = np.einsum("nsd,qd->nsq", cover.points, trial.V)
-        off = np.abs(scores - wanted) - 1e-6 * (np.abs(cover.points) @ np.abs(trial.V.T)) - 1e-300
-        message = "member_scores are not those of the members of the cover"
-        fail_where(trial, off.max(axis=1).T > 0, message)
-    for member in {0, size // 2, size - 1}:
-        index = np.full(n, member)
-        made = refused(bound.members)(ALL_ROWS, index)
-        off = np.abs(made - cover.points[:, member]).max(axis=1)
-        off = off - 1e-6 * np.abs(cover.points).max(axis=(1, 2))
-        message = f"member {member} is not the one of this number in the cover"
-        fail_where(trial, off > 0, message)
-        optional(bound.refine)(ALL_ROWS, index, lambda points: points @ trial.V[0])
-
-
 def _check_brute_force(trial: Trial) -> None:
     if not trial.oracle.finite:
         return
-    orbit = trial.bound.orbit(ALL_ROWS)
-    distance = np.abs(trial.points[:, :, None, :] - orbit[None]).max(axis=3).min(axis=2)
+    members = listed(trial.bound).members()
+    distance = np.abs(trial.points[:, :, None, :] - members[None]).max(axis=3).min(axis=2)
     size = np.abs(trial.points).max(axis=2) + np.abs(trial.X).max(axis=1)
     fail_where(trial, distance > trial.rtol * size, "an answer is not a member of the orbit")
 
@@ -383,7 +349,7 @@ _CHECKS = (
     _check_membership,
     _check_cross,
     _check_members,
-    _check_listed,
+    check_list,
     _check_witnesses,
     _check_brute_force,
     _check_blocks,
@@ -391,6 +357,5 @@ _CHECKS = (
     _check_copies,
     _check_scaling,
     _check_flags,
-    check_isometric,
-    check_law,
+    check_draws,
 )

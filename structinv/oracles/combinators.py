@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -24,17 +24,19 @@ from ..regions import Region
 from .arguments import check_directions, check_row_by_row, grade_profile, hint_of
 from .base import (
     BoundOracle,
-    Cover,
     Hull,
     InvarianceOracle,
     Support,
+    changes_of,
     dense_rows,
+    draws_of,
 )
 from .bound_part import BoundPart
+from .changes import Changes
 from .checked import bind, tangents_of
 from .geometry import region_of
 from .identity import Identity
-from .laws import Law, changes_otherwise, law_of
+from .joined_changes import SomeChanges
 from .question import Question, Worst, worst_at
 from .support import Grades
 from .word_edits import Additions
@@ -49,17 +51,6 @@ class Combination(InvarianceOracle):
         bound = self.bind(X)
         check_directions(X, V, assign, cost)
         return bound.support(ALL_ROWS, V, assign, cost).with_points()
-
-    def orbit(self, X: Matrix) -> np.ndarray:
-        """See `InvarianceOracle.orbit`; needs parts that are finite."""
-        return self.bind(X).orbit(ALL_ROWS)
-
-    def cover(self, X: Matrix) -> Cover:
-        """See `InvarianceOracle.cover`; needs parts that have one."""
-        return self.bind(X).cover(ALL_ROWS)
-
-    def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
-        return self.bind(X).members(ALL_ROWS, index)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         return self.bind(X).sample(ALL_ROWS, size, rng)
@@ -80,6 +71,15 @@ class OfOnePart(InvarianceOracle):
     graded = property(lambda self: self.oracle.graded)
     featurewise = property(lambda self: self.oracle.featurewise)
     depends_on_label = property(lambda self: self.oracle.depends_on_label)
+
+    def prepared(self) -> Self:
+        """See `InvarianceOracle.prepared`: the part is."""
+        part = self.oracle.prepared()
+        if part is self.oracle:
+            return self
+        prepared = copy.copy(self)
+        prepared.oracle = part
+        return prepared
 
     def check_labels(self, classes: np.ndarray) -> None:
         """See `InvarianceOracle.check_labels`; asks the part."""
@@ -113,11 +113,6 @@ class Pair(Combination):
     def additive(self) -> bool:  # type: ignore[override]
         """Whether both parts are additive."""
         return self.left.additive and self.right.additive
-
-    @property
-    def isometric(self) -> bool:  # type: ignore[override]
-        """Whether both parts are isometric."""
-        return self.left.isometric and self.right.isometric
 
     @property
     def depends_on_label(self) -> bool:  # type: ignore[override]
@@ -200,6 +195,11 @@ class OnlyFor(OfOnePart, Combination):
     def for_any_label(self) -> InvarianceOracle:
         return self.oracle.for_any_label()
 
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
+        y = self._known(y)
+        inner = changes_of(self.oracle, X, y)
+        return None if inner is None else SomeChanges(inner, y, self.listed())
+
     def listed(self) -> np.ndarray:
         """The labels as an array."""
         return np.asarray([self.labels] if np.isscalar(self.labels) else list(self.labels))
@@ -207,6 +207,10 @@ class OnlyFor(OfOnePart, Combination):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`, some of which it leaves alone."""
         self._check_rows(X)
+        return _BoundOnlyFor(self.prepared(), X, self._known(y))
+
+    def _known(self, y: np.ndarray | None) -> np.ndarray:
+        """The labels of rows, which have to be known."""
         if y is None:
             raise ValueError(
                 "only_for: rows must have true labels, one each, as in bind(X, y); targets of a "
@@ -214,7 +218,7 @@ class OnlyFor(OfOnePart, Combination):
             )
         y = np.asarray(y)
         self._check_kind(y)
-        return _BoundOnlyFor(self, X, y)
+        return y
 
     def check_labels(self, classes: np.ndarray) -> None:
         """Raise ValueError if none of the labels is among the classes, so that nothing would change.
@@ -301,52 +305,6 @@ class _BoundOnlyFor(BoundOracle):
     def additions(self) -> Additions | None:
         found = self.inner.additions()
         return None if found is None else replace(found, changed=found.changed & self.covered)
-
-    def orbit(self, rows: Rows) -> np.ndarray:
-        """For the labels left alone the identity as often as the others have members."""
-        return self._repeat_first(self.inner.orbit(rows), rows)
-
-    def _repeat_first(self, values: np.ndarray, rows: Rows) -> np.ndarray:
-        """For the labels left alone, what belongs to the identity in place of all other members."""
-        outside = ~self.covered[rows]
-        if not np.any(outside):
-            return values
-        # A stranger may hand out what it keeps.
-        values = values.copy()
-        values[outside] = values[outside, :1]
-        return values
-
-    def cover(self, rows: Rows) -> Cover:
-        inner = self.inner.cover(rows)
-        mesh = np.where(self.covered[rows], inner.mesh, 0.0)
-        return Cover(self._repeat_first(inner.points, rows), mesh)
-
-    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        return self.inner.members(rows, np.where(self.covered[rows], index, 0))
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        points = self.inner.refine(rows, index, score)
-        outside = np.flatnonzero(~self.covered[rows])
-        # A stranger may hand out what it keeps.
-        points = points.copy()
-        points[outside] = dense_rows(take(self.X, rows), outside)
-        return points
-
-    def member_names(self) -> list[str]:
-        return self.inner.member_names()
-
-    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        scores = self.inner.member_scores(rows, V)
-        return None if scores is None else self._repeat_first(scores, rows)
-
-    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
-        return self._repeat_first(self.inner.member_grades(rows, rho), rows)
-
-    def grades(self, rows: Rows) -> np.ndarray | None:
-        grades = self.inner.grades(rows)
-        return None if grades is None else self._repeat_first(grades, rows)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         members = self.inner.sample(rows, size, rng)
@@ -502,16 +460,13 @@ class Discounted(OfOnePart, Combination):
     def without_grades(self) -> tuple[InvarianceOracle, float | Sequence[float] | None]:
         return self.oracle, self.rho
 
-    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
-        """See `InvarianceOracle.law`; grades say nothing about how likely a change is."""
-        if changes_otherwise(self, Discounted, "member_weights"):
-            return super().law(n_features, size, random_state)
-        return law_of(self.oracle, n_features, size, random_state)
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
+        """See `InvarianceOracle.changes`; grades say nothing about how likely a change is."""
+        inner = changes_of(self.oracle, X, y)
+        return None if inner is None else inner.graded(self.rho)
 
-    def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
-        if changes_otherwise(self, Discounted):
-            return super().listed_law(n_features, weights)
-        return self.oracle.listed_law(n_features, weights)
+    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
+        return draws_of(self.oracle, X, size, random_state)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         return tangents_of(self.oracle, X)
@@ -519,7 +474,8 @@ class Discounted(OfOnePart, Combination):
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`."""
         self._check_rows(X)
-        return _BoundDiscounted(self, bind(self.oracle, X, y))
+        prepared = self.prepared()
+        return _BoundDiscounted(prepared, bind(prepared.oracle, X, y))
 
 
 class _BoundDiscounted(BoundPart):
@@ -529,9 +485,6 @@ class _BoundDiscounted(BoundPart):
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> Support:
         return self.inner.support(rows, V, assign, cost, self.oracle.rho)
-
-    def grades(self, rows: Rows) -> np.ndarray:
-        return self.inner.member_grades(rows, self.oracle.rho)
 
 
 def validate_part(name: str, part: Any, n_features: int | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from functools import cached_property
 
@@ -16,17 +15,18 @@ from ..regions.parts import Parts
 from .arguments import check_row_by_row
 from .base import (
     BoundOracle,
-    Cover,
     InvarianceOracle,
     Support,
+    changes_of,
     dense_rows,
-    pulled_back,
+    draws_of,
+    listed,
 )
+from .changes import Changes
 from .checked import bind
 from .combinators import Pair, best_of, upper_of
 from .geometry import region_of
-from .joined_laws import ComposedLaw
-from .laws import Law, TakenLaw, changes_otherwise, law_of
+from .joined_changes import ThenChanges
 
 
 class Compose(Pair):
@@ -36,7 +36,7 @@ class Compose(Pair):
 
     Exact if the part applied last is additive (the two supports add), or the part applied first is
     finite (one question for each member), or the part applied last is a list of fixed linear maps,
-    which `pullback` tells (the right part is asked along T'v for each map T). Otherwise several
+    known as such (the right part is asked along T'v for each map T). Otherwise several
     points of `right` are tried, the best answer is kept, and `upper` is infinite.
 
     Parameters
@@ -81,33 +81,32 @@ class Compose(Pair):
             return super().region(X) if whole is None else whole
         if not self.right.finite:
             return super().region(X)
-        members = bind(self.right, floating(X)).orbit(ALL_ROWS)
+        members = listed(bind(self.right, floating(X))).members()
         each = (np.ascontiguousarray(members[:, k]) for k in range(members.shape[1]))
         return Parts([region_of(self.left, rows) for rows in each])
 
-    def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.pullback`; None unless both parts are linear maps."""
-        left = pulled_back(self.left, V)
-        if left is None:
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
+        right = changes_of(self.right, X, y)
+        left = self._moved_later(X, y)
+        if left is None or right is None:
             return None
-        right = pulled_back(self.right, left.reshape(-1, V.shape[1]))
-        return None if right is None else right.reshape(-1, *V.shape)
+        # Otherwise it is not known how far the left part carries two points apart. If it is additive,
+        # what it adds is as far from its list wherever the right part has moved to.
+        return ThenChanges(left, right, bounded=self.left.additive or self.right.finite)
 
-    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
-        """See `InvarianceOracle.law`: changes of both parts, independent of one another."""
-        if changes_otherwise(self, Compose, "member_weights"):
-            return super().law(n_features, size, random_state)
+    def _moved_later(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
+        """The changes of the left part, on no rows yet."""
+        return changes_of(self.left, dense_rows(X, slice(0, 0)), None if y is None else y[:0])
+
+    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
+        """See `InvarianceOracle.draws`: changes of both parts, independent of one another."""
         seeds = np.random.SeedSequence(random_state).generate_state(3)
-        left, right = (
-            law_of(part, n_features, size, int(seed))
-            for part, seed in zip((self.left, self.right), seeds[:2], strict=True)
-        )
-        if size is None:
-            return ComposedLaw(left, right, paired=False)
+        left = draws_of(self.left, dense_rows(X, slice(0, 0)), size, int(seeds[0]))
+        right = draws_of(self.right, X, size, int(seeds[1]))
         # Draws may be sorted, as those of a union are: in pairs of sorted ones both parts would go
         # together.
         order = np.random.default_rng(seeds[2]).permutation(size)
-        return ComposedLaw(TakenLaw(left, order, left.weights[order]), right, paired=True)
+        return ThenChanges(left.take(order), right, paired=True)
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The right part on the rows of `X`; the left one is bound to the changed rows."""
@@ -129,10 +128,17 @@ class _BoundCompose(BoundOracle):
             return self._sum(rows, V, assign)
         if self.oracle.right.finite:
             return self._enumerate(rows, V, assign)
-        maps = pulled_back(self.oracle.left, V)
-        if maps is not None:
-            return self._pull_back(maps, rows, V, assign)
-        return self._try_several(rows, V, assign)
+        left = self._left_maps
+        maps = None if left is None else left.adjoint(V)
+        if left is None or maps is None:
+            return self._try_several(rows, V, assign)
+        return self._of_maps(left, maps, rows, V, assign)
+
+    @cached_property
+    def _left_maps(self) -> Changes | None:
+        """The members of the left part, if they are all there are."""
+        found = self.oracle._moved_later(self.X, self.y)
+        return found if found is not None and found.scored else None
 
     def _after(self, points: Matrix, rows: Rows, times: int = 1) -> BoundOracle:
         """The left part on changed rows, with the labels of the rows they came from."""
@@ -154,7 +160,7 @@ class _BoundCompose(BoundOracle):
         return Support(second.points, upper_of(first, V, assign) + upper_of(second, V, assign) - reached)
 
     def _enumerate(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
-        members = np.moveaxis(self.right.orbit(rows), 1, 0)
+        members = np.moveaxis(listed(self.right).members(rows), 1, 0)
         best = self._after_member(members[0], rows, V, assign)
         for points in members[1:]:
             best = best_of([best, self._after_member(points, rows, V, assign)], V, assign)
@@ -166,13 +172,15 @@ class _BoundCompose(BoundOracle):
         part = sp.csr_matrix(points) if sp.issparse(self.X) else np.ascontiguousarray(points)
         return self._ask(self._after(part, rows), ALL_ROWS, V, assign)
 
-    def _pull_back(self, maps: np.ndarray, rows: Rows, V: np.ndarray, assign: np.ndarray) -> Support:
+    def _of_maps(
+        self, left: Changes, maps: np.ndarray, rows: Rows, V: np.ndarray, assign: np.ndarray
+    ) -> Support:
+        """The best member where the left part is a list of fixed linear maps."""
         answers = [self._ask(self.right, rows, W, assign) for W in maps]
         values = [row_dots(a.points, W, assign) for a, W in zip(answers, maps, strict=True)]
         choice = np.argmax(values, axis=0)
         sources = select(choice, [answer.points for answer in answers])
-        members = self._after(sources, rows).orbit(ALL_ROWS)
-        points = members[np.arange(len(choice)), choice]
+        points = dense_rows(left.on(sources, self.labels(rows)).points(ALL_ROWS, choice))
         upper = None
         if any(answer.upper is not None for answer in answers):
             uppers = [upper_of(a, W, assign) for a, W in zip(answers, maps, strict=True)]
@@ -203,45 +211,6 @@ class _BoundCompose(BoundOracle):
             answer = answers[-1].points
         return answers
 
-    def orbit(self, rows: Rows) -> np.ndarray:
-        return self._each_after(
-            self.right.orbit(rows),
-            rows,
-            lambda left: left.orbit(ALL_ROWS),
-        )
-
-    def cover(self, rows: Rows) -> Cover:
-        right, meshes = self.right.cover(rows), []
-
-        def points_of(left: BoundOracle) -> np.ndarray:
-            cover = left.cover(ALL_ROWS)
-            meshes.append(cover.mesh.reshape(right.points.shape[:2]).max(axis=1))
-            return cover.points
-
-        points = self._each_after(right.points, rows, points_of)
-        if self.oracle.left.additive or self.oracle.right.finite:
-            # What the left part adds is as far from its cover wherever the right part has moved to.
-            return Cover(points, right.mesh + meshes[0])
-        # How far the left part carries two points apart is not known.
-        return Cover(points, np.full(len(points), np.inf))
-
-    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        first, second = np.divmod(index, len(self.left_names))
-        return self._after(self.right.members(rows, first), rows).members(ALL_ROWS, second)
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        return self.members(rows, index)
-
-    @cached_property
-    def left_names(self) -> list[str]:
-        return self._after(self.X[:1], slice(0, 1)).member_names()
-
-    def member_names(self) -> list[str]:
-        pairs = itertools.product(self.right.member_names(), self.left_names)
-        return [_name_of_pair(first, second) for first, second in pairs]
-
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         return self._each_after(
             self.right.sample(rows, size, rng), rows, lambda left: left.sample(ALL_ROWS, 1, rng)
@@ -257,12 +226,12 @@ class _BoundCompose(BoundOracle):
     def contains(self, row: int, z: np.ndarray) -> bool:
         rows = np.array([row])
         if self.oracle.right.finite:
-            members = self.right.orbit(rows)[0]
+            members = listed(self.right).members(rows)[0]
             left = self._after(members, rows, times=len(members))
             return any(left.contains(k, z) for k in range(len(members)))
         x = dense_rows(self.X, rows)
         if self.oracle.left.finite and self.oracle.left.additive:
-            moves = self._after(x, rows).orbit(ALL_ROWS)[0] - x
+            moves = listed(self._after(x, rows)).members()[0] - x
             return any(self.right.contains(row, z - move) for move in moves)
         if self.oracle.convex:
             return self._hull_contains(rows, x[0].astype(np.float64), z.astype(np.float64))
@@ -288,11 +257,6 @@ class _BoundCompose(BoundOracle):
             corners = np.vstack([corners, corner])
             rest = z - _nearest(corners, z)
         return bool(np.linalg.norm(rest) <= 100 * near)
-
-
-def _name_of_pair(first: str, second: str) -> str:
-    changes = [name for name in (first, second) if name != "identity"]
-    return ", then ".join(changes) if changes else "identity"
 
 
 def _no_grades(part: InvarianceOracle) -> str:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..matrices import Matrix, Rows, floating
+from ..matrices import ALL_ROWS, Matrix, Rows, floating
 from .arguments import check_count
-from .base import Cover, InvarianceOracle, dense_rows
+from .base import InvarianceOracle, dense_rows
+from .changes import Changes
 from .image_parameters import check_draw
 from .image_search import halve
 
@@ -93,56 +94,8 @@ class CurveOracle(InvarianceOracle):
         t = np.linspace(*self._interval(), self.grid)
         return np.r_[0.0, np.unique(t[t != 0])]
 
-    def cover(self, X: Matrix) -> Cover:
-        r"""See `InvarianceOracle.cover`: `grid` members at equal distances, beside the row itself.
-
-        A curve whose speed is at most s between two neighbours is no further than half of s times their
-        distance in t from one of them.
-        """
-        return self._cover(self._curves(X))
-
-    def _cover(self, curves: Curves) -> Cover:
-        values = self._values()
-        ends = np.sort(values)
-        furthest = np.maximum(np.abs(ends[:-1]), np.abs(ends[1:]))
-        ways = curves.speeds(furthest) * np.diff(ends) / 2
-        return Cover(curves.table(values), np.max(ways, axis=1, initial=0.0))
-
-    def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
-        return self._members(self._curves(X), index)
-
-    def _members(self, curves: Curves, index: np.ndarray) -> np.ndarray:
-        return curves.at(self._values()[self._numbered(curves, index)])
-
-    def _numbered(self, curves: Curves, index: np.ndarray) -> np.ndarray:
-        index, last = np.asarray(index, dtype=np.intp), len(self._values()) - 1
-        if index.shape != (len(curves.X),) or np.any((index < 0) | (index > last)):
-            raise ValueError(f"index must be {len(curves.X)} numbers from 0 to {last}, got {index!r}")
-        return index
-
-    def member_names(self, size: int) -> list[str]:
-        return ["identity", *(self._name(float(t)) for t in self._values()[1:])]
-
-    def refine(
-        self, X: Matrix, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        """See `InvarianceOracle.refine`; between the neighbours on the grid, which halve each step."""
-        return self._refine(self._curves(X), index, score)
-
-    def _refine(
-        self, curves: Curves, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        values = self._values()[self._numbered(curves, index)]
-        points = curves.at(values)
-        if not len(points):
-            return points
-        ends = np.sort(self._values())
-        place = np.searchsorted(ends, values)
-        around = ends[np.maximum(place - 1, 0)], ends[np.minimum(place + 1, len(ends) - 1)]
-        reached = score(points)
-        for _ in range(_HALVINGS):
-            around = halve(curves.at, score, values, around, points, reached)
-        return points
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
+        return GridOfCurves(self, X)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """The derivative at t = 0, (n, 1, d)."""
@@ -155,3 +108,75 @@ class CurveOracle(InvarianceOracle):
     def _sample(self, curves: Curves, size: int, rng: np.random.Generator) -> np.ndarray:
         check_draw(size, rng)
         return curves.table(rng.uniform(*self._interval(), (len(curves.X), size)))
+
+
+class GridOfCurves(Changes):
+    r"""`grid` members of each curve at equal distances, beside the row itself.
+
+    A curve whose speed is at most s between two neighbours is no further than half of s times their
+    distance in t from one of them.
+
+    Parameters
+    ----------
+    oracle : CurveOracle
+    X : (n, d) array
+    """
+
+    scored = False
+
+    def __init__(self, oracle: CurveOracle, X: Matrix) -> None:
+        super().__init__(X)
+        self.oracle = oracle
+        self.values = oracle._values()
+        self._all: Curves | None = None
+
+    def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:
+        self._all = None
+
+    @property
+    def size(self) -> int:
+        return len(self.values)
+
+    @property
+    def names(self) -> list[str]:
+        return ["identity", *(self.oracle._name(float(t)) for t in self.values[1:])]
+
+    def curves(self, rows: Rows = ALL_ROWS) -> Curves:
+        """The curves of the rows named; those of all rows are made once."""
+        if self._all is None:
+            self._all = self.oracle._curves(self.X)
+        return self._all.take(rows)
+
+    def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
+        return self.curves(rows).table(self.values if numbers is None else self.values[numbers])
+
+    def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
+        ends = np.sort(self.values)
+        furthest = np.maximum(np.abs(ends[:-1]), np.abs(ends[1:]))
+        ways = self.curves(rows).speeds(furthest) * np.diff(ends) / 2
+        return np.max(ways, axis=1, initial=0.0)
+
+    def points(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        return self.curves(rows).at(self.values[self._numbered(rows, index)])
+
+    def _numbered(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        index, last, n_rows = np.asarray(index, dtype=np.intp), self.size - 1, self.count(rows)
+        if index.shape != (n_rows,) or np.any((index < 0) | (index > last)):
+            raise ValueError(f"index must be {n_rows} numbers from 0 to {last}, got {index!r}")
+        return index
+
+    def refine(
+        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """See `Changes.refine`; between the neighbours on the grid, which halve each step."""
+        curves, values = self.curves(rows), self.values[self._numbered(rows, index)]
+        points = curves.at(values)
+        if not len(points):
+            return points
+        ends = np.sort(self.values)
+        place = np.searchsorted(ends, values)
+        around = ends[np.maximum(place - 1, 0)], ends[np.minimum(place + 1, len(ends) - 1)]
+        reached = score(points)
+        for _ in range(_HALVINGS):
+            around = halve(curves.at, score, values, around, points, reached)
+        return points

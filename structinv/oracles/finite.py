@@ -9,8 +9,10 @@ import numpy as np
 
 from .. import answers
 from ..matrices import Matrix, resolution
-from .arguments import check_directions, grade_profile
+from .arguments import check_directions, profile_of_list
 from .base import InvarianceOracle, Support, dense_rows
+from .changes import Changes
+from .listed_changes import ListedChanges
 
 
 class FiniteOracle(InvarianceOracle):
@@ -29,6 +31,7 @@ class FiniteOracle(InvarianceOracle):
     """
 
     finite = True
+    _enumerates = True
 
     @abstractmethod
     def orbit(self, X: Matrix) -> np.ndarray:
@@ -50,23 +53,11 @@ class FiniteOracle(InvarianceOracle):
     ) -> Support:
         """See `InvarianceOracle.graded_support`; exact, by enumeration."""
         members = self._asked(X, V, assign, cost)
-        return best_members(members, V, assign, cost, self._grades(members.shape[1], rho))
+        grades = profile_of_list(rho, members.shape[1])
+        return best_members(members, V, assign, cost, grades)
 
-    def _grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
-        """The grades of members, looked at."""
-        source = answers.method(self, "member_grades")
-        return answers.grades(source, self.member_grades(size, rho), (size,))
-
-    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.member_scores`; None if a subclass answers in another way."""
-        if type(self).support is not FiniteOracle.support:
-            return None
-        members = self._members(X)
-        return members @ V.astype(members.dtype).T
-
-    def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
-        """See `InvarianceOracle.member_grades`: a number is the grade of all but the identity."""
-        return np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else grade_profile(rho, size)
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
+        return ListedChanges(self, X)
 
     def _members(self, X: Matrix) -> np.ndarray:
         """The orbit, looked at."""

@@ -9,9 +9,9 @@ import numpy as np
 from .. import answers
 from ..matrices import ALL_ROWS, floating
 from ..regions import Flats, Points, Region
-from ..regions.covers import Covers
+from ..regions.covers import Covers, Score
 from .arguments import hint_of
-from .base import InvarianceOracle, dense_rows
+from .base import InvarianceOracle, dense_rows, listed
 from .checked import bind, tangents_of
 
 
@@ -77,16 +77,20 @@ def listed_or_covered(oracle: InvarianceOracle, X: np.ndarray) -> Region:
     rows = floating(dense_rows(X))
     bound = bind(oracle, rows)
     if oracle.finite:
-        return Points(_in_precision(rows, bound.orbit(ALL_ROWS)))
-    try:
-        cover = bound.cover(ALL_ROWS)
-    except NotImplementedError as error:
+        return Points(_in_precision(rows, listed(bound).members()))
+    found = bound.changes()
+    if found is None:
         raise NotImplementedError(
             f"{type(oracle).__name__} does not define a region, which distances between sets need: it "
             "is neither a list, nor has it a cover; list members (see structinv.oracles.Sampled), or "
             "define `region` in a subclass"
-        ) from error
-    return Covers(rows, _in_precision(rows, cover.points), cover.mesh, oracle.refine)
+        )
+    changes = found
+
+    def refine(points: np.ndarray, index: np.ndarray, score: Score) -> np.ndarray:
+        return changes.on(points).refine(ALL_ROWS, index, score)
+
+    return Covers(rows, _in_precision(rows, found.members()), found.mesh(), refine)
 
 
 def _in_precision(rows: np.ndarray, points: np.ndarray) -> np.ndarray:

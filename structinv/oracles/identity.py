@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import Matrix, Rows, csr, floating, products, take
+from ..matrices import ALL_ROWS, Matrix, Rows, csr, floating, products, take
 from .arguments import check_directions, grade_profile
 from .base import BoundOracle, Hull, Support, dense_rows
+from .changes import Changes, LinearChanges
 from .finite import FiniteOracle
 from .hulls import LabelHull
 from .identity_hull import IdentityHull
@@ -29,14 +30,10 @@ class Identity(FiniteOracle):
     """
 
     supports_sparse = True
+    _enumerates = False
     additive = True
     convex = True
-    isometric = True
     featurewise = True
-
-    def pullback(self, V: np.ndarray) -> np.ndarray:
-        """See `InvarianceOracle.pullback`: the directions themselves."""
-        return V[None]
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
@@ -64,38 +61,47 @@ class Identity(FiniteOracle):
         """The rows themselves, (n, 1, d)."""
         return dense_rows(X)[:, None, :].copy()
 
-    def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
-        return dense_rows(X)
-
-    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.member_scores`; None for sparse rows, of which members are dense."""
-        if sp.issparse(X) or type(self) is not Identity:
-            return None
-        scores: np.ndarray = X @ V.astype(X.dtype if X.dtype.kind == "f" else V.dtype).T
-        return scores[:, None, :]
-
-    def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
-        """See `InvarianceOracle.member_grades`: 1 whatever `rho` says of changes."""
-        grade_profile(rho)
-        return np.ones(size)
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
+        return NoChanges(X)
 
     def tangents(self, X: Matrix) -> np.ndarray:
         """No direction, (n, 0, d)."""
         return np.zeros((X.shape[0], 0, X.shape[1]))
 
 
+class NoChanges(Changes):
+    """The rows themselves, alone."""
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
+        members = dense_rows(floating(take(self.X, rows)))[:, None, :].copy()
+        return members if numbers is None else members[:, numbers]
+
+    def points(self, rows: Rows, index: np.ndarray) -> Matrix:
+        """See `Changes.points`; sparse if the rows are."""
+        return take(self.X, rows)
+
+    def adjoint(self, V: np.ndarray) -> np.ndarray:
+        return V[None]
+
+    def linear(self) -> LinearChanges:
+        return LinearChanges(self.X, [sp.identity(self.X.shape[1], format="csr")])
+
+    def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray:
+        """See `Changes.scores`; of sparse rows too, as their `points` stay sparse."""
+        return products(floating(take(self.X, rows)), V.T)[:, None, :]
+
+    def _profile(self, rho: float | Sequence[float]) -> np.ndarray:
+        """See `Changes.graded`; 1 whatever `rho` says of changes."""
+        grade_profile(rho)
+        return np.ones(1)
+
+
 class BoundIdentity(BoundOracle):
     """Given rows that do not change."""
-
-    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        """See `BoundOracle.member_scores`; of sparse rows too, since `members` leaves them sparse."""
-        if sp.issparse(self.X):
-            return products(floating(take(self.X, rows)), V.T)[:, None, :]
-        return super().member_scores(rows, V)
-
-    def members(self, rows: Rows, index: np.ndarray) -> Matrix:
-        """See `BoundOracle.members`; sparse if the rows are."""
-        return take(self.X, rows) if sp.issparse(self.X) else super().members(rows, index)
 
     def edits(self) -> tuple[int, float, float]:
         """See `BoundOracle.edits`; none."""

@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.base import clone
 
 from ..matrices import Matrix, rounding, row_dots
-from .arguments import check_directions, grade_profile
-from .base import Cover, Support
+from .arguments import check_directions, profile_of_list
+from .base import Support
+from .changes import Changes
 from .image_family import ImageFamily
-from .image_law import ImageLaw
+from .image_list import CoverOfImages, MovedImages
 from .image_maps import (
     ImageShape,
     fill_code,
@@ -30,7 +31,6 @@ from .image_paths import Path, furthest
 from .image_quadrature import check_rule, nodes_and_weights
 from .image_search import halve, passes_by
 from .image_tangents import smoothed, step_of
-from .laws import Law, changes_otherwise, weights_of
 from .weighted import Weighted
 
 _HALVINGS = 8
@@ -79,25 +79,13 @@ class ImageOracle(ImageFamily):
 
     def orbit(self, X: Matrix) -> np.ndarray:
         """See `InvarianceOracle.orbit`; by value, and of one value by family."""
-        if not self.finite:
-            raise self._absent("orbit with between")
-        return self._all_members(X)
+        return super().orbit(self._rows(X)[0])
 
     def _all_members(self, X: Matrix) -> np.ndarray:
         rows, shape = self._rows(X)
         maps = self._maps(shape)
         size = len(maps.constant)
         return maps.apply(rows, np.tile(np.arange(size), (len(rows), 1)))
-
-    def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
-        if self._lists_otherwise():
-            return super().members(X, index)
-        rows, shape = self._rows(X)
-        maps = self._maps(shape)
-        index, last = np.asarray(index, dtype=np.intp), len(maps.constant) - 1
-        if index.shape != (len(rows),) or np.any((index < 0) | (index > last)):
-            raise ValueError(f"index must be {len(rows)} numbers from 0 to {last}, got {index!r}")
-        return maps.apply(rows, index[:, None])[:, 0]
 
     def members_at(self, X: Matrix, values: np.ndarray, family: int = 0) -> np.ndarray:
         """Members of one family at any values of the parameter, (n, m, d).
@@ -114,37 +102,6 @@ class ImageOracle(ImageFamily):
         warps = self._warps(np.full(len(values), family), np.asarray(values, dtype=np.float64))
         maps = image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
         return maps.apply(rows, np.tile(np.arange(len(values)), (len(rows), 1)))
-
-    def member_names(self, size: int) -> list[str]:
-        table, families = self._table(), self.families()
-        pairs = zip(table.family[1:], table.value[1:], strict=True)
-        return ["identity", *(self.describe(families[k], float(value)) for k, value in pairs)]
-
-    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.member_scores`; None with `between`."""
-        kind = type(self)
-        own = (kind.support, kind.graded_support) != (ImageOracle.support, ImageOracle.graded_support)
-        if not self.finite or own or self._lists_otherwise():
-            return None
-        rows, shape = self._rows(X)
-        return self._maps(shape).scores(rows, V)
-
-    def _lists_otherwise(self) -> bool:
-        """Whether a subclass has another orbit, whose members are not those of the maps."""
-        return type(self).orbit is not ImageOracle.orbit
-
-    def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
-        """See `InvarianceOracle.member_grades`: a number is the grade of all but the identity."""
-        if not self.finite:
-            raise self._absent("grades with between, so it cannot be discounted", "has no")
-        return grade_profile(np.r_[1.0, np.full(size - 1, rho)] if np.isscalar(rho) else rho, size)
-
-    def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.pullback`; None with `between`, or a background that is a number."""
-        if not self.finite:
-            return None
-        maps = self._maps(self._shape(V.shape[1]))
-        return maps.pull_back(V) if maps.linear else None
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
@@ -164,7 +121,8 @@ class ImageOracle(ImageFamily):
         best = np.argmax(maps.facing_scores(rows, V, assign), axis=1)
         if self.finite:
             return Support(maps.apply(rows, best[:, None])[:, 0])
-        points = self.refine(rows, best, lambda z: row_dots(z, V, assign))
+        points = maps.apply(rows, best[:, None])[:, 0]
+        points = self.refined(rows, points, best, lambda z: row_dots(z, V, assign))
         return Support(points, np.full(len(rows), np.inf))
 
     def _furthest(
@@ -224,48 +182,49 @@ class ImageOracle(ImageFamily):
         rows, shape = self._rows(X)
         check_directions(rows, V, assign, cost)
         maps = self._maps(shape)
-        grades = self.member_grades(len(maps.constant), rho)
+        grades = profile_of_list(rho, len(maps.constant))
         scores = maps.facing_scores(rows, V, assign) + cost[:, None] * grades
         best = np.argmax(scores, axis=1)
         return Support(maps.apply(rows, best[:, None])[:, 0], rho=grades[best])
 
-    def cover(self, X: Matrix) -> Cover:
-        """See `InvarianceOracle.cover`; with `between`, `grid` members of each family.
+    def mesh(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """How far members of a continuous set are from the `grid` members of each family, (n,).
 
         The bound follows the pixels of the source between neighbours of the grid: a bilinear image
         changes no faster than its neighbouring pixels differ. It is infinite for other orders.
+
+        Parameters
+        ----------
+        rows : (n, d) array
+        points : (n, s, d) array
+            The members of the grid.
         """
-        if self.finite:
-            return super().cover(X)
-        points = self._all_members(X)
         if self.order != 1:
-            return Cover(points, np.full(len(points), np.inf))
-        rows, shape = self._rows(X)
+            return np.full(len(points), np.inf)
+        shape = self._shape(rows.shape[1])
         values = [self._neighbours(k) for k in range(len(self.families()))]
         family = np.concatenate([np.full(len(v) - 1, k) for k, v in enumerate(values)])
         low, high = (np.concatenate([v[side] for v in values]) for side in (np.s_[:-1], np.s_[1:]))
         ends = self._warps(family, low), self._warps(family, high)
         code, background = fill_code(self.fill)
-        mesh = mesh_of(
+        return mesh_of(
             rows, shape, ends, self.turned(low, high), code, background, bool(self.unitary), points
         )
-        return Cover(points, mesh)
 
-    def _neighbours(self, family: int) -> np.ndarray:
-        """Values of a family in the cover, with that of no change if the interval has it."""
-        low, high = self._ends()
-        values = np.linspace(low, high, self.grid)
-        inside = low <= self.neutral <= high
-        return np.unique(np.r_[values, self.neutral] if inside else values)
-
-    def refine(
-        self, X: Matrix, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
+    def refined(
+        self,
+        rows: np.ndarray,
+        points: np.ndarray,
+        index: np.ndarray,
+        score: Callable[[np.ndarray], np.ndarray],
     ) -> np.ndarray:
-        """See `InvarianceOracle.refine`; between the neighbours on the grid, which halve each step."""
-        points = self.members(X, index)
-        if self.finite or not len(points):
+        """Members moved between their neighbours on the grid to a larger score.
+
+        The neighbours halve in each step.
+        """
+        if not len(points):
             return points
-        rows, shape = self._rows(X)
+        shape = self._shape(rows.shape[1])
         table, n_families = self._table(), len(self.families())
         family, value = table.family[index], table.value[index]
         unchanged = family < 0
@@ -280,6 +239,13 @@ class ImageOracle(ImageFamily):
             for _ in range(_HALVINGS):
                 ends = halve(change, score, best, ends, points, reached)
         return points
+
+    def _neighbours(self, family: int) -> np.ndarray:
+        """Values of a family in the cover, with that of no change if the interval has it."""
+        low, high = self._ends()
+        values = np.linspace(low, high, self.grid)
+        inside = low <= self.neutral <= high
+        return np.unique(np.r_[values, self.neutral] if inside else values)
 
     def _around(self, family: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The neighbours of a value on the grid of its family."""
@@ -352,24 +318,23 @@ class ImageOracle(ImageFamily):
         value = draw(self.distribution, *self._ends(), self.neutral, self.spread, many, rng)
         return self._warps(family.ravel(), value.ravel()).reshape(*many, 6)
 
-    def member_weights(self, size: int) -> np.ndarray:
-        """See `InvarianceOracle.member_weights`: by the density at the values."""
-        return self._shares()
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
+        oracle = self.prepared()
+        shape = oracle._rows(X)[1]
+        table, families = oracle._table(), oracle.families()
+        pairs = zip(table.family[1:], table.value[1:], strict=True)
+        names = ["identity", *(oracle.describe(families[k], float(value)) for k, value in pairs)]
+        if self.finite:
+            return MovedImages(X, oracle._maps(shape), names, oracle._shares())
+        return CoverOfImages(oracle, X, oracle._maps(shape), names)
 
-    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
-        """See `InvarianceOracle.law`; of maps that are made once."""
-        if self.finite or size is None or changes_otherwise(self, ImageOracle):
-            return super().law(n_features, size, random_state)
-        rng, shape = np.random.default_rng(random_state), self._shape(n_features)
+    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
+        """See `InvarianceOracle.draws`; of maps that are made once."""
+        if self.finite:
+            return super()._draws(X, size, random_state)
+        rng, shape = np.random.default_rng(random_state), self._rows(X)[1]
         warps = self._drawn_warps((size,), rng)
-        maps = image_maps(shape, warps, self.order, self.fill, bool(self.unitary))
-        return ImageLaw(maps, np.ones(size))
-
-    def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
-        if changes_otherwise(self, ImageOracle):
-            return super().listed_law(n_features, weights)
-        maps = self._maps(self._shape(n_features))
-        return ImageLaw(maps, weights_of(self, len(maps.constant)) if weights is None else weights)
+        return MovedImages(X, image_maps(shape, warps, self.order, self.fill, bool(self.unitary)))
 
     def quadrature(self, nodes: int, rule: str | None = None) -> Weighted:
         """Listed values of a continuous set, whose weights give the means over its `distribution`.

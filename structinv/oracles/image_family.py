@@ -74,7 +74,7 @@ class ImageFamily(InvarianceOracle):
         """Radians by which the sources of pixels turn around the centre between two values.
 
         Zero, the default, says that they move on straight lines, all by the same fraction at the
-        same value. A family for which neither holds overrides `cover`.
+        same value. A family for which neither holds overrides `mesh`.
         """
         return np.zeros(len(low))
 

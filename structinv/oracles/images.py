@@ -169,7 +169,7 @@ class Shifts(ImageOracle):
     >>> import numpy as np
     >>> from structinv.oracles import Shifts
     >>> oracle = Shifts(pixels=1, shape=(1, 3))
-    >>> oracle.member_names(5)
+    >>> oracle.changes(np.zeros((1, 3))).names
     ['identity', 'shift (-1, 0)', 'shift (1, 0)', 'shift (0, -1)', 'shift (0, 1)']
     >>> oracle.support(np.array([[1.0, 2.0, 3.0]]), np.array([[0.0, 0.0, -1.0]]), np.array([0])).points
     array([[0., 0., 0.]])
@@ -432,7 +432,6 @@ class Flip(ImageOracle):
 
     parameter = "axis"
     order = 0
-    isometric = True
 
     def __init__(self, axis: int = 1, *, shape: Shape = None) -> None:
         self.axis = axis

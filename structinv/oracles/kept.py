@@ -38,6 +38,25 @@ class Kept:
         return Kept, ()
 
 
+class Last:
+    """The last thing made for an array, as long as the same array is asked about.
+
+    Pickles and deep copies are empty.
+    """
+
+    def __init__(self) -> None:
+        self._made: tuple[Any, Any] | None = None
+
+    def get(self, array: Any, make: Callable[[], Any]) -> Any:
+        """What was made for this very array, made now if it was another one."""
+        if self._made is None or self._made[0] is not array:
+            self._made = array, make()
+        return self._made[1]
+
+    def __reduce__(self) -> tuple[type[Last], tuple[()]]:
+        return Last, ()
+
+
 class Record:
     """Something made, and what it was made of: never changed, so that threads see it whole.
 

@@ -13,13 +13,13 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from ..compiled import njit
-from ..matrices import Matrix, floating, in_threads, rounding
+from ..matrices import ALL_ROWS, Matrix, Rows, floating, in_threads, rounding, take
 from .arguments import check_directions
 from .base import Support, dense_rows
+from .changes import Changes, LinearChanges
 from .finite import FiniteOracle
 from .image_maps import ImageShape
 from .image_parameters import check_draw
-from .laws import Law, LinearLaw, changes_otherwise, normalised, weights_of
 
 AXES = ("rows", "both")
 # Larger groups are not listed.
@@ -32,11 +32,11 @@ class Permutations(FiniteOracle):
     .. math:: S(x) = \{P x : P \text{ a permutation}\} \quad \text{or} \quad \{P x P^\top\}
 
     with the input x as a matrix: a point a row (``axes="rows"``), or the Coulomb matrix of a molecule
-    (``axes="both"``). With up to 6 rows the set is a list of at most 720 members, and `law` without a
-    size is the whole group, all alike. Worst cases over rows are exact for any size, as assignments
+    (``axes="both"``). With up to 6 rows the set is a list of at most 720 members, and `changes` is the
+    whole group, all alike. Worst cases over rows are exact for any size, as assignments
     of rows to places; those over both are quadratic assignments, exact for the lists and refused beyond.
 
-    With a size, `law` draws as Montavon et al. (2012) do: rows go by falling Euclidean norm plus
+    `draws` goes by a noisy sort, as Montavon et al. (2012) do: rows go by falling Euclidean norm plus
     Gaussian noise. The noise is drawn once, for ranks and not for rows, so that a matrix has the same
     members in whatever order its rows came in, unless two norms are equal.
 
@@ -47,7 +47,7 @@ class Permutations(FiniteOracle):
     axes : {"rows", "both"}, default="rows"
         What is reordered; "both" needs a square matrix.
     noise : float, default=1.0
-        Standard deviation of the noise in `law`, in units of the norms. 0 sorts by norm; infinity
+        Standard deviation of the noise in `draws`, in units of the norms. 0 sorts by norm; infinity
         draws permutations that are all alike, the same ones for every input.
 
     Raises
@@ -71,15 +71,17 @@ class Permutations(FiniteOracle):
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.oracles import Permutations, law_of
+    >>> from structinv.oracles import Permutations
     >>> x = np.array([[1.0, 2.0, 3.0, 4.0, 0.0, 6.0]])
-    >>> law_of(Permutations((3, 2), noise=0.0), 6, size=1).members(x).reshape(3, 2)
+    >>> Permutations((3, 2), noise=0.0).draws(x, size=1).members().reshape(3, 2)
     array([[0., 6.],
            [3., 4.],
            [1., 2.]])
     >>> Permutations((3, 2)).orbit(x).shape
     (1, 6, 6)
     """
+
+    _enumerates = False
 
     def __init__(
         self, shape: tuple[int, int] | ImageShape, axes: str = "rows", noise: float = 1.0
@@ -93,11 +95,6 @@ class Permutations(FiniteOracle):
         """Whether there are few enough members to be listed."""
         lengths = _lengths(self.shape)
         return lengths is not None and _is_small(lengths[0])
-
-    @property
-    def isometric(self) -> bool:  # type: ignore[override]
-        """Whether the members are listed; all of them only reorder features."""
-        return self.finite
 
     def validate(self, n_features: int | None = None) -> None:
         r, c = self._lengths()
@@ -128,23 +125,11 @@ class Permutations(FiniteOracle):
         self._check_rows(X)
         return dense_rows(X)[:, self._listed("an orbit")]
 
-    def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.pullback`; None with more than 6 rows."""
-        self.validate(V.shape[1])
-        return _pulled(self._listed("a pullback"), V) if self.finite else None
-
-    def member_names(self, size: int) -> list[str]:
-        """See `InvarianceOracle.member_names`: which row comes first, second, and so on."""
+    def _names(self) -> list[str]:
+        """Which row comes first, second, and so on."""
         orders = itertools.permutations(range(self._lengths()[0]))
         next(orders)
         return ["identity", *("order " + " ".join(map(str, order)) for order in orders)]
-
-    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
-        """See `InvarianceOracle.member_scores`; None with more than 6 rows."""
-        if not self.finite or type(self) is not Permutations:
-            return None
-        members = self.orbit(X)
-        return members @ V.astype(members.dtype if members.dtype.kind == "f" else V.dtype).T
 
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
@@ -206,27 +191,19 @@ class Permutations(FiniteOracle):
         members = x[self._listed("contains for more than 6 rows and columns")]
         return bool(np.any(np.max(np.abs(members - z), axis=1) <= near))
 
-    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
-        """See `InvarianceOracle.law`: the whole group, or `size` noisy sorts."""
-        if size is None or changes_otherwise(self, Permutations, "member_weights"):
-            return super().law(n_features, size, random_state)
-        self.validate(n_features)
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
+        if not self.finite:
+            return None
+        orders = self._listed("an orbit")
+        return Orders(X, orders, self._names(), group=True)
+
+    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
+        """See `InvarianceOracle.draws`: `size` noisy sorts."""
         rng, r = np.random.default_rng(random_state), self._lengths()[0]
         if self.noise == np.inf:
-            return OrderLaw(self._places(_random_orders((size,), r, rng)), np.ones(size))
-        return SortedLaw(
-            self._lengths(), self.axes == "both", self.noise * rng.standard_normal((size, r))
-        )
-
-    def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
-        if changes_otherwise(self, Permutations):
-            return super().listed_law(n_features, weights)
-        self.validate(n_features)
-        orders = self._listed("an orbit")
-        if weights is None:
-            weights = weights_of(self, len(orders))
-        alike = bool(np.all(weights == weights[0]))
-        return OrderLaw(orders, np.ones(len(orders)) if alike else weights, group=alike)
+            return Orders(X, self._places(_random_orders((size,), r, rng)))
+        noise = self.noise * rng.standard_normal((size, r))
+        return Sorted(X, self._lengths(), self.axes == "both", noise)
 
     def _listed(self, what: str) -> np.ndarray:
         """The feature that comes to each place in every member, (s, d)."""
@@ -244,52 +221,69 @@ class Permutations(FiniteOracle):
         return (orders[..., :, None] * c + columns[..., None, :]).reshape(*orders.shape[:-1], r * c)
 
 
-class OrderLaw(Law):
+class Orders(Changes):
     """Features in other orders, the same ones for all rows.
 
     Parameters
     ----------
+    X : (n, d) array or CSR matrix
     orders : (s, d) array of int
         The feature that comes to each place.
-    weights : (s,) array
+    names : sequence of str, optional
     group : bool, default=False
-        Whether these are all elements of a group, and alike.
+        Whether these are all elements of a group.
     """
 
-    def __init__(self, orders: np.ndarray, weights: np.ndarray, *, group: bool = False) -> None:
-        likely = np.flatnonzero(weights)
-        self.orders = orders[likely]
-        self.weights = normalised(np.asarray(weights)[likely])
-        self.group = group
+    def __init__(
+        self, X: Matrix, orders: np.ndarray, names: Sequence[str] | None = None, *, group: bool = False
+    ) -> None:
+        super().__init__(X)
+        self.orders = orders
+        self._names = names
+        self._all = group
 
-    def members(self, X: Matrix) -> np.ndarray:
-        return floating(dense_rows(X))[:, self.orders]
+    @property
+    def size(self) -> int:
+        return len(self.orders)
 
-    def pull_back(self, V: np.ndarray) -> np.ndarray:
+    @property
+    def names(self) -> list[str]:
+        return super().names if self._names is None else list(self._names)
+
+    @property
+    def group(self) -> bool:
+        """Whether these are all elements of a group, and alike."""
+        return self._all and bool(np.all(self.weights == self.weights[0]))
+
+    def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
+        orders = self.orders if numbers is None else self.orders[numbers]
+        return floating(dense_rows(take(self.X, rows)))[:, orders]
+
+    def points(self, rows: Rows, index: np.ndarray) -> np.ndarray:
+        return np.take_along_axis(floating(dense_rows(take(self.X, rows))), self.orders[index], axis=1)
+
+    def adjoint(self, V: np.ndarray) -> np.ndarray:
         return _pulled(self.orders, V)
 
-    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> OrderLaw:
-        chosen, weights = self._chosen(numbers, weights)
-        return OrderLaw(self.orders[chosen], weights)
-
-    def linear(self) -> LinearLaw:
+    def linear(self) -> LinearChanges:
         size, d = self.orders.shape
         starts, ones = np.arange(d + 1), np.ones(d)
         maps = [sp.csr_matrix((ones, order, starts), shape=(d, d)) for order in self.orders]
-        return LinearLaw(maps, self.weights)
+        return LinearChanges(self.X, maps, self._names, self.weights)
 
-    def differences(self, most: int | None = None) -> LinearLaw | None:
-        """See `Law.differences`; in a whole group they are spread as the changes themselves."""
+    def differences(self, most: int | None = None) -> LinearChanges | None:
+        """See `Changes.differences`; in a whole group they are spread as the changes themselves."""
         if not self.group:
             return super().differences(most)
         return self.linear() if most is None or self.size <= most else None
 
 
-class SortedLaw(Law):
+class Sorted(Changes):
     """Rows by falling norm plus noise.
 
     Parameters
     ----------
+    X : (n, d) array or CSR matrix
     shape : (int, int)
         Of the matrix that an input is.
     both : bool
@@ -298,39 +292,38 @@ class SortedLaw(Law):
         Added to the largest norm, the second largest, and so on.
     """
 
-    def __init__(self, shape: tuple[int, int], both: bool, noise: np.ndarray) -> None:
+    def __init__(self, X: Matrix, shape: tuple[int, int], both: bool, noise: np.ndarray) -> None:
+        super().__init__(X)
         self.shape = shape
         self.both = both
         self.noise = noise
-        self.weights = np.full(len(noise), 1.0 / len(noise))
 
-    def members(self, X: Matrix) -> np.ndarray:
-        rows = np.ascontiguousarray(floating(dense_rows(X)))
-        found = np.empty((len(rows), self.size, rows.shape[1]), dtype=rows.dtype)
+    @property
+    def size(self) -> int:
+        return len(self.noise)
+
+    def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
+        X = np.ascontiguousarray(floating(dense_rows(take(self.X, rows))))
+        noise = self.noise if numbers is None else self.noise[numbers]
+        found = np.empty((len(X), len(noise), X.shape[1]), dtype=X.dtype)
         r, c = self.shape
 
         def sort(part: slice) -> None:
             # The squares in order, so that rows with the same entries have the same norm.
-            matrices = rows[part].reshape(-1, r, c)
+            matrices = X[part].reshape(-1, r, c)
             squares = np.sort(np.square(matrices, dtype=np.float64), axis=2)
             norms = -np.sqrt(np.cumsum(squares, axis=2)[:, :, -1])
             ranked = np.argsort(norms, axis=1, kind="stable")
             sorted_norms = np.take_along_axis(norms, ranked, axis=1)
-            keys = sorted_norms[:, None] - self.noise
+            keys = sorted_norms[:, None] - noise
             order = np.take_along_axis(ranked[:, None], np.argsort(keys, axis=2, kind="stable"), axis=2)
             each = np.arange(len(matrices))[:, None, None, None]
             columns = order[:, :, None, :] if self.both else np.arange(c)
             sorted_rows = matrices[each, order[:, :, :, None], columns]
             found[part] = sorted_rows.reshape(found[part].shape)
 
-        in_threads(sort, len(rows), found.size)
+        in_threads(sort, len(X), found.size)
         return found
-
-    def take(self, numbers: Sequence[int] | np.ndarray, weights: np.ndarray | None = None) -> Law:
-        chosen, weights = self._chosen(numbers, weights)
-        taken = SortedLaw(self.shape, self.both, self.noise[chosen])
-        taken.weights = normalised(weights)
-        return taken
 
 
 def _lengths(shape: Any) -> tuple[int, int] | None:

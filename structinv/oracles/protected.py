@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..matrices import Matrix, Rows, row_dots, take, with_data
+from ..matrices import Matrix, Rows, row_dots, take
 from ..regions import Region
 from .arguments import check_features, check_row_by_row, chosen_features
-from .base import BoundOracle, Cover, InvarianceOracle, Support, dense_rows, pulled_back
+from .base import BoundOracle, InvarianceOracle, Support, changes_of, dense_rows, listed
+from .changes import Changes
 from .checked import bind, tangents_of
 from .columns import OfFeatures
 from .combinators import Combination, OfOnePart, validate_part
 from .geometry import listed_or_covered
+from .joined_changes import KeptFeatures, with_features
 from .support import Grades
 from .word_edits import Additions
 
@@ -44,7 +44,6 @@ class Protected(OfFeatures, OfOnePart, Combination):
     array([[1., 0., 1.]])
     """
 
-    isometric = False
     feature_parameters = ("features",)
 
     def __init__(self, oracle: InvarianceOracle, features: Any) -> None:
@@ -61,12 +60,6 @@ class Protected(OfFeatures, OfOnePart, Combination):
         )
         check_features("features", self.features, n_features)
 
-    def prepared(self) -> Self:
-        """See `InvarianceOracle.prepared`: the part is."""
-        prepared = copy.copy(self)
-        prepared.oracle = self.oracle.prepared()
-        return prepared
-
     def most_changes(self) -> int:
         return self.oracle.most_changes()
 
@@ -76,9 +69,6 @@ class Protected(OfFeatures, OfOnePart, Combination):
     def without_grades(self) -> tuple[InvarianceOracle, float | Sequence[float] | None]:
         oracle, rho = self.oracle.without_grades()
         return Protected(oracle, self.features), rho
-
-    def member_weights(self, size: int) -> np.ndarray:
-        return self.oracle.member_weights(size)
 
     def graded_support(
         self,
@@ -101,15 +91,14 @@ class Protected(OfFeatures, OfOnePart, Combination):
         """See `InvarianceOracle.region`: the list of a finite part, or the cover of another."""
         return listed_or_covered(self, X)
 
-    def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        mine = chosen_features(self.features, V.shape[1])
-        others = V.copy()
-        others[:, mine] = 0.0
-        images = pulled_back(self.oracle, others)
-        return None if images is None else images + (V - others)
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
+        inner = changes_of(self.oracle, X, y)
+        return None if inner is None else KeptFeatures(inner, self._mask(X.shape[1]))
 
-    def member_names(self, size: int) -> list[str]:
-        return self.oracle.member_names(size)
+    def _mask(self, n_features: int) -> np.ndarray:
+        kept = np.zeros(n_features, dtype=bool)
+        kept[chosen_features(self.features, n_features)] = True
+        return kept
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`."""
@@ -124,16 +113,7 @@ class _BoundProtected(BoundOracle):
     def __init__(self, oracle: Protected, inner: BoundOracle) -> None:
         super().__init__(oracle, inner.X, inner.y)
         self.inner = inner
-        self.kept = np.zeros(inner.X.shape[1], dtype=bool)
-        self.kept[chosen_features(oracle.features, len(self.kept))] = True
-
-    def _restored(self, points: Matrix, rows: Rows) -> Matrix:
-        """Points with the values of the rows at the features."""
-        X = take(self.X, rows)
-        if not sp.issparse(points):
-            return np.where(self.kept, dense_rows(X), points).astype(points.dtype, copy=False)
-        of_points = with_data(points, points.data * ~self.kept[points.indices])
-        return (of_points + with_data(X, X.data * self.kept[X.indices])).astype(points.dtype, copy=False)
+        self.kept = oracle._mask(inner.X.shape[1])
 
     def _of_members(self, members: np.ndarray, rows: Rows) -> np.ndarray:
         return np.where(self.kept, dense_rows(take(self.X, rows))[:, None], members)
@@ -157,7 +137,8 @@ class _BoundProtected(BoundOracle):
         upper = answer.upper
         if upper is not None:
             upper = upper + row_dots(take(self.X, rows), own, assign)
-        return Support(self._restored(answer.points, rows), upper, answer.rho)
+        points = with_features(answer.points, take(self.X, rows), self.kept)
+        return Support(points, upper, answer.rho)
 
     def additions(self) -> Additions | None:
         found = self.inner.additions()
@@ -165,43 +146,15 @@ class _BoundProtected(BoundOracle):
             return None
         return replace(found, value=np.where(self.kept, 0.0, found.value))
 
-    def orbit(self, rows: Rows) -> np.ndarray:
-        return self._of_members(self.inner.orbit(rows), rows)
-
-    def cover(self, rows: Rows) -> Cover:
-        # Members come no further apart where they agree in more features.
-        cover = self.inner.cover(rows)
-        return Cover(self._of_members(cover.points, rows), cover.mesh)
-
-    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        return np.asarray(self._restored(self.inner.members(rows, index), rows))
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        def restored(points: np.ndarray) -> np.ndarray:
-            return score(np.asarray(self._restored(points, rows)))
-
-        return np.asarray(self._restored(self.inner.refine(rows, index, restored), rows))
-
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         return self._of_members(self.inner.sample(rows, size, rng), rows)
-
-    def member_names(self) -> list[str]:
-        return self.inner.member_names()
-
-    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
-        return self.inner.member_grades(rows, rho)
-
-    def grades(self, rows: Rows) -> np.ndarray | None:
-        return self.inner.grades(rows)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
         x = dense_rows(self.X, [row])[0]
         if np.any(np.abs(z - x)[self.kept] > 1e-9 * (1.0 + np.abs(x[self.kept]))):
             return False
         if self.oracle.finite:
-            members = self.orbit(np.array([row]))[0]
+            members = listed(self).members(np.array([row]))[0]
             return bool(np.any(np.max(np.abs(members - z), axis=1) <= 1e-9 * (1.0 + np.abs(z).max())))
         if not self.oracle.featurewise:
             raise self.oracle._absent("contains")

@@ -23,6 +23,7 @@ from .support import rounding_error
 
 if TYPE_CHECKING:
     from .base import BoundOracle
+    from .changes import Changes
 
 # Weights of directions that are in memory at once.
 WEIGHTS_AT_ONCE = 20_000_000
@@ -181,22 +182,23 @@ def _by_mask(mask: np.ndarray, parts: list[np.ndarray | None]) -> Any:
 def worst_of(bound: BoundOracle, rows: Rows, question: Question) -> Worst:
     """The answer of any bound oracle: from a list that is scored in one product, else by `support`."""
     if not question.rounding:
-        scores = bound.member_scores(rows, question.weights)
-        if scores is not None:
-            return worst_in_list(bound, rows, question, scores)
+        changes = bound.changes()
+        scores = None if changes is None else changes.scores(rows, question.weights)
+        if changes is not None and scores is not None:
+            return worst_in_list(changes, rows, question, scores)
     return worst_by_support(bound, rows, question)
 
 
-def worst_in_list(bound: BoundOracle, rows: Rows, question: Question, scores: np.ndarray) -> Worst:
+def worst_in_list(changes: Changes, rows: Rows, question: Question, scores: np.ndarray) -> Worst:
     """The answer from ``<w, z>`` of all members z, (n, s, n_outputs)."""
     rivals = question.rivals
     values = scores
     if np.any(question.constants):
         values = scores + question.constants.astype(scores.dtype)
-    gains, costs, members = best_members(values, rivals, bound.grades(rows))
+    gains, costs, members = best_members(values, rivals, changes.grades(rows))
 
     def points_of(places: np.ndarray, labels: np.ndarray) -> WorstPoints:
-        points = bound.members(pick(rows, places, len(rivals)), members[places, labels])
+        points = changes.points(pick(rows, places, len(rivals)), members[places, labels])
         return WorstPoints(points, gains[places, labels], costs[places, labels])
 
     return Worst(gains, costs, gains + costs, points_of)

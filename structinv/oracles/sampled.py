@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import numpy as np
 
 from .. import answers
 from ..matrices import Matrix, Rows, floating
-from .base import BoundOracle, Cover, Support, dense_rows
+from .arguments import profile_of_list
+from .base import BoundOracle, Support, dense_rows
+from .changes import Changes
 from .finite import FiniteOracle, best_members
+from .kept import Last
+from .listed_changes import ListedChanges
 from .support import Grades
 
 
@@ -54,6 +59,9 @@ class Sampled(FiniteOracle):
     array([[3., 1., 2.]])
     """
 
+    # Of a prepared copy only.
+    _last: Last | None = None
+
     def __init__(self, function: Callable[[np.ndarray], np.ndarray]) -> None:
         self.function = function
 
@@ -74,6 +82,19 @@ class Sampled(FiniteOracle):
         found = answers.ask_stranger("function", self.function, rows)
         return answers.numbers("function", "members", found, (len(rows), "s", rows.shape[1]))
 
+    def prepared(self) -> Sampled:
+        """See `InvarianceOracle.prepared`; the members of the rows asked about last are kept."""
+        if self._last is not None:
+            return self
+        prepared = copy.copy(self)
+        prepared._last = Last()
+        return prepared
+
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
+        if self._last is None:
+            return ListedChanges(self, X)
+        return self._last.get(X, lambda: ListedChanges(self, X, keep=True))
+
     def member_names(self, size: int) -> list[str]:
         return ["identity", *(f"member {number}" for number in range(1, size))]
 
@@ -85,8 +106,13 @@ class BoundSampled(BoundOracle):
 
     def __init__(self, oracle: Sampled, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
-        self.kept = oracle.orbit(X)
+        self.kept = self._listed().members()
         answers.repeats("function", "members", self.kept, lambda: oracle.orbit(X[-1:]))
+
+    def _listed(self) -> Changes:
+        found = self.changes()
+        assert found is not None
+        return found
 
     def support(
         self,
@@ -100,23 +126,4 @@ class BoundSampled(BoundOracle):
         if rho is None:
             return best_members(members, V, assign)
         worth = np.zeros(len(assign)) if cost is None else cost
-        return best_members(members, V, assign, worth, self.oracle._grades(members.shape[1], rho))
-
-    def orbit(self, rows: Rows) -> np.ndarray:
-        return self.kept[rows]
-
-    def cover(self, rows: Rows) -> Cover:
-        members = self.kept[rows]
-        return Cover(members, np.zeros(len(members)))
-
-    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        members = self.kept[rows]
-        return members[np.arange(len(members)), index]
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        return self.members(rows, index)
-
-    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        return self.kept[rows] @ V.astype(self.kept.dtype).T
+        return best_members(members, V, assign, worth, profile_of_list(rho, members.shape[1]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,12 @@ import numpy as np
 from .. import answers
 from ..matrices import Matrix, Rows, rounding
 from .arguments import check_row_by_row
-from .base import BoundOracle, Cover, Hull, InvarianceOracle, Support, pulled_back
+from .base import BoundOracle, Hull, InvarianceOracle, Support, changes_of, dense_rows, draws_of
 from .bound_part import BoundPart
+from .changes import Changes
 from .checked import CheckedOracle
 from .combinators import OfOnePart, validate_part
 from .hulls import LabelHull
-from .laws import Law, changes_otherwise, law_of
 from .question import Question, Worst, worst_at, worst_of
 from .support import Grades
 
@@ -35,8 +34,6 @@ class WholeExample(OfOnePart):
     def __init__(self, oracle: InvarianceOracle) -> None:
         self.oracle = oracle
 
-    isometric = property(lambda self: self.oracle.isometric)
-
     def validate(self, n_features: int | None = None) -> None:
         """Raise unless the part is an oracle of single rows, with parameters in their ranges."""
         name = type(self).__name__
@@ -49,42 +46,20 @@ class WholeExample(OfOnePart):
         """See `InvarianceOracle.support`; of rows that are examples by themselves."""
         return self.oracle.support(X, V, assign, cost)
 
-    def orbit(self, X: Matrix) -> np.ndarray:
-        return self.oracle.orbit(X)
-
     def tangents(self, X: Matrix) -> np.ndarray:
         return self.oracle.tangents(X)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         return self.oracle.sample(X, size, rng)
 
-    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
-        if changes_otherwise(self, WholeExample, "member_weights"):
-            return super().law(n_features, size, random_state)
-        return law_of(self.oracle, n_features, size, random_state)
-
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
         return self.oracle.contains(x, z)
 
-    def cover(self, X: Matrix) -> Cover:
-        return self.oracle.cover(X)
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
+        return changes_of(self.oracle, X, y)
 
-    def members(self, X: Matrix, index: np.ndarray) -> np.ndarray:
-        return self.oracle.members(X, index)
-
-    def member_names(self, size: int) -> list[str]:
-        return self.oracle.member_names(size)
-
-    def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        return pulled_back(self.oracle, V)
-
-    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
-        return self.oracle.member_scores(X, V)
-
-    def refine(
-        self, X: Matrix, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        return self.oracle.refine(X, index, score)
+    def _draws(self, X: Matrix, size: int, random_state: int) -> Changes:
+        return draws_of(self.oracle, X, size, random_state)
 
 
 class BoundWhole(BoundPart):
@@ -110,15 +85,6 @@ class BoundWhole(BoundPart):
     def worst(self, rows: Rows, question: Question) -> Worst:
         return self.inner.worst(rows, question)
 
-    def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        return self.inner.pullback(V)
-
-    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
-        return self.inner.member_grades(rows, rho)
-
-    def grades(self, rows: Rows) -> np.ndarray | None:
-        return self.inner.grades(rows)
-
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull | None:
         return self.inner.hull(signs, weights, intercept)
 
@@ -128,24 +94,22 @@ class BoundWhole(BoundPart):
         return self.inner.label_hull(codes, weights, cost, intercept)
 
 
-class SoleMember(BoundOracle):
+class OneMember(BoundOracle):
     """One member of each row's list, alone; not the row itself, unless it is that member.
 
     Parameters
     ----------
-    whole : BoundOracle
-        A list.
-    number : int
-        Of the member.
+    oracle : InvarianceOracle
+    member : Changes
+        Of size 1.
     """
 
-    def __init__(self, whole: BoundOracle, number: int) -> None:
-        super().__init__(whole.oracle, whole.X, whole.y)
-        self.whole = whole
-        self.number = number
+    def __init__(self, oracle: InvarianceOracle, member: Changes) -> None:
+        super().__init__(oracle, member.X, member.y)
+        self.member = member
 
-    def listed_in(self) -> tuple[BoundOracle, np.ndarray | None]:
-        return self.whole, np.array([self.number])
+    def _new_changes(self) -> Changes:
+        return self.member
 
     def support(
         self,
@@ -155,61 +119,24 @@ class SoleMember(BoundOracle):
         cost: np.ndarray | None = None,
         rho: Grades | None = None,
     ) -> Support:
-        grades = self.grades(rows) if rho is None else self.member_grades(rows, rho)
+        grades = self.member.grades(rows)
         return Support(self._points(rows), rho=None if grades is None else grades[:, 0])
 
     def worst(self, rows: Rows, question: Question) -> Worst:
         """See `BoundOracle.worst`; all labels face one point."""
         if not question.rounding:
             return worst_of(self, rows, question)
-        grades = self.grades(rows)
+        grades = self.member.grades(rows)
         return worst_at(self._points(rows), question, None if grades is None else grades[:, 0])
 
     def _points(self, rows: Rows) -> Matrix:
-        return self.whole.members(rows, np.full(self.count(rows), self.number))
-
-    def _dense(self, rows: Rows) -> np.ndarray:
-        points: Any = self._points(rows)
-        return points if isinstance(points, np.ndarray) else points.toarray()
-
-    def orbit(self, rows: Rows) -> np.ndarray:
-        return self._dense(rows)[:, None]
-
-    def members(self, rows: Rows, index: np.ndarray) -> Any:
-        return self._points(rows)
-
-    def member_names(self) -> list[str]:
-        return [self.whole.member_names()[self.number]]
-
-    def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        images = self.whole.pullback(V)
-        return None if images is None else images[[self.number]]
-
-    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        scores = self.whole.member_scores(rows, V)
-        return None if scores is None else scores[:, [self.number]]
-
-    def member_grades(self, rows: Rows, rho: float | Sequence[float]) -> np.ndarray:
-        return self.whole.member_grades(rows, rho)[:, [self.number]]
-
-    def grades(self, rows: Rows) -> np.ndarray | None:
-        grades = self.whole.grades(rows)
-        return None if grades is None else grades[:, [self.number]]
-
-    def cover(self, rows: Rows) -> Cover:
-        members = self.orbit(rows)
-        return Cover(members, np.zeros(len(members)))
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        return self._dense(rows)
+        return self.member.points(rows, np.zeros(self.count(rows), dtype=np.intp))
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
-        return np.repeat(self.orbit(rows), size, axis=1)
+        return np.repeat(self.member.members(rows), size, axis=1)
 
     def contains(self, row: int, z: np.ndarray) -> bool:
-        point = self._dense(np.array([row]))[0]
+        point = dense_rows(self._points(np.array([row])))[0]
         return bool(np.max(np.abs(z - point), initial=0.0) <= rounding(point, z))
 
 
@@ -251,30 +178,8 @@ class CheckedLevel(CheckedOracle):
         super().__init__(inner, whole.oracle, whole.X, whole.y)
         self.whole = whole
 
-    def listed_in(self) -> tuple[BoundOracle, np.ndarray | None]:
-        source, numbers = self.inner.listed_in()
-        if source is self.inner:
-            return self, numbers
-        return (self.whole if source is self.whole.inner else source), numbers
-
     def _look_at_heights(self, *question: Any) -> None:
         """The unchanged row is no member of all scenarios."""
-
-    def orbit(self, rows: Rows) -> np.ndarray:
-        return self._listed("orbit", self._ask("orbit", rows), rows)
-
-    def cover(self, rows: Rows) -> Cover:
-        cover, source = self._ask("cover", rows), self._source("cover")
-        if not isinstance(cover, Cover):
-            raise TypeError(f"{source} must return a Cover, got {type(cover).__name__}")
-        points = self._listed("cover", cover.points, rows)
-        return Cover(points, answers.numbers(source, "mesh", cover.mesh, (len(points),), finite=False))
-
-    def _listed(self, name: str, members: Any, rows: Rows) -> np.ndarray:
-        shape = (self.count(rows), "s", self.X.shape[1])
-        found = answers.numbers(self._source(name), "members", members, shape)
-        self._same_size(name, found.shape[1])
-        return found
 
 
 def checked_scenarios(checked: CheckedOracle) -> list[tuple[BoundOracle, ...]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..matrices import Matrix, Rows
-from .base import BoundOracle
-from .checked import CheckedOracle, bind
-from .scenarios import BoundWhole, SoleMember, WholeExample
+from ..matrices import Matrix
+from .base import BoundOracle, listed
+from .checked import bind
+from .scenarios import BoundWhole, OneMember, WholeExample
 
 
 class Shared(WholeExample):
@@ -33,7 +33,7 @@ class Shared(WholeExample):
     ...     def orbit(self, X):
     ...         return np.stack([X, -X], axis=1)
     >>> bound = Shared(SignFlip()).bind(np.array([[1.0], [2.0]]))
-    >>> [scenario[0].orbit(slice(None)).ravel().tolist() for scenario in bound.scenarios()]
+    >>> [scenario[0].changes().members().ravel().tolist() for scenario in bound.scenarios()]
     [[1.0, 2.0], [-1.0, -2.0]]
     """
 
@@ -53,27 +53,11 @@ class Shared(WholeExample):
 
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         self._check_rows(X)
-        return _BoundShared(self, bind(self.oracle, X, y))
+        prepared = self.prepared()
+        return _BoundShared(prepared, bind(prepared.oracle, X, y))
 
 
 class _BoundShared(BoundWhole):
-    inner: CheckedOracle
-
-    def __init__(self, oracle: Shared, inner: CheckedOracle) -> None:
-        super().__init__(oracle, inner)
-        # The scores asked for last: every member is asked about in turn.
-        self._last: tuple[Rows, np.ndarray, np.ndarray | None] | None = None
-
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
-        return [(SoleMember(self, number),) for number in range(self.inner.size())]
-
-    def member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
-        if self._last is None or not _same(self._last[0], rows) or not np.array_equal(self._last[1], V):
-            self._last = rows, V.copy(), self.inner.member_scores(rows, V)
-        return self._last[2]
-
-
-def _same(left: Rows, right: Rows) -> bool:
-    if isinstance(left, slice) or isinstance(right, slice):
-        return left is right or (type(left) is type(right) and left == right)
-    return np.array_equal(left, right)
+        whole = listed(self)
+        return [(OneMember(self.oracle, whole.take([number])),) for number in range(whole.size)]

@@ -135,23 +135,6 @@ class DeferredSupport(Support):
         return rounding_error(self._rows) * (self.maxima()[1] + height)
 
 
-@dataclass(frozen=True)
-class Cover:
-    """Finitely many members of each S(x), and how far any other member is from the nearest of them.
-
-    Parameters
-    ----------
-    points : (n, s, d) array
-        The identity first.
-    mesh : (n,) array
-        A bound on that Euclidean distance: 0 where the members are all there are, infinity where
-        nothing is known.
-    """
-
-    points: np.ndarray
-    mesh: np.ndarray
-
-
 def rounding_error(points: Matrix) -> float:
     """Relative error of an inner product of a row, in the precision that predictions use."""
     terms = np.diff(points.indptr).max(initial=0) if sp.issparse(points) else points.shape[1]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,12 +15,14 @@ from ..regions import Region
 from ..regions.curves import CurveRegion, Grid
 from ..regions.products import Stack
 from .arguments import check_count, check_directions
-from .base import BoundOracle, Cover, Hull, Support, dense_rows
+from .base import BoundOracle, Hull, Support, dense_rows
+from .changes import Changes
 from .curve_hull import CurveHull
-from .curves import CurveOracle, Curves
+from .curves import CurveOracle, Curves, GridOfCurves
 from .image_base import ImageOracle
 from .image_curves import ImageCurve, check_one_family
 from .image_parameters import interval
+from .kept import Last
 
 # Rows of a block whose images at many values are compared at once.
 _BLOCK = 64
@@ -72,6 +75,9 @@ class Trajectory(CurveOracle):
     array([[0.5 , 0.25],
            [1.  , 1.  ]])
     """
+
+    # Of a prepared copy only.
+    _last: Last | None = None
 
     def __init__(
         self,
@@ -162,6 +168,21 @@ class Trajectory(CurveOracle):
     def _name(self, t: float) -> str:
         return f"t = {t:g}"
 
+    def prepared(self) -> Self:
+        """See `InvarianceOracle.prepared`; the curves of the rows asked about last are kept."""
+        if self._last is not None:
+            return self
+        prepared = copy.copy(self)
+        prepared._last = Last()
+        return prepared
+
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes:
+        return (
+            GridOfCurves(self, X)
+            if self._last is None
+            else self._last.get(X, lambda: GridOfCurves(self, X))
+        )
+
     def support(
         self, X: Matrix, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None = None
     ) -> Support:
@@ -178,8 +199,8 @@ class Trajectory(CurveOracle):
 
     def region(self, X: np.ndarray) -> Region:
         curves = self._curves(X)
-        cover = self._cover(curves)
-        grid = Grid(self._values(), cover.points, cover.mesh)
+        listed = GridOfCurves(self, X)
+        grid = Grid(self._values(), listed.members(), listed.mesh())
         return CurveRegion(Stack.of(floating(curves.X), curves.powers), self._interval(), grid)
 
     def contains(self, x: np.ndarray, z: np.ndarray) -> bool:
@@ -232,7 +253,8 @@ class BoundTrajectory(BoundOracle):
 
     def __init__(self, oracle: Trajectory, X: Matrix, y: np.ndarray | None) -> None:
         super().__init__(oracle, X, y)
-        self.curves = oracle._curves(X)
+        listed: Any = self.changes()
+        self.curves: Curves = listed.curves()
         powers = self.curves.powers
         answers.repeats("function", "the x_k", powers, lambda: oracle._curves(X[-1:]).powers)
 
@@ -240,17 +262,6 @@ class BoundTrajectory(BoundOracle):
         self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> Support:
         return self.oracle._furthest(self.curves.take(rows), V, assign)
-
-    def members(self, rows: Rows, index: np.ndarray) -> np.ndarray:
-        return self.oracle._members(self.curves.take(rows), index)
-
-    def cover(self, rows: Rows) -> Cover:
-        return self.oracle._cover(self.curves.take(rows))
-
-    def refine(
-        self, rows: Rows, index: np.ndarray, score: Callable[[np.ndarray], np.ndarray]
-    ) -> np.ndarray:
-        return self.oracle._refine(self.curves.take(rows), index, score)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         return self.oracle._sample(self.curves.take(rows), size, rng)

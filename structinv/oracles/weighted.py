@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from numbers import Real
-from typing import Self
 
 import numpy as np
 
-from ..matrices import ALL_ROWS, Matrix, Rows
+from ..matrices import Matrix, Rows
 from .arguments import check_row_by_row
-from .base import BoundOracle, InvarianceOracle, Support, pulled_back
+from .base import BoundOracle, InvarianceOracle, Support, changes_of, listed
+from .changes import Changes
 from .checked import bind, tangents_of
 from .combinators import Combination, OfOnePart, validate_part
 from .image_parameters import check_draw
-from .laws import Law, changes_otherwise, weights_of
 from .scenarios import BoundWhole
 
 
@@ -24,8 +22,8 @@ class Weighted(OfOnePart, Combination):
 
     .. math:: P(g_k) = w_k / \sum_j w_j
 
-    Worst cases are those of the oracle. Means over changes (`InvarianceOracle.law`) and random members
-    (`sample`) go by the probabilities.
+    Worst cases are those of the oracle. Means over changes (`averaged`) and random members (`sample`) go
+    by the probabilities.
 
     Parameters
     ----------
@@ -42,18 +40,16 @@ class Weighted(OfOnePart, Combination):
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.oracles import Flip, Weighted, law_of
+    >>> from structinv.oracles import Flip, Weighted
     >>> oracle = Weighted(Flip(shape=(1, 2)), [0.75, 0.25])
-    >>> law = law_of(oracle, 2)
-    >>> law.weights @ law.members(np.array([[4.0, 8.0]]))[0]
+    >>> changes = oracle.changes(np.array([[4.0, 8.0]]))
+    >>> changes.weights @ changes.members()[0]
     array([5., 7.])
     """
 
     def __init__(self, oracle: InvarianceOracle, weights: Sequence[float] | np.ndarray) -> None:
         self.oracle = oracle
         self.weights = weights
-
-    isometric = property(lambda self: self.oracle.isometric)
 
     def validate(self, n_features: int | None = None) -> None:
         """Raise unless the part lists its members, and there is a weight for each of them."""
@@ -71,9 +67,9 @@ class Weighted(OfOnePart, Combination):
             )
         weights = self._weights()
         if n_features is not None:
-            self._check_size(
-                weights, bind(self.oracle, np.zeros((1, n_features))).orbit(ALL_ROWS).shape[1]
-            )
+            found = changes_of(self.oracle, np.zeros((0, n_features)))
+            assert found is not None
+            self._check_size(weights, found.size)
 
     def _weights(self) -> np.ndarray:
         given = self.weights
@@ -94,12 +90,6 @@ class Weighted(OfOnePart, Combination):
                 f"identity first, got {len(weights)}"
             )
 
-    def prepared(self) -> Self:
-        """See `InvarianceOracle.prepared`: the part is."""
-        prepared = copy.copy(self)
-        prepared.oracle = self.oracle.prepared()
-        return prepared
-
     def bind(self, X: Matrix, y: np.ndarray | None = None) -> BoundOracle:
         """The part on the rows of `X`."""
         # First whether it is a part at all.
@@ -108,24 +98,13 @@ class Weighted(OfOnePart, Combination):
         prepared._check_rows(X)
         return _BoundWeighted(prepared, bind(prepared.oracle, X, y))
 
-    def law(self, n_features: int, size: int | None = None, random_state: int = 0) -> Law:
-        self.validate(n_features)
-        return super().law(n_features, size, random_state)
-
-    def listed_law(self, n_features: int, weights: np.ndarray | None = None) -> Law:
-        """See `InvarianceOracle.listed_law`; that of the part."""
-        if changes_otherwise(self, Weighted):
-            return super().listed_law(n_features, weights)
-        if weights is None:
-            weights = weights_of(self, len(self._weights()))
-        return self.oracle.listed_law(n_features, weights)
-
-    def member_weights(self, size: int) -> np.ndarray:
-        weights = self._weights()
-        self._check_size(weights, size)
+    def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
+        inner, weights = changes_of(self.oracle, X, y), self._weights()
+        if inner is None:
+            return None
+        self._check_size(weights, inner.size)
         # Their sum may be no number.
-        weights /= np.max(weights)
-        return weights / np.sum(weights)
+        return inner.weighted(weights / np.max(weights))
 
     def graded_support(
         self,
@@ -141,26 +120,14 @@ class Weighted(OfOnePart, Combination):
     def tangents(self, X: Matrix) -> np.ndarray:
         return tangents_of(self.oracle, X)
 
-    def pullback(self, V: np.ndarray) -> np.ndarray | None:
-        return pulled_back(self.oracle, V)
-
-    def member_names(self, size: int) -> list[str]:
-        return self.oracle.member_names(size)
-
-    def member_scores(self, X: Matrix, V: np.ndarray) -> np.ndarray | None:
-        return self.oracle.member_scores(X, V)
-
-    def member_grades(self, size: int, rho: float | Sequence[float]) -> np.ndarray:
-        return self.oracle.member_grades(size, rho)
-
 
 class _BoundWeighted(BoundWhole):
     oracle: Weighted
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:
         check_draw(size, rng)
-        members = self.inner.orbit(rows)
-        shares = self.oracle.member_weights(members.shape[1])
+        listing = listed(self)
+        members, shares = listing.members(rows), listing.weights
         picks = rng.choice(len(shares), (len(members), size), p=shares)
         return members[np.arange(len(members))[:, None], picks]
 

@@ -11,6 +11,7 @@ from ..dual_states.labelled_rows import LabelledRows, labelled_rows
 from ..dual_states.linear_members import made_rows
 from ..matrices import Matrix
 from ..objective import Objective, WorstCase
+from ..oracles.base import listed
 from ..planes import PlaneSet
 from ..spaces import Element, KernelSpace, Normals
 from ..tensor_rows import MadeRows, TensorRows
@@ -47,7 +48,7 @@ def packed(objective: Objective, f: Element, planes: PlaneSet) -> dict[str, np.n
     # Pools are numbered as they were made; terms are where they were.
     owners = np.full(1 + len(space.atoms.pools), -1)
     for number, bound in reversed(list(enumerate(_bounds(objective)))):
-        owners[space.atoms.pool(bound).number] = number
+        owners[space.atoms.pool(listed(bound)).number] = number
     return {**arrays, **found, "pools": owners[found["pools"]]}
 
 
@@ -103,7 +104,8 @@ def _points(objective: Objective, arrays: dict[str, np.ndarray]) -> np.ndarray:
         if len(mine):
             rows, members = origins[mine].T
             # A stranger's oracle may list fewer by now: any member will do, as planes are looked at.
-            points[mine] = bound.members(rows, np.minimum(members, bound.size() - 1))
+            changes = listed(bound)
+            points[mine] = changes.points(rows, np.minimum(members, changes.size - 1))
     return points
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..dual_states import join_planes
 from ..objective import Objective, WorstCase
+from ..oracles.base import listed
 from ..planes import PlaneSet
 from ..spaces import AtomStore
 from .base import Solution, Solver
@@ -170,14 +171,14 @@ def _keys(objective: Objective, store: AtomStore, atoms: np.ndarray) -> np.ndarr
     for term in objective.terms:
         if not isinstance(term, WorstCase):
             continue
-        pool, n_rows = space.atoms.pool(term.bound), term.X.shape[0]
+        pool, n_rows = space.atoms.pool(listed(term.bound)), term.X.shape[0]
         # At their old place first, which a larger set may have moved.
         for guess in [np.minimum(members, pool.size - 1), *range(pool.size)]:
             left = np.flatnonzero((keys < 0) & (rows < n_rows))
             if len(left) == 0:
                 break
             tried = np.broadcast_to(guess, len(rows))[left]
-            same = np.all(term.bound.members(rows[left], tried) == points[left], axis=1)
+            same = np.all(listed(term.bound).points(rows[left], tried) == points[left], axis=1)
             keys[left[same]] = pool.keys(rows[left[same]], tried[same])
     others = np.flatnonzero(keys < 0)
     if len(others):

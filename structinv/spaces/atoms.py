@@ -12,11 +12,11 @@ from ..compiled import njit
 from ..kernels import Kernel
 from ..kernels.checked import kernel_matrix
 from ..kernels.values import half_norms
-from ..matrices import ALL_ROWS, Matrix, floating
+from ..matrices import Matrix, floating
 from ..matrices import stack as stack_rows
 
 if TYPE_CHECKING:
-    from ..oracles.base import BoundOracle, Cover
+    from ..oracles.changes import Changes
 
 # Keys of points: the number of a pool, and a place in it.
 PLACE_BITS = 40
@@ -121,7 +121,7 @@ class Pool:
 
     Parameters
     ----------
-    sources : list of BoundOracle
+    sources : list of Changes
     number : int
         Number of the pool among pools.
     first : int
@@ -132,7 +132,7 @@ class Pool:
     slots : (n_points,) array of int
     """
 
-    sources: list[BoundOracle]
+    sources: list[Changes]
     number: int
     first: int
     mesh: np.ndarray | None
@@ -141,8 +141,8 @@ class Pool:
     slots: np.ndarray
 
     @property
-    def source(self) -> BoundOracle:
-        """The bound oracle that makes the members."""
+    def source(self) -> Changes:
+        """The list that makes the members."""
         return self.sources[0]
 
     @property
@@ -239,22 +239,22 @@ class AtomStore:
             return self.known
         return self.known[places]
 
-    def pool(self, source: BoundOracle) -> Pool:
-        """The pool of a bound oracle; its points become known if they are few enough."""
+    def pool(self, source: Changes) -> Pool:
+        """The pool of a list; its points become known if they are few enough."""
         for pool in self.pools:
             if any(source is each for each in pool.sources):
                 return pool
-        size = source.cover(slice(0, 1)).points.shape[1]
+        size = source.size
         for pool in self.pools:
             if self._lists_the_same(source, size, pool):
                 pool.sources.append(source)
                 return pool
         first = self.n_known
-        cover = self._all_members(source, source.X.shape[0] * size)
-        if cover is None:
+        members = self._all_members(source, source.X.shape[0] * size)
+        if members is None:
             new, mesh = np.ones((source.X.shape[0], size), dtype=bool), None
         else:
-            points, mesh = floating(cover.points), cover.mesh
+            points, mesh = floating(members), source.mesh()
             new = _first_of_their_kind(points)
             flat = points.reshape(new.size, -1)
             self._know(np.ascontiguousarray(flat if np.all(new) else flat[new.ravel()]))
@@ -267,26 +267,26 @@ class AtomStore:
         self.pools.append(found)
         return found
 
-    def _lists_the_same(self, source: BoundOracle, size: int, pool: Pool) -> bool:
-        """Whether a bound oracle has the members of a pool that is all known: of another weight, say."""
+    def _lists_the_same(self, source: Changes, size: int, pool: Pool) -> bool:
+        """Whether a list has the members of a pool that is all known: of another weight, say."""
         n_rows = source.X.shape[0]
         if pool.mesh is None or pool.numbers.shape != (n_rows, size):
             return False
         for first in range(0, n_rows, ROWS_COMPARED):
             rows = slice(first, min(first + ROWS_COMPARED, n_rows))
-            cover = source.cover(rows)
-            same = np.array_equal(floating(cover.points), self.known[pool.first + pool.numbers[rows]])
-            if not same or not np.array_equal(cover.mesh, pool.mesh[rows]):
+            points = floating(source.members(rows))
+            same = np.array_equal(points, self.known[pool.first + pool.numbers[rows]])
+            if not same or not np.array_equal(source.mesh(rows), pool.mesh[rows]):
                 return False
         return True
 
-    def _all_members(self, source: BoundOracle, n_points: int) -> Cover | None:
+    def _all_members(self, source: Changes, n_points: int) -> np.ndarray | None:
         """All members of all rows, if there is no table yet and there is room to know them all."""
         total = self.n_known + n_points
         column = total * floating(source.X[:0]).dtype.itemsize
         if self.n_cached_rows or min(total, COLUMNS_WORTH_A_CACHE) * column > self.cache_bytes:
             return None
-        return source.cover(ALL_ROWS)
+        return source.members()
 
     def _know(self, points: np.ndarray) -> None:
         """Append to the known points."""
@@ -346,7 +346,7 @@ class AtomStore:
             mine = np.flatnonzero(numbers == pool.number)
             if len(mine):
                 owners.append(mine)
-                parts.append(pool.source.members(*pool.members(places[mine])))
+                parts.append(pool.source.points(*pool.members(places[mine])))
         if len(loose) == 0 and len(parts) > 1:
             # Of another precision, perhaps.
             owners, parts = owners[1:], parts[1:]
@@ -384,7 +384,7 @@ class AtomStore:
                 places[mine] = pool.first + here
             else:
                 places[mine] = self.n_known + np.arange(len(mine))
-                self._know(pool.source.members(*origins[mine].T))
+                self._know(pool.source.points(*origins[mine].T))
         self.places = np.concatenate([self.places, places])
         self.keys = np.concatenate([self.keys, keys])
         self.origins = np.concatenate([self.origins, origins])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..matrices import Matrix, Rows
+from ..oracles.base import listed
 from ..structures.rivals import Rivals
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class Space(ABC):
 
     def members(self, bound: BoundOracle, rows: Rows, index: np.ndarray) -> Any:
         """Members of a list by their numbers, in the form that `normals` takes."""
-        return bound.members(rows, index)
+        return listed(bound).points(rows, index)
 
     def points(self, found: Any) -> Matrix:
         """The points, (n, n_features), that `WorstPoints.points` of this space stands for."""

@@ -177,7 +177,8 @@ class ExplicitSpace(Space):
         return products(X, self.weights(f).T) + self.constants(f)
 
     def member_values(self, f: np.ndarray, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
-        scores = bound.member_scores(rows, self.weights(f))
+        changes = bound.changes()
+        scores = None if changes is None else changes.scores(rows, self.weights(f))
         if scores is None or not self.intercept:
             return scores
         return scores + self.constants(f).astype(scores.dtype)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from ..kernels import Kernel
 from ..kernels.checked import kernel_diagonal
 from ..matrices import Rows, count, dense, pick, scale_rows
+from ..oracles.base import listed
 from ..oracles.question import Worst, WorstPoints, best_members
 from ..structures.rivals import Rivals
 from .atoms import LOOSE, SUMMED_AT_ONCE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys
@@ -335,10 +336,10 @@ class KernelSpace(Space):
         rounding: bool = False,
     ) -> Worst:
         """See `Space.worst`: by enumeration of a list, or of a cover that is then refined."""
-        source, numbers = bound.listed_in()
+        source, numbers = listed(bound).listed_in()
         pool = self.atoms.pool(source)
         values, mesh = self._members(f, pool, bound, rows, numbers)
-        gains, costs, members = best_members(values, rivals, bound.grades(rows))
+        gains, costs, members = best_members(values, rivals, listed(bound).grades(rows))
         members = members if numbers is None else numbers[members]
         upper = gains + costs
         moved: Moved | None = None
@@ -357,7 +358,9 @@ class KernelSpace(Space):
                 keys[off] = self.atoms.add_points(moved.points[places[off]], origins)
             return WorstPoints(keys, gains[places, labels], costs[places, labels])
 
-        allowed = kernel_rounding(self.kernel, f, bound.cover(rows).points, rivals) if rounding else None
+        allowed = None
+        if rounding:
+            allowed = kernel_rounding(self.kernel, f, listed(bound).members(rows), rivals)
         return Worst(gains, costs, upper, points_of, allowed)
 
     def values(self, f: Expansion, X: np.ndarray) -> np.ndarray:
@@ -366,23 +369,23 @@ class KernelSpace(Space):
     def members(self, bound: BoundOracle, rows: Rows, index: np.ndarray) -> np.ndarray:
         """See `Space.members`; they are keys."""
         numbers = np.arange(bound.X.shape[0])[rows]
-        return self.atoms.pool(bound.listed_in()[0]).keys(numbers, index)
+        return self.atoms.pool(listed(bound).listed_in()[0]).keys(numbers, index)
 
     def member_values(self, f: Expansion, bound: BoundOracle, rows: Rows) -> np.ndarray | None:
         """See `Space.member_values`; None where the members known leave out others."""
-        source, numbers = bound.listed_in()
+        source, numbers = listed(bound).listed_in()
         values, mesh = self._members(f, self.atoms.pool(source), bound, rows, numbers)
         return None if np.any(mesh > 0) else values
 
     def rows_at_once(self, bound: BoundOracle) -> int:
         """See `Space.rows_at_once`; all where the members are known points."""
-        pool = self.atoms.pool(bound.listed_in()[0])
+        pool = self.atoms.pool(listed(bound).listed_in()[0])
         if pool.mesh is not None:
             return super().rows_at_once(bound)
         return max(1, VALUES_AT_ONCE // (2 * pool.size * self.n_features))
 
     def certified_at_once(self, bound: BoundOracle, n_labels: int) -> int:
-        return max(1, NUMBERS_AT_ONCE // (len(bound.member_names()) * self.n_features))
+        return max(1, NUMBERS_AT_ONCE // (listed(bound).size * self.n_features))
 
     def _members(
         self,
@@ -403,13 +406,13 @@ class KernelSpace(Space):
         shape = (-1, pool.size if numbers is None else len(numbers), self.n_outputs)
         n_rows = count(rows, bound.X.shape[0])
         values, mesh = np.empty((n_rows, *shape[1:])), np.empty(n_rows)
-        function = f.function()
+        function, changes = f.function(), listed(bound)
         step = self.rows_at_once(bound)
         for first in range(0, n_rows, step):
             part = np.arange(first, min(first + step, n_rows))
-            cover = bound.cover(pick(rows, part, n_rows))
-            points = cover.points.reshape(-1, self.n_features)
-            values[part], mesh[part] = function(points).reshape(shape), cover.mesh
+            some = pick(rows, part, n_rows)
+            points = changes.members(some).reshape(-1, self.n_features)
+            values[part], mesh[part] = function(points).reshape(shape), changes.mesh(some)
         return values, mesh
 
     def _slack(self, f: Expansion, rivals: Rivals, mesh: np.ndarray) -> np.ndarray:
@@ -517,7 +520,7 @@ def _refine(
     def score(points: np.ndarray) -> np.ndarray:
         return rivals.lead(function(points), labels)
 
-    points = bound.refine(rows, members[every, labels], score)
+    points = listed(bound).refine(rows, members[every, labels], score)
     found = score(points)
     before = gains[every, labels]
     # A point that is better by rounding only would be one more atom for nothing.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..matrices import ALL_ROWS, Rows, count
-from ..oracles.base import InvarianceOracle
+from ..oracles.base import InvarianceOracle, listed
 from ..oracles.checked import bind
 from ..planes import Planes
 from ..spaces import Element, Space
@@ -154,7 +154,7 @@ class OneChange(WorstCase):
         """The blocks in portions whose answers fit in memory several times over."""
         each = self.n_positions
         if self.oracle.finite:
-            each *= self.bound.size()
+            each *= listed(self.bound).size
         elif self.n_positions <= MOST_LABELS:
             each = 1 << self.n_positions
         most = max(1, NUMBERS_AT_ONCE // (8 * each))

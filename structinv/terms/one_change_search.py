@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..matrices import Matrix, Rows, row_sizes, stack
+from ..oracles.base import listed
 from ..oracles.checked import CheckedOracle
 from ..oracles.question import WEIGHTS_AT_ONCE
 from ..spaces import Element, Space
@@ -143,7 +144,7 @@ class OneChangeSearch:
 
     def _of_members(self, values: np.ndarray, other: bool, points: bool) -> JointWorst:
         n, s, size = values.shape
-        grades = self.bound.grades(self.rows)
+        grades = listed(self.bound).grades(self.rows)
         shared: Any = np.ones((n, s)) if grades is None else grades
         codes = np.repeat(self.codes, s, axis=0)
         found, reached, upper = self._best(self.potentials(values, shared), codes, other)

@@ -1,0 +1,125 @@
+"""Lists of changes that an author's `orbit` or `sample` makes: validated here, and only here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import answers
+from ..matrices import ALL_ROWS, Matrix, Rows, floating, take
+from .base import dense_rows
+from .changes import Changes
+from .checked_changes import checked_names
+
+if TYPE_CHECKING:
+    from .base import InvarianceOracle
+
+
+class ListedChanges(Changes):
+    """The members that an oracle's `orbit` lists.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    X : (n, d) array or CSR matrix
+    names : sequence of str, optional
+    scored : bool, default=True
+        Whether the best member may be found by enumeration.
+    keep : bool, default=False
+        Whether all members of `X` are made once, and kept.
+    """
+
+    def __init__(
+        self, oracle: InvarianceOracle, X: Matrix, *, scored: bool = True, keep: bool = False
+    ) -> None:
+        super().__init__(X)
+        self.oracle = oracle
+        self.scored = scored
+        self.keep = keep
+        self._table: np.ndarray | None = None
+        # How many members there are, shared by the lists of other rows.
+        self._known: dict[str, int] = {}
+
+    def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:
+        self.keep, self._table = False, None
+
+    @property
+    def size(self) -> int:
+        if not self._known:
+            first = self.X[:1] if self.X.shape[0] else np.zeros((1, self.X.shape[1]))
+            self._ask(first)
+        return self._known["size"]
+
+    @property
+    def names(self) -> list[str]:
+        source = answers.method(self.oracle, "member_names")
+        return checked_names(source, self.oracle.member_names(self.size), self.size)
+
+    def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
+        if self.keep and self._table is None:
+            self._table = self._ask(self.X)
+        table = self._ask(take(self.X, rows)) if self._table is None else self._table[rows]
+        return table if numbers is None else table[:, numbers]
+
+    def _ask(self, X: Matrix) -> np.ndarray:
+        """The orbit of rows, validated."""
+        source, X = answers.method(self.oracle, "orbit"), floating(X)
+        found = answers.ask(self.oracle, source, self.oracle.orbit, X)
+        members = answers.members(source, found, dense_rows(X))
+        known = self._known.setdefault("size", members.shape[1])
+        if members.shape[1] != known:
+            raise ValueError(
+                f"{source} must return as many members in every call and for every row, got "
+                f"{members.shape[1]} after {known}"
+            )
+        return members
+
+    def _member_scores(self, rows: Rows, V: np.ndarray) -> np.ndarray | None:
+        if not self.scored:
+            return None
+        members = self.members(rows)
+        return members @ V.astype(members.dtype).T
+
+    def grades(self, rows: Rows = ALL_ROWS) -> np.ndarray | None:
+        if self._rho is None and self.oracle.graded:
+            raise self.oracle._absent("grades of its members")
+        return super().grades(rows)
+
+
+class DrawnChanges(Changes):
+    """Members that an oracle's `sample` draws, for every row from a generator of the same seed.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    X : (n, d) array or CSR matrix
+    size : int
+    random_state : int
+    """
+
+    def __init__(self, oracle: InvarianceOracle, X: Matrix, size: int, random_state: int) -> None:
+        super().__init__(X)
+        self.oracle = oracle
+        self.n_draws = size
+        self.random_state = random_state
+
+    @property
+    def size(self) -> int:
+        return self.n_draws
+
+    @property
+    def names(self) -> list[str]:
+        return [f"draw {number}" for number in range(1, self.size + 1)]
+
+    def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
+        source, X = answers.method(self.oracle, "sample"), floating(take(self.X, rows))
+        found = []
+        # A row at a time: the members of a row must not depend on the rows beside it.
+        for number in range(X.shape[0]):
+            generator = np.random.default_rng(self.random_state)
+            row = X[number : number + 1]
+            part = answers.ask(self.oracle, source, self.oracle.sample, row, self.size, generator)
+            found.append(answers.numbers(source, "members", part, (1, self.size, X.shape[1])))
+        table = np.concatenate(found) if found else np.zeros((0, self.size, X.shape[1]))
+        return table if numbers is None else table[:, numbers]
