@@ -92,7 +92,7 @@ def solve(
     overflow = _Overflow()
     with interrupts() as ctrl_c, np.errstate(over="call", invalid="ignore", call=overflow):
         run = _Run(objective, solver, stop, warm_start, check_always, overflow)
-        objective.hurried = run.hurried
+        objective.hurried = run.hurried if np.isfinite(stop.deadline) else never
         try:
             try:
                 known = warm_start.planes if warm_start is not None and len(warm_start.planes) else None
@@ -133,7 +133,7 @@ class _Run:
         self.overflow = overflow
         self.objective = objective
         self.solver = solver
-        self.stop = stop
+        self.stop, self.tolerance = stop, stop.tolerance
         self.state: Any = None
         self.history: list[Record] = []
         self.closing = Closing(stop.deadline)
@@ -160,7 +160,7 @@ class _Run:
 
     def hurried(self) -> bool:
         """Whether time is up, but for what ending takes, so that a step under way had better end."""
-        return bool(np.isfinite(self.closing.deadline)) and self.closing.is_due(self._seconds())
+        return self.closing.is_due(self.watch.seconds)
 
     def iterate(
         self,
@@ -177,10 +177,11 @@ class _Run:
                 return Status.INTERRUPTED
             # A callback may have run something of its own.
             ctrl_c.welcome = True
-            began, asked = self._seconds(), self._rows()
+            began, asked = self.watch.seconds, self.objective.rows_asked
             self.overflow.seen = False
             estimate = self.solver.step(self.objective, state)
-            self.closing.stepped(self._seconds() - began, self._rows() - asked, self.rows_of_a_pass)
+            asked = self.objective.rows_asked - asked
+            self.closing.stepped(self.watch.seconds - began, asked, self.rows_of_a_pass)
             self.iteration += 1
             reason = self._reason(self._due(estimate), callbacks)
             if reason is None and self.overflow.seen and self._stands_still():
@@ -188,7 +189,7 @@ class _Run:
             if reason is None and self.solver.finished(self.objective, state):
                 reason = Status.WITHIN_EPSILON
             if keeper is not None:
-                keeper(self._seconds(), self._so_far)
+                keeper(self.watch.seconds, self._so_far)
         return reason
 
     def _so_far(self) -> tuple[Element, PlaneSet]:
@@ -223,12 +224,12 @@ class _Run:
         # What the solver can do with the changes that it is told of is done; bounds are another thing.
         unbounded = not np.isfinite(self.primal)
         done = {
-            Status.STALLED: unbounded or attained_gap <= self.stop.tolerance,
+            Status.STALLED: unbounded or attained_gap <= self.tolerance,
             Status.WITHIN_EPSILON: unbounded,
         }
-        if status is Status.CONVERGED and gap > self.stop.tolerance:
+        if status is Status.CONVERGED and gap > self.tolerance:
             status = Status.STALLED
-        elif gap <= self.stop.tolerance and status is not Status.INTERRUPTED:
+        elif gap <= self.tolerance and status is not Status.INTERRUPTED:
             status = Status.CONVERGED
         elif done.get(status, False):
             status = Status.ORACLE_TOO_COARSE
@@ -250,7 +251,7 @@ class _Run:
             planes=self.solver.planes(self.objective, self.state),
             iterations=self.iteration,
             rows_asked=self._rows(),
-            seconds=self._seconds(),
+            seconds=self.watch.seconds,
             compile_seconds=self.watch.compile_seconds,
             relaxed=self.relaxed,
             solver=type(self.solver).__name__,
@@ -280,7 +281,7 @@ class _Run:
         """Whether to check: always without an estimate, else when it is promising, or at last."""
         if estimate is None:
             return True
-        promising = estimate <= 1.5 * self.stop.tolerance * abs(self.attained)
+        promising = estimate <= 1.5 * self.tolerance * abs(self.attained)
         if promising or self.iteration >= self.next_check:
             self.next_check = self.iteration + self.check_every
             return True
@@ -288,7 +289,7 @@ class _Run:
 
     def _check(self) -> bool:
         """Update the best bounds; False if they are not numbers."""
-        began, asked = self._seconds(), self._rows()
+        began, asked = self.watch.seconds, self._rows()
         bounds = self.solver.bounds(self.objective, self.state)
         if not np.isfinite(bounds.dual + self.objective.space.dot(bounds.f, bounds.f)):
             return False
@@ -297,15 +298,14 @@ class _Run:
         elif finite := bool(np.isfinite(bounds.attained)):
             self._offer(bounds.f, bounds.upper, bounds.attained, own=False)
         for f in bounds.others:
-            finite = finite and (self.hurried() or self._value(f))
+            finite = finite and (self.objective.hurried() or self._value(f))
         if not finite:
             return False
-        self.closing.checked(self._seconds() - began, self._rows() - asked)
+        seconds, rows = self.watch.seconds, self._rows()
+        self.closing.checked(seconds - began, rows - asked)
         self.last = bounds.f
         self.dual = max(self.dual, bounds.dual)
-        self.history.append(
-            Record(self.iteration, self._rows(), self._seconds(), self.primal, self.dual)
-        )
+        self.history.append(Record(self.iteration, rows, seconds, self.primal, self.dual))
         return True
 
     def _value(self, f: Element) -> bool:
@@ -334,14 +334,11 @@ class _Run:
     def _rows(self) -> int:
         return self.objective.rows_asked - self.calls_before
 
-    def _seconds(self) -> float:
-        return self.watch.seconds
-
     def _progress(self, checked: bool) -> Progress:
         return Progress(
             iteration=self.iteration,
             rows_asked=self._rows(),
-            seconds=self._seconds(),
+            seconds=self.watch.seconds,
             relative_gap=self._relative(self.primal),
             attained_gap=self._relative(self.attained),
             history=self.history,

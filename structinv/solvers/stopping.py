@@ -60,7 +60,8 @@ class StopRule(ABC):
         return np.inf
 
     def __or__(self, other: StopRule) -> AnyOf:
-        return AnyOf((self, other))
+        rules = [rule.rules if isinstance(rule, AnyOf) else (rule,) for rule in (self, other)]
+        return AnyOf(rules[0] + rules[1])
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,11 @@ class AnyOf(StopRule):
     rules: tuple[StopRule, ...]
 
     def reason(self, progress: Progress) -> Status | None:
-        reasons = (rule.reason(progress) for rule in self.rules)
-        return next((reason for reason in reasons if reason is not None), None)
+        for rule in self.rules:
+            reason = rule.reason(progress)
+            if reason is not None:
+                return reason
+        return None
 
     @property
     def tolerance(self) -> float:
@@ -97,7 +101,7 @@ class Gap(StopRule):
     Examples
     --------
     >>> Gap(1e-3) | Seconds(60) | Iterations(1000)
-    AnyOf(rules=(AnyOf(rules=(Gap(relative=0.001), Seconds(limit=60))), Iterations(limit=1000)))
+    AnyOf(rules=(Gap(relative=0.001), Seconds(limit=60), Iterations(limit=1000)))
     """
 
     relative: float
