@@ -10,8 +10,9 @@ import numpy as np
 
 from .certificates import WorstChange, joined
 from .matrices import ALL_ROWS, Matrix, Rows, row_sizes, stack, take
-from .oracles.base import InvarianceOracle, listed
+from .oracles.base import InvarianceOracle
 from .oracles.checked import bind
+from .oracles.listing import listed
 from .oracles.support import rounding_error
 from .spaces import Element, Space
 from .spaces.base import NUMBERS_AT_ONCE

@@ -99,6 +99,11 @@ def dense(X: Any) -> np.ndarray:
     return X.toarray() if sp.issparse(X) else X
 
 
+def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:
+    """The rows named as a dense array."""
+    return dense(take(X, rows) if isinstance(rows, slice) else X[rows])
+
+
 def pick(rows: Rows, chosen: np.ndarray, n_rows: int) -> Rows:
     """Some of the `n_rows` rows that a selection names; the selection itself for all of them."""
     if len(chosen) == n_rows:

@@ -29,7 +29,8 @@ from structinv.kernels import (
 )
 from structinv.kernels.frequencies import normals
 from structinv.oracles import Box, FiniteOracle, Identity, Rotations, Shifts
-from structinv.oracles.changes import LinearChanges, averaged
+from structinv.oracles.changes import LinearChanges
+from structinv.oracles.listing import averaged
 
 from .covering import slow_unless
 from .oracle_cases import ORDERS, D, Reorderings, Shrinkings

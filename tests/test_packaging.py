@@ -134,8 +134,20 @@ def test_the_import_walker_sees_relative_imports():
     assert "structinv.cli" in imported_modules("structinv.__main__")
 
 
+# Base classes know their combinators, which `|`, `@` and `+` make: imported inside these methods.
+COMBINATORS = {
+    "structinv.oracles.base": {"combinators", "compose", "union"},
+    "structinv.kernels.base": {"combinations"},
+}
+
+
 def test_there_are_no_circles():
-    graph = {name: imported_modules(name, at_import=True) for name in MODULES}
+    """Imports inside functions count."""
+    graph = {name: imported_modules(name) for name in MODULES}
+    for base, combinators in COMBINATORS.items():
+        known = {f"{base.rpartition('.')[0]}.{name}" for name in combinators}
+        assert known <= graph[base] - imported_modules(base, at_import=True)
+        graph[base] = graph[base] - known
     assert list(TopologicalSorter(graph).static_order())
 
 

@@ -16,7 +16,7 @@ from ..compiled import Stopwatch
 from ..estimators import InvariantSVC, VirtualSupportVectorSVC, VirtualSVC
 from ..inspection import Curve, draw_errors, draw_transforms, draw_worst_cases, name_changes
 from ..oracles import Identity, InvarianceOracle, Rotations, Shifts
-from ..oracles.base import listed
+from ..oracles.listing import listed
 from .reports import percent
 
 _KERNEL: dict[str, Any] = {"gamma": 0.2, "C": 10.0}

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..losses import Hinge, ScalarLoss
-from ..oracles.base import Hull, LabelHull, listed
+from ..oracles.base import Hull, LabelHull
+from ..oracles.listing import listed
 from ..spaces import Pool, Space
 from ..structures import Binary, Multiclass, Sequence
 from ..structures.regression import BoundRegression

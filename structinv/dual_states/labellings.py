@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..oracles.base import listed
+from ..oracles.listing import listed
 from ..oracles.question import Worst, best_members
 from ..planes import PlaneSet
 from ..spaces import AtomRows, Expansion, KernelSpace

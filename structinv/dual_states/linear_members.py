@@ -9,8 +9,9 @@ import scipy.sparse as sp
 
 from ..compiled import njit
 from ..matrices import Matrix, floating, same_entries, scale_rows
-from ..oracles.base import BoundOracle, listed
+from ..oracles.base import BoundOracle
 from ..oracles.changes import Changes
+from ..oracles.listing import listed
 from ..planes import PlaneSet
 from ..spaces import ExplicitSpace
 from ..structures.rivals import Rivals

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiled import njit
-from ..oracles.base import listed
+from ..oracles.listing import listed
 from ..planes import PlaneSet
 from ..spaces import AtomRows, Expansion, KernelSpace
 from .base import DualState, Hurried, in_runs, never

@@ -19,9 +19,10 @@ from ..learnt import taken_back
 from ..matrices import Matrix, dense
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.arguments import hint_of
-from ..oracles.changes import Changes, averaged, check_seed, check_size
+from ..oracles.changes import Changes
 from ..oracles.columns import with_numbers
 from ..oracles.kept import Kept
+from ..oracles.listing import averaged, check_seed, check_size
 from .rows import checked_random, checked_rows
 
 # Rows on which a fit tells its error, and how many of their members are compared with one another.

@@ -8,7 +8,8 @@ from functools import cached_property
 from sklearn.base import clone
 
 from ..oracles import Identity, ImageShape, InvarianceOracle
-from ..oracles.changes import Changes, averaged
+from ..oracles.changes import Changes
+from ..oracles.listing import averaged
 from ..oracles.shapes import with_shape
 
 

@@ -14,7 +14,8 @@ from sklearn.utils.validation import _num_samples
 from ..compiled import Stopwatch
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
-from ..oracles.base import BoundOracle, listed
+from ..oracles.base import BoundOracle
+from ..oracles.listing import listed
 from .labels import one_a_row
 
 # Rows of the two small fits from which seconds are told.

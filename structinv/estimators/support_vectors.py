@@ -17,8 +17,8 @@ from ..learnt import learnt_attributes
 from ..matrices import Matrix
 from ..objective import Objective
 from ..oracles import InvarianceOracle
-from ..oracles.base import listed
 from ..oracles.checked import bind
+from ..oracles.listing import listed
 from ..solvers import FrankWolfe, Representer, Solution, Solver
 from ..spaces import Expansion, KernelSpace, RepresenterSpace
 from ..spaces.atoms import AtomRows

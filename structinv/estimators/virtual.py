@@ -21,8 +21,9 @@ from ..kernels.names import as_kernel, resolve_gamma
 from ..machine import check_memory
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
-from ..oracles.base import BoundOracle, listed
+from ..oracles.base import BoundOracle
 from ..oracles.checked import bind
+from ..oracles.listing import listed
 from .estimates import EstimatesItself, named, virtual_memory
 from .interruption import all_or_nothing, leaving_on_interrupt
 from .labels import class_factors, labelled_rows, one_label_a_row

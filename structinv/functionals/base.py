@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from .. import answers
 from ..kernels import Kernel
-from .parts import Part
+from .parts import Part, Values
 from .representers import Representers
 
 
@@ -70,12 +70,7 @@ class Functional(BaseEstimator, ABC):
         ValueError, TypeError
             For parameters out of range, or that do not fit the rows.
         """
-        X = np.asarray(X)
-        if X.ndim != 2:
-            raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}")
-        X = X if X.dtype.kind == "f" else X.astype(np.float64)
-        if not np.all(np.isfinite(X)):
-            raise ValueError("X must be finite, got NaN or infinity")
+        X = _finite_rows(X)
         self.validate(X)
         return BoundFunctional(self, X)
 
@@ -170,9 +165,19 @@ class BoundFunctional:
 
     def representers(self, kernel: Kernel, points: np.ndarray) -> np.ndarray:
         """``z_j(x) = L_j k(., x)`` of every functional at given points, (n_points, size)."""
-        from .families import Evaluation
+        pair = Representers(kernel, [[Values(_finite_rows(points))], self.parts(kernel)])
+        values, own = (np.arange(rows.start, rows.stop) for rows in pair.slices)
+        return pair.gram(values, own)
 
-        return Evaluation().bind(points).gram(kernel, self)
+
+def _finite_rows(X: np.ndarray) -> np.ndarray:
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must have shape (n_samples, n_features), got {X.shape}")
+    X = X if X.dtype.kind == "f" else X.astype(np.float64)
+    if not np.all(np.isfinite(X)):
+        raise ValueError("X must be finite, got NaN or infinity")
+    return X
 
 
 class Scaled(Functional):

@@ -14,9 +14,9 @@ from ..kernels import Kernel
 from ..kernels.values import check_real
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import check_features
-from ..oracles.base import listed
 from ..oracles.checked import bind, tangents_of
 from ..oracles.columns import OfFeatures
+from ..oracles.listing import listed
 from .base import Functional, differences
 from .parts import Derivatives, Gradients, Part, SecondDerivatives, Values
 from .quadrature import MOST_NODES, nodes

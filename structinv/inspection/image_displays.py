@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..oracles import InvarianceOracle
-from ..oracles.base import listed
 from ..oracles.checked import bind
 from ..oracles.image_maps import ImageShape, image_shape
+from ..oracles.listing import listed
 from .figures import new_figure, written
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..machine import check_memory
 from ..matrices import floating
-from ..oracles.base import listed
 from ..oracles.checked import bind, tangents_of
 from ..oracles.geometry import check_distances_of
 from ..oracles.kept import parameters_of
+from ..oracles.listing import listed
 from ..regions.products import Stack
 from ..regions.tiles import fill_tables
 from .base import Kernel

@@ -8,8 +8,9 @@ import numpy as np
 
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
-from ..oracles.changes import Changes, averaged, check_seed, check_size
+from ..oracles.changes import Changes
 from ..oracles.kept import Record, parameters_of
+from ..oracles.listing import averaged, check_seed, check_size
 from .base import Kernel
 from .checked import ISOMETRIES, PERMUTATIONS
 from .combinations import CompositeKernel

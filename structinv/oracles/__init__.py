@@ -3,7 +3,7 @@
 from .affine import Box, Ellipsoid, TangentDerivative
 from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .budget import Budget
-from .changes import Changes, LinearChanges, averaged
+from .changes import Changes, LinearChanges
 from .checks import OracleCheckError, check_oracle
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
@@ -23,6 +23,7 @@ from .images import (
     teo2007_transforms,
     zhang2013_transforms,
 )
+from .listing import averaged
 from .local_tangents import LocalTangents
 from .permutations import Permutations
 from .protected import Protected

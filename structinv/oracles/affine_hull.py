@@ -20,8 +20,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiled import njit
-from ..matrices import Matrix
-from .base import dense_rows
+from ..matrices import Matrix, dense_rows
 from .identity_hull import IdentityHull, contiguous
 
 Array = np.ndarray

@@ -11,8 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from ..matrices import ALL_ROWS, Matrix, Rows, count, take
+from ..matrices import Matrix, Rows, count, dense_rows, take
 from .hulls import Hull, LabelHull
+from .listed_changes import ListedChanges
+from .listing import changes_of, listed_region
 from .question import Question, Worst, worst_of
 from .support import Grades, Support
 from .word_edits import Additions
@@ -194,8 +196,6 @@ class InvarianceOracle(BaseEstimator, ABC):
         self._check_rows(X)
         found: Changes | None
         if self._listed_by() == "orbit":
-            from .listed_changes import ListedChanges
-
             found = ListedChanges(self, X, scored=self._enumerates) if self.finite else None
         else:
             found = self._changes(X, y)
@@ -264,9 +264,7 @@ class InvarianceOracle(BaseEstimator, ABC):
 
         By default the list of a finite oracle, or the `cover` of another one, with a bound.
         """
-        from .geometry import listed_or_covered
-
-        return listed_or_covered(self, X)
+        return listed_region(self, X)
 
     def sample(self, X: Matrix, size: int, rng: np.random.Generator) -> np.ndarray:
         """`size` random members of each S(x), as an (n, size, d) array."""
@@ -458,59 +456,6 @@ class BoundOracle:
     def count(self, rows: Rows) -> int:
         """How many rows a selection names."""
         return count(rows, self.X.shape[0])
-
-
-def changes_of(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Changes | None:
-    """``oracle.changes(X, y)``, validated if its class or that of the list is an author's.
-
-    Raises
-    ------
-    TypeError
-        If it is neither None nor `Changes`.
-    """
-    from .checked_changes import checked_changes
-
-    found = oracle.changes(X, y)
-    return None if found is None else checked_changes(f"{type(oracle).__name__}.changes", found)
-
-
-def draws_of(oracle: InvarianceOracle, X: Matrix, size: int, random_state: int) -> Changes:
-    """``oracle.draws(X, size, random_state)``, validated as in `changes_of`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is no `Changes`, or has another size.
-    """
-    from .checked_changes import checked_changes
-
-    source = f"{type(oracle).__name__}.draws"
-    found = checked_changes(source, oracle.draws(X, size, random_state))
-    if found.size != size:
-        raise ValueError(
-            f"{source} must have as many changes as asked for, got {found.size}, not {size}"
-        )
-    return found
-
-
-def listed(bound: BoundOracle) -> Changes:
-    """``bound.changes()``.
-
-    Raises
-    ------
-    NotImplementedError
-        If the oracle lists no members.
-    """
-    found = bound.changes()
-    if found is None:
-        raise bound.oracle._absent("an orbit or a cover")
-    return found
-
-
-def dense_rows(X: Matrix, rows: Any = ALL_ROWS) -> np.ndarray:
-    """The rows named as a dense array, for the views that are dense by contract."""
-    part = take(X, rows) if isinstance(rows, slice) else X[rows]
-    return part if isinstance(part, np.ndarray) else part.toarray()
 
 
 def check_rows(X: Any) -> None:

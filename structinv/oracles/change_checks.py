@@ -6,8 +6,9 @@ import numpy as np
 from sklearn.base import clone
 
 from ..matrices import ALL_ROWS, resolution
-from .changes import Changes, averaged
+from .changes import Changes
 from .checked import bind, tangents_of
+from .listing import averaged
 from .trials import OracleCheckError, Trial, fail_where, inside, optional, refused
 
 _DRAWS = 5

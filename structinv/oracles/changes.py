@@ -7,18 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from hashlib import blake2b
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import ALL_ROWS, Matrix, Rows, count, floating, take
+from ..matrices import ALL_ROWS, Matrix, Rows, count, dense_rows, floating, take
 from .arguments import profile_of_list
-from .base import changes_of, dense_rows, draws_of
-
-if TYPE_CHECKING:
-    from .base import InvarianceOracle
 
 # Rows of the unit matrix that are moved at once.
 _AT_ONCE = 64
@@ -458,81 +453,6 @@ class LinearChanges(Changes):
             return (_digest(right.indices[order]) for right in self.maps)
         back = self.maps[left].T.tocsr()
         return (_key(_rounded(back @ right, 14)) for right in self.maps)
-
-
-def averaged(
-    oracle: InvarianceOracle, n_features: int, size: int | None = None, random_state: int = 0
-) -> Changes:
-    """The changes that means are taken over, as a list on no rows; `Changes.on` moves it to rows.
-
-    A row has the same members in every block, call and clone, which makes a mean over drawn changes a
-    kernel.
-
-    Parameters
-    ----------
-    oracle : InvarianceOracle
-    n_features : int
-    size : int, optional
-        How many changes to draw; see `InvarianceOracle.draws`. Without it all members of a finite
-        oracle that have a probability.
-    random_state : int, default=0
-        The draws depend on this alone.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If a size or a seed is out of range, if the oracle needs labels, or if it lists no members and
-        no size is given.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from structinv.oracles import Flip
-    >>> averaged(Flip(shape=(1, 2)), 2).on(np.array([[4.0, 8.0]])).members()
-    array([[[4., 8.],
-            [8., 4.]]])
-    """
-    check_size(size)
-    check_seed(random_state)
-    oracle.validate(n_features)
-    if oracle.depends_on_label:
-        raise ValueError(
-            "oracle must not depend on labels, which rows to predict do not have: leave out only_for, "
-            f"got {oracle!r}"
-        )
-    nothing = np.zeros((0, n_features))
-    if size is not None:
-        return draws_of(oracle, nothing, size, random_state)
-    found = changes_of(oracle, nothing) if oracle.finite else None
-    if found is None:
-        raise ValueError(f"size must be given, as {type(oracle).__name__} lists no members to average")
-    return found.likely()
-
-
-def check_size(size: Any) -> None:
-    """Raise unless it is None or an integer of at least 1."""
-    if size is None:
-        return
-    if not isinstance(size, Integral) or isinstance(size, bool):
-        raise TypeError(f"size must be None or an integer of at least 1, got {size!r}")
-    if size < 1:
-        raise ValueError(f"size must be None or an integer of at least 1, got {size!r}")
-    if int(size) > MOST_CHANGES:
-        raise ValueError(
-            f"size must be None or an integer of at most {MOST_CHANGES}, as all changes of a row are in "
-            f"memory at once, got {size!r}"
-        )
-
-
-def check_seed(random_state: Any) -> None:
-    """Raise unless it is an integer of at least 0: the same changes have to come back in every call."""
-    if not isinstance(random_state, Integral) or isinstance(random_state, bool):
-        raise TypeError(
-            "random_state must be an integer of at least 0, since the same changes have to be drawn "
-            f"again in every call, got {random_state!r}"
-        )
-    if random_state < 0:
-        raise ValueError(f"random_state must be an integer of at least 0, got {random_state!r}")
 
 
 def normalised(weights: np.ndarray) -> np.ndarray:

@@ -219,12 +219,57 @@ class CheckedOracle(BoundOracle):
         return None if self._stranger else self.inner.additions()
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
-        from .scenarios import checked_scenarios
-
         return checked_scenarios(self)
 
     def _source(self, name: str) -> str:
         return answers.method(self.oracle, name)
+
+
+class CheckedLevel(CheckedOracle):
+    """One level of a scenario, whose answers are looked at; it need not contain the unchanged rows.
+
+    Parameters
+    ----------
+    inner : BoundOracle
+    whole : CheckedOracle
+        The oracle that has the scenario.
+    """
+
+    def __init__(self, inner: BoundOracle, whole: CheckedOracle) -> None:
+        super().__init__(inner, whole.oracle, whole.X, whole.y)
+        self.whole = whole
+
+    def _look_at_heights(self, *question: Any) -> None:
+        """The unchanged row is no member of all scenarios."""
+
+
+def checked_scenarios(checked: CheckedOracle) -> list[tuple[BoundOracle, ...]]:
+    """The scenarios of a bound oracle, looked at; see `BoundOracle.scenarios`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Unless they are a list of tuples of bound oracles of the same rows.
+    """
+    found: Any = checked.inner.scenarios()
+    source = answers.method(checked.oracle, "scenarios")
+    if not isinstance(found, list) or not found:
+        raise TypeError(f"{source} must return a list of scenarios, got {found!r}")
+    for levels in found:
+        if not isinstance(levels, tuple) or not all(isinstance(each, BoundOracle) for each in levels):
+            raise TypeError(f"{source} must return scenarios as tuples of BoundOracles, got {levels!r}")
+        if not levels or any(each.X.shape != checked.X.shape for each in levels):
+            raise ValueError(
+                f"{source} must return scenarios of at least one level, bound to the rows of shape "
+                f"{checked.X.shape}, got {[each.X.shape for each in levels]}"
+            )
+    if found == [(checked.inner,)]:
+        return [(checked,)]
+    made: dict[int, BoundOracle] = {}
+    for each in {id(each): each for levels in found for each in levels}.values():
+        known = isinstance(each, CheckedOracle)
+        made[id(each)] = each if known else CheckedLevel(each, checked)
+    return [tuple(made[id(each)] for each in levels) for levels in found]
 
 
 def _numbers(X: Matrix) -> np.ndarray:

@@ -12,8 +12,9 @@ from sklearn.base import clone
 
 from ..matrices import ALL_ROWS, Matrix
 from .arguments import instance_of
-from .base import BoundOracle, InvarianceOracle, Support, listed
+from .base import BoundOracle, InvarianceOracle, Support
 from .change_checks import check_draws, check_list
+from .listing import listed
 from .trials import (
     OracleCheckError,
     Trial,

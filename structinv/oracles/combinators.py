@@ -13,6 +13,7 @@ from ..matrices import (
     ALL_ROWS,
     Matrix,
     Rows,
+    dense_rows,
     interleave,
     rounding,
     row_dots,
@@ -22,21 +23,14 @@ from ..matrices import (
 )
 from ..regions import Region
 from .arguments import check_directions, check_row_by_row, grade_profile, hint_of
-from .base import (
-    BoundOracle,
-    Hull,
-    InvarianceOracle,
-    Support,
-    changes_of,
-    dense_rows,
-    draws_of,
-)
+from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .bound_part import BoundPart
 from .changes import Changes
 from .checked import bind, tangents_of
 from .geometry import region_of
 from .identity import Identity
 from .joined_changes import SomeChanges
+from .listing import changes_of, draws_of
 from .question import Question, Worst, worst_at
 from .support import Grades
 from .word_edits import Additions

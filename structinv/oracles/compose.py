@@ -9,24 +9,17 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
-from ..matrices import ALL_ROWS, Matrix, Rows, floating, rounding, row_dots, select, take
+from ..matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, rounding, row_dots, select, take
 from ..regions import Region
 from ..regions.parts import Parts
 from .arguments import check_row_by_row
-from .base import (
-    BoundOracle,
-    InvarianceOracle,
-    Support,
-    changes_of,
-    dense_rows,
-    draws_of,
-    listed,
-)
+from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
 from .checked import bind
 from .combinators import Pair, best_of, upper_of
 from .geometry import region_of
 from .joined_changes import ThenChanges
+from .listing import changes_of, draws_of, listed
 
 
 class Compose(Pair):

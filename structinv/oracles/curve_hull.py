@@ -18,9 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..compiled import njit
-from ..matrices import Matrix
+from ..matrices import Matrix, dense_rows
 from ..polynomials import largest_place
-from .base import dense_rows
 from .hulls import Hull
 from .identity_hull import contiguous
 

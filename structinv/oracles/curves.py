@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..matrices import ALL_ROWS, Matrix, Rows, floating
+from ..matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating
 from .arguments import check_count
-from .base import InvarianceOracle, dense_rows
+from .base import InvarianceOracle
 from .changes import Changes
 from .image_parameters import check_draw
 from .image_search import halve

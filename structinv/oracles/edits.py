@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from ..matrices import ALL_ROWS, Matrix, floating
+from ..matrices import ALL_ROWS, Matrix, dense_rows, floating
 from .arguments import (
     check_count,
     check_directions,
     check_features,
     chosen_features,
 )
-from .base import InvarianceOracle, Support, dense_rows
+from .base import InvarianceOracle, Support
 from .bound_edits import BoundEdits
 from .columns import OfFeatures
 from .image_parameters import check_distribution, draw

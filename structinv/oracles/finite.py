@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from .. import answers
-from ..matrices import Matrix, resolution
+from ..matrices import Matrix, dense_rows, resolution
 from .arguments import check_directions, profile_of_list
-from .base import InvarianceOracle, Support, dense_rows
+from .base import InvarianceOracle, Support
 from .changes import Changes
 from .listed_changes import ListedChanges
 

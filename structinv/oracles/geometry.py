@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from .. import answers
-from ..matrices import ALL_ROWS, floating
-from ..regions import Flats, Points, Region
-from ..regions.covers import Covers, Score
+from ..matrices import floating
+from ..regions import Flats, Region
 from .arguments import hint_of
-from .base import InvarianceOracle, dense_rows, listed
-from .checked import bind, tangents_of
+from .base import InvarianceOracle
+from .checked import tangents_of
+from .listing import listed_region
 
 
 def region_of(oracle: InvarianceOracle, X: np.ndarray) -> Region:
@@ -43,7 +43,7 @@ def region_of(oracle: InvarianceOracle, X: np.ndarray) -> Region:
     """
     check_distances_of(oracle)
     if answers.of_a_stranger(oracle) and not answers.writes(oracle, "region"):
-        return listed_or_covered(oracle, X)
+        return listed_region(oracle, X)
     source = answers.method(oracle, "region")
     found = answers.ask(oracle, source, oracle.region, floating(X))
     if not isinstance(found, Region):
@@ -70,31 +70,6 @@ def tangent_planes(oracle: InvarianceOracle, X: np.ndarray) -> Flats:
     oracle.validate(X.shape[1])
     X = floating(X)
     return Flats.spanned(X, tangents_of(oracle, X))
-
-
-def listed_or_covered(oracle: InvarianceOracle, X: np.ndarray) -> Region:
-    """The list of members of a finite oracle, or the cover of another one that has one."""
-    rows = floating(dense_rows(X))
-    bound = bind(oracle, rows)
-    if oracle.finite:
-        return Points(_in_precision(rows, listed(bound).members()))
-    found = bound.changes()
-    if found is None:
-        raise NotImplementedError(
-            f"{type(oracle).__name__} does not define a region, which distances between sets need: it "
-            "is neither a list, nor has it a cover; list members (see structinv.oracles.Sampled), or "
-            "define `region` in a subclass"
-        )
-    changes = found
-
-    def refine(points: np.ndarray, index: np.ndarray, score: Score) -> np.ndarray:
-        return changes.on(points).refine(ALL_ROWS, index, score)
-
-    return Covers(rows, _in_precision(rows, found.members()), found.mesh(), refine)
-
-
-def _in_precision(rows: np.ndarray, points: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(points, dtype=rows.dtype)
 
 
 def check_distances_of(oracle: Any) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import ALL_ROWS, Matrix, Rows, csr, floating, products, take
+from ..matrices import ALL_ROWS, Matrix, Rows, csr, dense_rows, floating, products, take
 from .arguments import check_directions, grade_profile
-from .base import BoundOracle, Hull, Support, dense_rows
+from .base import BoundOracle, Hull, Support
 from .changes import Changes, LinearChanges
 from .finite import FiniteOracle
 from .hulls import LabelHull

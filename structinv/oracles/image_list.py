@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import ALL_ROWS, Matrix, Rows, take
-from .base import dense_rows
+from ..matrices import ALL_ROWS, Matrix, Rows, dense_rows, take
 from .changes import Changes, LinearChanges, normalised
 from .image_maps import ImageMaps
 

@@ -11,8 +11,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ..matrices import ALL_ROWS, Matrix, Rows, floating, pick, take, with_data
-from .base import dense_rows
+from ..matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, pick, take, with_data
 from .changes import MOST_PAIRS, Changes, LinearChanges, usable_differences
 
 

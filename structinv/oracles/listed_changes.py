@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .. import answers
-from ..matrices import ALL_ROWS, Matrix, Rows, floating, take
-from .base import dense_rows
+from ..matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, take
 from .changes import Changes
 from .checked_changes import checked_names
 

@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from ..compiled import njit
-from ..matrices import ALL_ROWS, Matrix, Rows, floating, in_threads, rounding, take
+from ..matrices import ALL_ROWS, Matrix, Rows, dense_rows, floating, in_threads, rounding, take
 from .arguments import check_directions
-from .base import Support, dense_rows
+from .base import Support
 from .changes import Changes, LinearChanges
 from .finite import FiniteOracle
 from .image_maps import ImageShape

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ..matrices import Matrix, Rows, row_dots, take
+from ..matrices import Matrix, Rows, dense_rows, row_dots, take
 from ..regions import Region
 from .arguments import check_features, check_row_by_row, chosen_features
-from .base import BoundOracle, InvarianceOracle, Support, changes_of, dense_rows, listed
+from .base import BoundOracle, InvarianceOracle, Support
 from .changes import Changes
 from .checked import bind, tangents_of
 from .columns import OfFeatures
 from .combinators import Combination, OfOnePart, validate_part
-from .geometry import listed_or_covered
 from .joined_changes import KeptFeatures, with_features
+from .listing import changes_of, listed, listed_region
 from .support import Grades
 from .word_edits import Additions
 
@@ -89,7 +89,7 @@ class Protected(OfFeatures, OfOnePart, Combination):
 
     def region(self, X: np.ndarray) -> Region:
         """See `InvarianceOracle.region`: the list of a finite part, or the cover of another."""
-        return listed_or_covered(self, X)
+        return listed_region(self, X)
 
     def _changes(self, X: Matrix, y: np.ndarray | None) -> Changes | None:
         inner = changes_of(self.oracle, X, y)

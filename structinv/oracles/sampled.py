@@ -8,9 +8,9 @@ from collections.abc import Callable
 import numpy as np
 
 from .. import answers
-from ..matrices import Matrix, Rows, floating
+from ..matrices import Matrix, Rows, dense_rows, floating
 from .arguments import profile_of_list
-from .base import BoundOracle, Support, dense_rows
+from .base import BoundOracle, Support
 from .changes import Changes
 from .finite import FiniteOracle, best_members
 from .kept import Last

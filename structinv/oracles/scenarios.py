@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from .. import answers
-from ..matrices import Matrix, Rows, rounding
+from ..matrices import Matrix, Rows, dense_rows, rounding
 from .arguments import check_row_by_row
-from .base import BoundOracle, Hull, InvarianceOracle, Support, changes_of, dense_rows, draws_of
+from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .bound_part import BoundPart
 from .changes import Changes
-from .checked import CheckedOracle
 from .combinators import OfOnePart, validate_part
 from .hulls import LabelHull
+from .listing import changes_of, draws_of
 from .question import Question, Worst, worst_at, worst_of
 from .support import Grades
 
@@ -162,50 +159,3 @@ class SameGrade(BoundPart):
         if upper is not None and cost is not None:
             upper = upper + self.grade * cost
         return Support(found.points, upper, np.full(len(assign), self.grade))
-
-
-class CheckedLevel(CheckedOracle):
-    """One level of a scenario, whose answers are looked at; it need not contain the unchanged rows.
-
-    Parameters
-    ----------
-    inner : BoundOracle
-    whole : CheckedOracle
-        The oracle that has the scenario.
-    """
-
-    def __init__(self, inner: BoundOracle, whole: CheckedOracle) -> None:
-        super().__init__(inner, whole.oracle, whole.X, whole.y)
-        self.whole = whole
-
-    def _look_at_heights(self, *question: Any) -> None:
-        """The unchanged row is no member of all scenarios."""
-
-
-def checked_scenarios(checked: CheckedOracle) -> list[tuple[BoundOracle, ...]]:
-    """The scenarios of a bound oracle, looked at; see `BoundOracle.scenarios`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Unless they are a list of tuples of bound oracles of the same rows.
-    """
-    found: Any = checked.inner.scenarios()
-    source = answers.method(checked.oracle, "scenarios")
-    if not isinstance(found, list) or not found:
-        raise TypeError(f"{source} must return a list of scenarios, got {found!r}")
-    for levels in found:
-        if not isinstance(levels, tuple) or not all(isinstance(each, BoundOracle) for each in levels):
-            raise TypeError(f"{source} must return scenarios as tuples of BoundOracles, got {levels!r}")
-        if not levels or any(each.X.shape != checked.X.shape for each in levels):
-            raise ValueError(
-                f"{source} must return scenarios of at least one level, bound to the rows of shape "
-                f"{checked.X.shape}, got {[each.X.shape for each in levels]}"
-            )
-    if found == [(checked.inner,)]:
-        return [(checked,)]
-    made: dict[int, BoundOracle] = {}
-    for each in {id(each): each for levels in found for each in levels}.values():
-        known = isinstance(each, CheckedOracle)
-        made[id(each)] = each if known else CheckedLevel(each, checked)
-    return [tuple(made[id(each)] for each in levels) for levels in found]

@@ -7,12 +7,22 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..matrices import Matrix, Rows, floating, rounding, row_dots, row_sizes, scale_rows, take
+from ..matrices import (
+    Matrix,
+    Rows,
+    dense_rows,
+    floating,
+    rounding,
+    row_dots,
+    row_sizes,
+    scale_rows,
+    take,
+)
 from ..regions import Region, Zonotopes
 from ..regions.products import Stack
 from .affine_hull import ZonotopeHull
 from .arguments import check_directions, grade_profile
-from .base import BoundOracle, Hull, Support, dense_rows
+from .base import BoundOracle, Hull, Support
 from .curves import CurveOracle
 from .image_parameters import check_number
 from .support import DeferredSupport

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..matrices import Matrix
-from .base import BoundOracle, listed
+from .base import BoundOracle
 from .checked import bind
+from .listing import listed
 from .scenarios import BoundWhole, OneMember, WholeExample
 
 

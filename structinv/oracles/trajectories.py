@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from .. import answers
-from ..matrices import Matrix, Rows, floating, rounding, row_dots
+from ..matrices import Matrix, Rows, dense_rows, floating, rounding, row_dots
 from ..polynomials import largest_on_interval, smallest_on_interval, squared_distances
 from ..regions import Region
 from ..regions.curves import CurveRegion, Grid
 from ..regions.products import Stack
 from .arguments import check_count, check_directions
-from .base import BoundOracle, Hull, Support, dense_rows
+from .base import BoundOracle, Hull, Support
 from .changes import Changes
 from .curve_hull import CurveHull
 from .curves import CurveOracle, Curves, GridOfCurves

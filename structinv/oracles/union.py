@@ -11,12 +11,13 @@ from ..matrices import ALL_ROWS, Matrix, Rows
 from ..regions import Region
 from ..regions.parts import Parts
 from .arguments import check_directions
-from .base import BoundOracle, Hull, InvarianceOracle, Support, changes_of, draws_of
+from .base import BoundOracle, Hull, InvarianceOracle, Support
 from .changes import Changes
 from .checked import bind
 from .combinators import Pair, best_of
 from .geometry import region_of
 from .joined_changes import EitherChanges
+from .listing import changes_of, draws_of
 from .support import Grades
 from .union_hull import UnionHull
 

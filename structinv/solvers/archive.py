@@ -11,7 +11,7 @@ from ..dual_states.labelled_rows import LabelledRows, labelled_rows
 from ..dual_states.linear_members import made_rows
 from ..matrices import Matrix
 from ..objective import Objective, WorstCase
-from ..oracles.base import listed
+from ..oracles.listing import listed
 from ..planes import PlaneSet
 from ..spaces import Element, KernelSpace, Normals
 from ..tensor_rows import MadeRows, TensorRows

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..dual_states import join_planes
 from ..objective import Objective, WorstCase
-from ..oracles.base import listed
+from ..oracles.listing import listed
 from ..planes import PlaneSet
 from ..spaces import AtomStore
 from .base import Solution, Solver

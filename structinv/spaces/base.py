@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from ..matrices import Matrix, Rows
-from ..oracles.base import listed
+from ..oracles.listing import listed
 from ..structures.rivals import Rivals
 
 if TYPE_CHECKING:

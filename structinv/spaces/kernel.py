@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from ..kernels import Kernel
 from ..kernels.checked import kernel_diagonal
 from ..matrices import Rows, count, dense, pick, scale_rows
-from ..oracles.base import listed
+from ..oracles.listing import listed
 from ..oracles.question import Worst, WorstPoints, best_members
 from ..structures.rivals import Rivals
 from .atoms import LOOSE, SUMMED_AT_ONCE, VALUES_AT_ONCE, AtomRows, AtomStore, Pool, expand, split_keys

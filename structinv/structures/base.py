@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,15 +13,13 @@ from sklearn.base import BaseEstimator
 
 from .. import answers
 from ..matrices import Matrix
+from .bound import BoundStructure
 from .checked import decoded
 from .decodings import Decoding, Separation
 from .examples import Reader, as_blocks, flat_labels
 from .layout import Layout
 from .rivals import LabelFunctions, Rivals
 from .wrong_rows import most_wrong
-
-if TYPE_CHECKING:
-    from .bound import BoundStructure
 
 # Methods that `Structure.budgets` is about.
 _ANSWERS = {"decode", "separate", "runner_up", "most_wrong", "best_by_wrong", "score"}
@@ -125,8 +123,6 @@ class Structure(BaseEstimator, ABC):
         ValueError
             For labels, layouts, costs or weights that do not fit.
         """
-        from .bound import BoundStructure
-
         return BoundStructure(
             self,
             y,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..matrices import ALL_ROWS, Matrix, Rows, count
 from . import checked
-from .base import Structure
 from .decodings import Decoding, Separation
 from .labels import check_cost, check_rescaling, encode_labels
 from .layout import Layout, laid_out
 from .rivals import Rivals
+
+if TYPE_CHECKING:
+    from .base import Structure
 
 
 class BoundStructure:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..matrices import ALL_ROWS, Rows, count
-from ..oracles.base import InvarianceOracle, listed
+from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
+from ..oracles.listing import listed
 from ..planes import Planes
 from ..spaces import Element, Space
 from ..spaces.base import NUMBERS_AT_ONCE

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..matrices import Matrix, Rows, row_sizes, stack
-from ..oracles.base import listed
 from ..oracles.checked import CheckedOracle
+from ..oracles.listing import listed
 from ..oracles.question import WEIGHTS_AT_ONCE
 from ..spaces import Element, Space
 from ..structures import Layout

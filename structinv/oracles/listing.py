@@ -1,0 +1,162 @@
+"""The lists of changes that oracles have, validated: members, draws, and what means are taken over."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..matrices import ALL_ROWS, Matrix, dense_rows, floating
+from ..regions import Points, Region
+from ..regions.covers import Covers, Score
+from .changes import MOST_CHANGES, Changes
+from .checked_changes import checked_changes
+
+if TYPE_CHECKING:
+    from .base import BoundOracle, InvarianceOracle
+
+
+def changes_of(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> Changes | None:
+    """``oracle.changes(X, y)``, validated if its class or that of the list is an author's.
+
+    Raises
+    ------
+    TypeError
+        If it is neither None nor `Changes`.
+    """
+    found = oracle.changes(X, y)
+    return None if found is None else checked_changes(f"{type(oracle).__name__}.changes", found)
+
+
+def draws_of(oracle: InvarianceOracle, X: Matrix, size: int, random_state: int) -> Changes:
+    """``oracle.draws(X, size, random_state)``, validated as in `changes_of`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no `Changes`, or has another size.
+    """
+    source = f"{type(oracle).__name__}.draws"
+    found = checked_changes(source, oracle.draws(X, size, random_state))
+    if found.size != size:
+        raise ValueError(
+            f"{source} must have as many changes as asked for, got {found.size}, not {size}"
+        )
+    return found
+
+
+def listed(bound: BoundOracle) -> Changes:
+    """``bound.changes()``.
+
+    Raises
+    ------
+    NotImplementedError
+        If the oracle lists no members.
+    """
+    found = bound.changes()
+    if found is None:
+        raise bound.oracle._absent("an orbit or a cover")
+    return found
+
+
+def averaged(
+    oracle: InvarianceOracle, n_features: int, size: int | None = None, random_state: int = 0
+) -> Changes:
+    """The changes that means are taken over, as a list on no rows; `Changes.on` moves it to rows.
+
+    A row has the same members in every block, call and clone, which makes a mean over drawn changes a
+    kernel.
+
+    Parameters
+    ----------
+    oracle : InvarianceOracle
+    n_features : int
+    size : int, optional
+        How many changes to draw; see `InvarianceOracle.draws`. Without it all members of a finite
+        oracle that have a probability.
+    random_state : int, default=0
+        The draws depend on this alone.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a size or a seed is out of range, if the oracle needs labels, or if it lists no members and
+        no size is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from structinv.oracles import Flip
+    >>> averaged(Flip(shape=(1, 2)), 2).on(np.array([[4.0, 8.0]])).members()
+    array([[[4., 8.],
+            [8., 4.]]])
+    """
+    check_size(size)
+    check_seed(random_state)
+    oracle.validate(n_features)
+    if oracle.depends_on_label:
+        raise ValueError(
+            "oracle must not depend on labels, which rows to predict do not have: leave out only_for, "
+            f"got {oracle!r}"
+        )
+    nothing = np.zeros((0, n_features))
+    if size is not None:
+        return draws_of(oracle, nothing, size, random_state)
+    found = changes_of(oracle, nothing) if oracle.finite else None
+    if found is None:
+        raise ValueError(f"size must be given, as {type(oracle).__name__} lists no members to average")
+    return found.likely()
+
+
+def check_size(size: Any) -> None:
+    """Raise unless it is None or an integer of at least 1."""
+    if size is None:
+        return
+    if not isinstance(size, Integral) or isinstance(size, bool):
+        raise TypeError(f"size must be None or an integer of at least 1, got {size!r}")
+    if size < 1:
+        raise ValueError(f"size must be None or an integer of at least 1, got {size!r}")
+    if int(size) > MOST_CHANGES:
+        raise ValueError(
+            f"size must be None or an integer of at most {MOST_CHANGES}, as all changes of a row are in "
+            f"memory at once, got {size!r}"
+        )
+
+
+def check_seed(random_state: Any) -> None:
+    """Raise unless it is an integer of at least 0: the same changes have to come back in every call."""
+    if not isinstance(random_state, Integral) or isinstance(random_state, bool):
+        raise TypeError(
+            "random_state must be an integer of at least 0, since the same changes have to be drawn "
+            f"again in every call, got {random_state!r}"
+        )
+    if random_state < 0:
+        raise ValueError(f"random_state must be an integer of at least 0, got {random_state!r}")
+
+
+def listed_region(oracle: InvarianceOracle, X: np.ndarray) -> Region:
+    """The members of a finite oracle as sets of points, or the list of another one with its mesh.
+
+    Raises
+    ------
+    NotImplementedError
+        If the oracle lists no members.
+    """
+    rows = floating(dense_rows(X))
+    found = changes_of(oracle, rows)
+    if found is None:
+        raise NotImplementedError(
+            f"{type(oracle).__name__} does not define a region, which distances between sets need: it "
+            "is neither a list, nor has it a cover; list members (see structinv.oracles.Sampled), or "
+            "define `region` in a subclass"
+        )
+    points = np.ascontiguousarray(found.members(), dtype=rows.dtype)
+    if oracle.finite:
+        return Points(points)
+    changes = found
+
+    def refine(points: np.ndarray, index: np.ndarray, score: Score) -> np.ndarray:
+        return changes.on(points).refine(ALL_ROWS, index, score)
+
+    return Covers(rows, points, found.mesh(), refine)
