@@ -227,12 +227,43 @@ def worst_change(
     points: bool = True,
     extra: np.ndarray | None = None,
 ) -> WorstChange:
-    """`worst_change_in` of a linear model with weights (n_outputs, d) and constants (n_outputs,).
+    """The changes that lower the margin of each labelling of a linear model most.
+
+    Parameters
+    ----------
+    coef : (n_outputs, d) array
+        Weights.
+    intercept : (n_outputs,) array
+        Constants.
+    oracle : InvarianceOracle
+    labels : BoundStructure
+        With the labels that are certified, as ``structure.bind(y)`` gives it.
+    X : (n, d) array or CSR matrix
+    points : bool, default=True
+        Whether the changed rows are wanted.
+    extra : (n_extra,) array, optional
+        Parameters that no input multiplies.
+
+    Returns
+    -------
+    WorstChange
+        Of the examples; points are those of all rows.
 
     Raises
     ------
     TypeError, ValueError
         If the arrays do not fit one another.
+
+    Examples
+    --------
+    The margin 2 of a row falls by 0.5 times the absolute weight:
+
+    >>> import numpy as np
+    >>> from structinv.oracles import Box
+    >>> from structinv.structures import Binary
+    >>> X, labels = np.array([[2.0]]), Binary().bind(np.array([1]), np.array([-1, 1]))
+    >>> worst_change(np.array([[1.0]]), np.zeros(1), Box(0.5), labels, X).attacked
+    array([1.5])
     """
     if np.ndim(coef) != 2 or np.shape(intercept) != np.shape(coef)[:1]:
         raise ValueError(
