@@ -38,10 +38,12 @@ from structinv.functionals import Evaluation, Gradient
 from structinv.functionals.acting import FamilyFunctionals
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Kernel, Matern, Polynomial
-from structinv.losses import Affine, Logistic, ScalarLoss, Squared, SquaredHinge
-from structinv.objective import Objective, Penalty
+from structinv.losses import Logistic, ScalarLoss, Squared, SquaredHinge
+from structinv.losses.combined import Affine
+from structinv.objective import Objective
 from structinv.solvers import Gap, Representer, Solution, solve
 from structinv.spaces import RepresenterSpace
+from structinv.terms import Penalty
 
 LOSSES: dict[str, ScalarLoss] = {"logistic": Logistic(), "squared hinge": SquaredHinge()}
 NUS = (0.001, 0.01, 0.1)

@@ -36,7 +36,8 @@ from speed import Line, take_turns
 from structinv.embeddings import OrbitFourier, OrbitNystroem
 from structinv.embeddings.base import KernelFeatures
 from structinv.kernels import Gaussian, OrbitMean
-from structinv.oracles import Identity, InvarianceOracle, Rotations, averaged
+from structinv.oracles import Identity, InvarianceOracle, Rotations
+from structinv.oracles.listing import averaged
 
 DEGREES = 45.0
 HELD, TRAINED, FOR_LANDMARKS = 150, 10_000, 2000

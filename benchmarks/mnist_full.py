@@ -34,7 +34,7 @@ from scipy import ndimage
 
 from structinv.embeddings import PatchOrbits
 from structinv.kernels import Gaussian, Kernel, Polynomial
-from structinv.objective import Objective, WorstCase
+from structinv.objective import Objective
 from structinv.oracles import (
     Changes,
     InvarianceOracle,
@@ -47,6 +47,7 @@ from structinv.solvers import FrankWolfe, Gap, Iterations, Seconds, solve
 from structinv.spaces import KernelSpace
 from structinv.spaces.atoms import expand
 from structinv.structures import Multiclass
+from structinv.terms import WorstCase
 
 ROWS_AT_ONCE = 500
 IMAGES_AT_ONCE = 2000

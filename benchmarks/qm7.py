@@ -42,7 +42,8 @@ from scipy.linalg import solve
 from structinv import OrbitRidge
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem
 from structinv.kernels import Gaussian, Kernel, Laplacian, OrbitDistance, OrbitMean
-from structinv.oracles import Permutations, averaged
+from structinv.oracles import Permutations
+from structinv.oracles.listing import averaged
 
 FILE = Path("qm7", "qm7_xyz.npz")
 ATOMS = 23

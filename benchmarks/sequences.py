@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 from report import table, versions, write_json
 
-from structinv.objective import Objective, WorstCase
+from structinv.objective import Objective
 from structinv.oracles import FDrop
 from structinv.solvers import REGISTRY, Gap, Iterations, Seconds, Solution, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Sequence
+from structinv.terms import WorstCase
 
 N, LENGTH, FEATURES, LABELS = 128, 40, 20, 5
 

@@ -54,10 +54,11 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from structinv import InvariantLinearSVC
-from structinv.objective import Objective, WorstCase
+from structinv.objective import Objective
 from structinv.oracles import FAdd, FDrop, FEdit, FScale, Identity
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
+from structinv.terms import WorstCase
 
 TRAIN = ("enron1", "enron2")
 WORDS = {"FScale(10, 0.5, 2)": FScale(10, 0.5, 2.0), "FDrop(10)": FDrop(10)}

@@ -48,10 +48,12 @@ from structinv.functionals import Evaluation, Gradient
 from structinv.functionals.acting import FamilyFunctionals
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian
-from structinv.losses import Affine, EpsilonInsensitive, Hinge
-from structinv.objective import Objective, Penalty
+from structinv.losses import EpsilonInsensitive, Hinge
+from structinv.losses.combined import Affine
+from structinv.objective import Objective
 from structinv.solvers import Gap, Representer, solve
 from structinv.spaces import RepresenterSpace
+from structinv.terms import Penalty
 
 NUS = (0.0, 0.01, 0.1, 1.0)
 HINGE = {

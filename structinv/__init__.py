@@ -23,7 +23,7 @@ from .estimators import (
     VirtualSVC,
     explain_solver,
 )
-from .exceptions import IndefiniteKernelWarning, UninformativeFitWarning, UnitLengthWarning
+from .exceptions import CheckError, IndefiniteKernelWarning, UninformativeFitWarning, UnitLengthWarning
 from .foreign import certify
 from .model_selection import learn_widths, select_changes
 from .persistence import load, save
@@ -32,6 +32,7 @@ from .prediction_bounds import PredictionBounds
 __all__ = [
     "IndefiniteKernelWarning",
     "Certificate",
+    "CheckError",
     "CustomStructuredSVC",
     "InvariantLinearSVC",
     "InvariantLinearSVR",

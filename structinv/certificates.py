@@ -15,7 +15,8 @@ from .matrices import ALL_ROWS, Matrix, Rows, pick, squared_lengths, stack, take
 from .oracles.base import BoundOracle, InvarianceOracle
 from .oracles.checked import bind
 from .oracles.question import Worst
-from .spaces import Element, ExplicitSpace, Space
+from .spaces import ExplicitSpace, Space
+from .spaces.base import Element
 from .structures import Layout
 from .structures.bound import BoundStructure, predicted
 from .structures.checked import decoded

@@ -1,4 +1,11 @@
-"""Warnings of the project's own."""
+"""Errors and warnings of this package."""
+
+
+class CheckError(AssertionError):
+    """A class breaks its contract; the message names the requirement.
+
+    `check_oracle`, `check_structure`, `check_custom`, `check_functional` and `check_solver` raise it.
+    """
 
 
 class UninformativeFitWarning(UserWarning):

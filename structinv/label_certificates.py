@@ -14,8 +14,8 @@ from .oracles.base import InvarianceOracle
 from .oracles.checked import bind
 from .oracles.listing import listed
 from .oracles.support import rounding_error
-from .spaces import Element, Space
-from .spaces.base import NUMBERS_AT_ONCE
+from .spaces import Space
+from .spaces.base import NUMBERS_AT_ONCE, Element
 from .spaces.rounding import output_rounding
 from .structures import Layout
 from .structures.bound import BoundStructure

@@ -7,22 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .dual_states import Hurried, never
+from .dual_states.base import Hurried, never
 from .matrices import ALL_ROWS
 from .planes import Planes
-from .spaces import Element, Space
-from .terms import JointFeature, OneChange, Penalty, Term, WorstCase, WorstMargin, join
-
-__all__ = [
-    "JointFeature",
-    "Objective",
-    "OneChange",
-    "Penalty",
-    "Term",
-    "Value",
-    "WorstCase",
-    "WorstMargin",
-]
+from .spaces import Space
+from .spaces.base import Element
+from .terms import Term
+from .terms.base import join
 
 
 @dataclass(frozen=True)

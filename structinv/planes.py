@@ -20,7 +20,8 @@ IDLE_SHARE = 0.25
 BLOCK_SHARE = 0.1
 
 if TYPE_CHECKING:
-    from .spaces import Normals, Space
+    from .spaces import Space
+    from .spaces.base import Normals
 
 
 @dataclass(frozen=True)

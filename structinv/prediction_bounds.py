@@ -12,7 +12,8 @@ from .certificates import SAME
 from .matrices import Matrix, stack
 from .oracles.base import BoundOracle
 from .oracles.question import Worst
-from .spaces import Element, Space
+from .spaces import Space
+from .spaces.base import Element
 from .structures import Regression
 from .structures.regression import ABOVE, BELOW
 from .structures.rivals import Rivals

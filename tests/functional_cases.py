@@ -17,13 +17,12 @@ from structinv.functionals import (
     GraphLaplacian,
     LocalAverage,
     PartialDerivative,
-    Scaled,
     SecondDerivative,
     Tangents,
     TransformDifference,
     VicinalAverages,
-    WeightedSum,
 )
+from structinv.functionals.base import Scaled, WeightedSum
 from structinv.oracles import Ellipsoid, Rotations, Segment, Shifts
 
 from .oracle_cases import Reorderings

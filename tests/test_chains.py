@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from structinv.dual_states import ChainState, PlaneCache, case, chain_steps, chains, dual_state, refusals
+from structinv.dual_states import case, chain_steps, chains, dual_state, refusals
+from structinv.dual_states.chains import ChainState
 from structinv.dual_states.labelled_rows import LabelledRows
-from structinv.objective import Objective, WorstCase
+from structinv.dual_states.plane_cache import PlaneCache
+from structinv.objective import Objective
 from structinv.oracles import Box, FDrop, FScale, Identity
 from structinv.planes import PlaneSet
 from structinv.solvers import BMRM, FrankWolfe, Gap, Iterations, Status, SVMStruct, solve
@@ -21,6 +23,7 @@ from structinv.solvers.archive import packed, unpacked
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Sequence
 from structinv.tensor_rows import TensorRows
+from structinv.terms import WorstCase
 
 from .problems import assert_brackets, minimum
 

@@ -22,13 +22,13 @@ from structinv.oracles import (
     Shifts,
     Support,
     Weighted,
-    averaged,
     changes,
     check_oracle,
     joined_changes,
 )
 from structinv.oracles.changes import LinearChanges
 from structinv.oracles.listed_changes import DrawnChanges
+from structinv.oracles.listing import averaged
 
 from .oracle_cases import CASES, ORDERS, D, Reorderings, Shrinkings, rows
 

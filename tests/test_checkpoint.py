@@ -32,7 +32,8 @@ from structinv.oracles import (
     Shifts,
     Support,
 )
-from structinv.solvers import Record, Status, checkpoint, loop
+from structinv.solvers import Status, checkpoint, loop
+from structinv.solvers.base import Record
 
 from .covering import pairs, slow_unless
 

@@ -22,13 +22,14 @@ from structinv.estimators import compression
 from structinv.exceptions import IndefiniteKernelWarning
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, Linear, Matern, Polynomial, mended
-from structinv.objective import Objective, WorstCase
+from structinv.objective import Objective
 from structinv.oracles import Identity, Shifts
 from structinv.solvers import Status
 from structinv.spaces import KernelSpace
 from structinv.spaces.moved_points import _Scores, moved_points
 from structinv.spaces.reduced_sets import Whole, best_coefficients, chosen_atoms
 from structinv.structures import Multiclass, Sequence
+from structinv.terms import WorstCase
 
 from .test_kernel_svc import known_failures
 

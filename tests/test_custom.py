@@ -15,11 +15,13 @@ from sklearn.model_selection import GridSearchCV
 
 import structinv
 from structinv.estimators import CustomStructuredSVC
-from structinv.objective import JointFeature, Objective
+from structinv.exceptions import CheckError
+from structinv.objective import Objective
 from structinv.oracles import Box, Identity
 from structinv.solvers import BMRM, FrankWolfe, Gap, Pegasos, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import Custom, StructureCheckError, check_custom
+from structinv.structures import Custom, check_custom
+from structinv.terms.joint_feature import JointFeature
 
 from .problems import assert_brackets, minimum
 
@@ -119,7 +121,7 @@ def lazy(x, w, y=None):
 @pytest.mark.parametrize("broken", [forgetful, lazy])
 def test_a_broken_argmax_is_found(broken):
     X, y = matchings(3)
-    with pytest.raises(StructureCheckError, match="argmax: for example"):
+    with pytest.raises(CheckError, match="argmax: for example"):
         check_custom(Custom(joint_feature, cost, broken), X, y, all_matchings)
 
 

@@ -21,10 +21,10 @@ from structinv.oracles import (
     FScale,
     Protected,
     Shared,
-    averaged,
     check_oracle,
 )
 from structinv.oracles.base import BoundOracle, Support
+from structinv.oracles.listing import averaged
 
 VALUES = np.array([0.5, 2.0, 1.0, 0.25, 3.0, 1.0])
 ALL = {

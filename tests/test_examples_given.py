@@ -8,8 +8,9 @@ import pytest
 import scipy.sparse as sp
 
 from structinv import CustomStructuredSVC, InvariantStructuredSVC
+from structinv.exceptions import CheckError
 from structinv.oracles import Budget, FDrop, InvarianceOracle, Shifts
-from structinv.structures import Custom, Graph, Multilabel, Sequence, StructureCheckError, check_custom
+from structinv.structures import Custom, Graph, Multilabel, Sequence, check_custom
 
 RNG = np.random.default_rng(0)
 X = [RNG.normal(size=(length, 3)) for length in (3, 2, 4)]
@@ -209,7 +210,7 @@ def test_functions_that_do_not_take_what_they_are_asked_are_refused(case):
 def test_functions_that_take_anything_are_left_to_their_answers():
     custom = Custom(joint_feature, cost, lambda *question: 0)
     custom.validate()
-    with pytest.raises(StructureCheckError, match="argmax"):
+    with pytest.raises(CheckError, match="argmax"):
         check_custom(custom, [1], [1], candidates=lambda x: (0, 1))
 
 

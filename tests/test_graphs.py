@@ -14,21 +14,15 @@ from sklearn.base import clone
 
 from structinv import InvariantStructuredSVC, load, save
 from structinv.certificates import worst_change
-from structinv.objective import Objective, WorstCase
+from structinv.exceptions import CheckError
+from structinv.objective import Objective
 from structinv.oracles import Box, FDrop, Flip, Identity, InvarianceOracle, Shared, Support
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
-from structinv.structures import (
-    Decoding,
-    Graph,
-    Layout,
-    Sequence,
-    Structure,
-    StructureCheckError,
-    check_structure,
-)
+from structinv.structures import Decoding, Graph, Layout, Sequence, Structure, check_structure
 from structinv.structures.graph_layout import GraphLayout
 from structinv.structures.local_polytope import PAIRS_AT_ONCE
+from structinv.terms import WorstCase
 
 from .joint_cases import Turns
 from .problems import assert_brackets, minimum
@@ -565,7 +559,7 @@ class Unbalanced(Graph):
 
 
 def test_shares_that_break_the_contract_are_found():
-    with pytest.raises(StructureCheckError, match=r"Overstated\.decode: its shares score"):
+    with pytest.raises(CheckError, match=r"Overstated\.decode: its shares score"):
         check_structure(Overstated("relaxed"), n_labels=2, longest=6, trials=60)
     with pytest.raises(
         ValueError, match=r"Unbalanced\.decode must return shares of at least 0 that add up to 1"

@@ -14,18 +14,13 @@ from sklearn.datasets import load_digits
 
 from structinv import InvariantLinearSVC, InvariantSVC
 from structinv.inspection import (
-    Curve,
-    draw_certified,
-    draw_errors,
-    draw_gaps,
     draw_transforms,
     draw_worst_cases,
     explain_edit,
     name_changes,
-    transform_counts,
 )
+from structinv.inspection.image_displays import transform_counts
 from structinv.oracles import Box, FDrop, Rotations, Shifts, check_oracle, teo2007_transforms
-from structinv.solvers.base import Record
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -39,11 +34,6 @@ def colours(path):
     return {tuple(colour) for colour in np.unique(pixels(path).reshape(-1, 3), axis=0).tolist()}
 
 
-def curve(**changes):
-    parts = {"sizes": [50, 100], "errors": [0.2, 0.1], "error_sems": [0.02, 0.01]}
-    return Curve(**parts | {"supports": [45.0, 80.0], "support_sems": [1.0, 2.0]} | changes)
-
-
 def test_importing_inspection_needs_no_matplotlib():
     code = (
         "import sys; sys.modules['matplotlib'] = None; "
@@ -52,11 +42,7 @@ def test_importing_inspection_needs_no_matplotlib():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-HISTORY = [Record(1, 10, 0.1, 2.0, 1.0), Record(2, 20, 0.2, 1.5, 1.4)]
 DRAWINGS = {
-    "certified": (draw_certified, {"mail": {"plain": ([0, 1], [0.9, 0.5])}}),
-    "gaps": (draw_gaps, {"mail": {"svmstruct": HISTORY}}),
-    "errors": (draw_errors, {"plain": curve()}),
     "worst cases": (draw_worst_cases, np.eye(4), np.eye(4)[::-1]),
     "transforms": (draw_transforms, ["identity", "flip"], [3, 8]),
 }
@@ -79,48 +65,6 @@ def test_images_are_drawn_as_they_are(tmp_path):
     rows = X.reshape(3, -1)
     draw_worst_cases(rows, rows[::-1], tmp_path / "rows.png", shape=(4, 2, 3))
     assert np.array_equal(pixels(tmp_path / "stack.png"), pixels(tmp_path / "rows.png"))
-
-
-class TestErrors:
-    def test_each_method_has_a_colour_of_its_own_and_a_name(self, tmp_path):
-        names = ["SVC", "virtual", "invariant"]
-        curves = {name: curve(errors=[0.2 + k / 10, 0.1]) for k, name in enumerate(names)}
-        path = tmp_path / "errors.svg"
-        draw_errors(curves, path)
-        text = path.read_text()
-        assert all(f"<!-- {name} -->" in text for name in [*names, "test error", "support vectors"])
-        png = tmp_path / "errors.png"
-        draw_errors(curves, png)
-        blue, orange, green = (0x1F, 0x77, 0xB4), (0xFF, 0x7F, 0x0E), (0x2C, 0xA0, 0x2C)
-        found = {tuple(round(255 * c) for c in colour) for colour in colours(png)}
-        assert {blue, orange, green} <= found
-
-    def test_sizes_may_differ_and_be_one(self, tmp_path):
-        one = Curve([1000], [0.3], [0.0], [10], [0.0])
-        assert len(draw_errors({"a": curve(), "b": one}).axes) == 2
-
-    @pytest.mark.parametrize(
-        ("changes", "message"),
-        [
-            ({"sizes": []}, "sizes must hold a number"),
-            ({"sizes": [0, 50]}, r"sizes must be above 0, got \[0, 50\]"),
-            ({"errors": [0.1]}, r"errors must have shape \(2,\), as sizes, got \(1,\)"),
-            ({"supports": [[1], [2]]}, "supports must have shape"),
-            ({"error_sems": [0.1, -0.1]}, r"error_sems must be at least 0, got \[0.1, -0.1\]"),
-            ({"support_sems": [1.0, np.nan]}, "support_sems must be at least 0"),
-        ],
-    )
-    def test_curves_that_make_no_sense(self, changes, message):
-        with pytest.raises(ValueError, match=message):
-            curve(**changes)
-
-    def test_no_curves(self, tmp_path):
-        with pytest.raises(ValueError, match="curves must hold a curve"):
-            draw_errors({}, tmp_path / "e.png")
-        for draw in (draw_certified, draw_gaps):
-            with pytest.raises(ValueError, match="panels must hold a panel, got none"):
-                draw({}, tmp_path / "e.png")
-        assert not list(tmp_path.iterdir())
 
 
 class TestWorstCases:

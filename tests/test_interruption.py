@@ -22,13 +22,14 @@ from structinv import (
     VirtualSupportVectorSVC,
     VirtualSVC,
 )
-from structinv.objective import Objective, WorstCase
+from structinv.objective import Objective
 from structinv.oracles import Box, FiniteOracle, Support
 from structinv.oracles.base import InvarianceOracle
 from structinv.solvers import FrankWolfe, Iterations, Status, solve
 from structinv.solvers.interruption import interrupts
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
+from structinv.terms import WorstCase
 
 from .covering import pairs
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from structinv.certificates import worst_change, worst_change_in
 from structinv.kernels import Gaussian, Linear
-from structinv.objective import Objective, WorstCase
+from structinv.objective import Objective
 from structinv.oracles import FDrop, Identity
 from structinv.solvers import FrankWolfe, Gap, solve
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Decoding, Layout, Sequence, Structure
+from structinv.terms import WorstCase
 
 from .joint_cases import (
     CASE,

@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from structinv import InvariantStructuredSVC
-from structinv.dual_states import Case, PlaneCache, dual_state, refusals
+from structinv.dual_states import Case, dual_state, refusals
 from structinv.dual_states.case import worst_case_of_examples
-from structinv.objective import WorstCase
+from structinv.dual_states.plane_cache import PlaneCache
 from structinv.oracles import (
     Box,
     Budget,
@@ -26,6 +26,7 @@ from structinv.oracles.base import BoundOracle
 from structinv.oracles.checked import bind
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Decoding, Layout, Multiclass, Sequence
+from structinv.terms import WorstCase
 
 from .joint_cases import CASE, JOINT, LENGTHS, Maps, Turns, objective, rows
 from .problems import Chain

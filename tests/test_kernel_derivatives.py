@@ -21,11 +21,9 @@ from structinv.kernels import (
     Matern,
     Polynomial,
     PrecomputedKernel,
-    Product,
     RationalQuadratic,
-    Scaled,
-    Sum,
 )
+from structinv.kernels.combinations import Product, Scaled, Sum
 
 STATIONARY = [
     Gaussian(),

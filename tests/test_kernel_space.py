@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
-from structinv.dual_states import MOST_MEMBERS, MemberState, PlaneCache, dual_state
+from structinv.dual_states import dual_state
+from structinv.dual_states.case import MOST_MEMBERS
+from structinv.dual_states.members import MemberState
+from structinv.dual_states.plane_cache import PlaneCache
 from structinv.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial
 from structinv.matrices import ALL_ROWS
-from structinv.objective import Objective, WorstCase
+from structinv.objective import Objective
 from structinv.oracles import FiniteOracle, Identity
 from structinv.solvers import (
     REGISTRY,
@@ -16,11 +19,12 @@ from structinv.solvers import (
     SVMStruct,
     solve,
 )
-from structinv.spaces import Expansion, KernelSpace
+from structinv.spaces import KernelSpace
 from structinv.spaces import atoms as atoms_module
 from structinv.spaces import kernel as kernel_module
-from structinv.spaces.kernel import AtomRows
+from structinv.spaces.kernel import AtomRows, Expansion
 from structinv.structures import Binary
+from structinv.terms import WorstCase
 
 from .kernel_problems import CACHES, every_cache, problem
 from .oracle_cases import ORDERS, D, Reorderings, Shrinkings

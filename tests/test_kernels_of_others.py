@@ -6,7 +6,8 @@ from scipy.special import ndtri
 
 from structinv.embeddings import OrbitFourier
 from structinv.functionals import Evaluation, Folded, Gradient
-from structinv.kernels import REGISTRY, Gaussian, Kernel, Linear, OrbitMean, Product, Scaled, Sum
+from structinv.kernels import REGISTRY, Gaussian, Kernel, Linear, OrbitMean
+from structinv.kernels.combinations import Product, Scaled, Sum
 from structinv.kernels.frequencies import Spectrum
 from structinv.kernels.names import check_kernel
 from structinv.oracles import Flip, Identity

@@ -10,7 +10,6 @@ from sklearn.base import clone
 from structinv.losses import (
     REGISTRY,
     Absolute,
-    Affine,
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -19,7 +18,7 @@ from structinv.losses import (
     SquaredHinge,
 )
 from structinv.losses.base import MoreauEnvelope
-from structinv.losses.combined import Joined
+from structinv.losses.combined import Affine, Joined
 from structinv.losses.pieces import Pieces
 
 LOSSES = [

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from structinv.dual_states import Case, MemberState, members
+from structinv.dual_states import Case, members
+from structinv.dual_states.members import MemberState
 from structinv.kernels import Gaussian
 from structinv.matrices import ALL_ROWS
-from structinv.objective import Objective, WorstCase
+from structinv.objective import Objective
 from structinv.solvers import REGISTRY, Gap, solve
 from structinv.spaces import KernelSpace, atoms
 from structinv.structures import Binary, Multiclass
+from structinv.terms import WorstCase
 
 from .oracle_cases import Shrinkings
 

@@ -5,9 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.matrices import ALL_ROWS, row_dots
-from structinv.objective import Objective, WorstCase
+from structinv.objective import Objective
 from structinv.oracles import Box, FiniteOracle, Flip, FScale, Identity, Rotations, Support
 from structinv.spaces import ExplicitSpace
+from structinv.terms import WorstCase
 
 from .oracle_cases import CASES, ORDERS, D, Reorderings, Shrinkings, rows
 from .orbit_cases import ORBIT_CASE, ORBIT_CASES, Halves

@@ -11,7 +11,8 @@ from sklearn.model_selection import KFold
 
 from structinv import OrbitRidge
 from structinv.embeddings import GroupCDF, OrbitFourier, OrbitNystroem, PatchOrbits
-from structinv.kernels import Gaussian, Laplacian, Linear, OrbitDistance, OrbitMean, Polynomial, Sum
+from structinv.kernels import Gaussian, Laplacian, Linear, OrbitDistance, OrbitMean, Polynomial
+from structinv.kernels.combinations import Sum
 from structinv.matrices import refuse_half_or_masked
 from structinv.model_selection import learn_widths
 from structinv.oracles import Box, Flip, FScale, LocalTangents, Permutations, Rotations, Weighted

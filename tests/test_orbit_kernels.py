@@ -23,18 +23,9 @@ from structinv.kernels import (
     orbit_tables,
     orbits,
 )
-from structinv.oracles import (
-    Box,
-    Ellipsoid,
-    FDrop,
-    FiniteOracle,
-    Flip,
-    Identity,
-    Rotations,
-    Shifts,
-    averaged,
-)
+from structinv.oracles import Box, Ellipsoid, FDrop, FiniteOracle, Flip, Identity, Rotations, Shifts
 from structinv.oracles.changes import Changes, LinearChanges
+from structinv.oracles.listing import averaged
 
 ORACLES = {
     "mirror": (Flip(), None),

@@ -16,11 +16,12 @@ from structinv import (
 )
 from structinv.functionals import Gradient
 from structinv.kernels import Gaussian, PrecomputedKernel
-from structinv.objective import Objective, WorstCase
+from structinv.objective import Objective
 from structinv.oracles import Box, FDrop, FiniteOracle, Identity, Shifts
 from structinv.solvers import REGISTRY, Gap, Representer, Status, solve
 from structinv.spaces import KernelSpace
 from structinv.structures import Binary
+from structinv.terms import WorstCase
 
 from . import kernel_problems, problems, test_representer_solvers
 from .orbit_cases import ORBIT_CASE

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from structinv import InvariantLinearSVC, InvariantSVC
-from structinv.dual_states import MemberState, dual_state
+from structinv.dual_states import dual_state
+from structinv.dual_states.members import MemberState
 from structinv.kernels import Gaussian
-from structinv.objective import Objective, WorstCase
+from structinv.objective import Objective
 from structinv.oracles import (
     Box,
     Ellipsoid,
@@ -31,8 +32,10 @@ from structinv.solvers import (
     SVMStruct,
     solve,
 )
-from structinv.spaces import AtomRows, AtomStore, ExplicitSpace, KernelSpace, atoms
+from structinv.spaces import ExplicitSpace, KernelSpace, atoms
+from structinv.spaces.atoms import AtomRows, AtomStore
 from structinv.structures import Binary
+from structinv.terms import WorstCase
 
 
 def data(n=40, d=20, seed=0):

@@ -15,11 +15,11 @@ from structinv.functionals import (
     GraphLaplacian,
     LocalAverage,
     PartialDerivative,
-    Scaled,
     SecondDerivative,
     Tangents,
     TransformDifference,
 )
+from structinv.functionals.base import Scaled
 from structinv.functionals.products import JetGram
 from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Matern, Polynomial

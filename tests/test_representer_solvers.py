@@ -16,7 +16,6 @@ from structinv.functionals.representers import Representers
 from structinv.kernels import Gaussian, Linear
 from structinv.losses import (
     Absolute,
-    Affine,
     CvxpyLoss,
     EpsilonInsensitive,
     Hinge,
@@ -25,7 +24,8 @@ from structinv.losses import (
     Squared,
     SquaredHinge,
 )
-from structinv.objective import Objective, Penalty, WorstCase
+from structinv.losses.combined import Affine
+from structinv.objective import Objective
 from structinv.oracles import FiniteOracle, Rotations, Shifts
 from structinv.solvers import (
     BMRM,
@@ -41,6 +41,7 @@ from structinv.solvers import (
 )
 from structinv.spaces import RepresenterSpace
 from structinv.structures import Binary, Multiclass
+from structinv.terms import Penalty, WorstCase
 
 from .covering import pairs, slow_unless
 

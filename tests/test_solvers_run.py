@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from structinv.exceptions import CheckError
 from structinv.functionals.acting import LinearFunctionals
 from structinv.losses import Absolute, Squared
-from structinv.objective import Objective, Penalty, WorstCase
+from structinv.objective import Objective
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity
 from structinv.solvers import (
     BMRM,
@@ -18,15 +19,15 @@ from structinv.solvers import (
     OracleCalls,
     Pegasos,
     Seconds,
-    SolverCheckError,
-    Stall,
     Status,
     SVMStruct,
     check_solver,
     solve,
 )
+from structinv.solvers.stopping import Stall
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
+from structinv.terms import Penalty, WorstCase
 
 from .oracle_cases import D
 from .problems import SETTING, assert_brackets, objective, optimum, two_classes
@@ -107,12 +108,12 @@ class NotFinite(FrankWolfe):
     ids=lambda value: type(value).__name__,
 )
 def test_the_check_catches_a_broken_solver(solver, message):
-    with pytest.raises(SolverCheckError, match=message):
+    with pytest.raises(CheckError, match=message):
         check_solver(solver, tolerance=tolerance_of("pegasos" if "Seed" in repr(solver) else ""))
 
 
 def test_the_check_catches_parameters_that_do_not_clone():
-    with pytest.raises((SolverCheckError, RuntimeError, TypeError)):
+    with pytest.raises((CheckError, RuntimeError, TypeError)):
         check_solver(BadParameter())
 
 

@@ -10,8 +10,11 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.certificates import worst_change
-from structinv.dual_states import HullState, PlaneCache, dual_state, refusals
-from structinv.objective import Objective, WorstCase
+from structinv.dual_states import dual_state, refusals
+from structinv.dual_states.hull import HullState
+from structinv.dual_states.plane_cache import PlaneCache
+from structinv.exceptions import CheckError
+from structinv.objective import Objective
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
@@ -25,9 +28,9 @@ from structinv.structures import (
     RowStructure,
     Sequence,
     Structure,
-    StructureCheckError,
     check_structure,
 )
+from structinv.terms import WorstCase
 
 from .problems import Chain, assert_brackets, minimum
 
@@ -152,7 +155,7 @@ class Short(Sequence):
 
 @pytest.mark.parametrize("kind", [Blind, Boastful, Greedy, Same, Leaky, Short, Vain])
 def test_broken_structures_are_found(kind):
-    with pytest.raises(StructureCheckError, match=kind.__name__):
+    with pytest.raises(CheckError, match=kind.__name__):
         check_structure(kind())
 
 

@@ -7,23 +7,18 @@ import pytest
 
 from structinv import InvariantLinearSVC, compiled
 from structinv.datasets import make_mail_like
-from structinv.dual_states import (
-    ChainState,
-    HullState,
-    LabellingState,
-    LinearMemberState,
-    MemberState,
-    PenaltyState,
-    PlaneCache,
-    TubeState,
-    dual_state,
-    focused,
-    labellings,
-    members,
-)
+from structinv.dual_states import dual_state, focused, labellings, members
+from structinv.dual_states.chains import ChainState
+from structinv.dual_states.hull import HullState
+from structinv.dual_states.labellings import LabellingState
+from structinv.dual_states.linear_members import LinearMemberState
+from structinv.dual_states.members import MemberState
+from structinv.dual_states.penalty import PenaltyState
+from structinv.dual_states.plane_cache import PlaneCache
+from structinv.dual_states.tube import TubeState
 from structinv.estimators import classifier, earlier_fit
 from structinv.matrices import count
-from structinv.objective import Objective, WorstCase
+from structinv.objective import Objective
 from structinv.oracles import Box, FDrop, Identity
 from structinv.solvers import (
     BMRM,
@@ -42,6 +37,7 @@ from structinv.solvers import (
 from structinv.solvers.dual_coordinates import CoordinateState, DualCoordinates
 from structinv.spaces import ExplicitSpace, KernelSpace
 from structinv.structures import Binary
+from structinv.terms import WorstCase
 
 from . import kernel_problems, test_chains, test_kernel_chains, test_regression
 from . import test_representer_solvers as representers

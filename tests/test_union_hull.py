@@ -5,14 +5,16 @@ import pytest
 import scipy.sparse as sp
 
 from structinv.datasets import make_mail_like
-from structinv.dual_states import HullState, dual_state
-from structinv.objective import Objective, WorstCase
+from structinv.dual_states import dual_state
+from structinv.dual_states.hull import HullState
+from structinv.objective import Objective
 from structinv.oracles import Box, Ellipsoid, FDrop, FScale, Identity, TangentDerivative
 from structinv.oracles.checked import bind
 from structinv.oracles.union_hull import LEAST_ROOM, UnionHull
 from structinv.solvers import FrankWolfe, Gap, Status, SVMStruct, solve
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Binary
+from structinv.terms import WorstCase
 
 from .covering import pairs
 from .oracle_cases import (

@@ -15,10 +15,10 @@ from structinv.oracles import (
     Shared,
     Shifts,
     Weighted,
-    averaged,
     check_oracle,
     teo2007_transforms,
 )
+from structinv.oracles.listing import averaged
 
 from .oracle_cases import ORDERS, D, Reorderings, Shrinkings, rows
 

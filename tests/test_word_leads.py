@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structinv.matrices import dense
-from structinv.objective import WorstCase
 from structinv.oracles import FDrop, FScale
 from structinv.oracles.bound_edits import BoundEdits
 from structinv.oracles.question import Question, worst_by_support
 from structinv.spaces import ExplicitSpace
 from structinv.structures import Layout, Multiclass, Sequence
 from structinv.structures.rivals import LabelFunctions, Rivals
+from structinv.terms import WorstCase
 
 from .covering import pairs
 

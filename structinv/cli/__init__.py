@@ -1,5 +1,3 @@
 """The command line: `structinv demo`, `fit`, `evaluate`, `predict`, `explain`, `warm`."""
 
-from .commands import app
-
-__all__ = ["app"]
+from .commands import app as app

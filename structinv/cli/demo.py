@@ -19,9 +19,9 @@ from sklearn.model_selection import train_test_split
 from ..compiled import Stopwatch
 from ..datasets import make_mail_like
 from ..estimators import InvariantLinearSVC
-from ..inspection import draw_certified, draw_gaps
 from ..oracles import FDrop, FScale, Identity, InvarianceOracle
 from .demo_digits import digits_table, draw_digits, fit_digits
+from .demo_plots import plot_certified, plot_gaps
 from .demo_tagger import draw_taggers, fit_taggers, taggers_table
 from .messages import say, working_on
 from .reports import percent
@@ -183,13 +183,7 @@ def _draw(out: Path, runs: Sequence[Run], solver_runs: Sequence[Run]) -> list[Pa
         for test in run.study.tests:
             shares = [run.certify(test, count).accuracy for count in edits]
             panels.setdefault(test, {})[run.model] = (edits, shares)
-    gaps: dict[str, dict[str, list[Any]]] = {}
-    for run in solver_runs:
-        gaps.setdefault(f"{run.study.name}: FDROP by solver", {})[run.model] = _history(run)
-    draw_certified(panels, out / "certified.png")
-    draw_gaps(gaps, out / "gaps.png")
+    histories = {run.model: run.classifier.solution_.history for run in solver_runs}
+    plot_certified(panels, out / "certified.png")
+    plot_gaps(f"{solver_runs[0].study.name}: FDROP by solver", histories, out / "gaps.png")
     return [out / "certified.png", out / "gaps.png"]
-
-
-def _history(run: Run) -> list[Any]:
-    return list(run.classifier.solution_.history)

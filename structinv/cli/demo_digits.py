@@ -14,9 +14,10 @@ from sklearn.svm import SVC
 
 from ..compiled import Stopwatch
 from ..estimators import InvariantSVC, VirtualSupportVectorSVC, VirtualSVC
-from ..inspection import Curve, draw_errors, draw_transforms, draw_worst_cases, name_changes
+from ..inspection import draw_transforms, draw_worst_cases, name_changes
 from ..oracles import Identity, InvarianceOracle, Rotations, Shifts
 from ..oracles.listing import listed
+from .demo_plots import Errors, plot_errors
 from .reports import percent
 
 _KERNEL: dict[str, Any] = {"gamma": 0.2, "C": 10.0}
@@ -140,7 +141,7 @@ def draw_digits(fits: list[KernelFit], out: Path) -> list[Path]:
         classes=best.model.classes_,
     )
     curves = {method: _curve(group) for method, group in _by_method(fits)}
-    draw_errors(curves, paths[2])
+    plot_errors(curves, paths[2])
     return paths
 
 
@@ -160,11 +161,11 @@ def _draw_worst(fit: KernelFit, path: Path) -> None:
     draw_worst_cases(X[shown], worst, path, titles=titles)
 
 
-def _curve(fits: list[KernelFit]) -> Curve:
+def _curve(fits: list[KernelFit]) -> Errors:
     sizes = sorted({fit.size for fit in fits})
     errors = [[fit.error for fit in fits if fit.size == size] for size in sizes]
     supports = [[float(fit.n_support) for fit in fits if fit.size == size] for size in sizes]
-    return Curve(sizes, *_mean_and_sem(errors), *_mean_and_sem(supports))
+    return Errors(sizes, *_mean_and_sem(errors), *_mean_and_sem(supports))
 
 
 def _mean_and_sem(values: list[list[float]]) -> tuple[np.ndarray, np.ndarray]:

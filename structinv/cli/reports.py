@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..inspection import Explanation, explain_edit
-from ..model_selection import ChangesSelection
+from ..inspection import explain_edit
+from ..inspection.explanation import Explanation
+from ..model_selection.changes import ChangesSelection
 from ..oracles import Identity
 from .model_file import SavedModel
 from .rows import Labels

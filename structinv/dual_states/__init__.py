@@ -9,8 +9,8 @@ import numpy as np
 from ..spaces import Space
 from . import case as needs
 from .additions import AdditionState
-from .base import DualState, Hurried, join_planes, never, total
-from .case import MOST_MEMBERS, Case, Requirement
+from .base import DualState
+from .case import Case, Requirement
 from .chains import ChainState
 from .edits import EditState
 from .hull import HullState
@@ -19,7 +19,7 @@ from .labels import LabelState
 from .linear_members import LinearMemberState
 from .margin import MarginState
 from .members import MemberState
-from .penalty import PenaltyState, slopes_fit
+from .penalty import PenaltyState
 from .plane_cache import PlaneCache
 from .tube import TubeState
 
@@ -144,28 +144,9 @@ def refusals(term: Term, space: Space, epsilon: float = 0.0) -> dict[str, str]:
 
 
 __all__ = [
-    "MOST_MEMBERS",
     "TABLE",
-    "AdditionState",
     "Case",
-    "ChainState",
     "DualState",
-    "EditState",
-    "HullState",
-    "Hurried",
-    "LabelState",
-    "LabellingState",
-    "LinearMemberState",
-    "MarginState",
-    "MemberState",
-    "PenaltyState",
-    "PlaneCache",
-    "TubeState",
-    "chosen",
     "dual_state",
-    "join_planes",
-    "never",
     "refusals",
-    "slopes_fit",
-    "total",
 ]

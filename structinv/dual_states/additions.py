@@ -9,8 +9,9 @@ import scipy.sparse as sp
 
 from ..matrices import add_combinations, scale_rows, with_data
 from ..planes import PlaneSet
-from ..spaces import Element, ExplicitSpace
-from ..terms import WorstMargin
+from ..spaces import ExplicitSpace
+from ..spaces.base import Element
+from ..terms.worst_margin import WorstMargin
 from .addition_shares import share_out
 from .addition_steps import BUDGET, SUMS, TOTAL, settle, sweep_additions, weights_of
 from .base import DualState, Hurried, never

@@ -9,7 +9,8 @@ from typing import TypeAlias
 import numpy as np
 
 from ..planes import PlaneSet, WorkingSet
-from ..spaces import Element, Space
+from ..spaces import Space
+from ..spaces.base import Element
 
 # Asked between portions of work: whether the rest had better be left.
 Hurried: TypeAlias = Callable[[], bool]

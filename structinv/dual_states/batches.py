@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..spaces import Element
+from ..spaces.base import Element
 from .base import DualState, Hurried, never
 from .case import Case
 

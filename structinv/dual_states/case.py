@@ -11,10 +11,12 @@ import numpy as np
 from ..losses import Hinge, ScalarLoss
 from ..oracles.base import Hull, LabelHull
 from ..oracles.listing import listed
-from ..spaces import Pool, Space
+from ..spaces import Space
+from ..spaces.atoms import Pool
 from ..structures import Binary, Multiclass, Sequence
 from ..structures.regression import BoundRegression
-from ..terms import Penalty, Term, WorstCase, WorstMargin
+from ..terms import Penalty, Term, WorstCase
+from ..terms.worst_margin import WorstMargin
 from .margin_steps import KINDS
 
 # A kernel's space has too large a table of inner products for more members of a row than these.

@@ -18,7 +18,8 @@ from ..matrices import (
     short_indices,
 )
 from ..planes import PlaneSet
-from ..spaces import Element, ExplicitSpace
+from ..spaces import ExplicitSpace
+from ..spaces.base import Element
 from ..tensor_rows import TensorRows
 from . import chain_steps
 from .base import DualState, Hurried, never

@@ -9,7 +9,7 @@ from ..matrices import squared_lengths, with_data
 from ..oracles.word_hull import deviating_combination
 from ..oracles.word_kernels import deviate
 from ..planes import PlaneSet
-from ..spaces import Element
+from ..spaces.base import Element
 from ..tensor_rows import TensorRows
 from .additions import AdditionState
 from .case import Case

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..matrices import Matrix
-from ..spaces import Element
+from ..spaces.base import Element
 from .base import Hurried, never
 
 ROWS_IN_A_RUN = 4

@@ -9,7 +9,7 @@ import numpy as np
 from ..matrices import Matrix, scale_rows
 from ..oracles.base import Hull
 from ..planes import PlaneSet
-from ..spaces import Element
+from ..spaces.base import Element
 from ..tensor_rows import TensorRows
 from .base import DualState, join_planes
 from .case import Case

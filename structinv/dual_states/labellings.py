@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from ..oracles.listing import listed
 from ..oracles.question import Worst, best_members
 from ..planes import PlaneSet
-from ..spaces import AtomRows, Expansion, KernelSpace
-from ..spaces.atoms import split_keys
+from ..spaces import KernelSpace
+from ..spaces.atoms import AtomRows, split_keys
+from ..spaces.kernel import Expansion
 from ..structures import Layout
 from ..structures.layout import laid_out
 from .base import DualState, Hurried, in_runs, never

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from ..matrices import scale_rows
 from ..oracles.base import LabelHull
 from ..planes import PlaneSet
-from ..spaces import Element
+from ..spaces.base import Element
 from ..tensor_rows import TensorRows
 from .base import DualState
 from .case import Case

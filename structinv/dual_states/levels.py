@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..spaces import Element, Space
+from ..spaces import Space
+from ..spaces.base import Element
 from .base import Hurried
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..planes import PlaneSet, WorkingSet
-from ..spaces import Element, Normals, Space
+from ..spaces import Space
+from ..spaces.base import Element, Normals
 from .base import Hurried, join_planes
 from .batches import BatchedState
 from .case import Case
@@ -15,7 +16,7 @@ from .levels import Levels
 from .margin_steps import KINDS, slope_ascent
 
 if TYPE_CHECKING:
-    from ..terms import WorstMargin
+    from ..terms.worst_margin import WorstMargin
 
 # After so many rounds over known points the levels of all rows are solved for together.
 ROUNDS_ALONE = 4

@@ -6,7 +6,8 @@ import numpy as np
 
 from ..compiled import njit
 from ..matrices import in_threads
-from ..spaces import AtomStore, Expansion
+from ..spaces.atoms import AtomStore
+from ..spaces.kernel import Expansion
 from .base import in_runs
 from .row_steps import ascend_row
 

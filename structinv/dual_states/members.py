@@ -7,7 +7,9 @@ import numpy as np
 from ..compiled import njit
 from ..oracles.listing import listed
 from ..planes import PlaneSet
-from ..spaces import AtomRows, Expansion, KernelSpace
+from ..spaces import KernelSpace
+from ..spaces.atoms import AtomRows
+from ..spaces.kernel import Expansion
 from .base import DualState, Hurried, in_runs, never
 from .case import Case
 from .member_blocks import RowBlock

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..losses import ScalarLoss
 from ..planes import PlaneSet
-from ..spaces import Element
+from ..spaces.base import Element
 from .base import DualState, Hurried, never
 from .case import Case
 

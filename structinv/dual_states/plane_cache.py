@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..planes import PlaneSet, WorkingSet
-from ..spaces import Element, Normals
+from ..spaces.base import Element, Normals
 from .base import Hurried, join_planes
 from .batches import BatchedState
 

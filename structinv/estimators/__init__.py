@@ -1,7 +1,7 @@
 """scikit-learn estimators."""
 
 from .custom import CustomStructuredSVC
-from .explanation import SolverExplanation, explain_solver
+from .explanation import explain_solver
 from .kernel import InvariantSVC
 from .kernel_regressor import InvariantSVR
 from .laplacian import LapSVC
@@ -46,7 +46,6 @@ __all__ = [
     "OrbitRidge",
     "RepresenterClassifier",
     "RepresenterRegressor",
-    "SolverExplanation",
     "TextVectorizer",
     "TokenVectorizer",
     "VirtualSVC",

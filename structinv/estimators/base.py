@@ -21,7 +21,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from ..matrices import Matrix
 from ..objective import Objective
 from ..oracles import InvarianceOracle
-from ..solvers import REGISTRY, Gap, Progress, Seconds, Solution, Solver, Status, StopRule, solve
+from ..solvers import REGISTRY, Gap, Seconds, Solution, Solver, Status, solve
+from ..solvers.stopping import Progress, StopRule
 from .callbacks import CallbackSupportMixin, FitTask, Printer, with_callbacks
 from .earlier_fit import OF_THE_WEIGHTS, EarlierFit
 from .estimates import EstimatesItself

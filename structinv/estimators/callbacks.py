@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from ..learnt import learnt_attributes
-from ..solvers import Progress, Solution
+from ..solvers import Solution
+from ..solvers.stopping import Progress
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

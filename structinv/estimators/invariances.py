@@ -10,8 +10,8 @@ from ..functionals import Functional
 from ..functionals.acting import FamilyFunctionals
 from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
-from ..objective import Penalty
 from ..oracles import InvarianceOracle
+from ..terms import Penalty
 from .parameters import check_number, loss_of_name
 from .rows import shaped
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import UninformativeFitWarning
-from ..objective import Objective, WorstCase
+from ..objective import Objective
 from ..oracles import Identity
 from ..solvers import Gap, Seconds, Solution, Status, solve
+from ..terms import WorstCase
 from .labels import label_name
 from .problem import Problem
 

@@ -11,12 +11,13 @@ from sklearn.utils import assert_all_finite, check_array
 from ..certificates import WorstChange, worst_change
 from ..machine import check_memory
 from ..matrices import Matrix, squared_lengths
-from ..objective import Objective, WorstMargin
+from ..objective import Objective
 from ..oracles import Identity, InvarianceOracle
 from ..oracles.checked import bind
 from ..solvers import BMRM, FrankWolfe, InteriorPoint, Solution, Solver
 from ..spaces import ExplicitSpace
 from ..structures.bound import BoundStructure
+from ..terms.worst_margin import WorstMargin
 from .base import InvariantEstimator
 from .estimates import (
     LINEAR_PLANES_OF_A_CLASS,

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..losses import Logistic, ScalarLoss, SquaredHinge
-from ..objective import WorstCase, WorstMargin
 from ..oracles import InvarianceOracle
 from ..structures import Layout
 from ..terms import REGISTRY as TERMS
+from ..terms import WorstCase
+from ..terms.worst_margin import WorstMargin
 
 HINGE = "hinge"
 # Those of the least margin alone, for two classes; the hinge has costs and more classes, too.

@@ -14,8 +14,9 @@ from ..functionals import Evaluation, Functional
 from ..functionals.acting import FamilyFunctionals
 from ..functionals.base import BoundFunctional
 from ..functionals.representers import Representers
-from ..losses import Affine, ScalarLoss
-from ..objective import Objective, Penalty, Term
+from ..losses import ScalarLoss
+from ..losses.combined import Affine
+from ..objective import Objective
 from ..oracles import InvarianceOracle
 from ..oracles.arguments import hint_of
 from ..oracles.checked import bind
@@ -23,6 +24,7 @@ from ..solvers import REGISTRY, Representer, Solution, Solver
 from ..solvers.newton_cg import MAX_DIRECT
 from ..solvers.representer import METHODS
 from ..spaces import RepresenterSpace
+from ..terms import Penalty, Term
 from .kernel_machine import (
     FUNCTIONS_AT_ONCE,
     KernelMachine,

@@ -20,8 +20,9 @@ from ..oracles import InvarianceOracle
 from ..oracles.checked import bind
 from ..oracles.listing import listed
 from ..solvers import FrankWolfe, Representer, Solution, Solver
-from ..spaces import Expansion, KernelSpace, RepresenterSpace
+from ..spaces import KernelSpace, RepresenterSpace
 from ..spaces.atoms import AtomRows
+from ..spaces.kernel import Expansion
 from .compression import compressed, within_budget
 from .kernel_machine import (
     FUNCTIONS_AT_ONCE,

@@ -1,7 +1,7 @@
 """Bounded linear functionals of the learnt function, for penalties and losses."""
 
 from .base import Functional, Scaled, WeightedSum
-from .checks import FunctionalCheckError, check_functional
+from .checks import check_functional
 from .families import (
     Difference,
     DirectionalDerivative,
@@ -41,16 +41,13 @@ __all__ = [
     "Evaluation",
     "Folded",
     "Functional",
-    "FunctionalCheckError",
     "Gradient",
     "GraphLaplacian",
     "LocalAverage",
     "PartialDerivative",
-    "Scaled",
     "SecondDerivative",
     "Tangents",
     "TransformDifference",
     "VicinalAverages",
-    "WeightedSum",
     "check_functional",
 ]

@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from ..matrices import Matrix
-from ..spaces import Element, ExplicitSpace, RepresenterSpace, Space
+from ..spaces import ExplicitSpace, RepresenterSpace, Space
+from ..spaces.base import Element
 from .representers import Representers
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
 
+from ..exceptions import CheckError
 from ..kernels import Gaussian, Kernel
 from .base import BoundFunctional, Functional
 from .families import Evaluation, Gradient
@@ -32,10 +33,6 @@ STENCIL = ((-2, 1 / 12), (-1, -8 / 12), (1, 8 / 12), (2, -1 / 12))
 
 # From points (n, d) to the values of some functions there, (n, k).
 Functions = Callable[[np.ndarray], np.ndarray]
-
-
-class FunctionalCheckError(AssertionError):
-    """A family of functionals breaks its contract; the message says where."""
 
 
 def check_functional(
@@ -69,7 +66,7 @@ def check_functional(
 
     Raises
     ------
-    FunctionalCheckError
+    CheckError
         Names the family, the property that fails and the largest error.
     ValueError, TypeError
         For parameters that do not fit the rows, and kernels that do not fit the family.
@@ -110,7 +107,7 @@ class _Trial:
 
     def fail(self, message: str) -> None:
         """Raise with the family's name."""
-        raise FunctionalCheckError(f"{self.functional!r}: {message}")
+        raise CheckError(f"{self.functional!r}: {message}")
 
     def compare(self, message: str, found: np.ndarray, wanted: np.ndarray, allowed: np.ndarray) -> None:
         """Raise with the largest error if one is larger than allowed."""
@@ -367,9 +364,7 @@ def _check_copies(trial: _Trial) -> None:
         copies["get_params"] = type(functional)(**functional.get_params(deep=False))
         copies["a pickle"] = pickle.loads(pickle.dumps(functional))
     except Exception as error:
-        raise FunctionalCheckError(
-            f"{functional!r}: clone, get_params and pickle must work: {error}"
-        ) from error
+        raise CheckError(f"{functional!r}: clone, get_params and pickle must work: {error}") from error
     for name, copy in copies.items():
         if type(copy) is not type(functional):
             trial.fail(f"{name} must have the same class, got {type(copy).__name__}")

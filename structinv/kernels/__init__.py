@@ -1,7 +1,6 @@
 """Positive definite kernels of dense inputs, as blocks of Gram matrices."""
 
 from .base import Kernel
-from .combinations import Product, Scaled, Sum
 from .distances import Gaussian, Laplacian, Matern, RationalQuadratic
 from .given import CallableKernel, PrecomputedKernel
 from .indefinite import least_eigenvalue, mended
@@ -33,11 +32,8 @@ __all__ = [
     "OrbitMean",
     "Polynomial",
     "PrecomputedKernel",
-    "Product",
     "RationalQuadratic",
-    "Scaled",
     "SetKernel",
-    "Sum",
     "TangentDistributionKernel",
     "TangentOverlapKernel",
     "TangentVectorKernel",

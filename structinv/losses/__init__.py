@@ -1,7 +1,6 @@
 """Scalar convex losses of one real argument: value, derivative, conjugate, proximal step, floor."""
 
 from .base import ScalarLoss
-from .combined import Affine
 from .cvxpy_loss import CvxpyLoss
 from .margin import Hinge, Logistic, SquaredHinge
 from .regression import Absolute, EpsilonInsensitive, Huber, Squared
@@ -19,7 +18,6 @@ REGISTRY: dict[str, type[ScalarLoss]] = {
 __all__ = [
     "REGISTRY",
     "Absolute",
-    "Affine",
     "CvxpyLoss",
     "EpsilonInsensitive",
     "Hinge",

@@ -1,16 +1,15 @@
 """Oracles: what may change in an input without changing its label."""
 
 from .affine import Box, Ellipsoid, TangentDerivative
-from .base import BoundOracle, Hull, InvarianceOracle, Support
+from .base import BoundOracle, InvarianceOracle, Support
 from .budget import Budget
 from .changes import Changes, LinearChanges
-from .checks import OracleCheckError, check_oracle
+from .checks import check_oracle
 from .combinators import Discounted, OnlyFor
 from .compose import Compose
 from .edits import FAdd, FDrop, FEdit, FScale
 from .fast import BOUND as BOUND
 from .finite import FiniteOracle
-from .hulls import LabelHull
 from .identity import Identity
 from .image_base import ImageOracle
 from .image_maps import ImageShape
@@ -23,7 +22,6 @@ from .images import (
     teo2007_transforms,
     zhang2013_transforms,
 )
-from .listing import averaged
 from .local_tangents import LocalTangents
 from .permutations import Permutations
 from .protected import Protected
@@ -81,17 +79,14 @@ __all__ = [
     "FScale",
     "FiniteOracle",
     "Flip",
-    "Hull",
     "Identity",
     "ImageOracle",
     "ImageShape",
     "InvarianceOracle",
-    "LabelHull",
     "LinearChanges",
     "LocalTangents",
     "Offset",
     "OnlyFor",
-    "OracleCheckError",
     "Permutations",
     "Protected",
     "Rotations",
@@ -107,7 +102,6 @@ __all__ = [
     "Trajectory",
     "Union",
     "Weighted",
-    "averaged",
     "check_oracle",
     "teo2007_transforms",
     "zhang2013_transforms",

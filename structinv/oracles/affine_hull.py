@@ -25,8 +25,6 @@ from .identity_hull import IdentityHull, contiguous
 
 Array = np.ndarray
 
-__all__ = ["BoxHull", "EllipsoidHull", "ZonotopeHull"]
-
 _MATH = {"reassoc", "contract", "nsz", "arcp"}
 _LEVEL_STEPS = 60
 _SECULAR_STEPS = 40

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import clone
 
+from ..exceptions import CheckError
 from ..matrices import ALL_ROWS, resolution
 from .changes import Changes
 from .checked import bind, tangents_of
 from .listing import averaged
-from .trials import OracleCheckError, Trial, fail_where, inside, optional, refused
+from .trials import Trial, fail_where, inside, optional, refused
 
 _DRAWS = 5
 
@@ -20,22 +21,22 @@ def check_list(trial: Trial) -> None:
     bound = bind(trial.oracle, trial.X, trial.y)
     changes = refused(bound.changes)()
     if trial.oracle.finite and changes is None:
-        raise OracleCheckError("an oracle that declares itself finite must define orbit")
+        raise CheckError("an oracle that declares itself finite must define orbit")
     if changes is None:
         return
     members = refused(changes.members)()
     n, d = trial.X.shape
     if members.ndim != 3 or members.shape != (n, changes.size, d):
-        raise OracleCheckError(f"members must have shape {(n, changes.size, d)}, got {members.shape}")
+        raise CheckError(f"members must have shape {(n, changes.size, d)}, got {members.shape}")
     inside(trial, "the list", members)
     if not np.array_equal(members[:, 0], trial.X.astype(members.dtype)):
-        raise OracleCheckError("the list must begin with the identity")
+        raise CheckError("the list must begin with the identity")
     if len(refused(lambda: changes.names)()) != changes.size:
-        raise OracleCheckError(f"there must be a name for each of {changes.size} members")
+        raise CheckError(f"there must be a name for each of {changes.size} members")
     _check_weights(changes, "the list")
     mesh = refused(changes.mesh)()
     if mesh.shape != (n,) or not np.all(mesh >= 0):
-        raise OracleCheckError(f"mesh must be {n} numbers of at least 0, got {mesh}")
+        raise CheckError(f"mesh must be {n} numbers of at least 0, got {mesh}")
     optional(changes.grades)()
     _check_scores(trial, changes, members)
     for member in {0, changes.size // 2, changes.size - 1}:
@@ -61,9 +62,9 @@ def check_draws(trial: Trial) -> None:
             continue
         wanted = (len(trial.X), changes.size, trial.X.shape[1])
         if members.shape != wanted:
-            raise OracleCheckError(f"{name} must have members of shape {wanted}, got {members.shape}")
+            raise CheckError(f"{name} must have members of shape {wanted}, got {members.shape}")
         if size is not None and changes.size != size:
-            raise OracleCheckError(f"{name} must have as many changes as asked for, got {changes.size}")
+            raise CheckError(f"{name} must have as many changes as asked for, got {changes.size}")
         _check_weights(changes, name)
         inside(trial, name, members)
         _check_rows(trial, name, changes, members)
@@ -78,7 +79,7 @@ def _check_weights(changes: Changes, name: str) -> None:
     weights = refused(lambda: changes.weights)()
     good = weights.shape == (changes.size,) and np.all(weights >= 0)
     if not good or not abs(np.sum(weights) - 1.0) <= 1e-6:
-        raise OracleCheckError(f"{name} must have weights of at least 0 with sum 1, got {weights}")
+        raise CheckError(f"{name} must have weights of at least 0 with sum 1, got {weights}")
 
 
 def _check_scores(trial: Trial, changes: Changes, members: np.ndarray) -> None:
@@ -87,7 +88,7 @@ def _check_scores(trial: Trial, changes: Changes, members: np.ndarray) -> None:
         return
     wanted = np.einsum("nsd,qd->nsq", members, trial.V)
     if scores.shape != wanted.shape:
-        raise OracleCheckError(f"scores must have shape {wanted.shape}, got {scores.shape}")
+        raise CheckError(f"scores must have shape {wanted.shape}, got {scores.shape}")
     off = np.abs(scores - wanted) - 1e-6 * (np.abs(members) @ np.abs(trial.V.T)) - 1e-300
     fail_where(trial, off.max(axis=1).T > 0, "scores are not those of the members")
 
@@ -105,7 +106,7 @@ def _check_rows(trial: Trial, name: str, changes: Changes, members: np.ndarray) 
 
 def _same(trial: Trial, message: str, found: np.ndarray, wanted: np.ndarray) -> None:
     if found.shape != wanted.shape:
-        raise OracleCheckError(f"{message}: shape {found.shape}, not {wanted.shape}")
+        raise CheckError(f"{message}: shape {found.shape}, not {wanted.shape}")
     sizes = np.max(np.abs(wanted), axis=(1, 2), initial=0.0)
     off = np.max(np.abs(found - wanted), axis=(1, 2), initial=0.0)
     fail_where(trial, off > max(trial.rtol, resolution(found)) * sizes + 1e-300, message)
@@ -114,7 +115,7 @@ def _same(trial: Trial, message: str, found: np.ndarray, wanted: np.ndarray) -> 
 def _check_moved(trial: Trial, message: str, moved: np.ndarray, members: np.ndarray) -> None:
     if moved.shape != (members.shape[1], *trial.V.shape):
         wanted = (members.shape[1], *trial.V.shape)
-        raise OracleCheckError(f"{message}: it must have shape {wanted}, got {moved.shape}")
+        raise CheckError(f"{message}: it must have shape {wanted}, got {moved.shape}")
     along = np.einsum("spd,nd->psn", moved, trial.X)
     off = np.abs(along - np.einsum("pd,nsd->psn", trial.V, members))
     sizes = np.einsum("spd,nd->psn", np.abs(moved), np.abs(trial.X))

@@ -10,22 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from ..exceptions import CheckError
 from ..matrices import ALL_ROWS, Matrix
 from .arguments import instance_of
 from .base import BoundOracle, InvarianceOracle, Support
 from .change_checks import check_draws, check_list
 from .listing import listed
-from .trials import (
-    OracleCheckError,
-    Trial,
-    bound_of,
-    fail_where,
-    inside,
-    optional,
-    refused,
-    untouched,
-    value_of,
-)
+from .trials import Trial, bound_of, fail_where, inside, optional, refused, untouched, value_of
 from .witnesses import Witnesses
 
 _ROW_LIMIT = 12
@@ -65,7 +56,7 @@ def check_oracle(
 
     Raises
     ------
-    OracleCheckError
+    CheckError
         Names the property that fails and the first row of `X` and direction where it does.
     TypeError, ValueError
         If `oracle` is none (a class, say), or `X` and `y` are no rows and labels.
@@ -127,16 +118,14 @@ def _check_membership(trial: Trial) -> None:
     for question in trial.questions:
         for row, z in enumerate(trial.points[question]):
             if contains(row, z) is False:
-                raise OracleCheckError(
-                    f"an answer lies outside S(x) ({trial.where(row, trial.V[question])})"
-                )
+                raise CheckError(f"an answer lies outside S(x) ({trial.where(row, trial.V[question])})")
     for row, x in enumerate(trial.X):
         if contains(row, x) is False:
-            raise OracleCheckError(f"contains must hold for the unchanged row ({trial.where(row)})")
+            raise CheckError(f"contains must hold for the unchanged row ({trial.where(row)})")
         # Further out than any answer went.
         far = x + 10.0 * (1.0 + np.max(np.abs(trial.points[:, row] - x)))
         if np.all(np.isfinite(trial.upper)) and contains(row, far):
-            raise OracleCheckError(f"contains holds for a point far outside ({trial.where(row)})")
+            raise CheckError(f"contains holds for a point far outside ({trial.where(row)})")
 
 
 def _check_upper(trial: Trial) -> None:
@@ -169,10 +158,10 @@ def _check_members(trial: Trial) -> None:
     if sample is None:
         return
     if sample.ndim != 3 or (sample.shape[0], sample.shape[2]) != (n, d):
-        raise OracleCheckError(f"sample must have shape (n, size, d), got {sample.shape}")
+        raise CheckError(f"sample must have shape (n, size, d), got {sample.shape}")
     inside(trial, "sample", sample)
     if sample.shape[1] != 20:
-        raise OracleCheckError("sample must have as many members as asked for")
+        raise CheckError("sample must have as many members as asked for")
 
 
 def _check_witnesses(trial: Trial) -> None:
@@ -192,7 +181,7 @@ def _check_witnesses(trial: Trial) -> None:
             np.random.default_rng(row),
         ).find()
         if found is not None:
-            raise OracleCheckError(
+            raise CheckError(
                 f"contains admits a point that beats upper: {found[0]} "
                 f"({trial.where(row, trial.V[found[1]])})"
             )
@@ -289,7 +278,7 @@ def _check_copies(trial: Trial) -> None:
     _compare_all(trial, "the same call again", trial.X, trial.V)
     again = trial.ask(trial.bound, trial.V[0], trial.costs[0])
     if not np.array_equal(again.points, trial.points[0]):
-        raise OracleCheckError("the same call again must give the same points")
+        raise CheckError("the same call again must give the same points")
     try:
         copies = {
             "a clone": clone(trial.oracle),
@@ -297,13 +286,13 @@ def _check_copies(trial: Trial) -> None:
             "get_params": type(trial.oracle)(**trial.oracle.get_params(deep=False)),
         }
     except Exception as error:
-        raise OracleCheckError(f"clone, pickle and get_params must work: {error}") from error
+        raise CheckError(f"clone, pickle and get_params must work: {error}") from error
     for name, copy in copies.items():
         if type(copy) is not type(trial.oracle):
-            raise OracleCheckError(f"{name} must have the same class")
+            raise CheckError(f"{name} must have the same class")
         answer = trial.ask(copy.bind(trial.X, trial.y), trial.V[0], trial.costs[0])
         if not np.array_equal(answer.points, trial.points[0]):
-            raise OracleCheckError(f"{name} must answer as the oracle itself does")
+            raise CheckError(f"{name} must answer as the oracle itself does")
 
 
 def _check_scaling(trial: Trial) -> None:
@@ -339,7 +328,7 @@ def _check_flags(trial: Trial) -> None:
         for k in range(1, len(trial.points)):
             for row, middle in enumerate((trial.points[k - 1] + trial.points[k]) / 2):
                 if contains(row, middle) is False:
-                    raise OracleCheckError(
+                    raise CheckError(
                         f"declared convex, but a middle of two answers is outside ({trial.where(row)})"
                     )
 

@@ -10,13 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..exceptions import CheckError
 from ..matrices import ALL_ROWS, Matrix, resolution
 from .base import BoundOracle, InvarianceOracle, Support
 from .combinators import attained_by
-
-
-class OracleCheckError(AssertionError):
-    """An oracle breaks its contract; the message says where."""
 
 
 @dataclass
@@ -132,28 +129,28 @@ def bound_of(
 
 def _check_form(answer: Support, n: int, X: Matrix) -> None:
     if not isinstance(answer, Support):
-        raise OracleCheckError(f"support must return a Support, got {type(answer).__name__}")
+        raise CheckError(f"support must return a Support, got {type(answer).__name__}")
     points = answer.points
     if not sp.issparse(X) and not isinstance(points, np.ndarray):
-        raise OracleCheckError("points must be an array where the rows are an array")
+        raise CheckError("points must be an array where the rows are an array")
     if sp.issparse(points) and points.format != "csr":
-        raise OracleCheckError(f"sparse points must be CSR, got {points.format}")
+        raise CheckError(f"sparse points must be CSR, got {points.format}")
     if points.shape != (n, X.shape[1]):
-        raise OracleCheckError(
+        raise CheckError(
             f"points must have the shape of the rows, {(n, X.shape[1])}, got {points.shape}"
         )
     numbers = points.data if sp.issparse(points) else points
     if numbers.dtype.kind != "f" or not np.all(np.isfinite(numbers)):
-        raise OracleCheckError("points must be finite floating-point numbers")
+        raise CheckError("points must be finite floating-point numbers")
     for name, part in (("upper", answer.upper), ("rho", answer.rho)):
         if part is None:
             continue
         if not isinstance(part, np.ndarray) or part.shape != (n,):
-            raise OracleCheckError(f"{name} must be None or an array of shape ({n},)")
+            raise CheckError(f"{name} must be None or an array of shape ({n},)")
         if np.any(np.isnan(part)) or np.any(part == -np.inf):
-            raise OracleCheckError(f"{name} must not be NaN or -infinity")
+            raise CheckError(f"{name} must not be NaN or -infinity")
     if answer.rho is not None and not np.all((answer.rho >= 0) & (answer.rho <= 1)):
-        raise OracleCheckError(f"rho must lie in [0, 1], got {answer.rho}")
+        raise CheckError(f"rho must lie in [0, 1], got {answer.rho}")
 
 
 @contextmanager
@@ -169,7 +166,7 @@ def untouched(name: str, **arrays: Any) -> Iterator[None]:
     for key, value in parts().items():
         same = [np.array_equal(old, new) for old, new in zip(before[key], value, strict=True)]
         if not all(same):
-            raise OracleCheckError(f"{name} must not change its input {key}")
+            raise CheckError(f"{name} must not change its input {key}")
 
 
 def fail_where(
@@ -192,7 +189,7 @@ def fail_where(
         along = along if along.ndim == 1 else along[row]
     elif len(place) > 1:
         along = trial.V[place[-2]]
-    raise OracleCheckError(f"{message} ({trial.where(row if rows is None else int(rows[row]), along)})")
+    raise CheckError(f"{message} ({trial.where(row if rows is None else int(rows[row]), along)})")
 
 
 def inside(trial: Trial, name: str, members: np.ndarray) -> None:
@@ -204,7 +201,7 @@ def inside(trial: Trial, name: str, members: np.ndarray) -> None:
     fail_where(trial, np.max(excess, axis=1, initial=-1.0) > 0, f"a member from {name} beats upper")
     for row in range(len(members)):
         if any(contains(row, z) is False for z in members[row]):
-            raise OracleCheckError(f"a member from {name} lies outside S(x) ({trial.where(row)})")
+            raise CheckError(f"a member from {name} lies outside S(x) ({trial.where(row)})")
 
 
 def optional(view: Callable[..., Any]) -> Callable[..., Any]:
@@ -227,6 +224,6 @@ def refused(view: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return view(*args)
         except (TypeError, ValueError) as error:
-            raise OracleCheckError(str(error)) from error
+            raise CheckError(str(error)) from error
 
     return ask

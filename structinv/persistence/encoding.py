@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from ..kernels import Kernel
-from ..solvers import Record, Solution, Status
+from ..solvers import Solution, Status
+from ..solvers.base import Record
 from .names import MADE, NAMES, PARAMETERISED, arguments
 from .older import by_feature
 

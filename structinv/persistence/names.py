@@ -27,20 +27,18 @@ from ..kernels import (
     OrbitDistance,
     OrbitMean,
     PrecomputedKernel,
-    Product,
-    Scaled,
     SetKernel,
-    Sum,
     TangentDistributionKernel,
     TangentOverlapKernel,
     TangentVectorKernel,
     VicinalKernel,
 )
+from ..kernels.combinations import Product, Scaled, Sum
 from ..kernels.indefinite import MendedKernel, ShiftedKernel
 from ..losses import REGISTRY as LOSSES
-from ..losses import Affine, CvxpyLoss
+from ..losses import CvxpyLoss
 from ..losses.base import MoreauEnvelope
-from ..losses.combined import Joined
+from ..losses.combined import Affine, Joined
 from ..oracles import REGISTRY as ORACLES
 from ..oracles import ImageShape
 from ..oracles.image_curves import ImageCurve

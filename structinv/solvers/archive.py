@@ -10,11 +10,13 @@ import scipy.sparse as sp
 from ..dual_states.labelled_rows import LabelledRows, labelled_rows
 from ..dual_states.linear_members import made_rows
 from ..matrices import Matrix
-from ..objective import Objective, WorstCase
+from ..objective import Objective
 from ..oracles.listing import listed
 from ..planes import PlaneSet
-from ..spaces import Element, KernelSpace, Normals
+from ..spaces import KernelSpace
+from ..spaces.base import Element, Normals
 from ..tensor_rows import MadeRows, TensorRows
+from ..terms import WorstCase
 
 # Names of arrays that hold the slopes of a block begin like this.
 SLOPES = "slopes "

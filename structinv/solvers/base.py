@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from ..objective import Objective
 from ..planes import PlaneSet
-from ..spaces import Element
+from ..spaces.base import Element
 
 
 class Status(Enum):

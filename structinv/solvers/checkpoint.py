@@ -16,7 +16,7 @@ import numpy as np
 from ..files import write_atomically
 from ..objective import Objective
 from ..planes import PlaneSet
-from ..spaces import Element
+from ..spaces.base import Element
 from .archive import packed, unpacked
 from .base import Solution, Status
 

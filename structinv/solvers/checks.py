@@ -10,23 +10,21 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..exceptions import CheckError
 from ..functionals.acting import LinearFunctionals
 from ..losses import Squared
-from ..objective import Objective, Penalty, Term, WorstCase
+from ..objective import Objective
 from ..oracles import Box, Ellipsoid, FDrop, InvarianceOracle
 from ..planes import PlaneSet
 from ..spaces import ExplicitSpace
 from ..structures import Binary, Multiclass, Structure
+from ..terms import Penalty, Term, WorstCase
 from .base import Solution, Solver, Status
 from .loop import solve
 from .reference import Reference
 from .stopping import Gap, Iterations, OracleCalls, Progress, Seconds, StopRule
 
 _REFERENCE_GAP = 1e-8
-
-
-class SolverCheckError(AssertionError):
-    """A solver breaks its contract; the message names the problem and the property."""
 
 
 def check_solver(solver: Solver, *, tolerance: float = 1e-5, random_state: int = 0) -> None:
@@ -49,7 +47,7 @@ def check_solver(solver: Solver, *, tolerance: float = 1e-5, random_state: int =
 
     Raises
     ------
-    SolverCheckError
+    CheckError
         Names the problem and the property that fails.
 
     Examples
@@ -155,7 +153,7 @@ class _Trial:
     def require(self, holds: bool, message: str) -> None:
         """Raise with the names of the solver and of the problem unless `holds`."""
         if not holds:
-            raise SolverCheckError(f"{type(self.solver).__name__} on {self.name}: {message}")
+            raise CheckError(f"{type(self.solver).__name__} on {self.name}: {message}")
 
     def require_usable(self, solution: Solution, when: str) -> None:
         """The function is finite, and the bounds are those of this problem."""

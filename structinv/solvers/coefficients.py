@@ -7,13 +7,16 @@ from functools import cached_property
 
 import numpy as np
 
-from ..dual_states import join_planes, slopes_fit
+from ..dual_states.base import join_planes
+from ..dual_states.penalty import slopes_fit
 from ..losses import ScalarLoss
 from ..losses.combined import Joined
 from ..objective import Objective
 from ..planes import PlaneSet
-from ..spaces import RepresenterExpansion, RepresenterSpace, Space
-from ..terms import Coordinates, Term
+from ..spaces import RepresenterSpace, Space
+from ..spaces.representer import RepresenterExpansion
+from ..terms import Term
+from ..terms.base import Coordinates
 
 # What rounding leaves of an equation, as a share of its terms.
 ROUNDING = 1e-14

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..dual_states import Case, DualState, Hurried, chosen, never
+from ..dual_states import Case, DualState, chosen
+from ..dual_states.base import Hurried, never
 from ..objective import Objective
 from ..planes import PlaneSet
-from ..spaces import RepresenterExpansion, RepresenterSpace
-from ..terms import Coordinates
+from ..spaces import RepresenterSpace
+from ..spaces.representer import RepresenterExpansion
+from ..terms.base import Coordinates
 from .base import Bounds, check_planes
 from .coefficients import CoefficientProblem, planes_of_slopes, slopes_of_planes
 from .coordinate_steps import coordinate_sweeps

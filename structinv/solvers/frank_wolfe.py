@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dual_states import Case, DualState, chosen, dual_state, join_planes, total
+from ..dual_states import Case, DualState, chosen, dual_state
+from ..dual_states.base import join_planes, total
 from ..objective import Objective
 from ..planes import PlaneSet
-from ..spaces import Element
+from ..spaces.base import Element
 from .base import Bounds, Solver, check_epsilon, check_planes
 
 

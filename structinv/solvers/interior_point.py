@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from ..barrier import Master, OuterRows
-from ..dual_states import join_planes
+from ..dual_states.base import join_planes
 from ..matrices import dense
 from ..objective import Objective
 from ..planes import Planes, PlaneSet
-from ..spaces import Element, ExplicitSpace, Space
+from ..spaces import ExplicitSpace, Space
+from ..spaces.base import Element
 from ..tensor_rows import TensorRows
 from .base import Bounds, Solver, check_planes, check_positive_integer
 

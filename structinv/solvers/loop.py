@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..compiled import Stopwatch
-from ..dual_states import never
+from ..dual_states.base import never
 from ..objective import Objective
 from ..planes import PlaneSet
-from ..spaces import Element
+from ..spaces.base import Element
 from .base import Record, Solution, Solver, Status
 from .closing import Closing
 from .interruption import Interrupts, interrupts
@@ -74,7 +74,8 @@ def solve(
     Examples
     --------
     >>> import numpy as np
-    >>> from structinv.objective import Objective, WorstCase
+    >>> from structinv.objective import Objective
+    >>> from structinv.terms import WorstCase
     >>> from structinv.oracles import Box
     >>> from structinv.structures import Binary
     >>> from structinv.solvers import FrankWolfe, Gap, solve

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from ..losses import Affine, ScalarLoss
-from ..losses.combined import Joined
+from ..losses import ScalarLoss
+from ..losses.combined import Affine, Joined
 from ..objective import Objective
 from ..planes import PlaneSet
 from .coefficients import CoefficientProblem, coefficient_problem

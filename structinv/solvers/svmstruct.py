@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dual_states import Hurried, join_planes, total
+from ..dual_states.base import Hurried, join_planes, total
 from ..objective import Objective
 from ..planes import PlaneSet, WorkingSet
-from ..spaces import Element
+from ..spaces.base import Element
 from .base import Bounds, Solver, check_epsilon, check_planes
 
 MASTER_ROUNDS = 20

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ..dual_states import join_planes
-from ..objective import Objective, WorstCase
+from ..dual_states.base import join_planes
+from ..objective import Objective
 from ..oracles.listing import listed
 from ..planes import PlaneSet
-from ..spaces import AtomStore
+from ..spaces.atoms import AtomStore
+from ..terms import WorstCase
 from .base import Solution, Solver
 from .coefficients import planes_of_slopes, slopes_of_planes
 

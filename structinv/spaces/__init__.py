@@ -1,22 +1,13 @@
 """Where the function lives: explicit features, or a reproducing kernel Hilbert space."""
 
-from .atoms import AtomRows, AtomStore, Pool
-from .base import Element, Normals, Space
+from .base import Space
 from .explicit import ExplicitSpace
-from .kernel import Expansion, KernelSpace
-from .representer import RepresenterExpansion, RepresenterRows, RepresenterSpace
+from .kernel import KernelSpace
+from .representer import RepresenterSpace
 
 __all__ = [
-    "AtomRows",
-    "AtomStore",
-    "Element",
-    "Expansion",
     "ExplicitSpace",
     "KernelSpace",
-    "Normals",
-    "Pool",
-    "RepresenterExpansion",
-    "RepresenterRows",
     "RepresenterSpace",
     "Space",
 ]

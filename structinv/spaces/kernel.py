@@ -158,7 +158,8 @@ class KernelSpace(Space):
     --------
     >>> import numpy as np
     >>> from structinv.kernels import Gaussian
-    >>> from structinv.objective import Objective, WorstCase
+    >>> from structinv.objective import Objective
+    >>> from structinv.terms import WorstCase
     >>> from structinv.oracles import Identity
     >>> from structinv.structures import Binary
     >>> from structinv.solvers import SVMStruct, solve

@@ -2,7 +2,7 @@
 
 from .base import RowStructure, Structure
 from .binary import Binary
-from .checks import StructureCheckError, check_structure
+from .checks import check_structure
 from .custom import Custom, check_custom
 from .decodings import Decoding
 from .graph import Graph
@@ -34,7 +34,6 @@ __all__ = [
     "RowStructure",
     "Sequence",
     "Structure",
-    "StructureCheckError",
     "check_custom",
     "check_structure",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..exceptions import CheckError
 from .base import Structure
 from .bound import BoundStructure
 from .checked import decoded
@@ -18,10 +19,6 @@ from .rivals import Rivals
 _TOLERANCE = 1e-9
 MOST_LABELLINGS = 1000
 N_LEVELS = 3
-
-
-class StructureCheckError(AssertionError):
-    """A structure breaks its contract; the message says which part, and shows an example."""
 
 
 def check_structure(
@@ -52,7 +49,7 @@ def check_structure(
 
     Raises
     ------
-    StructureCheckError
+    CheckError
         If the contract is broken.
     TypeError, ValueError
         If an answer is of another kind; the message names the method.
@@ -68,7 +65,7 @@ def check_structure(
     >>> check_structure(Careless())  # doctest: +IGNORE_EXCEPTION_DETAIL
     Traceback (most recent call last):
         ...
-    StructureCheckError: Careless.decode: a labelling that it does not find scores ...
+    CheckError: Careless.decode: a labelling that it does not find scores ...
     """
     if not isinstance(structure, Structure):
         raise TypeError(f"structure must be an instance of a Structure, got {structure!r}")
@@ -87,7 +84,7 @@ def check_structure(
             f"got {n_labels} ** {longest}"
         )
     if len(structure.functions(n_labels)) != n_labels:
-        raise StructureCheckError(f"{_name(structure)}.functions: not one function for each label")
+        raise CheckError(f"{_name(structure)}.functions: not one function for each label")
     for number in range(trials):
         lengths = [1] if number == 0 else rng.integers(1, longest + 1, size=rng.integers(1, 4)).tolist()
         if structure.rowwise:
@@ -229,13 +226,13 @@ def _check_features(case: _Case) -> None:
         own, one = case.own(block, case.bound.codes), case.layout.take(np.array([block]))
         alone = case.structure.features(own, one, n_labels) @ case.extra
         if np.max(np.abs(alone - together[block]), initial=0.0) > _TOLERANCE:
-            raise StructureCheckError(
+            raise CheckError(
                 f"{_name(case.structure)}.features: example {block} has other features beside others"
             )
     scores = case.structure.extra_score(case.bound.codes, case.extra, case.layout, n_labels)
     off = np.flatnonzero(np.abs(scores - together) > _TOLERANCE)
     if len(off):
-        raise StructureCheckError(
+        raise CheckError(
             f"{_name(case.structure)}.extra_score: example {off[0]} has {scores[off[0]]:.12g}, its "
             f"features times the parameters are {together[off[0]]:.12g}"
         )
@@ -255,12 +252,12 @@ def _check_best(
         bound = reached if found.upper is None else found.upper[block]
         room = _TOLERANCE * (1.0 + abs(best))
         if not bound >= best - room:
-            raise StructureCheckError(
+            raise CheckError(
                 f"{_name(case.structure)}.{method}: a labelling that it does not find scores "
                 f"{best:.6g}, and its own {reached:.6g}, with a bound of {bound:.6g}, for\n{potentials}"
             )
         if not bound >= reached - room:
-            raise StructureCheckError(
+            raise CheckError(
                 f"{_name(case.structure)}.{method}: its bound {bound:.6g} is below what its own "
                 f"labelling scores, {reached:.6g}"
             )
@@ -280,7 +277,7 @@ def _check_shares(case: _Case, method: str, potentials: np.ndarray, found: Any) 
     wrong = np.flatnonzero((reached < scores - room) | (reached > found.upper + room))
     if len(wrong):
         b = wrong[0]
-        raise StructureCheckError(
+        raise CheckError(
             f"{_name(case.structure)}.{method}: its shares score {reached[b]:.6g}, which is not between "
             f"{scores[b]:.6g}, what its labelling does, and its bound {found.upper[b]:.6g}"
         )
@@ -291,7 +288,7 @@ def _check_decode(case: _Case) -> None:
         before = potentials.copy()
         found = decoded(case.structure, potentials, case.extra, case.layout)
         if not np.array_equal(before, potentials):
-            raise StructureCheckError(f"{_name(case.structure)}.decode: changes the potentials")
+            raise CheckError(f"{_name(case.structure)}.decode: changes the potentials")
         _check_best(case, "decode", potentials, found)
         if found.shares is not None:
             _check_shares(case, "decode", potentials, found)
@@ -325,12 +322,12 @@ def _check_separate(case: _Case) -> None:
                 value = _of_shares(case, gains + costs, answer)[block] - reached[truth]
             room = _TOLERANCE * (1.0 + np.abs(reached[finite]).max())
             if answer.upper[block] < max(0.0, (above - above[truth]).max()) - room:
-                raise StructureCheckError(
+                raise CheckError(
                     f"{_name(case.structure)}.separate: upper {answer.upper[block]:.6g} is below a "
                     f"labelling that wins {(above - above[truth]).max():.6g}"
                 )
             if value < -room:
-                raise StructureCheckError(
+                raise CheckError(
                     f"{_name(case.structure)}.separate: its labelling does worse than the true one"
                 )
 
@@ -345,7 +342,7 @@ def _check_runner_up(case: _Case) -> None:
 
     for block in range(len(case.layout)):
         if not other(block)[case.place(block, found.labels)]:
-            raise StructureCheckError(
+            raise CheckError(
                 f"{_name(case.structure)}.runner_up: gives the labelling that it was to differ from"
             )
     _check_best(case, "runner_up", case.potentials, found, other)
@@ -363,7 +360,7 @@ def _check_most_wrong(case: _Case) -> None:
             differ = np.sum(case.labellings(block) != case.own(block, codes), axis=1)
             most = np.max(differ[scores >= floors[block] + _TOLERANCE])
             if found[block] < most:
-                raise StructureCheckError(
+                raise CheckError(
                     f"{_name(case.structure)}.most_wrong: {found[block]} rows, where {most} differ in a "
                     "labelling that scores enough"
                 )

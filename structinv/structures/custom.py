@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from .. import answers
+from ..exceptions import CheckError
 from ..matrices import Matrix, read_only
-from .checks import StructureCheckError
 
 # How far an argmax may stay behind another labelling, as a share of the scores, and be called exact.
 SAME = 1e-9
@@ -182,7 +182,7 @@ def check_custom(
 
     Raises
     ------
-    StructureCheckError
+    CheckError
         If another labelling does better, or the true one costs something.
     TypeError, ValueError
         If an answer is of another kind; the message names the function.
@@ -196,7 +196,7 @@ def check_custom(
         if not every:
             raise ValueError(f"candidates must list labellings, got none for example {i}")
         if custom.cost_of(truth, truth) != 0:
-            raise StructureCheckError(f"cost: the true labelling of example {i} costs something")
+            raise CheckError(f"cost: the true labelling of example {i} costs something")
         for _ in range(trials):
             w = rng.standard_normal(custom.features_of(x, truth).shape[1])
             for known in (None, truth):
@@ -211,7 +211,7 @@ def _check_argmax(custom: Custom, i: int, x: Any, w: np.ndarray, known: Any, eve
     reached, best = height(custom.best(x, w, known)), max(map(height, every))
     if abs(reached - best) > SAME * (1.0 + abs(best)):
         what = "score" if known is None else "score and cost"
-        raise StructureCheckError(
+        raise CheckError(
             f"argmax: for example {i} it reaches a {what} of {reached:.6g}, and the best of the "
             f"{len(every)} candidates {best:.6g}, for weights {w!r}"
         )

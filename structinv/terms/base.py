@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from ..losses import ScalarLoss
 from ..matrices import ALL_ROWS, Rows
 from ..planes import Planes, PlaneSet
-from ..spaces import Element, Space
+from ..spaces import Space
+from ..spaces.base import Element
 
 
 class Term(ABC):

@@ -13,7 +13,8 @@ from ..matrices import ALL_ROWS, Matrix, Rows, count, csr, scale_rows, stack
 from ..oracles import Identity
 from ..oracles.base import InvarianceOracle
 from ..planes import Planes
-from ..spaces import Element, Space
+from ..spaces import Space
+from ..spaces.base import Element
 from ..structures import Custom
 from .base import Term, check_weights, join
 

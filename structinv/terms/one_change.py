@@ -11,8 +11,8 @@ from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
 from ..oracles.listing import listed
 from ..planes import Planes
-from ..spaces import Element, Space
-from ..spaces.base import NUMBERS_AT_ONCE
+from ..spaces import Space
+from ..spaces.base import NUMBERS_AT_ONCE, Element
 from ..structures import Structure
 from ..structures.checked import decoded
 from .base import join

@@ -11,7 +11,8 @@ from ..matrices import Matrix, Rows, row_sizes, stack
 from ..oracles.checked import CheckedOracle
 from ..oracles.listing import listed
 from ..oracles.question import WEIGHTS_AT_ONCE
-from ..spaces import Element, Space
+from ..spaces import Space
+from ..spaces.base import Element
 from ..structures import Layout
 from ..structures.bound import BoundStructure
 from ..structures.checked import decoded

@@ -9,7 +9,8 @@ from ..functionals.acting import Functionals
 from ..losses import ScalarLoss
 from ..matrices import ALL_ROWS, Rows
 from ..planes import Planes, PlaneSet
-from ..spaces import Element, Space
+from ..spaces import Space
+from ..spaces.base import Element
 from .base import Coordinates, Term, check_weights
 
 

@@ -14,8 +14,8 @@ from ..oracles.base import InvarianceOracle
 from ..oracles.checked import bind
 from ..oracles.question import Worst
 from ..planes import Planes
-from ..spaces import Element, Space
-from ..spaces.base import NUMBERS_AT_ONCE
+from ..spaces import Space
+from ..spaces.base import NUMBERS_AT_ONCE, Element
 from ..structures import Layout, Structure
 from ..structures.bound import BoundStructure
 from ..structures.decodings import Separation

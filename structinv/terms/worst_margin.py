@@ -11,7 +11,8 @@ from ..matrices import ALL_ROWS, Matrix, Rows
 from ..oracles.base import InvarianceOracle
 from ..oracles.question import Worst
 from ..planes import Planes
-from ..spaces import Element, Normals, Space
+from ..spaces import Space
+from ..spaces.base import Element, Normals
 from ..structures import Binary
 from .worst_case import WorstCase
 

@@ -1,0 +1,82 @@
+"""Plots of the demonstration; they need the extra "plot"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..inspection.figures import row_of_axes, written
+from ..solvers.base import Record
+
+
+class Errors(NamedTuple):
+    """Test error and number of support vectors for each size of the training set."""
+
+    sizes: list[int]
+    errors: np.ndarray
+    error_sems: np.ndarray
+    supports: np.ndarray
+    support_sems: np.ndarray
+
+
+def plot_certified(
+    panels: Mapping[str, Mapping[str, tuple[list[int], list[float]]]], path: Path
+) -> None:
+    """Certified accuracy against the number of edits: a panel per test set, a line per model."""
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+    figure, row = row_of_axes(len(panels), sharey=True)
+    for axes, (title, curves) in zip(row, panels.items(), strict=True):
+        for name, (edits, shares) in curves.items():
+            axes.plot(edits, shares, marker="o", markersize=3, label=name)
+        axes.set(title=title, xlabel="words (pixels) dropped", ylim=(-0.02, 1.02))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.legend()
+    row[0].set_ylabel("certified accuracy")
+    written(figure, path)
+
+
+def plot_gaps(title: str, histories: Mapping[str, Sequence[Record]], path: Path) -> None:
+    """Relative gap of the best values so far against time: a line per run."""
+    from matplotlib.ticker import NullFormatter
+
+    figure, (axes,) = row_of_axes(1, sharey=True)
+    for name, records in histories.items():
+        primal = np.minimum.accumulate([record.primal for record in records])
+        dual = np.maximum.accumulate([record.dual for record in records])
+        gaps = np.maximum(primal - dual, 1e-12 * primal) / primal
+        axes.plot([record.seconds for record in records], gaps, marker=".", markersize=4, label=name)
+    axes.set(title=title, xlabel="seconds", ylabel="relative gap", xscale="log", yscale="log")
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.legend(fontsize="small")
+    written(figure, path)
+
+
+def plot_errors(curves: Mapping[str, Errors], path: Path) -> None:
+    """Error and number of support vectors against the size of the training set, a line per method.
+
+    The layout is that of Teo, Globerson, Roweis and Smola (2007), figure 1; bars are one standard error.
+    """
+    from matplotlib.ticker import NullLocator, PercentFormatter
+
+    figure, (left, right) = row_of_axes(2, sharey=False)
+    for number, (name, curve) in enumerate(curves.items()):
+        # A little to the side of each other, or equal curves would hide their bars.
+        places = np.asarray(curve.sizes) * 1.02 ** (number - 0.5 * (len(curves) - 1))
+        style: dict[str, Any] = {"marker": "osD^vP"[number % 6], "markersize": 4, "capsize": 2}
+        left.errorbar(places, curve.errors, yerr=curve.error_sems, label=name, **style)
+        right.errorbar(places, curve.supports, yerr=curve.support_sems, **style)
+    sizes = sorted({float(size) for curve in curves.values() for size in curve.sizes})
+    for axes, what in ((left, "test error"), (right, "support vectors")):
+        axes.set(xlabel="training rows", ylabel=what, xscale="log")
+        axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_ylim(bottom=0)
+        axes.grid(alpha=0.3)
+    left.yaxis.set_major_formatter(PercentFormatter(1.0))
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    written(figure, path)
