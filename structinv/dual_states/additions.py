@@ -56,7 +56,7 @@ class AdditionState(FocusedSweeps, DualState):
         self.space: ExplicitSpace = case.space
         self.term, self.loss = case.term, case.loss
         self.kind = KINDS[type(self.loss)]
-        self.additions = found = case.additions
+        self.additions = found = case.edits
         self.rng = rng
         self.signs = case.signs
         self.weights = self.term.weights

@@ -43,8 +43,8 @@ class Case:
         Cost of the wrong label of each row, where there are two classes.
     hull, label_hull : Hull, LabelHull or None
         In-hull steps of the oracle.
-    additions, edits
-        Answers of `BoundOracle.additions` and `BoundOracle.edits`.
+    edits : RowEdits or None
+        Edits of words, if these are all that may change the rows.
     pool : Pool
         The members of the oracle in a kernel's space.
     n_members : int
@@ -88,15 +88,9 @@ class Case:
         return found
 
     @cached_property
-    def additions(self) -> Any:
-        """Words that may be added."""
-        return self.term.bound.additions()
-
-    @cached_property
-    def edits(self) -> tuple[int, float, float] | None:
-        """Number of edits of a row, lowest and highest factor."""
-        found: tuple[int, float, float] | None = self.term.bound.edits()
-        return found
+    def edits(self) -> Any:
+        """The edits of words that may change the rows."""
+        return self.term.bound.edits()
 
     @cached_property
     def pool(self) -> Pool:
@@ -255,19 +249,19 @@ def in_hull_steps_of_labels(case: Case) -> str:
 
 def adds_words(case: Case) -> str:
     """An oracle that adds words."""
-    if case.additions is None:
+    if case.edits is None or not case.edits.adds:
         return f"{case.oracle} does not say that rows change by added words"
     return ""
 
 
 def keeps_words(case: Case) -> str:
     """Words that are in the rows do not change."""
-    return "words that are in the rows change, too" if case.additions.multiplies else ""
+    return "words that are in the rows change, too" if case.edits.multiplies else ""
 
 
 def multiplies_words(case: Case) -> str:
     """Words that are in the rows change, too."""
-    return "" if case.additions.multiplies else "words that are in the rows do not change"
+    return "" if case.edits.multiplies else "words that are in the rows do not change"
 
 
 def all_members_known(case: Case) -> str:
@@ -291,10 +285,11 @@ def single_members(case: Case) -> str:
 
 def few_edits(case: Case) -> str:
     """Rows that change by few edits of their words."""
-    if case.edits is None:
+    edits = case.edits
+    if edits is None or edits.adds or not np.all(edits.changed):
         return f"{case.oracle} changes rows by more than factors of their words"
-    if case.edits[0] > MOST_EDITS:
+    if edits.most > MOST_EDITS:
         return f"more than {MOST_EDITS} words of a row may change"
-    if case.edits[0] and case.space.intercept:
+    if edits.most and case.space.intercept:
         return "the constant beside the words does not change"
     return ""

@@ -55,7 +55,7 @@ class ChainState(FocusedSweeps, DualState):
 
     def __init__(self, case: Case, rng: np.random.Generator) -> None:
         assert case.edits is not None
-        n_edits, *factors = case.edits
+        n_edits, *factors = case.edits.most, case.edits.low, case.edits.high
         self.term = term = case.term
         self.space: ExplicitSpace = case.space
         space, labels = self.space, term.labels

@@ -93,8 +93,8 @@ class LinearMachine(InvariantEstimator):
                     InteriorPoint(),
                     f"the loss is smooth, and there are at most {FEW_WEIGHTS} weights",
                 )
-            found = term.bound.additions()
-            if found is not None and not found.multiplies:
+            found = term.bound.edits()
+            if found is not None and found.adds and not found.multiplies:
                 # Levels of all rows and what they add are solved for together, whatever bends.
                 return FrankWolfe(), "rows change by added words alone"
         if n_weights <= MOST_WEIGHTS and n_rows <= MOST_ROWS and _long_rows(term.X, objective):

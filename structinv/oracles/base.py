@@ -17,7 +17,7 @@ from .listed_changes import ListedChanges
 from .listing import changes_of, listed_region
 from .question import Question, Worst, worst_of
 from .support import Grades, Support
-from .word_edits import Additions
+from .word_edits import RowEdits
 
 if TYPE_CHECKING:
     from ..regions import Region
@@ -427,15 +427,8 @@ class BoundOracle:
         """In-hull steps for a joint loss of several labels on all rows, or None; see `LabelHull`."""
         return None
 
-    def edits(self) -> tuple[int, float, float] | None:
-        """How many entries of a row may be multiplied by a factor, and the lowest and the highest one.
-
-        None, the default, where rows change in other ways, too.
-        """
-        return None
-
-    def additions(self) -> Additions | None:
-        """What may be added to the rows; None, the default, where they change in other ways, too."""
+    def edits(self) -> RowEdits | None:
+        """The edits of words that may change the rows; None, the default, for other changes."""
         return None
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:

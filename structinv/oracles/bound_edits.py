@@ -17,7 +17,7 @@ from .identity_hull import IdentityHull
 from .label_hull import IdentityLabelHull, WordLabelHull, word_losses
 from .question import Question, Worst, WorstPoints, rows_at, worst_by_support
 from .support import DeferredSupport, Grades
-from .word_edits import Additions, WordEdits, canonical_words
+from .word_edits import RowEdits, WordEdits, canonical_words
 from .word_hull import WordHull
 
 if TYPE_CHECKING:
@@ -134,24 +134,18 @@ class BoundEdits(BoundOracle):
             return IdentityLabelHull(self.words, codes, weights, cost, intercept=intercept)
         return WordLabelHull(self.words, codes, weights, cost, self.word_edits, intercept=intercept)
 
-    def edits(self) -> tuple[int, float, float] | None:
-        return None if self.word_edits.adds else self._factors
-
     @property
     def _factors(self) -> tuple[int, float, float]:
         """How many words of a row may be multiplied, and the lowest and the highest factor."""
         edits = self.word_edits
         return min(edits.max_changes, self.X.shape[1]), edits.low, edits.high
 
-    def additions(self) -> Additions | None:
-        edits = self.word_edits
-        if not edits.adds:
-            return None
-        rows = self.words
-        if not rows.data.all():
+    def edits(self) -> RowEdits:
+        edits, rows = self.word_edits, self.words
+        if edits.adds and not rows.data.all():
             rows = rows.copy()
             rows.eliminate_zeros()
-        return Additions(**vars(edits), rows=rows, changed=np.ones(rows.shape[0], dtype=bool))
+        return RowEdits(**vars(edits), rows=rows, changed=np.ones(rows.shape[0], dtype=bool))
 
     def _as_given(self, points: sp.csr_matrix) -> Matrix:
         """Points that are dense if the rows are."""

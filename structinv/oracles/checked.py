@@ -21,7 +21,7 @@ from .checked_changes import checked_changes
 from .hulls import LabelHull
 from .question import Question, Worst, worst_of
 from .support import Grades
-from .word_edits import Additions
+from .word_edits import RowEdits
 
 
 def bind(oracle: InvarianceOracle, X: Matrix, y: np.ndarray | None = None) -> CheckedOracle:
@@ -210,13 +210,9 @@ class CheckedOracle(BoundOracle):
         """See `BoundOracle.label_hull`; None for classes of others."""
         return None if self._stranger else self.inner.label_hull(codes, weights, cost, intercept)
 
-    def edits(self) -> tuple[int, float, float] | None:
+    def edits(self) -> RowEdits | None:
         """See `BoundOracle.edits`; None for classes of others, whose own answers count."""
         return None if self._stranger else self.inner.edits()
-
-    def additions(self) -> Additions | None:
-        """See `BoundOracle.additions`; None for classes of others, whose own answers count."""
-        return None if self._stranger else self.inner.additions()
 
     def scenarios(self) -> list[tuple[BoundOracle, ...]]:
         return checked_scenarios(self)

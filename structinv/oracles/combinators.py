@@ -33,7 +33,7 @@ from .joined_changes import SomeChanges
 from .listing import changes_of, draws_of
 from .question import Question, Worst, worst_at
 from .support import Grades
-from .word_edits import Additions
+from .word_edits import RowEdits
 
 
 class Combination(InvarianceOracle):
@@ -296,8 +296,8 @@ class _BoundOnlyFor(BoundOracle):
             hulls.append(hull)
         return _SplitHull(self.covered, hulls[0], hulls[1]) if len(hulls) == 2 else hulls[0]
 
-    def additions(self) -> Additions | None:
-        found = self.inner.additions()
+    def edits(self) -> RowEdits | None:
+        found = self.inner.edits()
         return None if found is None else replace(found, changed=found.changed & self.covered)
 
     def sample(self, rows: Rows, size: int, rng: np.random.Generator) -> np.ndarray:

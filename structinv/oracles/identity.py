@@ -15,6 +15,7 @@ from .finite import FiniteOracle
 from .hulls import LabelHull
 from .identity_hull import IdentityHull
 from .label_hull import IdentityLabelHull
+from .word_edits import RowEdits
 
 
 class Identity(FiniteOracle):
@@ -103,9 +104,10 @@ class NoChanges(Changes):
 class BoundIdentity(BoundOracle):
     """Given rows that do not change."""
 
-    def edits(self) -> tuple[int, float, float]:
+    def edits(self) -> RowEdits:
         """See `BoundOracle.edits`; none."""
-        return 0, 1.0, 1.0
+        every = np.ones(self.X.shape[0], dtype=bool)
+        return RowEdits(0, 1.0, 1.0, np.empty(0), False, self.X, every)
 
     def hull(self, signs: np.ndarray, weights: np.ndarray, intercept: bool) -> Hull:
         """Dual coordinate ascent, as in liblinear: the hull of a point has only its level."""

@@ -19,7 +19,7 @@ from .combinators import Combination, OfOnePart, validate_part
 from .joined_changes import KeptFeatures, with_features
 from .listing import changes_of, listed, listed_region
 from .support import Grades
-from .word_edits import Additions
+from .word_edits import RowEdits
 
 
 class Protected(OfFeatures, OfOnePart, Combination):
@@ -140,9 +140,9 @@ class _BoundProtected(BoundOracle):
         points = with_features(answer.points, take(self.X, rows), self.kept)
         return Support(points, upper, answer.rho)
 
-    def additions(self) -> Additions | None:
-        found = self.inner.additions()
-        if found is None or found.multiplies:
+    def edits(self) -> RowEdits | None:
+        found = self.inner.edits()
+        if found is None or found.multiplies or not found.adds:
             return None
         return replace(found, value=np.where(self.kept, 0.0, found.value))
 

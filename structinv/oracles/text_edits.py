@@ -21,7 +21,7 @@ from .text_grams import Created, Documents, Grams, PlacedEdits
 from .text_knapsack import places_of, worst_words
 from .text_paths import worst_deletions
 from .text_spots import new_features, worst_spots
-from .word_edits import Additions, WordEdits
+from .word_edits import RowEdits, WordEdits
 from .word_hull import WordHull
 
 WORDS = ("drop", "add", "replace")
@@ -261,8 +261,8 @@ class BoundTexts(BoundOracle):
         edits = WordEdits(oracle.max_changes, 0.0, 1.0, np.empty(0), False)
         return WordHull(self.rows, signs, weights, edits, intercept, self._tallies)
 
-    def additions(self) -> Additions | None:
-        """See `BoundOracle.additions`: single words, the best one K times if that counts."""
+    def edits(self) -> RowEdits | None:
+        """See `BoundOracle.edits`: single words, the best one K times if that counts."""
         oracle = self.oracle
         if oracle.words != "add" or oracle.grams.longest > 1 or oracle.max_changes == 0:
             return None
@@ -270,7 +270,7 @@ class BoundTexts(BoundOracle):
         value = np.where(able, oracle.weights * (1 if oracle.binary else oracle.max_changes), 0.0)
         most = min(oracle.max_changes, int(able.sum())) if oracle.binary else 1
         every = np.ones(self.X.shape[0], dtype=bool)
-        found = Additions(most, 1.0, 1.0, value, not oracle.binary, self.rows, every)
+        found = RowEdits(most, 1.0, 1.0, value, not oracle.binary, self.rows, every)
         return found if found.adds else None
 
     def worst_edits(self, rows: Rows, V: np.ndarray, assign: np.ndarray) -> WorstEdits:

@@ -16,6 +16,7 @@ from .combinators import Combination, OfOnePart, validate_part
 from .image_parameters import check_draw
 from .listing import changes_of, listed
 from .scenarios import BoundWhole
+from .word_edits import RowEdits
 
 
 class Weighted(OfOnePart, Combination):
@@ -132,5 +133,5 @@ class _BoundWeighted(BoundWhole):
         picks = rng.choice(len(shares), (len(members), size), p=shares)
         return members[np.arange(len(members))[:, None], picks]
 
-    def edits(self) -> tuple[int, float, float] | None:
+    def edits(self) -> RowEdits | None:
         return self.inner.edits()

@@ -135,21 +135,26 @@ class WordEdits:
 
 
 @dataclass(frozen=True)
-class Additions(WordEdits):
-    """Edits of given rows that add words.
+class RowEdits(WordEdits):
+    """Edits of the words of given rows.
 
     Parameters
     ----------
     max_changes, low, high, value, present
         See `WordEdits`.
-    rows : (n, d) CSR matrix
-        The rows, canonical and without zeros.
+    rows : (n, d) array or CSR matrix
+        The rows. Where words are added, they are canonical CSR without zeros.
     changed : (n,) array of bool
         Those that may be changed.
     """
 
-    rows: sp.csr_matrix
+    rows: Matrix
     changed: np.ndarray
+
+    @property
+    def most(self) -> int:
+        """How many features of a row can change."""
+        return min(self.max_changes, self.rows.shape[1])
 
 
 def canonical_words(X: Matrix) -> sp.csr_matrix:
