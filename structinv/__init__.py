@@ -2,10 +2,6 @@
 
 __version__ = "0.1.0"
 
-# Before all that takes long to load.
-from . import starting as starting
-
-# isort: split
 from .certificates import Certificate
 from .estimators import (
     CustomStructuredSVC,

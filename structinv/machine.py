@@ -12,7 +12,6 @@ from threadpoolctl import ThreadpoolController
 # Limits that users, schedulers and the workers of joblib set; the first number of a list counts.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
 _MEMINFO = Path("/proc/meminfo")
-_OWN_PAGES = Path("/proc/self/statm")
 _OWN_GROUP = Path("/proc/self/cgroup")
 _GROUPS = Path("/sys/fs/cgroup")
 
@@ -51,11 +50,10 @@ def free_memory() -> float:
     """Bytes that this process could still take, without swapping; infinity where nobody knows.
 
     On Linux what the kernel calls available, or what is left to the process's control group if that is
-    less, or to its address space where that is limited (``ulimit -v``); elsewhere the free pages that
-    the system tells of.
+    less; elsewhere the free pages that the system tells of.
     """
     if _MEMINFO.is_file():
-        return min(_available(), _addresses_left(), *(_left(folder) for folder in _groups()))
+        return min(_available(), *(_left(folder) for folder in _groups()))
     try:
         return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, OSError, ValueError):
@@ -78,41 +76,24 @@ def _available() -> float:
     return 1024.0 * int(rest.split(maxsplit=1)[0]) if found else float("inf")
 
 
-def _addresses_left() -> float:
-    """Bytes by which the address space of this process may grow."""
-    import resource  # Unix only
-
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return float("inf")
-    pages = int(_OWN_PAGES.read_text(encoding="ascii").split()[0])
-    return max(0.0, float(limit - pages * resource.getpagesize()))
-
-
 def _groups() -> list[Path]:
-    """The folders of this process's control group and of those around it."""
+    """The folders of this process's control group and of those around it (cgroup v2)."""
     if not _OWN_GROUP.is_file():
         return []
-    folders = []
     for line in _OWN_GROUP.read_text(encoding="utf-8").splitlines():
         _, kinds, path = line.split(":", 2)
-        if kinds == "" or "memory" in kinds.split(","):
-            root = _GROUPS / "memory" if kinds else _GROUPS
-            own = root / path.lstrip("/")
-            folders += [each for each in (own, *own.parents) if each == root or root in each.parents]
-    return folders
+        if kinds == "":
+            own = _GROUPS / path.lstrip("/")
+            return [each for each in (own, *own.parents) if each.is_relative_to(_GROUPS)]
+    return []
 
 
 def _left(group: Path) -> float:
-    """Bytes left to a control group, of either version; files that could be dropped are not in use."""
-    for limit, usage, dropped in (
-        ("memory.max", "memory.current", "inactive_file"),
-        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    ):
-        most, used = _number(group / limit), _number(group / usage)
-        if most is not None and used is not None:
-            return max(0.0, most - used + _statistic(group / "memory.stat", dropped))
-    return float("inf")
+    """Bytes left to a control group; files that could be dropped are not in use."""
+    most, used = _number(group / "memory.max"), _number(group / "memory.current")
+    if most is None or used is None:
+        return float("inf")
+    return max(0.0, most - used + _statistic(group / "memory.stat", "inactive_file"))
 
 
 def _number(path: Path) -> int | None:

@@ -104,39 +104,6 @@ class TestControlC:
         assert model.read_bytes() == b"good"
 
 
-class TestControlCWhileLoading:
-    """A dependency that presses Ctrl-C when it is imported."""
-
-    @pytest.fixture
-    def start(self, tmp_path):
-        pressing = "import signal; signal.raise_signal(signal.SIGINT)"
-        (tmp_path / "numba.py").write_text(pressing)
-        (tmp_path / "structinv").write_text("from structinv.cli import app; app()")
-        (tmp_path / "program").write_text("import structinv")
-        path = os.pathsep.join([str(tmp_path), str(ROOT)])
-
-        def run_python(*arguments):
-            command = [sys.executable, *arguments]
-            environment = {**os.environ, "PYTHONPATH": path}
-            return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT)
-
-        return run_python, tmp_path
-
-    @pytest.mark.parametrize("arguments", [["--help"], ["fit", "-m", "there"]])
-    def test_the_command_line_ends_quietly(self, start, arguments):
-        run_python, folder = start
-        for begun in (["-m", "structinv"], [str(folder / "structinv")]):
-            done = run_python(*begun, *arguments)
-            assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-
-    @pytest.mark.parametrize("more", [[], ["-m", "structinv"]])
-    def test_a_program_that_imports_the_package_hears_of_it(self, start, more):
-        run_python, folder = start
-        done = run_python(str(folder / "program"), *more)
-        assert done.returncode != 130
-        assert "KeyboardInterrupt" in done.stderr
-
-
 class TestGaps:
     hasty = ("--solver", "bmrm", "--C", 1000, "--max-seconds", 0.001, "--tol", 1e-9)
 

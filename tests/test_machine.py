@@ -101,51 +101,27 @@ def test_every_row_is_worked_on_once(many_cpus):
     assert np.all(seen == 1)
 
 
-def folder_of(tmp_path, version, limit, used, dropped):
+def folder_of(tmp_path, limit, used, dropped):
     """The control groups of a machine, as Linux shows them."""
-    if version == 2:
-        own, line = tmp_path / "groups" / "job" / "step", "0::/job/step"
-        files = {"memory.max": limit, "memory.current": used, "memory.stat": f"inactive_file {dropped}"}
-    else:
-        own, line = tmp_path / "groups" / "memory" / "job" / "step", "4:cpu,memory:/job/step"
-        files = {
-            "memory.limit_in_bytes": limit,
-            "memory.usage_in_bytes": used,
-            "memory.stat": f"cache 3\ntotal_inactive_file {dropped}",
-        }
+    own = tmp_path / "groups" / "job" / "step"
+    files = {"memory.max": limit, "memory.current": used, "memory.stat": f"inactive_file {dropped}"}
     # The limit may be that of a group around the own one.
     own.mkdir(parents=True)
     for name, value in files.items():
         (own.parent / name).write_text(f"{value}\n")
-    (tmp_path / "group").write_text(f"7:devices:/x\n{line}\n")
+    (tmp_path / "group").write_text("7:devices:/x\n0::/job/step\n")
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:   1000 kB\n")
 
 
-@pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize(
     ("limit", "free"), [(500_000, 310_000), (10**9, 1_024_000), ("max", 1_024_000), (100_000, 0)]
 )
-def test_memory_is_what_kernel_and_control_groups_leave(tmp_path, monkeypatch, version, limit, free):
-    folder_of(tmp_path, version, limit, used=200_000, dropped=10_000)
+def test_memory_is_what_kernel_and_control_groups_leave(tmp_path, monkeypatch, limit, free):
+    folder_of(tmp_path, limit, used=200_000, dropped=10_000)
     monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(machine, "_OWN_GROUP", tmp_path / "group")
     monkeypatch.setattr(machine, "_GROUPS", tmp_path / "groups")
     assert free_memory() == free
-
-
-@pytest.mark.parametrize(("pages", "free"), [(10, 90), (100, 0), (120, 0)])
-def test_memory_within_a_limited_address_space(tmp_path, monkeypatch, pages, free):
-    resource = pytest.importorskip("resource")
-    (tmp_path / "meminfo").write_text("MemAvailable: 1000000 kB\n")
-    (tmp_path / "pages").write_text(f"{pages} 5 1 1 0 1 0\n")
-    monkeypatch.setattr(machine, "_MEMINFO", tmp_path / "meminfo")
-    monkeypatch.setattr(machine, "_OWN_PAGES", tmp_path / "pages")
-    monkeypatch.setattr(machine, "_OWN_GROUP", tmp_path / "absent")
-    limit = 100 * resource.getpagesize()
-    monkeypatch.setattr(resource, "getrlimit", {resource.RLIMIT_AS: (limit, -1)}.get)
-    assert free_memory() == free * resource.getpagesize()
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, -1))
-    assert free_memory() == 1024e6
 
 
 def test_memory_where_nothing_is_known(tmp_path, monkeypatch):

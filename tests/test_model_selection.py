@@ -319,8 +319,6 @@ class TestSelectChanges:
         assert text.count("\n") == 8
         (star,) = [line for line in text.splitlines() if line.startswith("*  ") and "%" in line]
         assert ", ".join(f"{name}={value}" for name, value in found.best_params_.items()) in star
-        frame = found.to_frame()
-        assert frame["certified"].tolist() == found.table_["certified"].tolist()
         figure = found.draw(tmp_path / "table.png")
         assert (tmp_path / "table.png").stat().st_size > 0
         left, right = figure.axes

@@ -17,7 +17,6 @@ PACKAGE = ROOT / "structinv"
 
 # From bottom to top: a module imports from its own layer and from those above it in this list.
 LAYERS = [
-    "starting",
     "exceptions",
     "files",
     "compile_notice",

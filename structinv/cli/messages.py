@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ..compile_notice import compiling_shown_by
-from ..starting import ready
 from .writing import drop_the_rest_of_the_output
 
 Parameters = ParamSpec("Parameters")
@@ -29,7 +28,6 @@ def one_line_errors(command: Callable[Parameters, None]) -> Callable[Parameters,
 
     @functools.wraps(command)
     def guarded(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
-        ready()
         if isinstance(sys.stdout, TextIOWrapper):
             # A label that the terminal cannot show is no reason to stop.
             sys.stdout.reconfigure(errors="backslashreplace")

@@ -20,7 +20,7 @@ from ..exceptions import UninformativeFitWarning
 from ..inspection.figures import written
 from ..oracles import InvarianceOracle
 from .held_out import Fold, HeldOutRows, held_out
-from .pictures import draw_settings
+from .pictures import columns_of, draw_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,13 +70,6 @@ class ChangesSelection:
         if np.any(table["uninformative"]):
             lines.append("!  leaves next to nothing to learn in some folds")
         return "\n".join([*lines, "*  best_params_"])
-
-    def to_frame(self) -> Any:
-        """The table without its folds as a data frame; needs pandas."""
-        import pandas as pd
-
-        flat = {name: list(values) for name, values in self.table_.items() if "_folds" not in name}
-        return pd.DataFrame(flat)
 
     def draw(self, path: str | Path | None = None) -> Figure:
         """Clean and certified accuracy along the grid, with bars of one standard error.
@@ -300,11 +293,7 @@ def _fit_and_certify(
 def _table(
     settings: list[dict[str, Any]], clean: np.ndarray, certified: np.ndarray, warned: np.ndarray
 ) -> dict[str, Any]:
-    table: dict[str, Any] = {"params": settings}
-    for name in dict.fromkeys(name for setting in settings for name in setting):
-        values = np.empty(len(settings), dtype=object)
-        values[:] = [setting.get(name) for setting in settings]
-        table[f"param_{name}"] = values
+    table = columns_of(settings)
     for name, folds in (("clean", clean), ("certified", certified)):
         table[name] = folds.mean(axis=1)
         table[f"{name}_error"] = folds.std(axis=1, ddof=1) / np.sqrt(folds.shape[1])

@@ -1,4 +1,4 @@
-"""The picture of accuracies along a grid; it needs the extra "plot"."""
+"""Settings of a grid, as columns of a table and as a plot; the plot needs the extra "plot"."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PANELS = {"clean": "clean accuracy", "certified": "certified accuracy"}
+
+
+def columns_of(settings: list[dict[str, Any]]) -> dict[str, Any]:
+    """``params``, and ``param_<name>`` for each name: None where a setting does not have it."""
+    table: dict[str, Any] = {"params": settings}
+    for name in dict.fromkeys(name for setting in settings for name in setting):
+        table[f"param_{name}"] = np.empty(len(settings), dtype=object)
+        table[f"param_{name}"][:] = [setting.get(name) for setting in settings]
+    return table
 
 
 def draw_settings(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.model_selection import ParameterGrid, cross_val_score
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils import check_X_y
 from sklearn.utils.multiclass import type_of_target
 
@@ -26,9 +26,7 @@ from ..kernels.checked import kernel_matrix
 from ..kernels.names import as_kernel
 from ..matrices import refuse_half_or_masked
 from ..oracles import Identity, InvarianceOracle
-from ..oracles.arguments import hint_of
-from .declared import check_grid, checked_folds
-from .pictures import draw_settings
+from .pictures import columns_of, draw_settings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +39,6 @@ NO_CHANGE = "no change"
 ACCURACY = "accuracy"
 SQUARED_ERROR = "negative mean squared error"
 EVIDENCE = "log marginal likelihood"
-SCORE = "score"
 # Means of the same numbers in another order round by less, relative to their size.
 ROUNDING = 1e-12
 # Of a product of numbers of settings, each of which takes a Gram matrix.
@@ -69,7 +66,7 @@ class WidthsSelection:
         What scores are; see `learn_widths`.
     measure : str
         What scores measure: "accuracy" (of classes, in [0, 1]), "negative mean squared error" (of
-        numbers), "log marginal likelihood" (in nats), or "score", which is that of an estimator.
+        numbers) or "log marginal likelihood" (in nats).
     classes : bool
         Whether rows have classes.
     base_kernel_ : Kernel
@@ -116,12 +113,6 @@ class WidthsSelection:
             lines.append(f"{mark}  {f'{score:.6g}{about}':<22} {setting}".rstrip())
         return "\n".join([*lines, "*  best_"])
 
-    def to_frame(self) -> Any:
-        """The table without its folds as a data frame; needs pandas."""
-        import pandas as pd
-
-        return pd.DataFrame({k: list(v) for k, v in self.table_.items() if k != "score_folds"})
-
     def draw(self, path: str | Path | None = None) -> Figure:
         """Scores against width, with bars of one standard error; needs the extra "plot".
 
@@ -159,7 +150,6 @@ def learn_widths(
     kernel: str | Kernel | Callable[[np.ndarray, np.ndarray], Any] = "rbf",
     criterion: str = "cross_validation",
     task: str = "auto",
-    estimator: BaseEstimator | None = None,
     alphas: Sequence[float] = ALPHAS,
     cv: Any = 5,
     size: int | None = None,
@@ -192,10 +182,7 @@ def learn_widths(
         Gaussian process with this kernel (`OrbitRidge.log_marginal_likelihood`), of one class against
         all others each, added up. Each is at its best of `alphas`; on folds that is chosen inside.
     task : {"auto", "classes", "numbers"}
-        What y holds; "auto" is what `estimator` learns, without one classes unless there are fractions.
-    estimator : estimator, optional
-        An unfitted classifier or regressor that takes ``kernel="precomputed"``, in the place of
-        `OrbitRidge` for "cross_validation", whose `score` counts. What it raises on a fold is raised.
+        What y holds; with "auto" classes, unless there are fractions.
     alphas : sequence of float
         Of `OrbitRidge`.
     cv : int, splitter or iterable, default=5
@@ -213,7 +200,7 @@ def learn_widths(
     Raises
     ------
     ValueError, TypeError
-        Naming what cannot be used, before any kernel is computed; and where a score is NaN or infinite.
+        Naming what cannot be used, before any kernel is computed.
 
     Notes
     -----
@@ -233,9 +220,11 @@ def learn_widths(
     >>> found.best_
     Flip(shape=(1, 4))
     """
-    _check_choices(criterion, task, estimator)
+    for name, value, allowed in (("criterion", criterion, CRITERIA), ("task", task, TASKS)):
+        if not isinstance(value, str) or value not in allowed:
+            raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}")
     settings = _settings(_checked_oracles(oracle, X), grid, isinstance(oracle, Mapping))
-    problem = _problem(X, y, task, estimator, alphas, cv, folds=criterion == "cross_validation")
+    problem = _problem(X, y, task, alphas, cv, folds=criterion == "cross_validation")
     base = _base_kernel(kernel, X, problem.rows)
     scores = problem.scores([_kernel(each, base, size, random_state) for _, each in settings], criterion)
     table, measure = _table(settings, scores, criterion), problem.measure(criterion)
@@ -248,17 +237,13 @@ class _Problem:
     """What kernels are judged on: checked rows and targets, and by which model."""
 
     rows: np.ndarray
-    y: np.ndarray
     classes: bool
     targets: np.ndarray
     folds: list[tuple[np.ndarray, np.ndarray]]
-    estimator: BaseEstimator | None
     alphas: Sequence[float]
 
     def measure(self, criterion: str) -> str:
         """What `scores` are."""
-        if self.estimator is not None:
-            return SCORE
         if criterion == MARGINAL_LIKELIHOOD:
             return EVIDENCE
         return ACCURACY if self.classes else SQUARED_ERROR
@@ -267,18 +252,10 @@ class _Problem:
         """Of each kernel those of the folds, of the rows, or the one that there is."""
         for kernel in kernels:
             kernel.validate(self.rows.shape[1])
-        found = []
-        for kernel in kernels:
-            found.append(self._scores(kernel, criterion))
-            if not np.all(np.isfinite(found[-1])):
-                raise ValueError(f"scores must be finite numbers, got {found[-1]} with {kernel!r}")
-        return np.array(found)
+        return np.array([self._scores(kernel, criterion) for kernel in kernels])
 
     def _scores(self, kernel: Kernel, criterion: str) -> np.ndarray:
         gram = kernel_matrix(kernel, self.rows, self.rows)
-        if self.estimator is not None:
-            model = clone(self.estimator)
-            return cross_val_score(model, gram, self.y, cv=self.folds, error_score="raise")
         if criterion == MARGINAL_LIKELIHOOD:
             ridge = OrbitRidge("precomputed", alphas=self.alphas, scoring=MARGINAL_LIKELIHOOD)
             return np.array([ridge.fit(gram, self.targets).best_score_])
@@ -292,7 +269,6 @@ def _problem(
     X: Any,
     y: Any,
     task: str,
-    estimator: BaseEstimator | None,
     alphas: Sequence[float],
     cv: Any,
     *,
@@ -301,14 +277,18 @@ def _problem(
     """All checked."""
     checked_alphas(alphas)
     refuse_half_or_masked("X", X)
-    if estimator is not None:
-        task = "classes" if is_classifier(estimator) else "numbers"
     rows, y = check_X_y(
         flat_rows(X), as_labels(y), dtype=[np.float64, np.float32], y_numeric=task == "numbers"
     )
     classes = _are_classes(y, task)
-    parts = checked_folds(cv, rows, y, classes) if folds else []
-    return _Problem(rows, y, classes, _targets(y, classes), parts, estimator, alphas)
+    parts = list(check_cv(cv, y, classifier=classes).split(rows, y)) if folds else []
+    for train, test in parts:
+        if len(train) < 2 or len(test) < 1:
+            raise ValueError(
+                "cv must leave at least two rows to train and one to test on, got "
+                f"{len(train)} and {len(test)}"
+            )
+    return _Problem(rows, classes, _targets(y, classes), parts, alphas)
 
 
 def _best(scores: np.ndarray, least: float) -> int:
@@ -320,24 +300,6 @@ def _best(scores: np.ndarray, least: float) -> int:
     largest = int(np.argmax(means))
     slack = ROUNDING * max(least, float(np.mean(np.abs(scores[largest]))))
     return int(np.flatnonzero(means >= means[largest] - slack)[0])
-
-
-def _check_choices(criterion: Any, task: Any, estimator: Any) -> None:
-    for name, value, allowed in (("criterion", criterion, CRITERIA), ("task", task, TASKS)):
-        if not isinstance(value, str) or value not in allowed:
-            raise ValueError(f"{name} must be one of {list(allowed)}, got {value!r}")
-    if estimator is None:
-        return
-    if not isinstance(estimator, BaseEstimator):
-        raise TypeError(
-            f"estimator must be an unfitted estimator or None, got {estimator!r}{hint_of(estimator)}"
-        )
-    if estimator.get_params(deep=False).get("kernel") != "precomputed":
-        raise ValueError(f"estimator must have kernel='precomputed', got {estimator!r}")
-    if criterion != "cross_validation":
-        raise ValueError(f"estimator must be None with criterion={criterion!r}, got {estimator!r}")
-    if task != "auto" and is_classifier(estimator) != (task == "classes"):
-        raise ValueError(f"estimator must be for {task}, which task says, got {estimator!r}")
 
 
 def _checked_oracles(oracle: Any, X: Any) -> dict[str, InvarianceOracle]:
@@ -377,8 +339,6 @@ def _settings(
             f"grid has {sorted(map(str, unknown))}, and oracle has {sorted(oracles)}: grids stand by "
             f"names of oracles, as {{{next(iter(oracles))!r}: {{'spread': [5, 20]}}}}"
         )
-    for each in grids.values():
-        check_grid(each)
     # None leaves an oracle out.
     choices = [[None, *ParameterGrid(grids.get(name) or {})] for name in oracles]
     count = int(np.prod([len(each) for each in choices]))
@@ -473,12 +433,7 @@ def _fold_scores(
 def _table(
     settings: list[tuple[dict[str, Any], InvarianceOracle]], scores: np.ndarray, criterion: str
 ) -> dict[str, Any]:
-    params = [each for each, _ in settings]
-    table: dict[str, Any] = {"params": params}
-    for name in dict.fromkeys(name for setting in params for name in setting):
-        values = np.empty(len(settings), dtype=object)
-        values[:] = [setting.get(name) for setting in params]
-        table[f"param_{name}"] = values
+    table = columns_of([params for params, _ in settings])
     table["oracles"] = [each for _, each in settings]
     table["score"] = scores.mean(axis=1)
     count = scores.shape[1]
