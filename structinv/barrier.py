@@ -18,8 +18,10 @@ from scipy.linalg import cho_factor, cho_solve
 from .compiled import njit
 from .matrices import in_threads, one_blas_thread
 
+# Newton steps at most: for a program, and for one center.
 MAX_STEPS = 50
 CENTRING_STEPS = 60
+# Share of the way to the boundary that a step takes, as usual in interior-point methods.
 TO_BOUNDARY = 0.995
 # Gondzio's correctors: how many, how much longer a step they aim at, what share of that is worth one
 # more, and what share and multiple of the wanted product of slack and mass are near enough.

@@ -19,6 +19,7 @@ Rows: TypeAlias = slice | np.ndarray
 Matrix: TypeAlias = Any
 
 ALL_ROWS = slice(None)
+# Threads of a product at most, and the values that repay one more thread.
 MOST_THREADS = 8
 VALUES_A_THREAD = 100_000
 # Dense rows of which a combination is taken at a time.

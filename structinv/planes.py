@@ -15,6 +15,7 @@ import numpy as np
 from .ascent import ascend
 from .compiled import njit
 
+# Idle planes are dropped once they are more than this share of the others: copying costs time.
 IDLE_SHARE = 0.25
 # Steps within a block end at this share of its gap.
 BLOCK_SHARE = 0.1

@@ -7,6 +7,7 @@ import numpy as np
 from .compiled import njit
 from .matrices import in_threads
 
+# Steps of a bracketed search for a root at most.
 _STEPS = 100
 # A root is known when a step is no more than this share of the interval.
 _STEP = 4e-16

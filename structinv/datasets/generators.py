@@ -15,7 +15,7 @@ _STRONG_RATE = 0.3  # share of a class's mails that have a given telltale word
 _STRONG_LEAK = 0.01  # the same in the other class
 _WEAK_SHARE = 0.25  # share of the vocabulary that leans to one class, half of it to each
 _WEAK_TILT = 1.2  # how much likelier, in log odds, a leaning word is in its own class
-_MEDIAN_LENGTH = 80
+_MEDIAN_LENGTH = 80  # words in a mail
 
 
 def make_mail_like(

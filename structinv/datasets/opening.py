@@ -27,6 +27,7 @@ _MAGIC: dict[bytes, tuple[str, Any]] = {
     b"\x1f\x8b": (".gz", gzip.open),
     b"\xfd7zXZ\0": (".xz", lzma.open),
 }
+# Bytes at the start of a file that tell what it holds.
 _LOOKED_AT = 65536
 
 # A label and values, then the comment of an SVMlight row; and one of its values.

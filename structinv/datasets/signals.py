@@ -16,7 +16,7 @@ _SLOW = (2.0, 3.5)  # turns of the rhythm in a recording
 _QUICK = (3.5, 5.0)
 _STRENGTH = 0.3  # standard deviation of the logarithm of the wave's height
 _MOMENT = (0.3, 0.7)  # of the wave that both classes have, as a share of the recording
-_WIDTH = 0.08
+_WIDTH = 0.08  # of a wave, as a share of the recording
 
 
 def make_signals(

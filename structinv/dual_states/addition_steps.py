@@ -29,6 +29,7 @@ _PLAIN: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 # in all, K T where nothing else is changed; of held words the sums of gains and of ones, by a_j^2; of
 # full words how many there are, and the sums of what is missed of T, of gains, of a_j^2, and of both.
 THRESHOLD, TOTAL, BUDGET, HELD, CURVE, FULL, MISSED, GAIN, SQUARES, MISSED_SQUARES = range(10)
+# Number of the sums above, and bisection steps for a threshold.
 SUMS = 10
 _ROOT_STEPS = 60
 

@@ -11,7 +11,9 @@ from ..spaces.base import Element
 from .base import DualState, Hurried, never
 from .case import Case
 
+# Passes over cached planes between passes of the oracle: 3 to 10 times fewer of these on digits.
 CACHED_ROUNDS = 20
+# A sweep that adds no plane has settled once this share of the gap is left.
 SETTLED_SHARE = 0.01
 
 

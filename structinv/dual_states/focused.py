@@ -11,7 +11,9 @@ from ..matrices import Matrix
 from ..spaces.base import Element
 from .base import Hurried, never
 
+# Neighboring rows are visited in runs, since they share lines of memory.
 ROWS_IN_A_RUN = 4
+# Passes over the rows with most of the gap, before a pass over all.
 FOCUSED_PASSES = 10
 # Between two looks at the clock so many entries of rows are visited, but at least so many rows.
 ENTRIES_AT_ONCE, LEAST_ROWS = 10_000_000, 64

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..compiled import njit
 
+# Steps on a block at most, and the share of its gap at which it is left.
 MOST_STEPS = 10
 BLOCK_SHARE = 0.1
 

@@ -20,10 +20,13 @@ from .base import DualState, Hurried, in_runs, never
 from .case import Case
 from .member_steps import CarryingMembers
 
+# Rows that are priced together: this many at most, and about a twelfth of all.
 ROWS_AT_ONCE = 256
 BATCHES_OF_A_SWEEP = 12
+# Rounds over rows with planes, until this share of the gap is left.
 FOCUSED_ROUNDS = 20
 FOCUSED_SHARE = 0.2
+# A sweep that adds no plane has settled once this share of the gap is left.
 SETTLED_SHARE = 0.01
 # Members made at once to go over them again and again: half as much as the rows themselves, or so much.
 LEAST_MADE = 64_000_000

@@ -14,6 +14,7 @@ KINDS: dict[type[ScalarLoss], int] = {
     SquaredHinge: SQUARED_HINGE,
     Logistic: LOGISTIC,
 }
+# Share of its gap at which a row is left, and Newton steps for a slope at most.
 ROW_SHARE = 0.1
 NEWTON_STEPS = 60
 

@@ -14,11 +14,13 @@ from .base import DualState, Hurried, in_runs, never
 from .case import Case
 from .member_blocks import RowBlock
 
+# Passes over the rows with most of the gap, before a pass over all.
 FOCUSED_PASSES = 5
 # Rows priced together, and the share of the gap that is left for the next sweep. With an epsilon,
 # newcomers are what is to be saved, so each sweep does more before it asks for some.
 ROWS_AT_ONCE, FOCUSED_SHARE = 512, 1.0
 ROWS_AT_ONCE_SPARSE, FOCUSED_SHARE_SPARSE = 256, 0.3
+# A sweep has settled once this share of the gap is left.
 SETTLED_SHARE = 0.01
 # Most members of a row that become atoms in a sweep, where no epsilon saves them: one more for so many.
 MOST_NEWCOMERS, MEMBERS_A_NEWCOMER = 3, 10

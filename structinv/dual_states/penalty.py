@@ -10,6 +10,7 @@ from ..spaces.base import Element
 from .base import DualState, Hurried, never
 from .case import Case
 
+# Proximal steps on the slopes in a sweep.
 STEPS = 5
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..compiled import njit
 
+# Pairwise steps on a row at most.
 MOST_STEPS = 200
 
 

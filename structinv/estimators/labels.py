@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from ..matrices import Matrix
 from .rows import flat_rows
 
+# The label of rows without one, as in scikit-learn's semi-supervised estimators.
 MISSING = -1
 
 

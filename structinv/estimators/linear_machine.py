@@ -30,6 +30,7 @@ from .parameters import check_boolean, check_oracle_type
 from .problem import Problem
 from .rows import flat_rows, for_oracle, shaped
 
+# Up to so many weights bundles of planes are quickest.
 FEW_WEIGHTS = 16
 # Dense rows are long where the weight of an example, times its squared length, is above this on average:
 # first-order steps then crawl. Up to these sizes Newton's method costs less.

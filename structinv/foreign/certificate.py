@@ -17,6 +17,7 @@ from ..estimators.parameters import check_oracle_type
 from ..estimators.rows import canonical, shaped
 from ..matrices import Matrix
 from ..oracles import InvarianceOracle
+from ..terms.worst_case import ROWS_AT_ONCE
 from .layers import Layers, check_fitted, layers
 from .linear import (
     LinearClassifier,
@@ -31,8 +32,6 @@ from .steps import before_steps
 from .thresholds import thresholded
 
 PLACES = ("features", "input")
-# Rows whose worst members are held at once.
-ROWS_AT_ONCE = 4096
 
 
 def certify(

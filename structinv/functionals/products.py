@@ -12,6 +12,7 @@ from ..kernels import Kernel
 from ..matrices import in_threads
 from .gram import centred, partials_between
 
+# Values of a kernel that are made at once: 32 MB in double precision.
 VALUES_AT_ONCE = 4_000_000
 
 Partials = dict[tuple[int, int], np.ndarray]

@@ -11,9 +11,8 @@ import numpy as np
 from ..kernels import Kernel
 from .gram import gram_of_atoms
 from .parts import Atoms, Part, Values
-from .products import JetGram, Jets
+from .products import VALUES_AT_ONCE, JetGram, Jets
 
-VALUES_AT_ONCE = 4_000_000
 # Each entry of a Gram matrix has some ten numbers beside it while it is formed.
 ENTRIES_AT_ONCE = 500_000
 DEFAULT_CACHE_MB = 1000.0

@@ -8,6 +8,7 @@ from scipy.special import expit, wrightomega, xlog1py, xlogy
 from .base import ScalarLoss
 from .pieces import Pieces
 
+# Rounding that a conjugate forgives at the ends of its domain.
 TOLERANCE = 1e-12
 
 

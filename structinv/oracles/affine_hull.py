@@ -26,6 +26,7 @@ from .identity_hull import IdentityHull, contiguous
 Array = np.ndarray
 
 _MATH = {"reassoc", "contract", "nsz", "arcp"}
+# Steps at most: for a level, for a multiplier, on a row, and of a least-squares fit.
 _LEVEL_STEPS = 60
 _SECULAR_STEPS = 40
 _INNER_STEPS = 50

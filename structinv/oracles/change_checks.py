@@ -12,6 +12,7 @@ from .checked import bind, tangents_of
 from .listing import averaged
 from .trials import Trial, fail_where, inside, optional, refused
 
+# Members that each check draws.
 _DRAWS = 5
 
 

@@ -19,6 +19,7 @@ from .listing import listed
 from .trials import Trial, bound_of, fail_where, inside, optional, refused, untouched, value_of
 from .witnesses import Witnesses
 
+# Rows that are checked, of those given.
 _ROW_LIMIT = 12
 
 

@@ -25,6 +25,7 @@ from .identity_hull import contiguous
 
 Array = np.ndarray
 
+# Rounds on a row at most, and exchanges between its points in a round.
 _ROUNDS = 30
 _EXCHANGES = 200
 # Part of a row's gap that a visit may leave; exact visits need as many passes.

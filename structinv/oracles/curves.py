@@ -15,6 +15,7 @@ from .changes import Changes
 from .image_parameters import check_draw
 from .image_search import halve
 
+# Halvings of the interval between the neighbors of the best parameter on a grid.
 _HALVINGS = 12
 
 

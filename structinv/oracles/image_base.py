@@ -33,6 +33,7 @@ from .image_search import halve, passes_by
 from .image_tangents import smoothed, step_of
 from .weighted import Weighted
 
+# Halvings of the interval between the neighbors of the best parameter on a grid.
 _HALVINGS = 8
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 DISTRIBUTIONS = ("uniform", "normal", "vonmises", "lognormal")
+# Nodes of the table from which quantiles of a distribution are read.
 _NODES = 2001
 
 

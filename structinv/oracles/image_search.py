@@ -8,6 +8,7 @@ import numpy as np
 
 Ends = tuple[np.ndarray, np.ndarray]
 
+# Halvings down to rounding.
 _FIT_HALVINGS = 45
 
 

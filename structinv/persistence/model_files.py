@@ -24,6 +24,7 @@ from .encoding import Decoder, Encoder
 from .older import LAST_BY_OUTPUT
 from .restored import stored
 
+# Of the files that this version writes; it reads all formats up to this one.
 FORMAT = 3
 _PAGE = "structinv.json"
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "skops")

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..matrices import in_threads, one_blas_thread
 
+# Rows that a thread takes at once.
 _ROWS_AT_ONCE = 256
 
 

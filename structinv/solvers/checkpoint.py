@@ -20,6 +20,7 @@ from ..spaces.base import Element
 from .archive import packed, unpacked
 from .base import Solution, Status
 
+# Of the files that this version writes and reads.
 FORMAT = 2
 
 

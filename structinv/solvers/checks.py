@@ -24,6 +24,7 @@ from .loop import solve
 from .reference import Reference
 from .stopping import Gap, Iterations, OracleCalls, Progress, Seconds, StopRule
 
+# The relative gap at which the optimum counts as known.
 _REFERENCE_GAP = 1e-8
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+# Share of the time limit that is kept back for the last check at most.
 MOST_KEPT_BACK = 0.5
 
 

@@ -22,6 +22,7 @@ from .frank_wolfe import FrankWolfe, term_states
 from .method import Method
 
 SELECTIONS = ("random", "steepest")
+# Sweeps over the functionals between two checks.
 SWEEPS = 20
 # Functionals that join the working set in a sweep where not all can be held.
 NEWCOMERS = 500

@@ -12,6 +12,7 @@ from ..planes import PlaneSet, WorkingSet
 from ..spaces.base import Element
 from .base import Bounds, Solver, check_epsilon, check_planes
 
+# Rounds of the master program over all working sets, after a pass of the oracle.
 MASTER_ROUNDS = 20
 
 

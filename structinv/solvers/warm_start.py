@@ -19,10 +19,9 @@ from ..oracles.listing import listed
 from ..planes import PlaneSet
 from ..spaces.atoms import AtomStore
 from ..terms import WorstCase
+from ..terms.worst_case import ROWS_AT_ONCE
 from .base import Solution, Solver
 from .coefficients import planes_of_slopes, slopes_of_planes
-
-ROWS_AT_ONCE = 4096
 
 
 def sound_start(

@@ -22,6 +22,7 @@ from .rounding import kernel_rounding
 if TYPE_CHECKING:
     from ..oracles.base import BoundOracle
 
+# Planes that a block is expected to have; their inner products share the cache.
 PLANES_EXPECTED_OF_A_BLOCK = 12
 
 

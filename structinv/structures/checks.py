@@ -16,8 +16,11 @@ from .decodings import Decoding, Separation
 from .layout import Layout
 from .rivals import Rivals
 
+# Relative difference that rounding explains.
 _TOLERANCE = 1e-9
+# All labelings of an example are compared, up to so many.
 MOST_LABELLINGS = 1000
+# Levels of the graded potentials that are tried.
 N_LEVELS = 3
 
 

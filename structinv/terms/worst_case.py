@@ -23,6 +23,7 @@ from ..structures.rivals import Rivals
 from .base import Term, check_weights, join
 from .scenarios import Asked, Taken, best_of, points_of, scenarios_of
 
+# Rows whose worst members are held at once.
 ROWS_AT_ONCE = 4096
 # How many times as many planes a block of several rows keeps as one of a single row.
 PLANES_OF_LABELLINGS = 3
