@@ -251,7 +251,47 @@ class ThenChanges(Changes):
         return (self, self) if last is None else (self.right, ThenChanges(last, self.right))
 
 
-class SomeChanges(Changes):
+class OfOneList(Changes):
+    """The changes of another list, one by one; a subclass says what is different about their members.
+
+    Parameters
+    ----------
+    inner : Changes
+    """
+
+    def __init__(self, inner: Changes) -> None:
+        super().__init__(inner.X, inner.y)
+        self.inner = inner
+        self.scored = inner.scored
+
+    def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:
+        self.inner = self.inner.on(X, y)
+
+    @property
+    def size(self) -> int:
+        return self.inner.size
+
+    @property
+    def names(self) -> list[str]:
+        return self.inner.names
+
+    def _own_weights(self) -> np.ndarray:
+        return self.inner.weights
+
+    def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
+        """See `Changes.mesh`: members come no further apart where they agree more."""
+        return self.inner.mesh(rows)
+
+    def grades(self, rows: Rows = ALL_ROWS) -> np.ndarray | None:
+        return self.inner.grades(rows)
+
+    def graded(self, rho: float | Sequence[float]) -> Self:
+        other = copy.copy(self)
+        other.inner = self.inner.graded(rho)
+        return other
+
+
+class SomeChanges(OfOneList):
     """The changes of a list for rows of some labels; for all other rows every member is the row itself.
 
     Parameters
@@ -264,26 +304,13 @@ class SomeChanges(Changes):
     """
 
     def __init__(self, inner: Changes, y: np.ndarray, labels: np.ndarray) -> None:
-        super().__init__(inner.X, y)
-        self.inner = inner
-        self.labels = labels
+        super().__init__(inner)
+        self.y, self.labels = y, labels
         self.covered = np.isin(y, labels)
-        self.scored = inner.scored
 
     def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:
-        self.inner = self.inner.on(X, y)
+        super()._moved_to(X, y)
         self.covered = np.isin(np.asarray(y), self.labels)
-
-    @property
-    def size(self) -> int:
-        return self.inner.size
-
-    @property
-    def names(self) -> list[str]:
-        return self.inner.names
-
-    def _own_weights(self) -> np.ndarray:
-        return self.inner.weights
 
     def _repeat_first(self, values: np.ndarray, rows: Rows) -> np.ndarray:
         """For the rows left alone, the values of the identity in place of those of all other members."""
@@ -321,13 +348,8 @@ class SomeChanges(Changes):
         grades = self.inner.grades(rows)
         return None if grades is None else self._repeat_first(grades, rows)
 
-    def graded(self, rho: float | Sequence[float]) -> Self:
-        other = copy.copy(self)
-        other.inner = self.inner.graded(rho)
-        return other
 
-
-class KeptFeatures(Changes):
+class KeptFeatures(OfOneList):
     """The changes of a list, some features of which stay as they are.
 
     Parameters
@@ -338,24 +360,8 @@ class KeptFeatures(Changes):
     """
 
     def __init__(self, inner: Changes, kept: np.ndarray) -> None:
-        super().__init__(inner.X, inner.y)
-        self.inner = inner
+        super().__init__(inner)
         self.kept = kept
-        self.scored = inner.scored
-
-    def _moved_to(self, X: Matrix, y: np.ndarray | None) -> None:
-        self.inner = self.inner.on(X, y)
-
-    @property
-    def size(self) -> int:
-        return self.inner.size
-
-    @property
-    def names(self) -> list[str]:
-        return self.inner.names
-
-    def _own_weights(self) -> np.ndarray:
-        return self.inner.weights
 
     def members(self, rows: Rows = ALL_ROWS, numbers: np.ndarray | None = None) -> np.ndarray:
         X = dense_rows(take(self.X, rows))
@@ -374,18 +380,6 @@ class KeptFeatures(Changes):
 
     def _restored(self, points: Matrix, rows: Rows) -> Any:
         return with_features(points, take(self.X, rows), self.kept)
-
-    def mesh(self, rows: Rows = ALL_ROWS) -> np.ndarray:
-        # Members come no further apart where they agree in more features.
-        return self.inner.mesh(rows)
-
-    def grades(self, rows: Rows = ALL_ROWS) -> np.ndarray | None:
-        return self.inner.grades(rows)
-
-    def graded(self, rho: float | Sequence[float]) -> Self:
-        other = copy.copy(self)
-        other.inner = self.inner.graded(rho)
-        return other
 
     def adjoint(self, V: np.ndarray) -> np.ndarray | None:
         others = np.where(self.kept, 0.0, V)

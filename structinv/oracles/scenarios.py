@@ -108,13 +108,8 @@ class OneMember(BoundOracle):
     def _new_changes(self) -> Changes:
         return self.member
 
-    def support(
-        self,
-        rows: Rows,
-        V: np.ndarray,
-        assign: np.ndarray,
-        cost: np.ndarray | None = None,
-        rho: Grades | None = None,
+    def _support(
+        self, rows: Rows, V: np.ndarray, assign: np.ndarray, cost: np.ndarray | None
     ) -> Support:
         grades = self.member.grades(rows)
         return Support(self._points(rows), rho=None if grades is None else grades[:, 0])
