@@ -413,12 +413,12 @@ def press(*_):
 
 @pytest.mark.usefixtures("python_hears_ctrl_c")
 @pytest.mark.parametrize("on_interrupt", ["raise", "return"])
-def test_ctrl_c_while_a_fit_is_shortened_leaves_it_whole_and_says_so(monkeypatch, on_interrupt):
+def test_ctrl_c_while_a_fit_is_shortened_leaves_it_whole(monkeypatch, on_interrupt):
     X, y = images()
     monkeypatch.setattr(compression, "moved_points", press)
     model = clone(fitted()).set_params(budget=15, on_interrupt=on_interrupt)
     ends = pytest.raises(KeyboardInterrupt) if on_interrupt == "raise" else nullcontext()
-    with pytest.warns(ConvergenceWarning, match="interrupted while it was being shortened"), ends:
+    with ends:
         model.fit(X, y)
     np.testing.assert_array_equal(model.decision_function(X), fitted().decision_function(X))
     assert model.solution_.status is Status.CONVERGED

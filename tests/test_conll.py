@@ -61,12 +61,8 @@ def test_only_white_space_of_ascii_divides_columns_and_lines():
     assert sentences == [[("a\N{NO-BREAK SPACE}b",), ("c\N{LINE SEPARATOR}d",)]]
 
 
-def test_comments_can_be_named():
-    # Where no tab tells them apart, a remark of as many columns as tokens have is a token.
+def test_remarks_of_as_many_columns_are_tokens_where_there_are_no_tabs():
     assert read("# a remark\n\nHe PRP B-NP\n")[0][0] == [("#", "a")]
-    assert read("# a remark\n\nHe PRP B-NP\n", comment="# ")[0] == [[("He", "PRP")]]
-    assert read("% a remark\n" + TEXT + "% another\n", comment="%") == (SENTENCES, LABELS)
-    assert read("# a remark of five\n" + TEXT, comment="# a") == (SENTENCES, LABELS)
 
 
 @pytest.mark.parametrize(
@@ -90,12 +86,6 @@ def test_bad_files_are_refused_by_their_name_and_line(tmp_path, text, said):
     path.write_bytes(text)
     with pytest.raises(ValueError, match=f"bad.conll.*{said}"):
         load_conll(path)
-
-
-@pytest.mark.parametrize("comment", ["", "  ", 3])
-def test_comment_must_be_the_start_of_a_line(comment):
-    with pytest.raises(ValueError, match="comment must be"):
-        read(TEXT, comment=comment)
 
 
 WORD = st.text(

@@ -16,10 +16,11 @@ from ..datasets.opening import rereadable
 from ..solvers import Status
 from . import options as given
 from .demo import run_demo
+from .features import Reading
 from .messages import one_line_errors, say, working_on
 from .model_file import SavedModel, load_model
 from .reports import counted, explanation_report, training_report
-from .rows import READING_OPTIONS, Reading, training_file
+from .rows import READING_OPTIONS, training_file
 from .tasks import Asked, task_of
 from .training import (
     build_classifier,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,9 @@ from ..datasets.readers import line_of_row
 from ..estimators.estimates import linear_functions
 from ..machine import check_memory, free_memory
 from ..matrices import Matrix
+from .features import Features, Reading, Scaling
 from .sentences import SentenceFeatures
 
-Scaling = Literal["count", "log", "tfidf"]
 Labels = NDArray[Any]
 
 # A dense copy of sparse rows is made up to so many bytes.
@@ -50,31 +50,14 @@ READING_OPTIONS = {
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How a training file is read: what `fit` has options for, and what its machine needs."""
-
-    scaling: Scaling
-    unit_length: bool
-    text_key: str
-    label_key: str
-    zero_based: bool | None
-    # Who takes dense rows only, or None.
-    dense_for: str | None
-    # What images must have: pixels at the end that are zero in all rows are in no SVMlight file.
-    n_features: int = 0
-
-
-@dataclass(frozen=True)
-class NumberedFeatures:
+class NumberedFeatures(Features):
     """Columns of SVMlight files.
 
     Where numbering starts is settled once, at training: a test file that happens not to use
     number 0 must not move all columns by one.
     """
 
-    task: ClassVar[str] = "rows"
     options: ClassVar[frozenset[str]] = frozenset({"zero_based"})
-    certified: ClassVar[str] = ""
 
     n_features: int
     zero_based: bool
@@ -112,10 +95,6 @@ class NumberedFeatures:
         X.resize(len(y), self.n_features)
         return (_dense(X, source, "the model") if self.dense else X), y
 
-    def read_unlabelled(self, source: Source, ignore_new: bool = False) -> Matrix:
-        """Rows alone; the format asks for labels, which are not used."""
-        return self.read(source, ignore_new)[0]
-
     def name(self, column: int) -> str:
         """The column's number as files write it."""
         return str(column + (not self.zero_based))
@@ -124,18 +103,12 @@ class NumberedFeatures:
         """Plain values, for a model file."""
         return {"kind": "svmlight", "zero_based": self.zero_based, "dense": self.dense}
 
-    def around(self, classifier: Any) -> Any:
-        """The estimator that takes what the files hold: here the classifier itself."""
-        return classifier
-
 
 @dataclass(frozen=True)
-class TableFeatures:
+class TableFeatures(Features):
     """Columns of a table with a header, by their names."""
 
-    task: ClassVar[str] = "rows"
     options: ClassVar[frozenset[str]] = frozenset({"label_key"})
-    certified: ClassVar[str] = ""
 
     names: tuple[str, ...]
     label_key: str
@@ -185,21 +158,37 @@ class TableFeatures:
         """Plain values, for a model file."""
         return {"kind": "table", "names": list(self.names), "label_key": self.label_key}
 
-    def around(self, classifier: Any) -> Any:
-        """The estimator that takes what the files hold: here the classifier itself."""
-        return classifier
-
 
 @dataclass(frozen=True)
-class DocumentFeatures:
-    """Texts as they are: their classifier counts words itself, and certifies tokens of the text."""
+class _Texts(Features):
+    """Texts and labels by the keys of JSON objects."""
 
-    task: ClassVar[str] = "texts"
     options: ClassVar[frozenset[str]] = frozenset({"vectorizer", "unit_length", "text_key", "label_key"})
-    certified: ClassVar[str] = ""
 
     text_key: str
     label_key: str
+
+    def read(self, source: Source, ignore_new: bool = True) -> tuple[Any, Labels]:
+        """Texts or their rows, and labels; words that training did not have never count."""
+        texts, y = load_jsonlines(_of_kind(source, "json"), self.text_key, self.label_key)
+        assert y is not None
+        return self._rows(texts), y
+
+    def read_unlabelled(self, source: Source, ignore_new: bool = True) -> Any:
+        """The same alone, from a file that need not have labels."""
+        texts, _ = load_jsonlines(_of_kind(source, "json"), self.text_key, None)
+        return self._rows(texts)
+
+    def _rows(self, texts: list[str]) -> Any:
+        return texts
+
+
+@dataclass(frozen=True)
+class DocumentFeatures(_Texts):
+    """Texts as they are: their classifier counts words itself, and certifies tokens of the text."""
+
+    task: ClassVar[str] = "texts"
+
     # Known once a classifier is trained.
     words: tuple[str, ...] = ()
 
@@ -208,18 +197,7 @@ class DocumentFeatures:
         """Read a training file."""
         texts, y = load_jsonlines(source, reading.text_key, reading.label_key)
         assert y is not None
-        return cls(reading.text_key, reading.label_key), list(texts), y
-
-    def read(self, source: Source, ignore_new: bool = True) -> tuple[list[str], Labels]:
-        """Texts and labels; words that training did not have never count."""
-        texts, y = load_jsonlines(_of_kind(source, "json"), self.text_key, self.label_key)
-        assert y is not None
-        return list(texts), y
-
-    def read_unlabelled(self, source: Source, ignore_new: bool = True) -> list[str]:
-        """Texts alone, from a file that need not have labels."""
-        texts, _ = load_jsonlines(_of_kind(source, "json"), self.text_key, None)
-        return list(texts)
+        return cls(reading.text_key, reading.label_key), texts, y
 
     @property
     def n_features(self) -> int:
@@ -234,21 +212,12 @@ class DocumentFeatures:
         """Plain values, for a model file; the words are the model's."""
         return {"kind": "documents", "text_key": self.text_key, "label_key": self.label_key}
 
-    def around(self, classifier: Any) -> Any:
-        """The estimator that takes texts: the classifier itself."""
-        return classifier
-
 
 @dataclass(frozen=True)
-class TextFeatures:
+class TextFeatures(_Texts):
     """Words of a text: counts, logarithms log(1 + count), or counts times a weight per word."""
 
-    task: ClassVar[str] = "rows"
-    options: ClassVar[frozenset[str]] = frozenset({"vectorizer", "unit_length", "text_key", "label_key"})
-
     vectorizer: Pipeline
-    text_key: str
-    label_key: str
 
     @classmethod
     def learn(cls, source: Source, reading: Reading) -> tuple[Self, Matrix, Labels]:
@@ -265,17 +234,9 @@ class TextFeatures:
             X = vectorizer.fit_transform(texts)
         except ValueError as error:
             raise ValueError(f"{name_of(source)}: {error}") from None
-        return cls(vectorizer, reading.text_key, reading.label_key), X, y
+        return cls(reading.text_key, reading.label_key, vectorizer), X, y
 
-    def read(self, source: Source, ignore_new: bool = True) -> tuple[Matrix, Labels]:
-        """Rows with the words of the training file, and labels; other words never count."""
-        texts, y = load_jsonlines(_of_kind(source, "json"), self.text_key, self.label_key)
-        assert y is not None
-        return self.vectorizer.transform(texts), y
-
-    def read_unlabelled(self, source: Source, ignore_new: bool = True) -> Matrix:
-        """Rows alone, from a file that need not have labels."""
-        texts, _ = load_jsonlines(_of_kind(source, "json"), self.text_key, None)
+    def _rows(self, texts: list[str]) -> Matrix:
         return self.vectorizer.transform(texts)
 
     @property
@@ -299,11 +260,9 @@ class TextFeatures:
         return {"kind": "text", "text_key": self.text_key, "label_key": self.label_key}
 
     def around(self, classifier: Any) -> Pipeline:
-        """The estimator that takes texts."""
         return Pipeline([*self.vectorizer.steps, ("classifier", classifier)])
 
 
-Features = NumberedFeatures | TableFeatures | TextFeatures | DocumentFeatures | SentenceFeatures
 _LEARNERS: dict[Kind, Any] = {
     "svmlight": NumberedFeatures,
     "table": TableFeatures,
@@ -337,7 +296,7 @@ def training_file(path: Path, kind: Kind | None, tokens: bool = False) -> tuple[
     return source, DocumentFeatures if tokens and kind == "json" else _LEARNERS[kind]
 
 
-def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Features, Any]:
+def features_from_notes(notes: dict[str, Any], model: Any) -> tuple[Any, Any]:
     """The features of a model file, and its classifier."""
     values = dict(notes)
     kind = values.pop("kind")

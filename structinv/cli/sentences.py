@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from ..datasets import conll_features, load_conll
 from ..datasets.conll import Sentence
 from ..datasets.opening import Source, name_of
-
-if TYPE_CHECKING:
-    from .rows import Reading
+from .features import Features, Reading
 
 # Of each sentence the features of each token.
 Tokens = list[list[list[str]]]
 
 
 @dataclass(frozen=True)
-class SentenceFeatures:
+class SentenceFeatures(Features):
     """Tokens of sentences, with so many columns before the label."""
 
     task: ClassVar[str] = "sentences"
-    options: ClassVar[frozenset[str]] = frozenset()
-    certified: ClassVar[str] = ""
 
     n_columns: int
     n_features: int
@@ -69,7 +65,3 @@ class SentenceFeatures:
     def notes(self) -> dict[str, Any]:
         """Plain values, for a model file; the features are the model's."""
         return {"kind": "conll", "n_columns": self.n_columns}
-
-    def around(self, classifier: Any) -> Any:
-        """The estimator that takes what `conll_features` gives: the classifier itself."""
-        return classifier

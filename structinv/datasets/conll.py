@@ -19,14 +19,13 @@ DOCUMENT_START = "-DOCSTART-"
 _BLANKS = " \t\n\r\v\f"
 
 
-def load_conll(
-    path: Source, *, labelled: bool = True, comment: str | None = None
-) -> tuple[list[Sentence], list[list[str]] | None]:
+def load_conll(path: Source, *, labelled: bool = True) -> tuple[list[Sentence], list[list[str]] | None]:
     """Read sentences from columns: one token a line, such as ``token POS label``, the label last.
 
     Blank lines end a sentence, and so do lines that start with ``-DOCSTART-``, which are skipped.
     Columns are divided by tabs if most lines have one, so that tokens may contain blanks, otherwise by
-    any number of blanks. All lines have the same number of columns.
+    any number of blanks. All lines have the same number of columns. In a file with tabs, lines that
+    start with # and have no tab are skipped.
 
     Parameters
     ----------
@@ -34,9 +33,6 @@ def load_conll(
         In UTF-8, with any ends of lines; what gzip or xz compressed is decompressed, whatever its name.
     labelled : bool, default=True
         Whether the last column is the label.
-    comment : str or None, default=None
-        Lines that start with it are skipped. By default only those that start with # and have no tab
-        in a file with tabs: elsewhere # is a token as any other.
 
     Returns
     -------
@@ -61,12 +57,10 @@ def load_conll(
     >>> labels
     [['B-NP', 'B-VP'], ['O']]
     """
-    if comment is not None and (not isinstance(comment, str) or not comment.strip(_BLANKS)):
-        raise ValueError(f"comment must be None or the start of a line, not blank, got {comment!r}")
     name = name_of(path)
     sentences: list[Sentence] = []
     width, first = 0, 0
-    for group in _groups(path, name, comment):
+    for group in _groups(path, name):
         for number, cells in group:
             if not width:
                 width, first = len(cells), number
@@ -185,11 +179,10 @@ def _check_cells(cells: Sequence[str], where: str, *, blanks: bool) -> None:
         raise ValueError(f"{where}: {cells[0]!r} starts a document, and is no token")
 
 
-def _groups(path: Source, name: str, comment: str | None) -> Iterator[list[tuple[int, Token]]]:
+def _groups(path: Source, name: str) -> Iterator[list[tuple[int, Token]]]:
     """The lines of each sentence: their numbers and cells."""
     with opened_text(path) as stream:
         lines = stream.read().replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    skipped = None if comment is None else comment.encode()
     tabs = _divided_by_tabs(lines)
     known: dict[bytes, str] = {}
     group: list[tuple[int, Token]] = []
@@ -199,7 +192,7 @@ def _groups(path: Source, name: str, comment: str | None) -> Iterator[list[tuple
             if group:
                 yield group
             group = []
-        elif not ((skipped and line.startswith(skipped)) or (tabs and _is_remark(line))):
+        elif not (tabs and _is_remark(line)):
             # Most columns are seen again and again: each is decoded and kept once.
             found = tuple(known.get(cell) or _decoded(cell, known, name, number) for cell in cells)
             group.append((number, found))

@@ -7,9 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.metrics import check_scoring, get_scorer_names
+from sklearn.metrics import check_scoring
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -21,7 +20,6 @@ from ..kernels.names import as_kernel
 from ..kernels.values import precision
 from ..machine import check_memory
 from ..matrices import refuse_half_or_masked
-from ..oracles.arguments import closest_of
 from ..spaces.atoms import expand
 from .estimates import EstimatesItself
 from .interruption import all_or_nothing, leaving_on_interrupt
@@ -31,8 +29,6 @@ from .ridge_systems import FACTORS, RidgePath, ridge_path
 from .rows import check_shape, flat_rows, learn_shape, shaped
 
 MARGINAL_LIKELIHOOD = "marginal_likelihood"
-# Sums of squares of these are numbers.
-LARGEST_TARGET = 1e150
 
 
 @dataclass(eq=False, repr=False)
@@ -171,7 +167,7 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
             X, y = validate_data(
                 self,
                 flat_rows(X),
-                _dense_numbers(y),
+                y,
                 dtype=[np.float64, np.float32],
                 y_numeric=True,
                 multi_output=True,
@@ -181,7 +177,6 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
             given, weights = y, self._weights(sample_weight, X)
             y = _numbers(y)
             used = np.flatnonzero(weights)
-            self._try_scoring(y[used], given[used], None if sample_weight is None else weights[used])
             check_memory(f"a ridge of {len(used)} rows", self._tables(len(used)), "take fewer rows")
             rows = X if len(used) == len(X) else X[used]
             self.kernel_ = self._kernel_of(kernel, rows)
@@ -247,14 +242,6 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         """The alphas, all else looked at."""
         check_boolean("fit_intercept", self.fit_intercept)
         if self._asks_scorer:
-            if not isinstance(self.scoring, str) and not callable(self.scoring):
-                raise TypeError(f"scoring must be a name, a scorer or None, got {self.scoring!r}")
-            names = [MARGINAL_LIKELIHOOD, *get_scorer_names()]
-            if isinstance(self.scoring, str) and self.scoring not in names:
-                raise ValueError(
-                    f"scoring must be {MARGINAL_LIKELIHOOD!r}, a name of scikit-learn's, a scorer or "
-                    f"None, got {self.scoring!r}{closest_of(self.scoring, names)}"
-                )
             check_scoring(self, self.scoring)
         return checked_alphas(self.alphas)
 
@@ -263,19 +250,6 @@ class OrbitRidge(EstimatesItself, MultiOutputMixin, RegressorMixin, BaseEstimato
         return self.scoring is not None and not (
             isinstance(self.scoring, str) and self.scoring == MARGINAL_LIKELIHOOD
         )
-
-    def _try_scoring(self, y: np.ndarray, given: np.ndarray, weights: np.ndarray | None) -> None:
-        """Raise before any work where a scorer cannot judge such targets, nor they themselves."""
-        if not self._asks_scorer:
-            return
-        try:
-            found = self._scores_of(y[None], given, weights)
-        except Exception as error:
-            raise ValueError(
-                f"scoring must judge targets like y by predictions of them, got {self.scoring!r}, which "
-                f"raised {type(error).__name__}: {error}"
-            ) from error
-        self._check_scores(found)
 
     def _check_scores(self, scores: np.ndarray) -> None:
         if scores.dtype.kind not in "biuf" or scores.ndim != 1 or np.any(np.isnan(scores)):
@@ -402,32 +376,13 @@ class _Predicted(RegressorMixin, BaseEstimator):
         return X
 
 
-def _dense_numbers(y: Any) -> Any:
-    """`y` itself; TypeError or ValueError for what scikit-learn would take apart before it says so."""
-    if sp.issparse(y):
-        raise TypeError(f"y must be dense, got {type(y).__name__}: pass y.toarray()")
-    if isinstance(y, (list, tuple)) and any(isinstance(each, str) for each in y):
-        raise ValueError(f"y must hold numbers, got {y[:3]}")
-    if getattr(getattr(y, "dtype", None), "kind", "f") == "O":
-        try:
-            np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"y must hold numbers, got {np.asarray(y).ravel()[:3].tolist()}") from None
-    return y
-
-
 def _numbers(y: np.ndarray) -> np.ndarray:
-    """Targets as float64; ValueError where they are none, or their squares are none."""
+    """Targets as float64; ValueError where they are none."""
     if y.dtype.kind not in "biufO":
         raise ValueError(f"y must hold numbers, got {y.ravel()[:3].tolist()}")
     found = np.asarray(y, dtype=np.float64)
     if not np.all(np.isfinite(found)):
         raise ValueError("y must hold finite numbers, got None or NaN")
-    if np.max(np.abs(found)) > LARGEST_TARGET:
-        raise ValueError(
-            f"y must hold numbers up to {LARGEST_TARGET:g}, since squares of errors count, got "
-            f"{np.max(np.abs(found)):g}: scale the targets"
-        )
     return found
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
@@ -145,17 +143,7 @@ class SupportVectorMachine(KernelMachine):
         """Shorten the expansion of a fit that is done to the budget."""
         if self.budget is None or len(self.support_) <= self.budget:
             return
-        try:
-            smaller = within_budget(self, objective, self.budget)
-        except KeyboardInterrupt:
-            warnings.warn(
-                f"{type(self).__name__} was interrupted while it was being shortened to "
-                f"budget={self.budget!r}: it has {len(self.support_)} support vectors, and "
-                "compress(n_support=...) makes a shorter copy",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-            raise
+        smaller = within_budget(self, objective, self.budget)
         # At once: Ctrl-C must not come between.
         self.__dict__.update(learnt_attributes(smaller))
 
